@@ -288,7 +288,9 @@ def _owners(verb: str, option: str) -> str:
 _REGISTRY: dict[tuple[str, str], Method] = {}
 #: Verb -> modules of its methods, which register them when imported: on the first call of the verb.
 _MODULES: dict[str, tuple[str, ...]] = {
-    "dp_ols": ("linear.methods", "noised.fit"),
+    "dp_ols": (
+        "linear.methods", "linear.eptr", "linear.posterior", "linear.compared", "noised.fit",
+    ),
     "dp_glm": ("glm", "noised.fit"),
     "dp_quantreg": ("residual", "noised.fit"),
     "dp_mest": ("residual", "noised.fit"),

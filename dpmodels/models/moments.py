@@ -13,8 +13,6 @@ from dpmodels.after.moments import SecondMoments, kept_moments
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.compared import (
-    budget_of,
-    make_plan,
     published_mu,
     published_query,
     published_roots,
@@ -294,11 +292,11 @@ class JointReleased:
 
 def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
-    bought, steps, budget, rest = budget_of(request, design)
+    bought, steps, budget = purchase(request, design)
     part = budget.part(1.0)
-    steps.append(Step(_STEP, part, share=rest))
+    steps.append(Step(_STEP, part, share=1.0 - bounds_share(request, bought)))
     detail = SecondDetail(part, planning_rows(request, n), guessed_rows(request))
-    return make_plan(request, design, n, steps, bought, detail)
+    return Plan.of(request, design, n, steps, purchase=bought, detail=detail)
 
 
 def release_joint(plan: Plan[SecondDetail], ask: Ask) -> Release:
@@ -570,8 +568,8 @@ def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
     root, back = published_roots(C)
     radius = math.sqrt(len(C) * (1.0 + math.log(2.0 * n / float(request["eta"]))))
     detail = PaperSecond(root, back, radius, mu, n)
-    return make_plan(
-        request, design, n, [Step(_STEP, Gaussian(mu), share=1.0)], None, detail,
+    return Plan.of(
+        request, design, n, [Step(_STEP, Gaussian(mu), share=1.0)], detail=detail,
         scales={"radius of whitened rows": radius, "noise scale per row": detail.sd / n},
     )  # fmt: skip
 

@@ -798,8 +798,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/linear/compared.py",
-        "raw.gaussian_real(_STEP_outpert, theta, D)",
-        "raw.gaussian_real(_STEP, theta, D / 2)",
+        'raw.gaussian_real("coefficients", theta, moved)',
+        'raw.gaussian_real("coefficients", theta, moved / 2)',
         replayed("outpert"),
     ),
     Mutant(

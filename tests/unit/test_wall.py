@@ -798,7 +798,7 @@ NOT_OF_A_ROW = {
                 "contrasts",
             )),
             *(f"models.linear.compared.{name}" for name in (
-                "release_functional", "estimate_paper", "published_roots", "unit_estimate",
+                "release_functional", "estimate_paper", "published_roots", "estimate",
                 "release_dpgd",
             )),
             *(f"models.objpert.{name}" for name in (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.models.linear.inference import StageBudget, no_reply, purchase
+from dpmodels.models.linear.inference import no_reply, purchase
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
-from dpmodels.planning import Plan, Purchase, planning_rows
+from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import (
     RDP,
     Gaussian,
@@ -32,7 +32,17 @@ from dpmodels.proof.sets import Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release
-from dpmodels.registry import Backend
+from dpmodels.registry import (
+    BOUNDS_SHARE,
+    GUESS,
+    PMT_PAPER,
+    Backend,
+    Method,
+    Option,
+    positive,
+    register_method,
+)
+from dpmodels.registry import PUBLISHED as PUBLISHED_OPTIONS
 from dpmodels.sums.ask import Added, Counts, Moments, Query, first_array
 from dpmodels.sums.products import STEPS, ball_integers, integers_of, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
@@ -44,182 +54,207 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class UnitRows:
-    """Rows in unit half-ranges, with the bounds that a method may use.
+class Rows:
+    """Rows in unit half-ranges: ``|x| <= rx`` (intercept included), ``|y| <= ry``."""
 
-    Attributes
-    ----------
-    rx, ry : float
-        ``|x| <= rx`` (intercept included), ``|y| <= ry``.
-    """
-
+    plan: Plan[Any]
     design: Design
     unit: UnitScale
     rx: float
     ry: float = 1.0
 
+    @property
+    def rowmap(self) -> RowMap:
+        """Return the map of rows."""
+        return RowMap(self.unit, np.ones(self.design.q))
 
-@dataclass(frozen=True)
-class Released:
-    """What :func:`unit_estimate` needs: the map of the rows, and printed facts."""
+    @property
+    def moments(self) -> Moments:
+        """Return the pass of the moments of unit rows, response last."""
+        return Moments(self.design, self.rowmap)
 
-    unit: UnitScale
-    stats: tuple[tuple[str, float], ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def budget_of(
-    request: Request, design: Design
-) -> tuple[Purchase | None, list[Step], StageBudget, float]:
-    """Return (purchase, its steps, the rest of the budget, the share of the rest)."""
-    bought, steps, rest = purchase(request, design)
-    return bought, steps, rest, 1.0 - bounds_share(request, bought)
+    def released(
+        self, theta: Array, note: str, arrays: dict[str, Array], **stats: float
+    ) -> Release:
+        """Return the release of ``theta``, and of further arrays and printed facts."""
+        values = {"theta": np.asarray(theta, dtype=np.float64), **arrays}
+        detail = (self.unit, stats, note)
+        return Release(values, self.plan.guarantee, self.design, detail=detail)
 
 
-def make_plan(
-    request: Request,
-    design: Design,
-    n: int | None,
-    steps: Sequence[Step],
-    bought: Purchase | None,
-    detail: Any,
-    *,
-    scales: Mapping[str, float] | None = None,
-    advice: tuple[str, ...] = (),
-    notes: tuple[str, ...] = (),
+def _plan(
+    request: Request, design: Design, n: int | None, parts: Sequence[tuple[str, float]]
 ) -> Plan[Any]:
-    """Return the plan of a method without a rule of its own."""
-    return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        notes=notes,
-        scales=dict(scales or {}),
-        purchase=bought,
-        detail=detail,
-        advice=advice,
-    )
+    """Return the plan of steps with these shares of what ranges leave; its detail is the first."""
+    bought, steps, budget = purchase(request, design)
+    rest = 1.0 - bounds_share(request, bought)
+    steps += [Step(name, budget.part(share), share=rest * share) for name, share in parts]
+    return Plan.of(request, design, n, steps, purchase=bought, detail=budget.part(parts[0][1]))
 
 
-def declared_only(design: Design, method: str) -> None:
-    """Refuse a design with ranges to buy: the method buys none."""
+def _declared(
+    request: Request, design: Design, n: int, step: Step, detail: Any, *notes: str
+) -> Plan[Any]:
+    """Return the plan of one step of a method that buys no ranges."""
     if design.unknown:
         shown = ", ".join(f'"{c}": (lower, upper)' for c in design.unknown[:2])
         raise RequestError(
-            f"method={method!r} buys no ranges: declare them, for example bounds={{{shown}}}"
+            f"method={request.method.name!r} buys no ranges: declare them, for example "
+            f"bounds={{{shown}}}"
         )
+    return Plan.of(request, design, n, [step], detail=detail, notes=notes)
 
 
-def unit_design(plan: Plan[Any], ask: Ask) -> UnitRows | Release:
-    """Buy what must be bought, and map to unit rows; a Release is a no-reply."""
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
-    unit, square = unit_rows(design)
-    return UnitRows(design, unit, math.sqrt(square + float(design.has_intercept)))
-
-
-def unit_moments(given: UnitRows) -> Moments:
-    """Return the pass of the moments of unit rows, response last."""
-    return Moments(given.design, RowMap(given.unit, np.ones(given.design.q)))
-
-
-def unit_estimate(plan: Plan[Any], release: Release) -> Estimate:
-    """Map ``values["theta"]`` (unit rows) to the user's units; no standard errors."""
+def estimate(plan: Plan[Any], release: Release) -> Estimate:
+    """Map ``theta`` to the user's units; no standard errors."""
     if not release.reply:
         return no_reply(release)
-    found: Released = release.detail
-    A, a = found.unit.back()
+    unit, stats, note = release.detail
+    A, a = unit.back()
+    arrays = {k: v for k, v in release.values.items() if k != "theta"}
     return Estimate(
-        release.design.names,
-        A @ release.values["theta"] + a,
-        stats=dict(found.stats),
-        notes=found.notes,
-        arrays={k: v for k, v in release.values.items() if k != "theta"},
-    )
+        release.design.names, A @ release.values["theta"] + a, stats=stats, notes=(note,),
+        arrays=arrays,
+    )  # fmt: skip
 
 
-# -- Backend of ``dp_ols(method="adassp")`` (Wang 2018) with exact Gaussian accounting.
+def unit_rows_of(plan: Plan[Any], ask: Ask) -> Rows | None:
+    """Buy what must be bought, and return the map to unit rows; None is a no-reply."""
+    design = ranged_design(plan, ask)
+    if design is None:
+        return None
+    unit, square = unit_rows(design)
+    return Rows(plan, design, unit, math.sqrt(square + design.has_intercept))
 
 
-_STEPS = ("smallest eigenvalue", "second moments", "cross moments")
+# -- AdaSSP (Wang 2018), with exact Gaussian accounting
 
-
-@dataclass(frozen=True)
-class AdaDetail:
-    """mu of each of the three releases."""
-
-    mu: float
+_ADA = ("smallest eigenvalue", "second moments", "cross moments")
 
 
 def plan_adassp(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan AdaSSP: three releases of ``mu / sqrt 3`` each."""
-    bought, steps, budget, rest = budget_of(request, design)
-    part = budget.part(1.0 / 3.0)
-    assert isinstance(part, Gaussian)
-    steps += [Step(name, part, share=rest / 3.0) for name in _STEPS]
-    return make_plan(request, design, n, steps, bought, AdaDetail(part.mu))
+    return _plan(request, design, n, [(name, 1.0 / 3.0) for name in _ADA])
 
 
-def release_adassp(plan: Plan[AdaDetail], ask: Ask) -> Release:
-    """Release lambda_min(X'X), X'X and X'y of unit rows. One pass.
-
-    Privacy
-    -------
-    Unit: one row. Sensitivities (theory.md 1.1, 1.4): R_x^2 for the eigenvalue, sqrt2 R_x^2
-    (replace) or R_x^2 for X'X, 2 R_x R_y or R_x R_y for X'y.
-    """
-    detail = plan.detail
-    given = unit_design(plan, ask)
-    if isinstance(given, Release):
-        return given
-    relation = plan.request.relation
-    p, rx2, mu = given.design.p, given.rx**2, detail.mu
-    over = unit_moments(given)
-    # Float error of the eigenvalue routine, and the grid of the release. Under add-remove the
-    # noise may not depend on the row count: a public ceiling of 2^30 rows stands for it.
-    ceiling = ask.n if relation == "replace" else 1 << 30
+def release_adassp(plan: Plan[Any], ask: Ask) -> Release:
+    """Release lambda_min(X'X), X'X and X'y. Sensitivities: theory.md 1.1, 1.4."""
+    rows = unit_rows_of(plan, ask)
+    if rows is None:
+        return no_ranges(plan)
+    p, rx2, mu = rows.design.p, rows.rx**2, rows.plan.detail.mu
+    over = rows.moments
+    # Under add-remove the noise may not depend on the row count: a public ceiling stands for it.
+    ceiling = ask.n if rows.plan.request.relation == "replace" else 1 << 30
 
     def least_eigenvalue(G: Any) -> Added:
         XX = np.asarray(G.integers()[:p, :p], dtype=float) * STEPS**-2
         return Added(np.linalg.eigvalsh(XX)[:1])
 
     bound = Of("least eigenvalue", (rx2, p, ceiling))
-    least = float(ask(_STEPS[0], Query(bound, over, least_eigenvalue)).values[0])
+    least = float(ask(_ADA[0], Query(bound, over, least_eigenvalue)).values[0])
     lower = max(0.0, least - upper_quantile(0.05) * rx2 / mu)
-    ball = Ball(p, given.rx)  # unit rows: cells in a box, and this long at most
-    moments = ask(_STEPS[1], Query(Gram(ball), over, lambda G: Added(G.integers()[:p, :p])))
+    gram = Gram(Ball(p, rows.rx))
+    moments = ask(_ADA[1], Query(gram, over, lambda G: Added(G.integers()[:p, :p])))
     M, s = moments.values, float(moments.sd[0, 0])
-    products = Sum(Ball(p, given.rx * given.ry), products=True)
-    h = ask(_STEPS[2], Query(products, over, lambda G: Added(G.integers()[:p, p]))).values
+    products = Sum(Ball(p, rows.rx * rows.ry), products=True)
+    h = ask(_ADA[2], Query(products, over, lambda G: Added(G.integers()[:p, p]))).values
     lam = max(0.0, s * math.sqrt(p * math.log(2.0 * p * p / 0.05)) - lower)
-    theta = np.asarray(np.linalg.solve(M + lam * np.eye(p), h), dtype=np.float64)
-    return Release(
-        {"theta": theta, "second_moments": M, "cross_moments": h},
-        plan.guarantee,
-        given.design,
-        detail=Released(
-            given.unit,
-            (("ridge", lam), ("eigenvalue_lower_bound", lower)),
-            ("AdaSSP gives no standard errors: its ridge biases the coefficients.",),
-        ),
-    )
+    return rows.released(
+        np.linalg.solve(M + lam * np.eye(p), h),
+        "AdaSSP gives no standard errors: its ridge biases the coefficients.",
+        {"second_moments": M, "cross_moments": h}, ridge=lam, eigenvalue_lower_bound=lower,
+    )  # fmt: skip
 
 
-estimate_adassp = unit_estimate
+# -- Full-batch descent with noisy clipped gradients
 
 
-ADASSP = Backend(plan_adassp, release_adassp, estimate_adassp)
+def plan_dpgd(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan one noisy sum of clipped gradients a step."""
+    T = int(request["iterations"])
+    parts = [(f"gradient {t}", 1.0 / T) for t in range(1, T + 1)]
+    return _plan(request, design, n, parts)
 
 
-# -- Backend of ``dp_ols(method="jl")``: a Gaussian sketch of the augmented rows (Sheffet 2017).
-#
-# ``Y = G [A; w I]`` with G an r x (n + q) matrix of N(0, 1); no singular-value test is needed. Each
-# row meets r normals of its own, which workers must not draw: the rows are read by the caller.
+def clipped_gradients(z: Array, b: Array, G: float) -> Array:
+    """Return ``x_i (x_i'b - y_i)`` in the ball of radius G, integers in steps of G / 2^20."""
+    p = len(b)
+    return ball_integers(z[:p] * (mapped(b[None], z[:p])[0] - z[p]), G)
 
 
-_STEP_jl = "sketch"
+def _gradient_sum(
+    blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float
+) -> tuple[npt.NDArray[np.int64]]:
+    """Return the sum of integer gradients, (p,): below 2^63 up to 2^43 rows. Confidential."""
+    total = np.zeros(len(b), dtype=np.int64)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            total += integers_of(clipped_gradients(rowmap.normalised(block), b, G).sum(axis=1))
+    return (total,)
+
+
+def release_dpgd(plan: Plan[Any], ask: Ask) -> Release:
+    """Release T noisy sums of gradients, each at the released iterate. A row moves one by 2 G."""
+    rows = unit_rows_of(plan, ask)
+    if rows is None:
+        return no_ranges(plan)
+    request, p, G = rows.plan.request, rows.design.p, rows.rx * rows.ry
+    T, step = int(request["iterations"]), float(request["step"])
+    n = planning_rows(request, rows.plan.n)
+    b, tail, noise = np.zeros(p), np.zeros(p), 0.0
+    for t in range(1, T + 1):
+        job = functools.partial(_gradient_sum, rowmap=rows.rowmap, b=b, G=G)
+        query = Query(Sum(Ball(p)), Counts(rows.design, job), first_array, unit=G)
+        gradient = ask(f"gradient {t}", query)
+        noise = float(gradient.sd[0]) / n
+        b = b - step / n * gradient.values
+        b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))
+        if t > T // 2:
+            tail += b / (T - T // 2)
+    note = "Gradient descent stops early and clips: no standard errors are given."
+    return rows.released(tail, note, {}, noise_per_step=noise)
+
+
+# -- The functional mechanism (Zhang et al. 2012)
+
+
+def plan_functional(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan one release of the coefficients of the objective."""
+    part = Pure(request.eps)
+    return _declared(request, design, n, Step("objective", part, share=1.0), part)
+
+
+def release_functional(plan: Plan[Any], ask: Ask) -> Release:
+    """Release the coefficients ``-2 X'y`` and ``x_j^2, 2 x_j x_k`` of the objective."""
+    rows = unit_rows_of(plan, ask)
+    if rows is None:
+        return no_ranges(plan)
+    p = rows.design.p
+    upper = np.triu_indices(p)
+    twice = np.where(upper[0] == upper[1], 1, 2)
+
+    def coefficients(found: Any) -> Added:
+        G = found.integers()
+        return Added(np.concatenate([2 * G[:p, p], G[upper] * twice]))
+
+    released = ask("objective", Query(Objective(p, rows.rx, rows.ry), rows.moments, coefficients))
+    h, M = released.values[:p] / 2.0, np.zeros((p, p))
+    M[upper] = released.values[p:] / twice
+    M.T[upper] = M[upper]
+    # Original regularisation: a ridge of four standard deviations, then positive directions only.
+    lam = 4.0 * math.sqrt(2.0) * float(released.sd[0])
+    values, vectors = np.linalg.eigh(M + lam * np.eye(p))
+    keep = values > 0
+    U = vectors[:, keep]
+    return rows.released(
+        U @ ((U.T @ h) / values[keep]),
+        "The functional mechanism gives no standard errors: its ridge biases the coefficients.",
+        {"second_moments": M, "cross_moments": h}, ridge=lam,
+    )  # fmt: skip
+
+
+# -- A Gaussian sketch ``Y = G [A; w I]`` (Sheffet 2017)
 
 
 def jl_curve(alpha: float, r: float, theta: float) -> float:
@@ -238,235 +273,53 @@ def jl_curve(alpha: float, r: float, theta: float) -> float:
 
 
 def jl_width(eps: float, delta: float, r: int) -> float:
-    """Return the least ``w^2 / B^2`` for (eps, delta)."""
-
-    def room(log_ratio: float) -> float:
-        theta = math.exp(-log_ratio)
-        return rdp_delta(lambda a: jl_curve(a, r, theta), eps) - delta
-
+    """Return the least ``w^2 / B^2`` for (eps, delta), by bisection of its logarithm."""
     lo, hi = math.log(1e-3), math.log(1e9)
     for _ in range(80):
         mid = 0.5 * (lo + hi)
-        lo, hi = (mid, hi) if room(mid) > 0 else (lo, mid)
+        theta = math.exp(-mid)
+        above = rdp_delta(lambda a, theta=theta: jl_curve(a, r, theta), eps) > delta
+        lo, hi = (mid, hi) if above else (lo, mid)
     return math.exp(hi)
 
 
-@dataclass(frozen=True)
-class JlDetail:
-    """Rows of the sketch and ``w^2 / B^2``."""
-
-    r: int
-    ratio: float
-
-
 def plan_jl(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one sketch."""
-    declared_only(design, "jl")
+    """Plan one sketch; its detail is (rows of the sketch, ``w^2 / B^2``)."""
     r = int(request["rows"])
     ratio = jl_width(request.eps, request.delta * (1.0 - 1e-9), r)
     mechanism = RDP("jl", (("r", float(r)), ("theta", 1.0 / ratio)))
-    steps = [Step(_STEP_jl, mechanism, share=1.0, label="Gaussian sketch")]
-    detail = JlDetail(r, ratio)
-    return make_plan(request, design, n, steps, None, detail, notes=(FLOAT_NOTE,))
+    step = Step("sketch", mechanism, share=1.0, label="Gaussian sketch")
+    return _declared(request, design, n, step, (r, ratio), FLOAT_NOTE)
 
 
-def release_jl(plan: Plan[JlDetail], ask: Ask) -> Release:
-    """Release the sketch Y, r x q. One pass; r normals a row.
-
-    Privacy
-    -------
-    Unit: one row, replaced. Float normals: the guarantee carries a note.
-    """
+def release_jl(plan: Plan[Any], ask: Ask) -> Release:
+    """Release the sketch Y, r x q; r normals a row, which workers must not draw: read here."""
+    rows = unit_rows_of(plan, ask)
+    if rows is None:
+        return no_ranges(plan)
     raw = ask.raw(own_proof("gaussian sketch"))
-    detail = plan.detail
-    given = unit_design(plan, ask)
-    if isinstance(given, Release):
-        return given
-    q, r = given.design.q, detail.r
-    B = math.hypot(given.rx, given.ry)
-    w = B * math.sqrt(detail.ratio)
-    normals = raw.sketch_normals(_STEP_jl)
-    rowmap = RowMap(given.unit, np.ones(q))
+    q, (r, ratio) = rows.design.q, rows.plan.detail
+    w = math.hypot(rows.rx, rows.ry) * math.sqrt(ratio)
+    normals, rowmap = raw.sketch_normals("sketch"), rows.rowmap
     Y = w * normals(r * q).reshape(r, q)
     with np.errstate(all="ignore"):
-        for block in raw.rows.blocks(given.design):
+        for block in raw.rows.blocks(rows.design):
             z = rowmap.normalised(block)
             Y += normals(r * z.shape[1]).reshape(r, -1) @ z.T
     grid = w * 2.0**-30
     Y = np.round(Y / grid) * grid
-    Q = Y.T @ Y / r - w * w * np.eye(q)
-    m = isotropic(Q, w * w * math.sqrt(2.0 / r))
+    m = isotropic(Y.T @ Y / r - w * w * np.eye(q), w * w * math.sqrt(2.0 / r))
     theta, _ = solve(m, floor_ridge(m))
     note = "The sketch itself adds error of order sqrt(2/r) to every moment; no errors are given."
-    return Release(
-        {"theta": theta, "sketch": Y},
-        plan.guarantee,
-        given.design,
-        detail=Released(given.unit, (("width", w),), (note,)),
-    )
+    return rows.released(theta, note, {"sketch": Y}, width=w)
 
 
-estimate_jl = unit_estimate
-
-
-JL = Backend(plan_jl, release_jl, estimate_jl)
-
-
-# -- Backend of ``dp_ols(method="dpgd")``: full-batch descent with noisy clipped gradients.
-
-
-@dataclass(frozen=True, eq=False)
-class GdDetail:
-    """Steps, step size, mu of one step, rows of the public rules."""
-
-    iterations: int
-    step: float
-    mu: float
-    rows: int
-
-
-def plan_dpgd(request: Request, design: Design, n: int | None) -> Plan[Any]:
-    """Plan T noisy gradients of ``mu / sqrt T`` each."""
-    bought, steps, budget, rest = budget_of(request, design)
-    T = int(request["iterations"])
-    part = budget.part(1.0 / T)
-    assert isinstance(part, Gaussian)
-    steps += [Step(f"gradient {t}", part, share=rest / T) for t in range(1, T + 1)]
-    detail = GdDetail(T, float(request["step"]), part.mu, planning_rows(request, n))
-    return make_plan(request, design, n, steps, bought, detail)
-
-
-def clipped_gradients(z: Array, b: Array, G: float) -> Array:
-    """Return integer gradients (p, m), ``|k| <= 2^20``, of rows z (p + 1, m) at b.
-
-    ``g_i = x_i (x_i'b - y_i)``, scaled into the ball of radius G, in lattice steps of G / 2^20;
-    zero where a row is not finite.
-    """
-    p = len(b)
-    g = z[:p] * (mapped(b[None], z[:p])[0] - z[p])
-    return ball_integers(g, G)
-
-
-def _gradient_sum(
-    blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float
-) -> tuple[npt.NDArray[np.int64]]:
-    """Return the sum of integer gradients, (p,): below 2^63 up to 2^43 rows. Confidential."""
-    total = np.zeros(len(b), dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            z = rowmap.normalised(block)
-            total += integers_of(clipped_gradients(z, b, G).sum(axis=1))
-    return (total,)
-
-
-def release_dpgd(plan: Plan[GdDetail], ask: Ask) -> Release:
-    """Release T noisy sums of clipped gradients, each at the released iterate. T passes.
-
-    Privacy
-    -------
-    A row moves a sum of clipped gradients by 2 G (replace) or G.
-    """
-    detail = plan.detail
-    given = unit_design(plan, ask)
-    if isinstance(given, Release):
-        return given
-    p, q = given.design.p, given.design.q
-    G = given.rx * given.ry
-    rowmap = RowMap(given.unit, np.ones(q))
-    b, noise = np.zeros(p), 0.0
-    tail = np.zeros(p)
-    half = detail.iterations // 2
-    for t in range(1, detail.iterations + 1):
-        job = functools.partial(_gradient_sum, rowmap=rowmap, b=b, G=G)
-        query = Query(Sum(Ball(p)), Counts(given.design, job), first_array, unit=G)
-        gradient = ask(f"gradient {t}", query)
-        noise = float(gradient.sd[0]) / detail.rows
-        b = b - detail.step / detail.rows * gradient.values
-        b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))
-        if t > half:
-            tail += b / (detail.iterations - half)
-    note = "Gradient descent stops early and clips: no standard errors are given."
-    return Release(
-        {"theta": tail},
-        plan.guarantee,
-        given.design,
-        detail=Released(given.unit, (("noise_per_step", noise),), (note,)),
-    )
-
-
-estimate_dpgd = unit_estimate
-
-
-DPGD = Backend(plan_dpgd, release_dpgd, estimate_dpgd)
-
-
-# -- Backend of ``dp_ols(method="functional")``: the functional mechanism of Zhang et al. (2012).
-
-
-_STEP_functional = "objective"
-
-
-def plan_functional(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one Laplace release of the objective's coefficients."""
-    declared_only(design, "functional")
-    part = Pure(request.eps)
-    return make_plan(request, design, n, [Step(_STEP_functional, part, share=1.0)], None, part)
-
-
-def release_functional(plan: Plan[Any], ask: Ask) -> Release:
-    """Release the coefficients ``-2 X'y`` and ``x_j^2, 2 x_j x_k`` of the objective. One pass."""
-    given = unit_design(plan, ask)
-    if isinstance(given, Release):
-        return given
-    p = given.design.p
-    upper = np.triu_indices(p)
-    twice = np.where(upper[0] == upper[1], 1, 2)
-
-    def coefficients(found: Any) -> Added:
-        G = found.integers()
-        return Added(np.concatenate([2 * G[:p, p], G[upper] * twice]))
-
-    statistic = Objective(p, given.rx, given.ry)
-    released = ask(_STEP_functional, Query(statistic, unit_moments(given), coefficients))
-    noisy = released.values
-    h = noisy[:p] / 2.0
-    M = np.zeros((p, p))
-    M[upper] = noisy[p:] / twice
-    M.T[upper] = M[upper]
-    # Original regularisation: a ridge of four standard deviations, then positive directions only.
-    lam = 4.0 * math.sqrt(2.0) * float(released.sd[0])
-    values, vectors = np.linalg.eigh(M + lam * np.eye(p))
-    keep = values > 0
-    U = vectors[:, keep]
-    theta = U @ ((U.T @ h) / values[keep])
-    note = "The functional mechanism gives no standard errors: its ridge biases the coefficients."
-    return Release(
-        {"theta": theta, "second_moments": M, "cross_moments": h},
-        plan.guarantee,
-        given.design,
-        detail=Released(given.unit, (("ridge", lam),), (note,)),
-    )
-
-
-estimate_functional = unit_estimate
-
-
-FUNCTIONAL = Backend(plan_functional, release_functional, estimate_functional)
-
-
-# -- Backend of ``dp_ols(method="outpert")``: ridge regression with noise on its output.
-
-
-_STEP_outpert = "coefficients"
+# -- Ridge regression with noise on its output
 
 
 def plan_outpert(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one release of the ridge solution."""
-    bought, steps, budget, rest = budget_of(request, design)
-    part = budget.part(1.0)
-    assert isinstance(part, Gaussian)
-    steps.append(Step(_STEP_outpert, part, share=rest))
-    return make_plan(request, design, n, steps, bought, part)
+    """Plan one release of the coefficients."""
+    return _plan(request, design, n, [("coefficients", 1.0)])
 
 
 def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
@@ -481,36 +334,24 @@ def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
 
 
 def release_outpert(plan: Plan[Any], ask: Ask) -> Release:
-    """Release ``(X'X + lam I)^{-1} X'y`` with Gaussian noise, lam from a public rule. One pass."""
+    """Release ``(X'X + lam I)^{-1} X'y`` with Gaussian noise, lam from a public rule."""
+    rows = unit_rows_of(plan, ask)
+    if rows is None:
+        return no_ranges(plan)
     raw = ask.raw(own_proof("output perturbation"))
-    given = unit_design(plan, ask)
-    if isinstance(given, Release):
-        return given
-    mu, n, p = plan.detail.mu, ask.n, given.design.p
-    grid = n * given.rx**2 * np.geomspace(1e-6, 10.0, 60)
+    mu, n, p = rows.plan.detail.mu, ask.n, rows.design.p
 
-    def cost(lam: float) -> float:
-        return lam + n * (output_sensitivity(lam, n, given.rx, given.ry) / mu) ** 2
+    def D(lam: float) -> float:
+        return output_sensitivity(lam, n, rows.rx, rows.ry)
 
-    lam = float(min(grid, key=cost))
-    found = raw.total(unit_moments(given))
-    G = np.asarray(found.integers(), dtype=float) * STEPS**-2
+    grid = n * rows.rx**2 * np.geomspace(1e-6, 10.0, 60)
+    lam = float(min(grid, key=lambda lam: lam + n * (D(lam) / mu) ** 2))
+    G = np.asarray(raw.total(rows.moments).integers(), dtype=float) * STEPS**-2
     theta = np.linalg.solve(G[:p, :p] + lam * np.eye(p), G[:p, p])
-    D = output_sensitivity(lam, n, given.rx, given.ry) * (1.0 + float_allowance(p, n))
-    noisy = raw.gaussian_real(_STEP_outpert, theta, D)
+    moved = D(lam) * (1.0 + float_allowance(p, n))
+    noisy = raw.gaussian_real("coefficients", theta, moved)
     note = "Output perturbation shrinks the coefficients by a public ridge; no errors are given."
-    return Release(
-        {"theta": noisy},
-        plan.guarantee,
-        given.design,
-        detail=Released(given.unit, (("ridge", lam), ("noise_sd", D / mu)), (note,)),
-    )
-
-
-estimate_outpert = unit_estimate
-
-
-OUTPERT = Backend(plan_outpert, release_outpert, estimate_outpert)
+    return rows.released(noisy, note, {}, ridge=lam, noise_sd=moved / mu)
 
 
 # -- Backend of ``dp_ols(method="pmt_paper")``: the published Algorithm 3, constants and all.
@@ -600,16 +441,12 @@ def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
     root, _ = published_roots(C[:d, :d])
     factor = 1.0 + math.log(2.0 * n / float(request["eta"]))
     detail = PaperDetail(
-        root,
-        math.sqrt(C[d, d]),
-        math.sqrt(d * factor),
-        math.sqrt(factor),
-        mu / math.sqrt(2.0),
+        root, math.sqrt(C[d, d]), math.sqrt(d * factor), math.sqrt(factor), mu / math.sqrt(2.0)
     )
     part = Gaussian(detail.mu)
     steps = [Step("second moments", part, share=0.5), Step("cross moments", part, share=0.5)]
-    return make_plan(
-        request, design, n, steps, None, detail,
+    return Plan.of(
+        request, design, n, steps, detail=detail,
         scales={"radius of x": detail.rx, "radius of y": detail.ry},
     )  # fmt: skip
 
@@ -629,14 +466,7 @@ def release_paper(plan: Plan[PaperDetail], ask: Ask) -> Release:
     matrix[d, d] = 1.0 / detail.scale
     box = np.append(np.full(d, detail.rx), detail.ry)
     unit = UnitScale(np.ones(d + 1), np.zeros(d + 1), False)
-    rowmap = RowMap(
-        unit,
-        box,
-        ball=d,
-        radius=detail.rx,
-        matrix=matrix,
-        project=True,
-    )
+    rowmap = RowMap(unit, box, ball=d, radius=detail.rx, matrix=matrix, project=True)
     over = Moments(plan.design, rowmap)
     M = ask("second moments", published_query(Ball(d), over, detail.rx, lambda G: G[:d, :d]))
     # x y is in the ball of rx ry: 2 rx ry apart, as published
@@ -645,12 +475,8 @@ def release_paper(plan: Plan[PaperDetail], ask: Ask) -> Release:
         detail.rx * detail.ry,
     )  # fmt: skip
     h = ask("cross moments", cross)
-    return Release(
-        {"second_moments": M.values, "cross_moments": h.values},
-        plan.guarantee,
-        plan.design,
-        detail=detail,
-    )
+    values = {"second_moments": M.values, "cross_moments": h.values}
+    return Release(values, plan.guarantee, plan.design, detail=detail)
 
 
 def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
@@ -666,4 +492,88 @@ def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
     )
 
 
-PAPER = Backend(plan_paper, release_paper, estimate_paper)
+
+
+# -- Entries
+
+_ENTRIES = (
+    Method(
+        name="adassp",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        title="AdaSSP with exact Gaussian accounting",
+        backend=Backend(plan_adassp, release_adassp, estimate),
+        needs=("delta > 0", "ranges"),
+        relations=("replace", "add-remove"),
+        accepts=("weights",),
+        reference="Wang 2018, Revisiting differentially private linear regression",
+        options=(BOUNDS_SHARE,),
+    ),
+    Method(
+        name="pmt_paper",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        title="PMT as published (Algorithm 3)",
+        backend=Backend(plan_paper, release_paper, estimate_paper),
+        needs=("delta > 0", "public data"),
+        accepts=("weights", "public"),
+        reference=PMT_PAPER,
+        options=PUBLISHED_OPTIONS,
+    ),
+    Method(
+        name="jl",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        title="Gaussian sketch",
+        backend=Backend(plan_jl, release_jl, estimate),
+        by_rows=True,
+        needs=("delta > 0", "declared ranges"),
+        accepts=("weights",),
+        reference="Sheffet 2017, Differentially private ordinary least squares",
+        options=(Option("rows", "rows of the sketch", 500, int, lower=0),),
+    ),
+    Method(
+        name="dpgd",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        title="noisy gradient descent",
+        backend=Backend(plan_dpgd, release_dpgd, estimate),
+        needs=("delta > 0", "ranges", "several passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights",),
+        reference="after Cai, Wang and Zhang 2021, The cost of privacy",
+        options=(
+            Option("iterations", "full-batch steps", 30, int, lower=1),
+            positive("step", "step size", 0.5),
+            BOUNDS_SHARE,
+            GUESS,
+        ),
+    ),
+    Method(
+        name="functional",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        title="functional mechanism",
+        backend=Backend(plan_functional, release_functional, estimate),
+        needs=("declared ranges",),
+        accepts=("weights",),
+        reference="Zhang, Zhang, Xiao, Yang and Winslett 2012, Functional mechanism",
+    ),
+    Method(
+        name="outpert",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        title="output perturbation",
+        backend=Backend(plan_outpert, release_outpert, estimate),
+        needs=("delta > 0", "ranges"),
+        accepts=("weights",),
+        reference="after Chaudhuri, Monteleoni and Sarwate 2011",
+        options=(BOUNDS_SHARE,),
+    ),
+)
+for _entry in _ENTRIES:
+    # AdaSSP is a method to choose; the others are here to be compared with
+    _compared = _entry.name != "adassp"
+    register_method(
+        replace(_entry, inference="no", privacy_se="unavailable", comparison_only=_compared)
+    )

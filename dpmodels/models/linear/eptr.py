@@ -26,7 +26,17 @@ from dpmodels.proof.sets import Ball, Interval, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
 from dpmodels.records import Estimate, Release
-from dpmodels.registry import Backend
+from dpmodels.registry import (
+    BOUNDS_SHARE,
+    Backend,
+    Method,
+    Option,
+    automatic,
+    one_of,
+    positive,
+    register_method,
+    share,
+)
 from dpmodels.sums.ask import Added, Moments, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
@@ -183,13 +193,13 @@ def _plan_auto(
     delta_f = FAILURE_SHARE * request.delta
     part = gaussian_part(request, to_buy, delta_f)
     steps, mu, bought = list(part.steps), part.mu, part.share
-    mus = {k: mu * math.sqrt((1.0 - bought) * share) for k, share in shares.items()}
-    for key, share in shares.items():
+    mus = {k: mu * math.sqrt((1.0 - bought) * part) for k, part in shares.items()}
+    for key in shares:
         steps.append(
             Step(
                 _STEP_NAMES[key],
                 Gaussian(mus[key]),
-                share=share * (1.0 - bought),
+                share=shares[key] * (1.0 - bought),
                 failure=delta_f if key == "bound" else 0.0,
                 reply_test=key == "bound",
             )
@@ -692,7 +702,55 @@ def _no_reply(why: str) -> tuple[str, ...]:
     return ()
 
 
-# --
-
-
-BACKEND = Backend(plan, release, estimate)
+register_method(
+    Method(
+        name="eptr",
+        verb="dp_ols",
+        proof="models/linear/eptr.md",
+        foretells=True,
+        title="ePTR least squares",
+        backend=Backend(plan, release, estimate),
+        needs=("delta > 0", "several passes"),
+        relations=("replace",),
+        inference="yes (auto form)",
+        accepts=("weights",),
+        privacy_se="released",
+        reference=(
+            "Shen, Tong, Wang: Efficient Propose-Test-Release for Optimal Differentially "
+            "Private Estimation"
+        ),
+        options=(
+            automatic(
+                "c0", "smallest eigenvalue per row to be tested for; 'auto' releases a lower bound"
+            ),
+            one_of(
+                "variant",
+                "'paper' runs the published constants (needs Rx, Rtheta, c0)",
+                "default",
+                "paper",
+            ),
+            Option("whiten", "precondition the design by a private second moment", None, bool),
+            one_of(
+                "clip",
+                "bound rows by scaling x and y together ('scale', default) or x only ('project')",
+                "scale",
+                "project",
+                default=None,
+            ),
+            positive("Rx", "bound on the row norm in the design's own units"),
+            positive("Ry", "bound on |response|, with Rx"),
+            positive("Rtheta", "public bound on the coefficient norm"),
+            one_of(
+                "on_fail",
+                "'no-reply', or 'ridge' to answer always with a shrunk estimate",
+                "no-reply",
+                "ridge",
+            ),
+            one_of(
+                "coin", "'logistic', or the 'sharp' integer coin (fixed c0)", "logistic", "sharp"
+            ),
+            share("test_share", "share of eps for the test (fixed c0)", 0.25),
+            BOUNDS_SHARE,
+        ),
+    )
+)

@@ -34,7 +34,16 @@ from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, no_ranges, plan_purchase, ranged_design
 from dpmodels.records import Estimate, Release
-from dpmodels.registry import Backend
+from dpmodels.registry import (
+    BOUNDS_SHARE,
+    WORKING_RADIUS,
+    Backend,
+    Method,
+    Option,
+    automatic,
+    one_of,
+    register_method,
+)
 from dpmodels.sums.ask import Added, Moments, Query
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
@@ -772,13 +781,79 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     return Estimate(design.names, draws.mean(0), stats=stats, notes=tuple(notes), arrays=arrays)
 
 
-# --
-
-
 GPTR = Backend(plan, release, estimate)
 
+register_method(
+    Method(
+        name="gptr",
+        verb="dp_ols",
+        proof="models/linear/posterior.md",
+        title="Posterior sampling with tested bounds",
+        backend=GPTR,
+        needs=("delta > 0", "one pass"),
+        relations=("replace", "add-remove"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
+        options=(
+            one_of(
+                "estimator",
+                "'posterior' sample, or 'score' perturbation (better for ill conditioned designs)",
+                "posterior",
+                "score",
+            ),
+            Option("draws", "number of draws; the budget is split over them", 1, int, lower=0),
+            automatic(
+                "lam",
+                "ridge in working units; 'auto' chooses it from released numbers, free of charge",
+            ),
+            Option(
+                "fractions", "shares of mu^2 of the two bounds; None: (0.05, 0.10)", None, object
+            ),
+            Option(
+                "floor", "smallest eigenvalue over the noise of its bound", 10.0, float, lower=1.0
+            ),
+            one_of(
+                "variant",
+                "'paper' is refused: its constants are not private (theory note)",
+                "default",
+                "paper",
+            ),
+            WORKING_RADIUS,
+            BOUNDS_SHARE,
+        ),
+    )
+)
 
-# -- Backend of ``dp_ols(method="ops")``: posterior sampling at public constants, for comparison.
+register_method(
+    Method(
+        name="ops",
+        verb="dp_ols",
+        proof="models/linear/posterior.md",
+        title="OPS-Balanced, exact calibration",
+        backend=Backend(plan_ops, release, estimate),
+        needs=("delta > 0", "one pass", "ranges"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Wang (2018), Revisiting differentially private linear regression",
+        options=(WORKING_RADIUS,),
+        comparison_only=True,
+    )
+)
 
-
-OPS = Backend(plan_ops, release, estimate)
+register_method(
+    Method(
+        name="adaops",
+        verb="dp_ols",
+        proof="models/linear/posterior.md",
+        title="AdaOPS, exact calibration",
+        backend=GPTR,
+        needs=("delta > 0", "one pass"),
+        relations=("replace", "add-remove"),
+        inference="no (bound of the noise)",
+        privacy_se="unavailable",
+        reference="Wang (2018), Revisiting differentially private linear regression",
+        options=(WORKING_RADIUS, BOUNDS_SHARE),
+        comparison_only=True,
+    )
+)
