@@ -8,7 +8,7 @@ noisy counts above a threshold are kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -329,6 +329,48 @@ def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.
         return Part(mu=mu)
     purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b, share)
     return Part(share, tuple(steps), purchase, mu=mu, printed={"ranges": share})
+
+
+class Split:
+    """The Gaussian budget of a call: ranges first, the rest by shares, of which each is a step.
+
+    ``split[name]`` is the mechanism of a share, and ``split.plan(n)`` the plan of all of them.
+
+    Parameters
+    ----------
+    request : Request
+        Its ``split=`` says other shares of the same names.
+    design : Design
+        Columns without a range are bought.
+    steps : mapping
+        Printed name -> (name of the step, share of what ranges leave); a share of 0 is no step.
+    """
+
+    def __init__(
+        self, request: Request, design: Design, steps: Mapping[str, tuple[str, float]]
+    ) -> None:
+        self.request, self.design = request, design
+        self.bought = gaussian_part(request, design.unknown)
+        rest = 1.0 - self.bought.share
+        given = request.shares_of(name for name, (_, share) in steps.items() if share)
+        self.shares = {
+            name: rest * (share if given is None else given[name])
+            for name, (_, share) in steps.items()
+            if share
+        }
+        self.parts = {k: Gaussian(self.bought.mu * math.sqrt(v)) for k, v in self.shares.items()}
+        self.steps = [Step(steps[k][0], self.parts[k], share=v) for k, v in self.shares.items()]
+
+    def __getitem__(self, name: str) -> Gaussian:
+        return self.parts[name]
+
+    def plan(self, n: int | None, **facts: Any) -> Plan[Any]:
+        """Return the plan; its detail is the mechanism of each share by name."""
+        return Plan.of(
+            self.request, self.design, n, [*self.bought.steps, *self.steps],
+            shares={**self.bought.printed, **self.shares}, purchase=self.bought.purchase,
+            **{"detail": self.parts, **facts},
+        )  # fmt: skip
 
 
 def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:

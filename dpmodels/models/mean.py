@@ -19,13 +19,13 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models import weights
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, agm
+from dpmodels.privacy.mechanisms import Approximate, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Box, Hull
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.ranges import Split, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -50,14 +50,6 @@ VARIANCE_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class MeanDetail:
-    """Parts of mu: the means (with the count) and the second moments (0: not released)."""
-
-    mu_mean: float
-    mu_square: float
-
-
-@dataclass(frozen=True)
 class MeanReleased:
     """Centres and half-ranges of the columns (public or bought)."""
 
@@ -67,46 +59,15 @@ class MeanReleased:
 
 def plan_clipped(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan the release of d clipped means."""
-    part = gaussian_part(request, design.unknown)
-    steps, mu, bought = list(part.steps), part.mu, part.share
     square = VARIANCE_SHARE if request.inference else 0.0
-    if request.split is not None:
-        square = _square_share(request)
-    shares = {"mean": (1 - bought) * (1 - square)}
-    if square:
-        shares["variance"] = (1 - bought) * square
-    detail = MeanDetail(mu * math.sqrt(shares["mean"]), mu * math.sqrt(shares.get("variance", 0.0)))
-    steps.append(Step("means and count", Gaussian(detail.mu_mean), share=shares["mean"]))
-    if square:
-        steps.append(Step("second moments", Gaussian(detail.mu_square), share=shares["variance"]))
-    d = design.p
-    sd = float(noise_of(sums_and_count(d), Gaussian(detail.mu_mean), "replace")[0])
-    halves = (design.intervals()[:, 1] - design.intervals()[:, 0]) / 2.0
-    expected = {
-        c.name: float(sd * h / n)
-        for c, h in zip(design.columns, halves.tolist(), strict=True)
-        if h == h
-    }
-    return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        shares={**part.printed, **shares},
-        scales={"noise sd of a sum in half-ranges": sd},
-        expected_se=expected,
-        purchase=part.purchase,
-        detail=detail,
-    )
-
-
-def _square_share(request: Request) -> float:
-    from dpmodels.errors import RequestError
-
-    split = dict(request.split or {})
-    if set(split) != ({"mean", "variance"} if request.inference else {"mean"}):
-        raise RequestError("split= of dp_mean names 'mean' and 'variance' (with inference)")
-    return float(split.get("variance", 0.0))
+    split = Split(
+        request, design,
+        {"mean": ("means and count", 1.0 - square), "variance": ("second moments", square)},
+    )  # fmt: skip
+    sd = float(noise_of(sums_and_count(design.p), split["mean"], "replace")[0])
+    half = (np.diff(design.intervals(), axis=1)[:, 0] / 2.0).tolist()
+    expected = {c: float(sd * h / n) for c, h in zip(design.names, half, strict=True) if h == h}
+    return split.plan(n, scales={"noise sd of a sum in half-ranges": sd}, expected_se=expected)
 
 
 def mean_scale(design: Design) -> tuple[RowMap, Array, Array]:
@@ -128,7 +89,7 @@ def sums_and_count(d: int, people: bool = False) -> Sum:
     return Sum(_box(d, people), count=math.sqrt(3.0 * d), products=True)
 
 
-def release_clipped(plan: Plan[MeanDetail], ask: Ask) -> Release:
+def release_clipped(plan: Plan[Any], ask: Ask) -> Release:
     """Release sums, the count of complete rows and (with inference) second moments.
 
     Privacy
@@ -147,56 +108,49 @@ def release_clipped(plan: Plan[MeanDetail], ask: Ask) -> Release:
     query = Query(sums_and_count(d, people), over, lambda G: Added(G.integers()[-1, : d + 1]))
     sums = ask("means and count", query).values
     values = {"sums": sums[:d], "count": sums[d:]}
-    detail = plan.detail
-    if detail.mu_square:
+    if "variance" in plan.detail:
         squares = Query(Gram(_box(d, people)), over, lambda G: Added(G.integers()[:d, :d]))
         values["squares"] = ask("second moments", squares).values
     return Release(values, plan.guarantee, design, detail=MeanReleased(centre, half))
 
 
-def estimate_clipped(plan: Plan[MeanDetail], release: Release) -> Estimate:
+def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
     """Means ``c + h S/N`` with N the released count; errors by the delta method."""
-    design = release.design
-    names = design.names
+    names = release.design.names
     d = len(names)
     if not release.reply:
         return Estimate.silent(names)
-    detail = plan.detail
     part: MeanReleased = release.detail
     assert plan.n is not None
-    sums = release.values["sums"]
     count = min(float(plan.n), max(float(release.values["count"][0]), plan.n / 10.0, 1.0))
-    m = np.clip(sums / count, -1.0, 1.0)
-    noise = noise_of(sums_and_count(d), Gaussian(detail.mu_mean), "replace")
+    m = np.clip(release.values["sums"] / count, -1.0, 1.0)
+    noise = noise_of(sums_and_count(d), plan.detail["mean"], "replace")
     sd, sd_count = float(noise[0]), float(noise[-1])
     H = np.outer(part.half, part.half)
     privacy = H * (sd**2 * np.eye(d) + sd_count**2 * np.outer(m, m)) / count**2
     sampling = None
     person = plan.request.unit
     stats = {"complete_rows" if person is None else "complete_people": count}
-    if detail.mu_square:
+    if "variance" in plan.detail:
         V = release.values["squares"] / count - np.outer(m, m)
-        floor = float(noise_of(Gram(Box(d)), Gaussian(detail.mu_square), "replace")[0]) / count
+        floor = float(noise_of(Gram(Box(d)), plan.detail["variance"], "replace")[0]) / count
         w, Q = np.linalg.eigh(V)
         V = (Q * np.maximum(w, min(floor, 1.0))) @ Q.T
         sampling = H * V / count
         if d == 1:
             stats["sd"] = float(part.half[0] * math.sqrt(V[0, 0]))
-    return Estimate(
-        names,
-        part.centre + part.half * m,
-        vcov_sampling=sampling,
-        vcov_privacy=privacy,
-        stats=stats,
-        notes=(
-            "A row with a missing cell counts for none of the means; the number of complete rows "
-            "is a private release."
-            if person is None
-            else f"Every person ({person.column}) counts once, by the mean of its complete rows; "
-            "one without any does not count, and how many do is a private release. Errors are "
-            "those of people's means.",
-        ),
+    note = (
+        "A row with a missing cell counts for none of the means; the number of complete rows "
+        "is a private release."
+        if person is None
+        else f"Every person ({person.column}) counts once, by the mean of its complete rows; "
+        "one without any does not count, and how many do is a private release. Errors are "
+        "those of people's means."
     )
+    return Estimate(
+        names, part.centre + part.half * m, vcov_sampling=sampling, vcov_privacy=privacy,
+        stats=stats, notes=(note,),
+    )  # fmt: skip
 
 
 CLIPPED = Backend(plan_clipped, release_clipped, estimate_clipped, people=True)
