@@ -1,4 +1,4 @@
-"""A fit as nothing but the attributes that maketables reads (``results/plugin.py`` has them)."""
+"""A fit as nothing but the attributes that maketables reads (``results/adapters.py`` has them)."""
 
 from __future__ import annotations
 

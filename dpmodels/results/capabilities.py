@@ -2,7 +2,7 @@
 
 Each is a face on the one record of a fit and holds nothing itself; the work is done in the module
 that a method imports. A spelling of another package is accepted by ``also`` and not listed. What
-concerns the numbers themselves stands in ``estimates.py``.
+concerns the numbers themselves stands in ``results/capabilities.py``.
 """
 
 from __future__ import annotations

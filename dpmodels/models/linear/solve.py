@@ -315,7 +315,7 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Released second moments of whitened scores (``scores.py``).
+    """Released second moments of whitened scores (``models/linear/inference.py``).
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ class Axis:
     column : int
         Row of the block buffer.
     kind : str
-        "level" (a code), "number" (its mass lies low, in the middle, high: ``sums.py``) or "bin"
+        "level" (a code), "number" (its mass lies low, in the middle, high: ``models/table/layout.py``) or "bin"
         (of a number's range).
     labels : tuple of str
         The last one is :data:`MISSING`.

@@ -1,6 +1,6 @@
 """Backends of ``dp_quantile``: what "em" and "tree" share, and "em" itself.
 
-``ranks.py`` has the exponential mechanism, ``tree.py`` the tree; ``theory.md``, 2.
+``models/table/quantiles.py`` has the exponential mechanism, ``models/table/quantiles.py`` the tree; ``theory.md``, 2.
 """
 
 from __future__ import annotations

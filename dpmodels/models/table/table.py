@@ -1,7 +1,7 @@
 """Backend of ``dp_table``: counts, means by group and quantiles from one pass, one joint release.
 
-``layout.py`` says what is released, ``noise.py`` with which noise, ``sums.py`` counts exactly,
-``effects.py`` makes the counts consistent; ``theory.md`` has the proofs.
+``layout.py`` says what is released, ``noise.py`` with which noise, ``models/table/layout.py`` counts exactly,
+``models/table/noise.py`` makes the counts consistent; ``theory.md`` has the proofs.
 """
 
 from __future__ import annotations
@@ -417,7 +417,7 @@ def release(plan: Plan[TableDetail], ask: Ask) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Sensitivities: ``sums.py``, ``ranks.py``. A missing cell
+    Unit: one row; replace-one, n public. Sensitivities: ``models/table/layout.py``, ``models/table/quantiles.py``. A missing cell
     counts in the cell "(missing)" of its axis. Or one person, who lays the mean of its rows: one
     unit of mass too (``units.md``, 11).
     """

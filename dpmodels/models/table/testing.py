@@ -1,6 +1,6 @@
 """Backend of ``dp_test(method="score")``: tests from one release of noisy sums.
 
-Which test it is follows from the formula and ``test=`` (``hypotheses.py``); each kind is one entry:
+Which test it is follows from the formula and ``test=`` (``models/table/testing.py``); each kind is one entry:
 how its noisy sums are turned into a test (``nulls.py``).
 """
 
