@@ -1,4 +1,4 @@
-"""Warnings, told to the caller or silenced from several threads at once; progress bars too.
+"""Warnings told or silenced, locks that an interrupt cannot hold, and errors that tell of no row.
 
 ``warnings.catch_warnings`` saves and restores a list that all threads share: two blocks that
 overlap in time can restore each other's "ignore", for good. Here the first block to open saves

@@ -1,4 +1,4 @@
-"""Private ranges of columns nobody declared (see ``theory.md`` for the statement and the proof).
+"""Ranges bought from the budget, and how a call divides between these and the rest (``ranges.md``).
 
 Per column: a histogram of binary exponents of differences of random pairs finds a scale; a
 histogram of locations at that scale finds the range. Only non-empty bins get noise, and only
@@ -263,7 +263,7 @@ def _index(names: list[str], column: str) -> int:
     return len(names) - 1 if column == names[-1] and column else names.index(column)
 
 
-# -- How a call divides between the ranges it has to buy and the rest (``theory.md``, costs).
+# -- How a call divides between the ranges it has to buy and the rest (``ranges.md``, costs).
 
 
 #: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.

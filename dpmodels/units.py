@@ -1,4 +1,4 @@
-"""The unit of a call, as data: which column names a person, and what is public of it."""
+"""A person with several rows as the unit of privacy: what is declared, and how ids compare."""
 
 from __future__ import annotations
 

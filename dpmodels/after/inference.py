@@ -1,4 +1,4 @@
-"""Wald tests and intervals of linear combinations, with an allowance for bounded bias."""
+"""Tests and intervals of released estimates, with an allowance for bounded bias."""
 
 from __future__ import annotations
 

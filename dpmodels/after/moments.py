@@ -1,4 +1,4 @@
-"""Any regression of one released functional on others, and its score test (equations 1 to 3)."""
+"""Regressions from released second moments: estimates, tests, R-squared, choice of a model."""
 
 from __future__ import annotations
 

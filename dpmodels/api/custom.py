@@ -1,4 +1,4 @@
-"""``dp_eptr``, ``dp_gptr``, ``dp_select``: a user's own estimators and mechanisms."""
+"""``dp_eptr``, ``dp_gptr``, ``dp_select``, ``dp_vote``, ``dp_pate``: a user's own mechanisms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dp_feols``, ``dp_fepois``: regressions with an effect of every person, by own rows."""
+"""``dp_feols``, ``dp_fepois``, ``dp_polr``, ``dp_multinom``: panels and choices."""
 
 from __future__ import annotations
 

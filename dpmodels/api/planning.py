@@ -1,4 +1,4 @@
-"""``plan``: everything public about a fit, at no cost."""
+"""``plan`` (everything public about a fit, at no cost) and ``show_versions``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dp_ols``, ``dp_glm``, ``dp_quantreg``, ``dp_mest``: regressions with differential privacy."""
+"""``dp_ols``, ``dp_glm``, ``dp_quantreg``, ``dp_mest``, ``dp_iv``: regressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dp_release``: one noised table, any analysis afterwards."""
+"""``dp_release``, and verbs with a release (a noised table, moments) as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Categories: ``C()`` with its contrasts, ``cut()``, ``hashed()``, ``Q()``, ``i()``."""
+"""Calls: ``C()`` with its contrasts, ``cut()``, ``hashed()``, ``Q()``, ``i()``, ``I()``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cells of a table, as they are: numbers in their units, categories as codes.
+"""Designs of cells: numbers in their units, categories as codes, and the grid of their levels.
 
 A *cell design* has one column a factor of the formula, response side first. Unlike the columns of
 a regression, a cell that is missing stays missing where it is: one variable's missing cell says

@@ -1,4 +1,4 @@
-"""From the text of one factor to a node: ``ast.parse`` and an allow-list. Nothing is evaluated.
+"""From the text of one factor to nodes and bases (splines, polynomials); nothing is evaluated.
 
 The walk below handles the grammar of expressions (numbers, names, arithmetic, comparisons);
 calls go through the words of :mod:`dpmodels.formula.words`. What is not on the list is refused

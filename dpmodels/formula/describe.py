@@ -1,4 +1,4 @@
-"""A design, shown: columns, public ranges, norms, and what would make them smaller."""
+"""A design, shown: columns, public ranges, norms, and which columns add up to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything taken from formulaic (and patsy's parser), in one place, checked when first used.
+"""From the text of a formula to its terms, by formulaic (or patsy), and which variables it needs.
 
 Plain formulas are read in ``plain``: importing formulaic would be half of a first call.
 

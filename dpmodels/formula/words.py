@@ -1,4 +1,4 @@
-"""The allow-list: elementwise functions with the interval they map to.
+"""The grammar of one factor: its nodes, its syntax, and the allow-list of elementwise functions.
 
 ``register_rowwise`` adds to it; a registration is a claim, made by the caller, that the function
 is elementwise and stays inside the interval. We clip its values to that interval in any case.

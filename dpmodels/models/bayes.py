@@ -1,6 +1,6 @@
-"""Backend of ``dp_bayes``: noisy class sums, and efficient Propose-Test-Release.
+"""``dp_bayes``: noisy class sums, efficient Propose-Test-Release, and methods of comparison.
 
-Sensitivities and proofs: ``theory.md`` section 7.
+Sensitivities and proofs: ``bayes.md`` section 7.
 """
 
 from __future__ import annotations
@@ -557,7 +557,7 @@ def smoothness(eps: float, delta: float) -> float:
     """Return beta = eps / (2 log(2 e^(eps/2) / delta)), for which ``2 SS / eps`` noise is private.
 
     The usual ``eps / (2 log(2 / delta))`` is proved for e^(eps/2) <= 2 only, and gives up to five
-    times delta at eps = 20; theory.md, section 9 has the proof for every eps.
+    times delta at eps = 20; bayes.md, section 9 has the proof for every eps.
     """
     return eps / (eps + 2.0 * math.log(2.0 / delta))
 

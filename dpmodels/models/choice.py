@@ -1,4 +1,4 @@
-"""Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes."""
+"""``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # A row of class y has the score ``S = grad p_y / p_y`` and the expected information ``sum_k V_k
 # V_k'``, ``V_k = grad p_k / sqrt(p_k)``: K rows. Probabilities are floored in both, so neither
 # grows
-# without limit (``theory.md``, 1). Classes are codes 0 to K - 1; any other code, or a missing cell,
+# without limit (``choice.md``, 1). Classes are codes 0 to K - 1; any other code, or a missing cell,
 # makes a zero row.
 
 
@@ -632,7 +632,7 @@ register_method(
         relations=("replace", "add-remove"),
         inference="yes",
         privacy_se="released",
-        reference="McCullagh (1980); theory note choice/theory.md",
+        reference="McCullagh (1980); theory note models/choice.md",
         options=(
             one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
             BOUNDS_SHARE, GUESS,
@@ -651,7 +651,7 @@ register_method(
         relations=("replace", "add-remove"),
         inference="yes",
         privacy_se="released",
-        reference="Theil (1969), McFadden (1974); theory note choice/theory.md",
+        reference="Theil (1969), McFadden (1974); theory note models/choice.md",
         options=(BOUNDS_SHARE, GUESS),
         foretells=True,
     )

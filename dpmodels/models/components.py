@@ -1,7 +1,7 @@
-"""Backend of ``dp_pca``: the projector on the leading principal components.
+"""``dp_pca``: the projector on the leading principal components.
 
 A lower bound of the eigengap is released, then the projector with noise for the improved
-sensitivity 1/(sqrt(2) (gap - 1)) (``theory.md``, section 5).
+sensitivity 1/(sqrt(2) (gap - 1)) (``components.md``, section 5).
 """
 
 from __future__ import annotations

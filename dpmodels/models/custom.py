@@ -1,4 +1,4 @@
-"""Backend of ``dp_eptr``: a user's own estimator made private by a test that the user proves.
+"""``dp_eptr`` and ``dp_gptr``: a user's own estimator made private by a test that the user proves.
 
 Three forms: a coin on a safety lower bound (Shen, Tong and Wang, Algorithm 2, general split), the
 classic test on a distance (Dwork and Lei 2009), a released lower bound.

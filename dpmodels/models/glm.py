@@ -1,4 +1,4 @@
-"""Backend of ``dp_glm(method="scoring")``: generalised linear models by private Fisher scoring.
+"""``dp_glm``: by private Fisher scoring, and output noise with a tested curvature.
 
 The family and its link say the score and the expected information (:mod:`dpmodels.families`);
 the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md``.

@@ -1,4 +1,4 @@
-"""Plan and private stage of a score or a diagnosis: one pass, one release a group of sums."""
+"""A score or a diagnosis of a fit on further rows: plan, release, and report."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Sensitivities: ``theory.md``, exact in integers.
+    Unit: one row; replace-one, n public. Sensitivities: ``holdout.md``, exact in integers.
     """
     over = Counts(plan.design, functools.partial(added_up, sums=plan.sums))
     return tuple(

@@ -129,7 +129,7 @@ def lattice_sums(blocks: Iterable[Array], reader: Reader, points: Array, h: floa
 
     Each as two words, (m,) each: the sum is ``high * 2^22 + low``. Confidential. Integers, so the
     order is no matter; a row adds ``0 <= k <= 2^44`` to D and ``|t| <= k`` to N at each point,
-    since truncation is monotone (``theory.md``, section 8).
+    since truncation is monotone (``kernel.md``, section 8).
     """
     m = len(points)
     out = [np.zeros(m, dtype=np.int64) for _ in range(4)]

@@ -1,10 +1,10 @@
-"""Backend of ``dp_npreg``: Nadaraya-Watson regression (``functional``, ``eptr``).
+"""``dp_npreg``: Nadaraya-Watson regression (``functional``, ``eptr``) and Haar wavelets.
 
 Functional release (Hall, Rinaldo and Wasserman 2013): in the RKHS of a positive definite kernel
 with ``K(x, x) = 1`` the pair ``(N / R, D)`` has sensitivity 2, so Gaussian processes with
 covariance K and sd ``2 / mu`` make it mu-GDP at *any* number of points. On the fixed points Z,
 ``K(Z, Z) = L L'``, the release of ``L^{-1} N(Z)`` and ``L^{-1} D(Z)`` with independent noise is the
-same mechanism; it is drawn that way, with exact noise. ``theory.md`` section 8.
+same mechanism; it is drawn that way, with exact noise. ``kernel.md`` section 8.
 """
 
 from __future__ import annotations

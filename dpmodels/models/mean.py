@@ -1,4 +1,4 @@
-"""Backend of ``dp_mean(method="clipped")``: means of clipped columns, one Gaussian release.
+"""``dp_mean``: means of clipped columns in one Gaussian release, and Propose-Test-Release.
 
 Row (in unit half-ranges) ``u in [-1, 1]^d``, or the zero row if a cell is missing. Released
 together: the sums of u and ``k`` times the count of complete rows, ``k^2 = 3 d``. Two complete
@@ -161,7 +161,7 @@ CLIPPED = Backend(plan_clipped, release_clipped, estimate_clipped, people=True)
 # Box of known half-width c a coordinate; ``m_j`` is the largest number of points of coordinate j in
 # an interval of width 2c; distance to the unsafe sets ``k = (min_j m_j - (n - T) + 1)_+``; the test
 # is ``k + Lap(1/eps_t) >= log(1/delta)/eps_t``; then coordinates are clipped to their best interval
-# and averaged, sensitivity ``sqrt(d) (4 T + 6) c / n`` (``theory.md`` section 6).
+# and averaged, sensitivity ``sqrt(d) (4 T + 6) c / n`` (``mean.md`` section 6).
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def release_ptr(plan: Plan[PtrMeanDetail], ask: Ask) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``theory.md`` section 6.
+    Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``mean.md`` section 6.
     """
     raw = ask.raw(own_proof("classic propose-test-release, mean"))
     detail = plan.detail

@@ -1,4 +1,4 @@
-"""Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own."""
+"""``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ __all__ = [
 #
 # The rows (1, x) are whitened by their public second moment and scaled into a ball, so no range is
 # needed; one release, or two by the rule of ``dp_ols(method="pmt")``, whose plan and passes these
-# are (``models/linear/theory.md`` 2, ``theory.md`` 7).
+# are (``models/linear/theory.md`` 2, ``moments.md`` 7).
 
 
 # -- From released second moments of mapped rows to moments in the user's units. Sees no row
@@ -379,7 +379,7 @@ JOINT = Backend(plan_joint, release_joint, estimate_joint, people=True)
 #
 # Rows (1, x) in unit half-ranges are scaled into a ball; a first release whitens (and re-centres)
 # the rows of a second, which takes most of the budget. The passes are those of
-# ``dp_ols(method="ssp")`` (``models/linear/theory.md`` 3, ``theory.md`` 7).
+# ``dp_ols(method="ssp")`` (``models/linear/theory.md`` 3, ``moments.md`` 7).
 
 
 WEIGHTS = "row weights"

@@ -1,4 +1,4 @@
-"""Damped Newton over blocks of rows, until the gradient is certified small.
+"""The minimum of a sum of losses: damped Newton over rows, until the gradient is certified small.
 
 Minimises F(theta) = sum_i l(x_i'theta; y_i) + (lam/2)|theta|^2 + tilt'theta. The source is read a
 public number of times (``planned_passes``): once where the mapped rows of a public n fit into a
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # -- Value, gradient and Hessian of a sum of losses as exact integers, by tasks where there are any.
 #
-# For rows that the optimiser does not keep (:mod:`dpmodels.models.newton`); ``theory.md``, 4.4.
+# For rows that the optimiser does not keep (:mod:`dpmodels.models.newton`); ``glm.md``, 4.4.
 
 
 # -- Losses of generalised linear models with a bounded score: what the privacy proofs need of
@@ -134,7 +134,7 @@ def lattice_sums(
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Return value, gradient and Hessian of the sum of losses as integers, two words each.
 
-    The same in any order of the blocks (``theory.md``, 4.4). A row of the gradient is cut to steps
+    The same in any order of the blocks (``glm.md``, 4.4). A row of the gradient is cut to steps
     of :func:`grain`, one of the Hessian to the lattice of ``proof/theory.md`` 1.5 (steps of Newton
     need no more); the value of a block to 2^-30. Confidential, as ``theta`` is.
     """
@@ -235,7 +235,7 @@ class WorkingRows:
         voids its row (a loss of labels in between would be of another model).
     thins : bool
         Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks
-        for no more than that and for |w x| <= B may do so (``theory.md``, 4.1 and 4.2).
+        for no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
     """
 
     scale: Array
@@ -386,7 +386,7 @@ def minimise(
     A step is accepted if F falls by a part of what Newton promises (Armijo), or if the gradient
     norm falls and F does not rise beyond rounding; otherwise it is halved. F is strongly convex
     with a Lipschitz gradient: the iteration converges from anywhere, separated classes included
-    (``theory.md``, 4.4).
+    (``glm.md``, 4.4).
     """
     theta = np.zeros(len(tilt))
     stride = _stride(n, len(tilt))
@@ -501,7 +501,7 @@ def back_map(scale: Array, shift: Array, intercept: bool) -> Array:
 # -- Objective perturbation for logistic regression: the proved privacy profile and its inverse.
 #
 # theta = argmin F(theta) + sigma b'theta, b ~ N(0, I); F = sum of losses + (lam/2) |theta|^2 with
-# rows |x| <= R of weight w, w |x| <= B. With rho = B / sigma and kappa = B R / lam (``theory.md``,
+# rows |x| <= R of weight w, w |x| <= B. With rho = B / sigma and kappa = B R / lam (``glm.md``,
 # section 4; R = B without weights):
 #
 #     adding a row     delta(eps) <= dG(eps; rho)
@@ -743,7 +743,7 @@ def largest_rho_shift(eps: float, delta: float, kappa: float) -> float:
     return mu_gdp(eps - shift, delta) if eps > shift else 0.0
 
 
-# -- What generalised self-concordance says of neighbouring logistic fits (``theory.md``, secti
+# -- What generalised self-concordance says of neighbouring logistic fits (``glm.md``, secti
 
 
 def displacement(alpha: float, B: float, Lg: float | None = None) -> float:

@@ -1,4 +1,4 @@
-"""The plan of ``dp_glm(method="objpert")``: ridge, noise, shares and steps; all of it public."""
+"""``dp_glm(method="objpert")``: objective perturbation."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float
 
 
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
-    """Plan a call of ``dp_glm(method="objpert")``. Source: ``theory.md``, section 4."""
+    """Plan a call of ``dp_glm(method="objpert")``. Source: ``glm.md``, section 4."""
     check_common(request, design)
     loss = glm_loss(request, design)
     relation = request.relation
@@ -531,7 +531,7 @@ def release(plan: Plan[GlmDetail], ask: Ask) -> Release:
     Privacy
     -------
     Unit: one row. Charged: the steps of the plan. The random linear term is drawn before the
-    rows are read; the optimum is certified, never assumed (``theory.md``, 4.4).
+    rows are read; the optimum is certified, never assumed (``glm.md``, 4.4).
 
     Notes
     -----
@@ -565,7 +565,7 @@ def release(plan: Plan[GlmDetail], ask: Ask) -> Release:
         passes=detail.passes,
         **passes_over(raw.rows, design, working, detail.loss),
     )
-    # Not certified within the (public) cap: theory.md, 4.4 - the answer is then the centre of
+    # Not certified within the (public) cap: glm.md, 4.4 - the answer is then the centre of
     # the prior, whatever the rows.
     theta = found.theta if found.certified else np.zeros(design.p)
     values["theta"] = raw.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)

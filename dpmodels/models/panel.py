@@ -1,7 +1,7 @@
-"""Fixed effects of units as local expansions: what is constant in a person falls out by own rows.
+"""``dp_feols`` and ``dp_fepois``: fixed effects of units by own rows, and random intercepts.
 
 Linear: y and x less their means over the person's own rows. Poisson: given its total a person's
-counts are multinomial with probabilities ``p = softmax(x_t'b)`` over own rows (``theory.md``).
+counts are multinomial with probabilities ``p = softmax(x_t'b)`` over own rows (``panel.md``).
 Both equal dummies for every person, which are never made.
 """
 
@@ -172,7 +172,7 @@ class _Shares:
 
     The weight w of a person is a function of its predictors, of its number of rows and of released
     numbers, never of a count: scores keep mean zero whatever the law of the counts, where a clip
-    would shorten those of many events (``theory.md``, 2).
+    would shorten those of many events (``panel.md``, 2).
     """
 
     model: FixedPoisson
@@ -223,7 +223,7 @@ class _Shares:
 
 # -- Random intercepts as local expansions: quasi-demeaning by own rows at released variances.
 #
-# Three stages, each of released numbers (``theory.md``, 5): least squares by person; three averages
+# Three stages, each of released numbers (``panel.md``, 5): least squares by person; three averages
 # of a person's clipped residuals, which give the two variances; generalised least squares at these,
 # where a person with T rows has the part ``1 - sqrt(s_e / (s_e + T s_u))`` of its own means taken
 # off. With person means as predictors (Mundlak) the coefficients within people are apart from those
@@ -532,7 +532,7 @@ class InterceptModel:
         Privacy
         -------
         ``mu sqrt(FIRST)``-GDP for the passes of the first stage, ``mu sqrt(OF_AVERAGES)``-GDP for
-        the averages: one person's three numbers lie in ``PairMeans`` (``theory.md``, 5).
+        the averages: one person's three numbers lie in ``PairMeans`` (``panel.md``, 5).
         """
         r = dimension(coordinates.rank, mundlak=self.mundlak)
         unit = coordinates.unit
@@ -733,7 +733,7 @@ for _verb, _title, _source in (
             relations=("replace", "add-remove"),
             inference="yes",
             privacy_se="released",
-            reference=f"{_source}; theory note panel/theory.md",
+            reference=f"{_source}; theory note models/panel.md",
             options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
             foretells=True,
         )

@@ -1,4 +1,4 @@
-"""Backend of ``dp_quantreg(method="scoring")``: quantile regression by private Fisher scoring.
+"""``dp_quantreg`` and ``dp_mest`` on data: models of a residual by private Fisher scoring.
 
 The score is not smoothed, only its information is (``scoring/theory.md`` 5.2). Several quantiles
 share their start and read the rows together.

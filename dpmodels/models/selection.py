@@ -236,7 +236,7 @@ def select(
 def pair_per_candidate(eps: float, delta: float, mean: float) -> tuple[float, float]:
     """Return the (eps, delta) each run may have so that the choice of the best has the given one.
 
-    ``(eps/3, delta / ((1 + e^eps) mean))``, the number of runs geometric: ``theory.md``, 7.1.
+    ``(eps/3, delta / ((1 + e^eps) mean))``, the number of runs geometric: ``custom.md``, 7.1.
     """
     if not mean > 1:
         raise RequestError("mean= is the expected number of runs, a number above 1")

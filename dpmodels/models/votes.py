@@ -1,4 +1,4 @@
-"""Private majority votes, one by one or many (PATE): the private stages, on arrays."""
+"""Private majority votes, one by one or many (PATE), and their data-dependent privacy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpmodels.tables.table import Result, Table
 #
 # Source: Papernot et al. (2018), "Scalable private learning with PATE", Theorem 6 and section on
 # smooth sensitivity; Redberg, Zhu and Wang (2023), section 5.2. Neighbours: one teacher's votes.
-# Constants and the corrected index are proved in ``theory.md``, section 5.
+# Constants and the corrected index are proved in ``votes.md``, section 5.
 #
 # Everything is a function of x_i = erfc^{-1}(2 q_i / (C-1)), one number a query: a changed vote
 # moves every x_i by at most 1/sigma. x is cut to cells of a public grid, downwards, and the Renyi
@@ -404,7 +404,7 @@ def majority(
     """Return (winner, stable, lower bound of the margin).
 
     One changed vote moves two counts by one: the margin by at most 2. With a margin above 2 every
-    neighbour has the same winner, so the exact winner costs nothing (``theory.md``, 5.1).
+    neighbour has the same winner, so the exact winner costs nothing (``votes.md``, 5.1).
     """
     lower = float(ask(MARGIN_STEP, Query(Of("margin", ()), over, _margin)).at_least(delta)[0])
     if lower > 2.0:

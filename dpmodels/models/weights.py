@@ -1,4 +1,4 @@
-"""Errors by design of linearised statistics: of tables and quantiles, from one pass by cluster.
+"""What weighted statistics share: cut weights, design effects; and the weighted mean.
 
 Each coordinate of the pass is one ``z`` (the part of a row in the error of a share, a mean, a rank)
 times a public or released factor, so that rows need hardly be clipped. What comes back is a *design
@@ -299,7 +299,7 @@ def shares_of_weight(weight: Array, top: float) -> Array:
 # A row lays ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
 # weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
 # weight
-# being free (``theory.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation are
+# being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation are
 # made: ``z = u (t - m)``.
 
 

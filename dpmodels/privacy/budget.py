@@ -1,4 +1,4 @@
-"""Ledgers: what was charged, by which mechanisms; and budgets, which charge before noise is drawn.
+"""Budgets, which charge before noise is drawn, and ledgers: what was charged, by which mechanisms.
 
 A :class:`Budget` lives in memory, or in one SQLite file shared by processes
 (:meth:`Budget.open`). The order is always: check (nothing read), charge (committed), read rows,

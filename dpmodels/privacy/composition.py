@@ -1,4 +1,4 @@
-"""The guarantee of a call: computed from the mechanisms of its plan, never typed in."""
+"""The guarantee of a call: composed from the mechanisms of its plan, never typed in."""
 
 from __future__ import annotations
 

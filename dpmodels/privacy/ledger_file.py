@@ -1,4 +1,4 @@
-"""Where a budget keeps its charges. Memory here; a file in :mod:`sqlite_store`."""
+"""Where a budget keeps its charges: memory, or one SQLite file with a witness."""
 
 from __future__ import annotations
 

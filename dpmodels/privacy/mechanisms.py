@@ -1,4 +1,4 @@
-"""Gaussian differential privacy: the curve delta(eps; mu) and its two inverses.
+"""Mechanisms and their curves: Gaussian differential privacy, steps of a plan, groups of rows.
 
 Source: Balle and Wang (2018), "Improving the Gaussian mechanism", Theorem 8; Dong, Roth and Su
 (2022), "Gaussian differential privacy". Gaussian noise of sd ``Delta / mu`` on a query of L2

@@ -1,4 +1,4 @@
-"""The one place where noise is drawn.
+"""The one place where noise is drawn: exact samplers in integers, and seeded ones for tests.
 
 ``ExactNoise`` (the default): discrete Gaussian and discrete Laplace draws by rejection with
 integers only, from operating-system entropy (Canonne, Kamath and Steinke 2020). ``SeededNoise``:

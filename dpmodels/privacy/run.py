@@ -1,4 +1,4 @@
-"""A run: the only door through which numbers leave the private stage.
+"""A run: the only way of a number out of the private stage, and the proofs that are no query's.
 
 It is made from the steps of a plan. Each step can be drawn once, with the mu that the plan
 declared; a release that was not declared, or a second draw of one that was, is refused. So what

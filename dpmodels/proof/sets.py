@@ -1,4 +1,4 @@
-"""Clip sets: what one unit (a row, or a person) may lay down, in integers.
+"""Clip sets: what one unit (a row, or a person) may add to a sum, in integers.
 
 A set knows no data. Lattice steps: 2^20 a radius (``STEPS``). ``holds`` decides in exact integers
 and ``corners`` draws elements at which the largest distances are reached: both are for audits and

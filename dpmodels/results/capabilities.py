@@ -1,8 +1,7 @@
 """What a result can do: one small class a capability, of which ``results/fit.py`` builds kinds.
 
 Each is a face on the one record of a fit and holds nothing itself; the work is done in the module
-that a method imports. A spelling of another package is accepted by ``also`` and not listed. What
-concerns the numbers themselves stands in ``results/capabilities.py``.
+that a method imports. A spelling of another package is accepted by ``also`` and not listed.
 """
 
 from __future__ import annotations

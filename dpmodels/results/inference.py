@@ -1,4 +1,4 @@
-"""Numbers of a fit as pandas tables: the arithmetic of inference, and nothing else.
+"""Numbers of a fit as pandas tables, how they are written, and joint tests.
 
 With V_s the sampling part and V_p the privacy part of the covariance (independent, since the
 noise does not depend on the rows), V = V_s + V_p, so total^2 = sampling^2 + privacy^2.

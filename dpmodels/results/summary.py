@@ -1,4 +1,4 @@
-"""A summary: the numbers of a record, written into one :class:`~dpmodels.tables.Table`."""
+"""A summary: the numbers of a record and its notes, written into one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scoring pass over rows that are cells of a public grid: no dense row, no dense product.
+"""Passes over rows that are cells of a public grid: scores, and the deviance.
 
 Where every predictor is a function of levels (:mod:`dpmodels.formula.cells`), ``w = W u`` is one of
 K public vectors. A row adds integer multiples of its cell's lattice vector to every sum, so that

@@ -1,4 +1,4 @@
-"""Intervals from the last pass: variances of sampling and noise, and an allowance. Sees no row.
+"""The Newton step of a pass, and intervals from the last one: variances and an allowance for bias.
 
 ``theory.md``, 4. Everything is in the coordinates v = W u of the last pass until the end.
 """

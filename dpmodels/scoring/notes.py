@@ -1,4 +1,4 @@
-"""What is said of a scoring fit: what its errors cover, and which coefficients deserve care."""
+"""What is said of a scoring fit: what its errors cover, and marks found at public rows."""
 
 from __future__ import annotations
 

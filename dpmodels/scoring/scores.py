@@ -1,4 +1,4 @@
-"""What a model is to the engine: its score, its information, its start, and what it learns.
+"""What a model is to a fit by scoring: its score, its information, its start, and its state.
 
 Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile: here) see the
 standardised residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links:

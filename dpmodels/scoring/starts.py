@@ -1,4 +1,4 @@
-"""Public coordinates of a design: the answer does not depend on how a polynomial is typed.
+"""Where scoring starts: public coordinates of a design, and the released scales of its columns.
 
 ``u = W0 z`` with ``W0 = (E z z')^{-1/2}`` under the uniform distribution on the declared box
 (variables independent, levels equally likely), by a fixed set of points. Another basis of the

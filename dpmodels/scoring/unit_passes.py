@@ -1,9 +1,9 @@
-"""Local expansion: what a unit's own rows come to, at released numbers.
+"""Passes over units: what a unit's own rows come to at released numbers, clipped and added up.
 
 A regression needs of a unit (a row, or a person with any number of rows) a score and an
 information. Here a public function of the unit's *own rows* and of released numbers makes both:
 ``expand(rows) -> (rows of scores, whose sum is S_p; rows v, whose V_p'V_p is the information)``.
-The pass (:mod:`dpmodels.scoring.unit_passes`) clips them by unit and adds them up in integers. A
+The pass clips them by unit and adds them up in integers. A
 plain row is a person with one row.
 
 What rule (U) of ``units.md`` asks of an expansion: what it makes of a unit is a function of

@@ -1,4 +1,4 @@
-"""A fit over units as a backend: what every room of regressions of people plans and releases.
+"""A fit over units: what every regression of people plans, and its passes.
 
 The mirror of :mod:`dpmodels.scoring.plan` for the engine of expansions;
 :mod:`dpmodels.scoring.estimate` makes the estimate.

@@ -1,4 +1,4 @@
-"""Rows on their way to a release: passes over blocks of the design, and nothing that keeps them."""
+"""Rows on their way to a release: passes over blocks of the design, with a progress bar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table is here: columns of public kinds, read in chunks; and what its adapters share."""
+"""Tables in memory, and what all adapters share: columns of public kinds, read in chunks."""
 
 from __future__ import annotations
 

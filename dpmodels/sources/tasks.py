@@ -1,4 +1,4 @@
-"""Adapters: one class a kind of table, one function that chooses.
+"""Which adapter a table gets, tables that stay elsewhere, and parts read by threads or workers.
 
 An adapter knows its columns, their public kinds and (where the container says so) its row count,
 all without reading a cell. It never drops, sorts or samples rows, and it is asked for raw columns

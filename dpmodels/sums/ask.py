@@ -244,7 +244,7 @@ class Ask:
 
         Privacy
         -------
-        The mechanism of the step, for one unit. ``theory.md`` 1.8.
+        The mechanism of the step, for one unit. ``proof/theory.md`` 1.8.
         """
         mechanism = self._run.mechanism(step)
         if not isinstance(mechanism, (Gaussian, Pure)):

@@ -1,7 +1,7 @@
-"""The exact Gram matrix of designs of factors: by cell of their grid, never a dense row.
+"""Exact Gram matrices: of dense rows in blocks, or of designs of factors by cell of their grid.
 
 A row is a cell c and its numbers. Two kinds of maps are such that the integers of a row are
-``(k zeta_c, rho)``, zeta_c a public table (``theory.md``, 1.7):
+``(k zeta_c, rho)``, zeta_c a public table (``proof/theory.md``, 1.7):
 
 * every coordinate is one column, clipped by itself: k = 1, the integers of
   :func:`dpmodels.sums.cells.gram`, bit for bit;
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 #     sum_i (k_i zeta_c)(k_i zeta_c)' = sum_c (sum_{i in c} k_i^2) zeta_c zeta_c'
 #
 # so that of n rows only K numbers are kept: integers without a rounding, whoever adds them up
-# (``theory.md``, 1.7).
+# (``proof/theory.md``, 1.7).
 
 
 Integers = npt.NDArray[np.object_]
@@ -516,7 +516,7 @@ def _into_ball(length: Array, r: Array) -> None:
 # With ``|k| <= 2^20`` every product is an integer of at most 2^40, and a sum over at most 2^13 rows
 # an integer of at most 2^53: float64 is exact in any order, so BLAS computes exact integers. Blocks
 # are added in two int64 words. The result does not depend on row order, chunking or sharding, and
-# its sensitivity holds exactly (see ``theory.md``).
+# its sensitivity holds exactly (see ``proof/theory.md``).
 
 
 def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> Gram:

@@ -1,4 +1,4 @@
-"""Products of a block of rows: what a row's image is stands in ``theory.md``, 1.5.
+"""Images, products and exact sums of rows, of each row alone (``proof/theory.md``, 1.5).
 
 OpenBLAS has, for processors with 512-bit registers, kernels of their own for products of few
 multiplications; and numpy sends a product of an array with its own transpose to the symmetric
@@ -51,8 +51,8 @@ def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> A
     """Return ``matrix @ block``, (k, m), the image of a row (a column of ``block``) by itself.
 
     It is a function of the row and the matrix alone: not of the row's place, of the rows beside
-    it, of how the block lies in memory or of the processor (``theory.md``, 1.5). A row that is not
-    finite has an image that is not.
+    it, of how the block lies in memory or of the processor (``proof/theory.md``, 1.5). A row
+    that is not finite has an image that is not.
 
     Few coordinates are one multiplication and addition after the other. Of more, row and matrix
     are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
@@ -236,7 +236,7 @@ def _small_kernels() -> bool:
 # Every map into a set of bounded rows is total: whatever the cells are, the image is in the set, in
 # exact integers. What multiplies a row is applied before; a length, a score or a weight that is not
 # finite, or so large or small that products of them might not be, has no image under a formula of
-# floats (``0 inf``, ``1/0``): such a row is the zero row (``theory.md``, 1.5).
+# floats (``0 inf``, ``1/0``): such a row is the zero row (``proof/theory.md``, 1.5).
 #
 # Integers are held by float64, so that BLAS may add up their products.
 

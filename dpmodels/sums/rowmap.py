@@ -1,4 +1,4 @@
-"""Row maps: public, row-by-row maps from a design row to bounded integers.
+"""Row maps: public maps from a row, or from a person's rows, to bounded integers.
 
 A map is affine, then (optionally) scales the row into a ball, then clips single coordinates, then
 rounds towards zero to a lattice of 2^20 steps per bound. Everything in a map is public or was

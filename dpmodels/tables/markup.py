@@ -1,4 +1,4 @@
-"""Text: at most 88 columns as a rule, or two blocks of columns below that."""
+"""A table in text (88 columns as a rule), Markdown, HTML, LaTeX and Word."""
 
 from __future__ import annotations
 

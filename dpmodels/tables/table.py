@@ -1,6 +1,6 @@
 """A table to be shown: title, facts, columns, rows and notes, all of them text.
 
-Who has something to show writes it into one :class:`Table`; the five modules beside this one lay
+Who has something to show writes it into one :class:`Table`; ``markup.py`` lays
 that out. What differs between the layouts of two tables in text is data: a :class:`Layout`, and
 the widths of the columns. Greek letters stand in the table; text can spell them out.
 """

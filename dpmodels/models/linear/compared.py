@@ -1,4 +1,4 @@
-"""Shared by the methods that release once and give no standard errors."""
+"""Least squares as others released it, kept for comparison: one release, no standard errors."""
 
 from __future__ import annotations
 

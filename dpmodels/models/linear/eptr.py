@@ -1,4 +1,4 @@
-"""The plan of ePTR least squares: radii, shares and steps; all of it public."""
+"""``dp_ols(method="eptr")``: efficient Propose-Test-Release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the released moments of the last stage to coefficients, errors, notes. Sees no row."""
+"""What fits by moments share: stages of a release, then coefficients and errors."""
 
 from __future__ import annotations
 

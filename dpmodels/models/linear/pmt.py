@@ -1,4 +1,4 @@
-"""Backend of ``dp_ols(method="pmt")``: joint whitening by public second moments.
+"""``dp_ols(method="pmt")``: joint whitening by public second moments.
 
 One release of the moments of rows that were whitened by public data, response last, and scaled
 into a ball as a whole; or two, the second whitened by the first (``theory.md``, 2 and 3).

@@ -1,4 +1,4 @@
-"""Posterior sampling for ridge regression: the exact privacy profile and its calibration.
+"""``dp_ols(method="gptr")``: posterior sampling with tested bounds, by its exact privacy profile.
 
 theta ~ N(theta*, (gamma A)^{-1}), A = X'X + lam I. Adding or removing a row (x, y0) changes the
 density by a function of u = sqrt(gamma) (y0 - x'theta) alone, a univariate normal: the profile is

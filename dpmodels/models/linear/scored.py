@@ -1,4 +1,4 @@
-"""The ending of ``ssp`` and ``pmt`` that their intervals rest on: private Fisher scoring.
+"""The default of ``dp_ols``: private Fisher scoring, from declared ranges or public moments.
 
 Least squares by :mod:`dpmodels.scoring`. ``ssp`` starts from the declared (or bought) ranges,
 ``pmt`` from public second moments.

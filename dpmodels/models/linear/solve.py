@@ -1,4 +1,4 @@
-"""Least squares from noisy moments: ridge, Stein ridge, covariance, bootstrap.
+"""Least squares from noisy moments: ridge, Stein ridge, covariance, and errors where noise rules.
 
 Everything here is post-processing of released numbers. Notation of ``theory.md``, section 4:
 ``M = M0 + E`` (p, p) and ``h = h0 + e`` (p,), where the entries of E (on and above the diagonal)

@@ -1,4 +1,4 @@
-"""Privacy curves of SL and ZIL noise: dimension one and the limit of infinite dimension.
+"""Privacy curves of SL and ZIL noise: exact by dimension, and the limit of infinite dimension.
 
 ``c`` is the distance between neighbours in units in which the noise is isotropic with sd one.
 Closed forms of Long, Chen and Qiu's limiting curve, simplified; proofs in ``theory.md``.

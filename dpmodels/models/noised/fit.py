@@ -1,4 +1,4 @@
-"""Losses other than least squares on released data: choice, checks, fit, errors."""
+"""Fits on a noised table: the methods ``drcl``, ``sdrcl``, ``sl`` and ``naive`` of four verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A formula on a release: each design column as a linear function of the released ones.
+"""A formula on a noised table: each design column as a linear function of the released ones.
 
 Noise was added to the released columns, so a formula may use them linearly; terms that were
 released as columns of their own ("log(x)") are found by name, and terms of public columns alone

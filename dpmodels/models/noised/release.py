@@ -1,4 +1,4 @@
-"""Options of a release, checked; its public plan; the release itself. Shared by all verbs."""
+"""The release of a noised table: its options, its public plan, and its expected errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From released data to an estimate: which loss, which correction, which errors."""
+"""Estimates from a noised table: least squares in closed form, any loss by corrected scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend of ``dp_coxph``: proportional hazards by private Fisher scoring of follow-up.
+"""``dp_coxph``: proportional hazards by private Fisher scoring of follow-up, and concordance.
 
 A survival table by stratum first (:mod:`dpmodels.models.survival.curve`); its hazards are an
 offset of the person-period likelihood (:mod:`dpmodels.models.survival.hazard`), whose passes are

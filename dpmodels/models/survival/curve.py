@@ -1,4 +1,4 @@
-"""Kaplan-Meier on a table of cells: curve, errors, quantiles, restricted means (``theory.md``, 4).
+"""``dp_survfit`` and ``dp_survdiff``: Kaplan-Meier and log-rank tests of a released table.
 
 Everything is a function of released cells: nothing here costs anything.
 """

@@ -1,4 +1,4 @@
-"""What a survival table releases, from its formula and options alone: all of it public.
+"""A table of follow-up: what is released of it, how it is counted, and its noise.
 
 Cells are (group, event | censored | entered, interval), at its first break apart from within it,
 and "beyond" for each group; see

@@ -1,4 +1,4 @@
-"""What a table call releases, from its formula and options alone: all of it public."""
+"""What a table call releases, from its formula and options alone; and how it is counted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Axis:
     column : int
         Row of the block buffer.
     kind : str
-        "level" (a code), "number" (its mass lies low, in the middle, high: ``models/table/layout.py``) or "bin"
+        "level" (a code), "number" (its mass lies low, in the middle, high) or "bin"
         (of a number's range).
     labels : tuple of str
         The last one is :data:`MISSING`.

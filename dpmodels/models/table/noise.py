@@ -1,4 +1,4 @@
-"""Which noise a table gets, and how its parts divide the budget: rules on public facts."""
+"""Which noise a table gets by public rules, and the consistent table that it leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test statistics of noisy sums, with the variance that sampling and noise give (``theory.md``, 3).
+"""Statistics of noisy sums with the variance of sampling and noise, and the test of tests (3).
 
 Nothing is divided by a small noisy number: a statistic is a linear function of released sums, or
 nearly one, its variance under the null is sampling plus noise, and the reference is chi-squared.

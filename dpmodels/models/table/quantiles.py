@@ -1,6 +1,6 @@
-"""Backends of ``dp_quantile``: what "em" and "tree" share, and "em" itself.
+"""Backends of ``dp_quantile``: the exponential mechanism and a noisy tree of counts.
 
-``models/table/quantiles.py`` has the exponential mechanism, ``models/table/quantiles.py`` the tree; ``theory.md``, 2.
+Proofs: ``theory.md``, 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Backend of ``dp_table``: counts, means by group and quantiles from one pass, one joint release.
 
-``layout.py`` says what is released, ``noise.py`` with which noise, ``models/table/layout.py`` counts exactly,
-``models/table/noise.py`` makes the counts consistent; ``theory.md`` has the proofs.
+``layout.py`` says what is released and counts it, ``noise.py`` with which noise; ``theory.md`` has
+the proofs.
 """
 
 from __future__ import annotations
@@ -417,8 +417,8 @@ def release(plan: Plan[TableDetail], ask: Ask) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Sensitivities: ``models/table/layout.py``, ``models/table/quantiles.py``. A missing cell
-    counts in the cell "(missing)" of its axis. Or one person, who lays the mean of its rows: one
+    Unit: one row; replace-one, n public. Sensitivities: ``layout.py``, ``quantiles.py``. A missing
+    cell counts in the cell "(missing)" of its axis. Or one person, who adds the mean of its rows: one
     unit of mass too (``units.md``, 11).
     """
     design = ranged_design(plan, ask)

@@ -1,7 +1,7 @@
 """Backend of ``dp_test(method="score")``: tests from one release of noisy sums.
 
-Which test it is follows from the formula and ``test=`` (``models/table/testing.py``); each kind is one entry:
-how its noisy sums are turned into a test (``nulls.py``).
+Which test it is follows from the formula and ``test=``; each kind is one entry: how its noisy
+sums are turned into a test (``nulls.py``).
 """
 
 from __future__ import annotations

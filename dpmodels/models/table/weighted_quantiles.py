@@ -1,4 +1,4 @@
-"""Backend of ``dp_quantile(weights=)``: quantiles of a population from a noisy tree of weights.
+"""Quantiles and tests with weights: a noisy tree of weights, and Rao and Scott's correction.
 
 A row lays u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
 first level, at most one on every other, so the tree costs what a tree of counts costs
