@@ -418,8 +418,8 @@ def release(plan: Plan[TableDetail], ask: Ask) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. Sensitivities: ``layout.py``, ``quantiles.py``. A missing
-    cell counts in the cell "(missing)" of its axis. Or one person, who adds the mean of its rows: one
-    unit of mass too (``units.md``, 11).
+    cell counts in the cell "(missing)" of its axis. Or one person, who adds the mean of its rows:
+    one unit of mass too (``units.md``, 11).
     """
     design = ranged_design(plan, ask)
     if design is None:
