@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILURE_SHARE",
-    "RANGES_SHARE",
     "Part",
     "bounds_share",
     "buy_ranges",
@@ -266,8 +265,6 @@ def _index(names: list[str], column: str) -> int:
 # -- How a call divides between the ranges it has to buy and the rest (``ranges.md``, costs).
 
 
-#: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
-RANGES_SHARE = 0.15
 #: Part of delta that pays for the failure of bought ranges; methods with a test of their own
 #: spend as much again on the failure of its bound.
 FAILURE_SHARE = 0.1

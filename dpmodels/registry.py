@@ -20,15 +20,10 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.quiet import lock
-from dpmodels.ranges import RANGES_SHARE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-    from dpmodels.records import Estimate, Release, Request
-    from dpmodels.sums.ask import Ask
 
 
 @dataclass(frozen=True)
@@ -51,9 +46,9 @@ class Backend:
         What ran, as printed, where that is not the title of the method.
     """
 
-    plan: Callable[[Request, Design, Any], Plan[Any]]
-    release: Callable[[Plan[Any], Ask], Release]
-    estimate: Callable[[Plan[Any], Release], Estimate]
+    plan: Callable[..., Any]
+    release: Callable[..., Any]
+    estimate: Callable[..., Any]
     people: bool = False
     title: str = ""
 
@@ -149,7 +144,7 @@ class Ending:
     """
 
     backend: Backend
-    why_not: Callable[[Request], str]
+    why_not: Callable[..., str]
     otherwise: str = ""
 
 
@@ -224,7 +219,7 @@ class Method:
         endings = (e.backend.title for e in self.endings)
         return "; or ".join([*filter(None, endings), self.title])
 
-    def chosen(self, request: Request) -> tuple[Backend, tuple[str, ...]]:
+    def chosen(self, request: Any) -> tuple[Backend, tuple[str, ...]]:
         """Return the backend that serves a request, and why no other does. Public, made once."""
         reasons = []
         for ending in self.endings:
@@ -484,6 +479,8 @@ PUBLIC_RADIUS = Option(
 
 GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, int, lower=0)
 
+#: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
+RANGES_SHARE = 0.15
 BOUNDS_SHARE = share("bounds_share", "share of the budget that buys ranges", RANGES_SHARE)
 
 PERSON_WEIGHTS = Option(

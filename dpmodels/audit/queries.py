@@ -26,7 +26,7 @@ from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import ROUND_UP, Run
 from dpmodels.proof.prove import Of, reach
-from dpmodels.proof.sets import Ball, Box, Hull, Interval, Mark, Mass, Orthant, Trace
+from dpmodels.proof.sets import STEPS, Ball, Box, Hull, Interval, Mark, Mass, Orthant, Trace
 from dpmodels.proof.statistics import (
     Along,
     ByClass,
@@ -46,7 +46,6 @@ from dpmodels.proof.statistics import (
 )
 from dpmodels.quiet import quiet
 from dpmodels.sums.ask import ALL, Added, Ask, Noisy, Query, Read
-from dpmodels.sums.products import STEPS
 
 if TYPE_CHECKING:
     from dpmodels.planning import Plan

@@ -21,12 +21,11 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step, gaussian_replace, mu_gdp
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.proof.sets import svec, unsvec
+from dpmodels.proof.sets import STEPS, svec, unsvec
 from dpmodels.proof.statistics import Powers
 from dpmodels.records import Estimate, Release
 from dpmodels.registry import WORKING_RADIUS, Backend, Method, Option, register_method
 from dpmodels.sums.ask import Added, Counts, Moments, Query, first_array
-from dpmodels.sums.products import STEPS
 from dpmodels.sums.rowmap import RowMap, UnitScale, column_sums, rescaling
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from dpmodels.errors import NotReleasedError
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import Box, Mark
+from dpmodels.proof.sets import STEPS, Box, Mark
 from dpmodels.proof.statistics import ByClass, Powers, Sum
 from dpmodels.sums.ask import Added, Counts, Query
-from dpmodels.sums.products import STEPS, end_of_numbers, mapped
+from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.tables.table import Column, Layout, Result, Row, Table
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.proof.sets import PairMeans
+from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
 from dpmodels.scoring.estimate import UnitPart, estimate_units
@@ -51,7 +51,7 @@ from dpmodels.scoring.unit_run import (
 from dpmodels.scoring.unit_starts import LINEAR_UNITS, Number, Spread, UnitRules, numbers
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Query, Sums
-from dpmodels.sums.products import STEPS, end_of_numbers, mapped
+from dpmodels.sums.products import end_of_numbers, mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

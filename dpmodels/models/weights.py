@@ -22,7 +22,7 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import Box, Hull, Mark
+from dpmodels.proof.sets import STEPS, Box, Hull, Mark
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release
@@ -33,15 +33,7 @@ from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scores import floored, roots
 from dpmodels.sources.summed import counted
 from dpmodels.sums.ask import Added, Query
-from dpmodels.sums.products import (
-    STEPS,
-    Words,
-    cross_product,
-    end_along,
-    end_of_numbers,
-    mapped,
-    squares,
-)
+from dpmodels.sums.products import Words, cross_product, end_along, end_of_numbers, mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -22,7 +22,6 @@ from dpmodels.tables.table import also
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.results.fit import Fit
     from dpmodels.results.record import Record
 
 _STATS = ("N", "method", "eps", "delta")
@@ -169,7 +168,7 @@ class StatsmodelsLike:
         "rsquared_adj", "fvalue", "f_pvalue", "summary",
     )  # fmt: skip
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: Any) -> None:
         self._fit = fit
 
     def __getattr__(self, name: str) -> Any:

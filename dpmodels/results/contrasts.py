@@ -23,7 +23,6 @@ from dpmodels.tables.table import Column, Layout, Result, Row, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.results.fit import Fit
     from dpmodels.results.record import Record
 
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
@@ -332,7 +331,7 @@ def ratio(record: Record, over: str, under: str, level: float) -> Combinations:
 
 
 def emmeans(
-    fit: Fit, specs: Any, *, by: Any, at: Mapping[str, Any] | None, over: Any, adjust: str | None,
+    fit: Any, specs: Any, *, by: Any, at: Mapping[str, Any] | None, over: Any, adjust: str | None,
     what: str, level: float,
 ) -> Combinations:  # fmt: skip
     """Return adjusted means over a public grid."""
@@ -454,7 +453,7 @@ def means_of(over: Any) -> dict[str, float]:
     )
 
 
-def estimated(fit: Fit, X: Any) -> Array:
+def estimated(fit: Any, X: Any) -> Array:
     """Return the columns of a design that a fit has coefficients of: hazards have no intercept."""
     names = fit.design.names
     kept = [j for j, name in enumerate(names) if name != "Intercept"]
@@ -462,7 +461,7 @@ def estimated(fit: Fit, X: Any) -> Array:
     return np.asarray(X, dtype=float)[:, kept if alone else slice(None)]
 
 
-def every_chain(fit: Fit, L: Array) -> tuple[Array, list[str]]:
+def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
     """Return rows of weights for every quantile of a fit, and what their labels end with."""
     p, count = L.shape[1], len(fit._record.estimate.names)
     if count == p:
@@ -476,7 +475,7 @@ def every_chain(fit: Fit, L: Array) -> tuple[Array, list[str]]:
     return blocks, [f", tau = {t:g}" for t in taus]
 
 
-def _on_mean(fit: Fit, found: Combinations) -> Combinations:
+def _on_mean(fit: Any, found: Combinations) -> Combinations:
     from dataclasses import replace
 
     from dpmodels.families import LINKS
@@ -494,7 +493,7 @@ def _on_mean(fit: Fit, found: Combinations) -> Combinations:
     )
 
 
-def predictors(fit: Fit) -> list[str]:
+def predictors(fit: Any) -> list[str]:
     """Return the variables of the right side."""
     program = fit.design.program
     used: set[str] = set()
@@ -504,7 +503,7 @@ def predictors(fit: Fit) -> list[str]:
     return [name for name in fit.design.variables if name in used]
 
 
-def _axis(fit: Fit, name: str, given: Any, wanted: bool) -> tuple[list[Any], float | None]:
+def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], float | None]:
     """Return the points of one variable of the grid, and the middle if it is held there."""
     variable = fit.design.schema[name]
     if given is not None:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from dpmodels.families import Link
     from dpmodels.records import Estimate
-    from dpmodels.results.fit import Fit
 
 
 #: Half a step of a slope, over the range of the variable.
@@ -71,7 +70,7 @@ class _Rows:
         return out
 
 
-def _rows(fit: Fit, newdata: Any, needed: list[str], *, constant: bool) -> _Rows:
+def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows:
     """Return the rows to average over; none are needed where everything is the same everywhere."""
     if newdata is None and constant:
         from dpmodels.formula.describe import public_points
@@ -110,7 +109,7 @@ def _rows(fit: Fit, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
     return _Rows(table, n, (text,))
 
 
-def _at_means(fit: Fit, released: Any, needed: list[str]) -> _Rows:
+def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
     """Return one row of released means; levels of a factor in turn, with equal weights."""
     import itertools
 
@@ -150,13 +149,13 @@ def _covariance(released: Any, names: tuple[str, ...]) -> Array | None:
     return np.asarray(V.loc[[*names], [*names]], dtype=float)
 
 
-def _link(fit: Fit) -> Link:
+def _link(fit: Any) -> Link:
     from dpmodels.families import LINKS
 
     return LINKS[fit.kind.link_name(fit.options)]
 
 
-def _mean(fit: Fit, table: dict[str, Any]) -> tuple[Array, Array]:
+def _mean(fit: Any, table: dict[str, Any]) -> tuple[Array, Array]:
     """Return (mu, gradients) of every row and chain: (chains, n) and (chains, n, p)."""
     link, b = _link(fit), np.asarray(fit._record.estimate.params)
     n = len(next(iter(table.values())))
@@ -170,7 +169,7 @@ def _mean(fit: Fit, table: dict[str, Any]) -> tuple[Array, Array]:
     return mu, link.slope(eta).T[:, :, None] * X[None]
 
 
-def _wanted(fit: Fit, variables: Any) -> list[str]:
+def _wanted(fit: Any, variables: Any) -> list[str]:
     known = predictors(fit)
     listed = [variables] if isinstance(variables, str) else list(variables or known)
     for name in listed:
@@ -184,17 +183,17 @@ def _wanted(fit: Fit, variables: Any) -> list[str]:
     return listed
 
 
-def _is_factor(fit: Fit, name: str) -> bool:
+def _is_factor(fit: Any, name: str) -> bool:
     variable = fit.design.schema[name]
     return bool(variable.codes) or variable.kind == "binary"
 
 
-def _levels(fit: Fit, name: str) -> list[Any]:
+def _levels(fit: Any, name: str) -> list[Any]:
     variable = fit.design.schema[name]
     return list(variable.codes) if variable.codes else [0, 1]
 
 
-def _width(fit: Fit, name: str) -> float:
+def _width(fit: Any, name: str) -> float:
     ends = fit.design.schema[name].interval or interval_of(fit.design, name)
     return 1.0 if ends is None else max(float(ends[1]) - float(ends[0]), 1e-12)
 
@@ -217,7 +216,7 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
 
 
 def _made(
-    fit: Fit, parts_of: Callable[[_Rows], list[tuple[str, Array, Array]]], rows: _Rows, by: Any,
+    fit: Any, parts_of: Callable[[_Rows], list[tuple[str, Array, Array]]], rows: _Rows, by: Any,
     level: float, what: str, xlabel: str,
 ) -> Combinations:  # fmt: skip
     """Return averages by group of labelled values (chains, n) with gradients (chains, n, p)."""
@@ -266,11 +265,11 @@ def _by_means(
     return np.asarray(np.einsum("ki,kl,li->i", D, rows.spread, D))
 
 
-def _response(fit: Fit) -> str:
+def _response(fit: Any) -> str:
     return "" if fit.design.response is None else str(fit.design.response.name)
 
 
-def charged_means(fit: Fit, data: Any, paid: Mapping[str, Any]) -> Any:
+def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
     """Return means of the predictors, released from private rows for a charge of their own.
 
     None of ``eps, delta, budget, seed`` is given: the rows are public, and are returned.
@@ -301,7 +300,7 @@ def charged_means(fit: Fit, data: Any, paid: Mapping[str, Any]) -> Any:
     return new_release("means")(fit, numbers, data, **given)
 
 
-def avg_predictions(fit: Fit, newdata: Any, by: Any, variables: Any, level: float) -> Combinations:
+def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: float) -> Combinations:
     """Return averaged predictions, at given values of some variables in turn if asked."""
     checked_errors(fit._record)
     known = predictors(fit)
@@ -336,7 +335,7 @@ def avg_predictions(fit: Fit, newdata: Any, by: Any, variables: Any, level: floa
 
 
 def _difference(
-    fit: Fit, rows: _Rows, first: dict[str, Any], second: dict[str, Any], over: float = 1.0
+    fit: Any, rows: _Rows, first: dict[str, Any], second: dict[str, Any], over: float = 1.0
 ) -> tuple[Array, Array]:
     """Return (mu at the second less mu at the first) / over, with gradients."""
     (low, left), (high, right) = (_mean(fit, rows.with_(**cells)) for cells in (first, second))
@@ -347,7 +346,7 @@ def _numbers(rows: _Rows, name: str) -> Array:
     return np.asarray(rows.table[name], dtype=float)
 
 
-def _same_everywhere(fit: Fit, names: list[str]) -> bool:
+def _same_everywhere(fit: Any, names: list[str]) -> bool:
     """Say whether changes of these variables move the mean alike at every row."""
     from dpmodels.formula.describe import public_points
 
@@ -369,7 +368,7 @@ def _same_everywhere(fit: Fit, names: list[str]) -> bool:
     return True
 
 
-def avg_slopes(fit: Fit, newdata: Any, variables: Any, by: Any, level: float) -> Combinations:
+def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) -> Combinations:
     """Return average slopes of numbers, and differences from the first level of factors."""
     checked_errors(fit._record)
     names = _wanted(fit, variables)
@@ -391,7 +390,7 @@ def avg_slopes(fit: Fit, newdata: Any, variables: Any, by: Any, level: float) ->
     return _made(fit, parts, rows, by, level, "Slope", label)
 
 
-def _of_factor(fit: Fit, rows: _Rows, name: str) -> list[tuple[str, Array, Array]]:
+def _of_factor(fit: Any, rows: _Rows, name: str) -> list[tuple[str, Array, Array]]:
     first, *others = _levels(fit, name)
     return [
         (f"{name}: {other} - {first}", *_difference(fit, rows, {name: first}, {name: other}))
@@ -399,7 +398,7 @@ def _of_factor(fit: Fit, rows: _Rows, name: str) -> list[tuple[str, Array, Array
     ]
 
 
-def avg_comparisons(fit: Fit, variables: Any, newdata: Any, by: Any, level: float) -> Combinations:
+def avg_comparisons(fit: Any, variables: Any, newdata: Any, by: Any, level: float) -> Combinations:
     """Return average changes of the mean when variables change."""
     checked_errors(fit._record)
     asked = dict(variables) if isinstance(variables, Mapping) else None
@@ -439,7 +438,7 @@ def avg_comparisons(fit: Fit, variables: Any, newdata: Any, by: Any, level: floa
 # intervals of a prediction do too.
 
 
-def linear_predictor(fit: Fit, new: Any, outside: str) -> tuple[Array, Array, Any]:
+def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, Any]:
     """Return (eta, X, index): X is (k, p), NaN in the rows with a missing cell.
 
     Privacy
@@ -454,7 +453,7 @@ def linear_predictor(fit: Fit, new: Any, outside: str) -> tuple[Array, Array, An
     return eta, X, getattr(new, "index", None)
 
 
-def _offset(fit: Fit, new: Any, outside: str) -> Array:
+def _offset(fit: Any, new: Any, outside: str) -> Array:
     """Return the known part of the linear predictor, ``offset(z)``, at new rows."""
     from dpmodels.formula.build import build_design
 
@@ -464,7 +463,7 @@ def _offset(fit: Fit, new: Any, outside: str) -> Array:
 
 
 def regression(
-    fit: Fit,
+    fit: Any,
     new: Any,
     *,
     what: str,
@@ -524,7 +523,7 @@ def spread(X: Array, V: Array) -> Array:
     return np.asarray(se)
 
 
-def _residual_variance(fit: Fit, link: str) -> float:
+def _residual_variance(fit: Any, link: str) -> float:
     if link != "identity":
         raise RequestError('interval="prediction" needs a linear model; use interval="confidence"')
     sigma = fit.stats.get("sigma")
@@ -538,7 +537,7 @@ def _residual_variance(fit: Fit, link: str) -> float:
 
 
 def predict_quantiles(
-    fit: Fit,
+    fit: Any,
     new: Any,
     *,
     what: str,
@@ -585,7 +584,7 @@ def _log_posterior(x: Array, prior: Array, means: Array, variances: Array) -> Ar
 
 
 def predict_class(
-    fit: Fit,
+    fit: Any,
     new: Any,
     *,
     what: str,
@@ -625,7 +624,7 @@ def predict_class(
     return classes.mask(missing) if missing.any() else classes
 
 
-def _truth(fit: Fit, new: Any) -> list[Any]:
+def _truth(fit: Any, new: Any) -> list[Any]:
     """Return the true class of each public row as the model reads it; None where it is missing."""
     from dpmodels.formula.build import build_design
     from dpmodels.formula.coerce import coerce
@@ -648,7 +647,7 @@ def _truth(fit: Fit, new: Any) -> list[Any]:
     return [levels[int(c)] if c in (0.0, 1.0) else None for c in cells.tolist()]
 
 
-def _guess(fit: Fit, new: Any) -> list[Any]:
+def _guess(fit: Any, new: Any) -> list[Any]:
     """Return the predicted class of each public row: of an event, the likelier side."""
     predicted = fit.predict(new)
     if fit.design.response.kind == "event":
@@ -657,7 +656,7 @@ def _guess(fit: Fit, new: Any) -> list[Any]:
     return [None if v != v else v for v in predicted.tolist()]
 
 
-def confusion_table(fit: Fit, new: Any) -> pd.DataFrame:
+def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
     """Count public test rows by true class (rows) and predicted class (columns).
 
     Parameters
@@ -698,7 +697,7 @@ def confusion_table(fit: Fit, new: Any) -> pd.DataFrame:
     return table.rename_axis(index="true", columns="predicted")
 
 
-def balanced_error(fit: Fit, new: Any) -> float:
+def balanced_error(fit: Any, new: Any) -> float:
     """Return one minus the mean recall over the classes present in public test data.
 
     Parameters

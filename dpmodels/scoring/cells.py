@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.after.moments import explained
 from dpmodels.arrays import Array
 from dpmodels.formula.cells import Grid, grid_of
-from dpmodels.proof.sets import Box, Hull
+from dpmodels.proof.sets import STEPS, Box, Hull
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import (
@@ -49,7 +49,6 @@ from dpmodels.sums.cells import (
     sum_of,
 )
 from dpmodels.sums.products import (
-    STEPS,
     TOP,
     end,
     end_of_numbers,

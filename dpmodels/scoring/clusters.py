@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Clusters
 from dpmodels.scoring.cluster_plan import (
     FLOOR,
@@ -37,7 +38,6 @@ from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Added, Query
 from dpmodels.sums.products import (
     SHRINK,
-    STEPS,
     Words,
     cross_product,
     end_along,

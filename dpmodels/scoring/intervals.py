@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,6 @@ from dpmodels.scoring.scores import (
     roots,
     shrunk,
 )
-
-if TYPE_CHECKING:
-    from dpmodels.scoring.unit_run import UnitChain
-
 
 # -- From released sums to the next centre: floors, averages and the Newton step. Sees no row.
 
@@ -616,7 +612,7 @@ def infer(
 
 
 def infer_units(
-    chain: UnitChain, N: int, by_cluster: Callable[[Array], Array] | None = None
+    chain: Any, N: int, by_cluster: Callable[[Array], Array] | None = None
 ) -> Inference:
     """Return the inference of the last pass of a model.
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.formula.cells import Grid
-from dpmodels.proof.sets import Ball, Interval, Mark
+from dpmodels.proof.sets import STEPS, Ball, Interval, Mark
 from dpmodels.proof.statistics import Along, Sum
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.scores import Evaluate, plain
@@ -27,7 +27,6 @@ from dpmodels.sources.windows import Coins, short
 from dpmodels.sums.ask import ALL, Added, Pass, Query, Read
 from dpmodels.sums.products import (
     SHRINK,
-    STEPS,
     TOP,
     Words,
     cross_product,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from dpmodels.scoring.starts import scoring_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.mean_scores import Working
     from dpmodels.scoring.starts import Coordinates
 
 
@@ -398,7 +397,7 @@ class Score:
     averages: bool = True
     weighted: bool = False
     of_residual: bool = True
-    working: Working | None = None
+    working: Any = None
     bounded: bool = False
 
     @property

@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.proof.sets import STEPS
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
 from dpmodels.scoring.scores import Curved, Score, State, Values
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
-    STEPS,
     Words,
     end_along,
     end_of_numbers,

@@ -22,7 +22,6 @@ from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, W
 if TYPE_CHECKING:
     from dpmodels.formula.cells import Grid
     from dpmodels.formula.design import Design
-    from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.tables import Crew
 
 
@@ -264,7 +263,7 @@ class Rows(OfRows):
         for (block,) in _filled(pieces, design.fill, buffer):
             yield block
 
-    def people(self, design: Design, coins: Coins | None = None) -> Iterator[BlockOfPeople]:
+    def people(self, design: Design, coins: Coins | None = None) -> Iterator[Any]:
         """Refuse: nobody said whose rows these are."""
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 

@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.proof.sets import Blocks, Mass
+from dpmodels.proof.sets import STEPS, Blocks, Mass
 from dpmodels.sources.windows import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
-    STEPS,
     TOP,
     Gram,
     Mask,

@@ -8,6 +8,7 @@ import pytest
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.proof.prove import gram_l1, gram_sensitivity
+from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cells
 from dpmodels.scoring import passes as sums
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
@@ -18,7 +19,6 @@ from dpmodels.scoring.starts import public_coordinates
 from dpmodels.sums import cells as bycell
 from dpmodels.sums import cells as exact_cells
 from dpmodels.sums.cells import cell_gram
-from dpmodels.sums.products import STEPS
 from dpmodels.sums.rowmap import RowMap, unit_rows
 from dpmodels.variables import Levels, Real
 

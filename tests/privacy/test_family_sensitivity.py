@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dpmodels.families import FAMILIES, LINKS
+from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import passes as sums
 from dpmodels.scoring.mean_scores import MeanScore
 from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, plan_pass
 from dpmodels.scoring.scores import Expectile, Huber, Quantile, State
-from dpmodels.sums.products import STEPS
 from dpmodels.sums.rowmap import UnitScale
 
 P = 3

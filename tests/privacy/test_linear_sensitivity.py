@@ -12,12 +12,12 @@ from dpmodels.formula.build import build_design
 from dpmodels.models.linear.inference import ScoreMap
 from dpmodels.proof import prove as sens
 from dpmodels.proof.prove import reach
+from dpmodels.proof.sets import STEPS
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sources.windows import WINDOW, Windows
 from dpmodels.sums.ask import ball_map, split_query
 from dpmodels.sums.cells import gram
-from dpmodels.sums.products import STEPS
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_rows
 
 SLACK = 1 + 1e-9

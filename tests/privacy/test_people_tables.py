@@ -11,8 +11,8 @@ from dpmodels.errors import DPModelsWarning
 from dpmodels.models.table import quantiles as quantile
 from dpmodels.models.table import quantiles as ranks
 from dpmodels.proof.prove import rank_reach
+from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
-from dpmodels.sums.products import STEPS
 from dpmodels.sums.rowmap import shares
 
 N = 40

@@ -25,7 +25,7 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.models.holdout import added_up
 from dpmodels.proof import prove
 from dpmodels.proof.prove import Of, noise_of, rank_reach, reach
-from dpmodels.proof.sets import Ball, Box, Hull, Interval, Mark, Mass, PairMeans, Trace
+from dpmodels.proof.sets import STEPS, Ball, Box, Hull, Interval, Mark, Mass, PairMeans, Trace
 from dpmodels.proof.statistics import (
     Along,
     ByClass,
@@ -46,7 +46,6 @@ from dpmodels.scoring.unit_passes import UnitsJob
 from dpmodels.sums import cells as bycell
 from dpmodels.sums import products as end
 from dpmodels.sums.ask import Ask
-from dpmodels.sums.products import STEPS
 from dpmodels.variables import Count, Levels
 from tests.privacy import test_people, test_people_tables
 from tests.privacy.cases.tables import GROUPS

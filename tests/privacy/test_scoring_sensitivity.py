@@ -8,10 +8,10 @@ import pytest
 
 from dpmodels.proof import prove
 from dpmodels.proof.prove import joint_reach
+from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import passes as sums
 from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import FEW, LEAST_SQUARES, LINEAR, WIDE_LEAST_SQUARES, plan_pass
-from dpmodels.sums.products import STEPS
 from dpmodels.sums.rowmap import UnitScale
 
 P = 3

@@ -28,7 +28,7 @@ from dpmodels.privacy.mechanisms import (
 )
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, reach
-from dpmodels.proof.sets import Ball, float_allowance
+from dpmodels.proof.sets import STEPS, Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release
@@ -44,7 +44,7 @@ from dpmodels.registry import (
 )
 from dpmodels.registry import PUBLISHED as PUBLISHED_OPTIONS
 from dpmodels.sums.ask import Added, Counts, Moments, Query, first_array
-from dpmodels.sums.products import STEPS, ball_integers, integers_of, mapped
+from dpmodels.sums.products import ball_integers, integers_of, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def jl_width(eps: float, delta: float, r: int) -> float:
     for _ in range(80):
         mid = 0.5 * (lo + hi)
         theta = math.exp(-mid)
-        above = rdp_delta(lambda a, theta=theta: jl_curve(a, r, theta), eps) > delta
+        above = rdp_delta(functools.partial(jl_curve, r=r, theta=theta), eps) > delta
         lo, hi = (mid, hi) if above else (lo, mid)
     return math.exp(hi)
 

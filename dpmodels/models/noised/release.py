@@ -25,7 +25,8 @@ from dpmodels.planning import Purchase
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, mu_gdp
 from dpmodels.privacy.run import TABLE_NOTE, own_proof
-from dpmodels.ranges import RANGES_SHARE, buy_ranges, plan_purchase
+from dpmodels.ranges import buy_ranges, plan_purchase
+from dpmodels.registry import RANGES_SHARE
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

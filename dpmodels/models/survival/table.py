@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.proof.sets import Orthant
+from dpmodels.proof.sets import STEPS, Orthant
 from dpmodels.proof.statistics import Sum, Tree
 from dpmodels.sources.summed import counted, summed
 from dpmodels.sums.ask import Added
-from dpmodels.sums.products import STEPS, towards_zero
+from dpmodels.sums.products import towards_zero
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.proof.sets import STEPS
 from dpmodels.sources.summed import counted, summed
-from dpmodels.sums.products import STEPS, end_of_numbers
+from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from dpmodels.models.table.layout import Layout, program_of
 from dpmodels.models.table.noise import Spread, critical
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
+from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
@@ -28,7 +29,6 @@ from dpmodels.records import Estimate, Release
 from dpmodels.registry import Backend
 from dpmodels.sources.summed import counted, summed
 from dpmodels.sums.ask import Added, Query
-from dpmodels.sums.products import STEPS
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:

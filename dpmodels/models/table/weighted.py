@@ -36,6 +36,7 @@ from dpmodels.models.weights import (
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release
@@ -45,7 +46,7 @@ from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.sources.summed import counted
 from dpmodels.sums.ask import Query, as_is
-from dpmodels.sums.products import STEPS, end_of_numbers
+from dpmodels.sums.products import end_of_numbers
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

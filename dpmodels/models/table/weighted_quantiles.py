@@ -58,6 +58,7 @@ from dpmodels.models.weights import (
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release
@@ -66,7 +67,7 @@ from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.sources.summed import counted
 from dpmodels.sums.ask import Added, Query, as_is
-from dpmodels.sums.products import STEPS, end_along, end_of_numbers, mapped, squares
+from dpmodels.sums.products import end_along, end_of_numbers, mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -41,9 +41,10 @@ from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import Of, reach
+from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Powers
 from dpmodels.sums.cells import gram
-from dpmodels.sums.products import STEPS, joined
+from dpmodels.sums.products import joined
 from dpmodels.sums.rowmap import column_sums
 from dpmodels.variables import Binary, Real
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from dpmodels.proof.sets import STEPS
 from dpmodels.sums.products import (
     LEAST,
     MOST,
-    STEPS,
     TOP,
     ball_integers,
     end,

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from dpmodels.proof.sets import STEPS
 from dpmodels.sums import products
 from dpmodels.sums.ask import ball_map as ballmap_of
 from dpmodels.sums.cells import gram
-from dpmodels.sums.products import STEPS, Gram, Words, cross_product, mapped
+from dpmodels.sums.products import Gram, Words, cross_product, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from dpmodels.families import FAMILIES
 from dpmodels.models.table.weighted_quantiles import Contrasts
+from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.estimate import UnitPart, _void
-from dpmodels.sums.products import STEPS
 
 
 @pytest.mark.parametrize("clusters", [50.0, 2000.0, 40_000.0])

@@ -18,10 +18,9 @@ from dpmodels.models.survival.table import (
     statistic_of,
 )
 from dpmodels.proof.prove import reach
-from dpmodels.proof.sets import Mark
+from dpmodels.proof.sets import STEPS, Mark
 from dpmodels.proof.statistics import Sum
 from dpmodels.sources.people import BlockOfPeople
-from dpmodels.sums.products import STEPS
 
 PLAIN = Survival(time=0, event=1, group=2, groups=("a", "b"))
 SPELLS = Survival(time=1, event=2, start=0, group=3, groups=("a", "b"))
