@@ -20,6 +20,7 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.quiet import lock
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -336,18 +337,19 @@ def _entries(verb: str = "", name: str = "") -> dict[tuple[str, str], Method]:
 
 
 def default_method(verb: str) -> str:
-    """Return the name of the first method of a verb; of its modules only the first is imported."""
+    """Return the default method of a verb; of the modules of methods only the first is imported."""
     for module in _MODULES.get(verb, ())[:1]:
         importlib.import_module(f"dpmodels.models.{module}")
-    return next(
-        m.name for m in _REGISTRY.values() if m.verb == verb and "release" not in m.accepts
-    )
+    of_rows = (m.name for m in _REGISTRY.values() if m.verb == verb and "release" not in m.accepts)
+    return verb_of(verb).default or next(of_rows)
 
 
 def method_names(verb: str) -> list[str]:
     """Return the names of the methods of a verb: the default first, those of a release last."""
     found = [m for m in _entries(verb).values() if m.verb == verb]
-    return [m.name for m in sorted(found, key=lambda m: "release" in m.accepts)]
+    default = default_method(verb) if found else ""
+    found.sort(key=lambda m: (m.name != default, "release" in m.accepts))
+    return [m.name for m in found]
 
 
 def resolve(verb: str, name: str) -> Method:
@@ -383,11 +385,9 @@ def methods(name: str | None = None) -> pd.DataFrame:
     from dpmodels.methods_table import MethodTable, OptionTable
     from dpmodels.privacy.run import own_proof_of
 
-    place = {verb: k for k, verb in enumerate(_MODULES)}
-    entries = sorted(
-        _entries().values(),
-        key=lambda m: (place.get(m.verb, len(place)), "release" in m.accepts),
-    )
+    found = _entries()
+    verbs = dict.fromkeys([*_MODULES, *(verb for verb, _ in found)])
+    entries = [found[verb, method] for verb in verbs for method in method_names(verb)]
     if name is None:
         rows = [
             {

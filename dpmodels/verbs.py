@@ -40,6 +40,8 @@ class Verb:
     loss : str
         What is minimised on a noised table: a name of ``models/noised``, "family" (of the option
         ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
+    default : str
+        Its default method; empty: the first that was registered.
     because : str
         Why its default method is the default, for the reasons of a fit.
     with_public : str
@@ -88,6 +90,7 @@ class Verb:
     design: str = "build_design"
     design_options: Mapping[str, Any] = field(default_factory=dict)
     loss: str = ""
+    default: str = ""
     because: str = ""
     with_public: str = ""
     instead: str = ""
@@ -168,6 +171,7 @@ _VERBS: dict[str, Verb] = {
             "linear regression",
             kind="LinearRegression",
             loss="squared",
+            default="ssp",
             because="the most accurate where only ranges are known (no public data)",
             with_public="pmt",
             header=(("R-squared", "r_squared"), ("Residual sd", "sigma")),

@@ -15,7 +15,6 @@ from dpmodels.audit.replay import ReplayRun
 from dpmodels.models.newton import WorkingRows
 from dpmodels.models.objpert import COEF_STEP, OUT_STEP, working_map
 from dpmodels.quiet import quiet
-from dpmodels.registry import backend_of
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
 from dpmodels.sums.ask import Ask
@@ -38,7 +37,7 @@ def released(case, data, first=None, normals=None):
     run.normals = normals
     rows = Rows(DictSource(data), len(next(iter(data.values()))), public_n=plan.n is not None)
     with quiet(), np.errstate(all="ignore"):
-        out = backend_of(plan).release(plan, Ask(rows, run))
+        out = plan.backend.release(plan, Ask(rows, run))
     return plan, out, run.drawn
 
 

@@ -137,7 +137,6 @@ def plan_of(
 
 def backend_release(plan: Plan[Any], data: Mapping[str, Any], run: Any) -> Release:
     """Run the private stage of a plan on synthetic columns."""
-    from dpmodels.registry import backend_of
     from dpmodels.sources.rows import Rows
     from dpmodels.sources.tables import DictSource
     from dpmodels.sums.ask import Ask
@@ -146,4 +145,4 @@ def backend_release(plan: Plan[Any], data: Mapping[str, Any], run: Any) -> Relea
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         rows = Rows(DictSource(data), plan.n)
-        return backend_of(plan).release(plan, Ask(rows, run, plan.guarantee.relation))
+        return plan.backend.release(plan, Ask(rows, run, plan.guarantee.relation))
