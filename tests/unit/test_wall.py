@@ -471,7 +471,7 @@ class Planted(Score):
 
 # -- what a worker can reach --------------------------------------------------------------------
 #: Where noise and coins of the system come from, and words of other generators.
-NOISE = tuple(f"dpmodels.privacy.{m}" for m in ("noise", "bulk", "run", "chance", "propose"))
+NOISE = tuple(f"dpmodels.privacy.{m}" for m in ("noise", "run"))
 RANDOM = {"random", "urandom", "secrets", "default_rng", "SystemRandom", "uuid4", "getrandbits"}
 #: What is called on a worker.
 WORKER = (("dpmodels.sources.tasks", "on_worker"), ("dpmodels.sources.tasks", "partial_sums"))
