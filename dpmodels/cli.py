@@ -128,10 +128,10 @@ def _fit(arguments: argparse.Namespace) -> int:
     given = {"method": arguments.method, "bounds": bounds, "budget": budget}
     if arguments.no_inference:
         given["inference"] = False
-    fit = function_of("dpmodels.study.calls:call")(
+    fit = function_of("dpmodels.study.asked:call")(
         arguments.verb,
         arguments.formula,
-        function_of("dpmodels.study.calls:source_of")(arguments.data, {}),
+        function_of("dpmodels.study.asked:source_of")(arguments.data, {}),
         options,
         eps=arguments.eps,
         delta=arguments.delta,
@@ -165,7 +165,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         eps=arguments.eps,
         delta=arguments.delta,
         method=arguments.method,
-        verb=function_of("dpmodels.study.calls:verb_named")(arguments.verb),
+        verb=function_of("dpmodels.study.asked:verb_named")(arguments.verb),
         bounds=_all_bounds(arguments.bounds),
         **dict(_option(text) for text in arguments.option),
     )

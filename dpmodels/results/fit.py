@@ -569,7 +569,7 @@ class LinearRegression(Regression):
         -------
         Post-processing of released second moments: costs nothing.
         """
-        from dpmodels.results.gelbach import decomposition
+        from dpmodels.results.moments import decomposition
 
         return decomposition(self._record, name, groups, given, self._level(level))
 

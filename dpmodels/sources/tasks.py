@@ -25,7 +25,6 @@ from dpmodels.errors import ClusterError, DPModelsError, RequestError, SourceErr
 from dpmodels.quiet import guarded
 from dpmodels.sources.features import Features
 from dpmodels.sources.files import DatasetSource, path_source
-from dpmodels.sources.renamed import Renamed
 from dpmodels.sources.summed import Partial, Task, done_by_bytes
 from dpmodels.sources.tables import (
     CONNECTED,
@@ -37,6 +36,7 @@ from dpmodels.sources.tables import (
     FrameSource,
     LazyPolarsSource,
     Piece,
+    Renamed,
     Source,
     TypedPart,
     check_names,

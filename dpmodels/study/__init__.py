@@ -38,7 +38,7 @@ class Study:
     @staticmethod
     def new(formula: str, verb: str = "ols", unit: str | None = None) -> str:
         """Return the text of a study to complete; ``unit``: the column of whose row it is."""
-        from dpmodels.study.template import text
+        from dpmodels.study.asked import text
 
         return text(formula, verb, unit)
 

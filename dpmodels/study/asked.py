@@ -4,18 +4,273 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
+import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
-from dpmodels.errors import DPModelsError, StudyError, did_you_mean
+from dpmodels.errors import (
+    DPModelsError,
+    RequestError,
+    SourceError,
+    StudyError,
+    UnknownOptionError,
+    did_you_mean,
+    shown,
+)
+from dpmodels.formula.parser import category_names, needed_variables
 from dpmodels.formula.schema import Schema
-from dpmodels.study import calls
-from dpmodels.study.places import Keys, Places, parsed
+
+# -- TOML texts, and where their keys stand: what an error of a study points at.
+
+
+#: Keys and indices from the top of a file to a value.
+Keys = tuple[Any, ...]
+_NAME = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_HEAD = re.compile(rf"\s*(\[\[?)\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*\]")
+_PAIR = re.compile(rf"\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*=\s*")
+_INNER = re.compile(rf"[{{,]\s*({_NAME})\s*=")
+_ITEM = re.compile(r"""[\[,]\s*("[^"\n]*"|'[^'\n]*')""")
+
+
+class Places:
+    """Where the keys of a TOML text stand; of what spans lines, where it begins."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        self._found: dict[Keys, tuple[int, int]] = {}
+        table: Keys = ()
+        arrays: dict[Keys, int] = {}
+        for number, line in enumerate(text.split("\n"), 1):
+            if head := _HEAD.match(line):
+                place = number, head.start(1) + 1
+                table = ()
+                parts = _parts(head[2])
+                for k, part in enumerate(parts, 1):
+                    table += (part,)
+                    self._found.setdefault(table, place)
+                    if k == len(parts) and head[1] == "[[":
+                        arrays[table] = arrays.get(table, -1) + 1
+                    if table in arrays:
+                        table += (arrays[table],)
+                self._found[table] = place
+            elif pair := _PAIR.match(line):
+                path = (*table, *_parts(pair[1]))
+                self._found.setdefault(path, (number, pair.start(1) + 1))
+                for inner in _INNER.finditer(line, pair.end()):
+                    self._found.setdefault((*path, *_parts(inner[1])), (number, inner.start(1) + 1))
+                for k, item in enumerate(_ITEM.finditer(line, pair.end())):
+                    self._found.setdefault((*path, k), (number, item.start(1) + 1))
+
+    def line(self, path: Keys) -> str:
+        """Return ``study.toml:12:3``, of the nearest key that stands in the file."""
+        while path and path not in self._found:
+            path = path[:-1]
+        line, column = self._found.get(path, (1, 1))
+        return f"{self.name}:{line}:{column}"
+
+
+def _parts(key: str) -> list[str]:
+    return [part.strip("\"'") for part in re.findall(_NAME, key)]
+
+
+def parsed(file: Path) -> tuple[dict[str, Any], Places]:
+    """Return what a TOML file says, and where; refuse what is none, with line and column."""
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    problem, text = "", ""
+    try:
+        text = file.read_text(encoding="utf-8")
+        return toml.loads(text), Places(text, file.name)
+    except (ValueError, RecursionError) as error:
+        problem = str(error) if text else "it is not in UTF-8"
+    where = re.search(r"\(at line (\d+), column (\d+)\)", problem)
+    line, column = where.groups() if where else (text.count("\n") + 1, 1)
+    said = re.sub(r" \(at .*\)$", "", problem)
+    raise StudyError(
+        f"{file.name}:{line}:{column}: this is no TOML: {said}. Texts stand in quotes, "
+        'title = "Wages"; lists in brackets, ["a", "b"]; a key once in its table'
+    )
+
+
+# -- What a study may call: verbs and their options, what is computed after them, sources of rows.
+
+
+#: Keys of ``[[release.after]]`` -> method of a fit: functions of what was released, free.
+AFTER = {
+    "wald": "wald_test", "contrasts": "contrast", "slopes": "avg_slopes",
+    "comparisons": "avg_comparisons", "averages": "avg_predictions", "predictions": "predict",
+    "anova": "anova_table",
+    **{name: name for name in (
+        "emmeans", "survdiff", "at", "difference", "quantile", "rmst", "corr", "partial_corr",
+        "best_subset", "vif", "hausman", "ratio", "decompose",
+    )},
+}  # fmt: skip
+#: Options that a file cannot give, and why.
+NOT_OPTIONS = {
+    "seed": "a study has no seeds: seeded noise is not private",
+    "schema": 'a study has one schema: [schema] or [data] schema = "schema.toml"',
+    "relation": 'a study has one relation: [budget] relation = "add-remove"',
+    "public": "public tables are no part of a study: take a method that needs none",
+    "progress": "leave it out: a run shows no bar",
+    **dict.fromkeys(("data", "budget"), "data and ledger are given when the study is run"),
+    **dict.fromkeys(("n", "unit", "units", "rows_per_unit"), "it stands in [data], for all"),
+    **dict.fromkeys(("eps", "delta", "verb", "formula"), "it stands beside name, in [[release]]"),
+}
+
+
+def verbs() -> dict[str, str]:
+    """Return what a study calls the verbs -> their public names: those of a formula and a table."""
+    import dpmodels as dp
+    from dpmodels.verbs import _VERBS
+
+    first = {name: [*inspect.signature(getattr(dp, name)).parameters][:2] for name in _VERBS}
+    ours = (["formula", "data"], ["columns", "data"])
+    return {name.removeprefix("dp_"): name for name in first if first[name] in ours}
+
+
+def verb_named(given: str) -> str:
+    """Return the public name of a verb, ``"dp_glm"`` for "glm" and "dp_glm", or refuse it."""
+    known, short = verbs(), given.removeprefix("dp_")
+    if short not in known:
+        raise RequestError(
+            f"verb={shown(given)} is no verb of a formula and a table."
+            f"{did_you_mean(short, known)} Verbs: {', '.join(known)}"
+        )
+    return known[short]
+
+
+def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given: Any) -> Any:
+    """Call a verb with options as a file or a command line has them."""
+    import dpmodels as dp
+
+    typed = dict(options)
+    if isinstance(typed.get("design"), Mapping):
+        typed["design"] = survey_of(typed["design"])
+    if not _guesses(verb, typed.get("method")):
+        given.pop("n_guess", None)
+    function = getattr(dp, verb_named(verb))
+    accepted = inspect.signature(function).parameters
+    unknown = [name for name in typed if name not in accepted]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        raise UnknownOptionError(f"{unknown[0]!r} is no option of {verb}")
+    return function(formula, data, **typed, **given)
+
+
+def _guesses(verb: str, method: Any) -> bool:
+    """Tell if a public guess of a private number of rows is asked for."""
+    from dpmodels.registry import method_names, resolve
+
+    name = "dp_moments" if verb == "iv" else verb_named(verb)
+    names = [method] if method in method_names(name) else method_names(name)
+    return any(o.name == "n_guess" for one in names for o in resolve(name, one).options)
+
+
+def survey_of(design: Mapping[str, Any]) -> Any:
+    """Return the survey design that a table of options describes."""
+    import dpmodels as dp
+
+    known = [*inspect.signature(dp.Survey).parameters]
+    for name in (name for name in design if name not in known):
+        close = did_you_mean(name, known)
+        raise UnknownOptionError(f"design= has no {shown(name)}.{close} It has: {', '.join(known)}")
+    return dp.Survey(**design)
+
+
+def after(fit: Any, what: str, given: Any, options: Mapping[str, Any]) -> Any:
+    """Compute from a fit what a study asks for; nothing is read or charged."""
+    import pandas as pd
+
+    typed: dict[str, Any] = dict(options)
+    pairs = typed.pop("pairs", False)
+    if isinstance(typed.get("newdata"), list):
+        typed["newdata"] = pd.DataFrame(typed["newdata"])
+    if what == "predictions":
+        given, typed = pd.DataFrame(given), {"interval": "confidence", **typed}
+    if what == "slopes" and given is not True:
+        typed["variables"], given = given, True
+    function = getattr(fit, AFTER[what])
+    found = function(**typed) if given is True else function(given, **typed)
+    return found.pairs() if pairs else found
+
+
+class Stopped(Exception):
+    """A verb came as far as its charge."""
+
+
+@dataclass
+class Probe:
+    """A budget that stops a verb at its charge: whatever could be refused was not.
+
+    The same code checks a study and runs it, so both accept the same. Nothing is charged, and no
+    noise is drawn.
+    """
+
+    label: str = ""
+    guarantee: Any = None
+
+    def charge(self, label: str, guarantee: Any) -> Any:
+        """Keep what would be charged, and go no further."""
+        self.label, self.guarantee = label, guarantee
+        raise Stopped
+
+
+def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given: Any) -> Probe:
+    """Return what a call would charge, from public facts: columns, types, numbers of rows."""
+    probe = Probe()
+    try:
+        call(verb, formula, data, options, budget=probe, **given)
+    except Stopped:
+        return probe
+    raise RequestError(f"{verb} charges nothing here: it is no release")
+
+
+def source_of(
+    data: Any, columns: Mapping[str, str], unit: str = "", features: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the rows of a run: a path, several, ``duckdb:///file?table=name``, or a table.
+
+    ``columns``: name in the study -> name in the data; ``features``: as ``dp.per_person`` takes.
+    """
+    from dpmodels.sources.features import Features
+    from dpmodels.sources.tables import Renamed
+    from dpmodels.sources.tasks import as_source
+
+    if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
+        data = data[0]
+    if isinstance(data, str) and data.startswith("duckdb:"):
+        data = _duckdb(data)
+    data = Renamed(as_source(data), columns) if columns else data
+    return Features(as_source(data), unit, features) if features else data
+
+
+def _duckdb(url: str) -> Any:
+    """Return a table of a DuckDB file, opened for reading."""
+    from dpmodels.sources.tables import need, withheld
+
+    need("duckdb", "to read DuckDB files")
+    import duckdb
+
+    parts = urlsplit(url)
+    table = parse_qs(parts.query).get("table", [""])[0]
+    file = Path(parts.path.removeprefix("/") if parts.path.startswith("//") else parts.path)
+    if not table or not file.is_file():
+        raise SourceError(
+            "a table of a DuckDB file is written duckdb:///folder/file.db?table=visits; there is "
+            + ("no such file" if table else "no table= in it")
+        )
+    return withheld(lambda: duckdb.connect(str(file), read_only=True).table(table))
+
+
+# -- What a study asks for: the file read into frozen records, every fault with its place.
+
 
 #: Formats of a report: the page, and files of its tables.
 FORMATS = ("html", "csv", "tex", "docx")
@@ -233,7 +488,7 @@ class _Reader:
                 self.fault((*path, "name"), f"the name {name!r} stands twice (capitals do not "
                            f'count). Each release has its own: name = "{name}2"')  # fmt: skip
             try:
-                verb = verb and calls.verb_named(verb).removeprefix("dp_")
+                verb = verb and verb_named(verb).removeprefix("dp_")
             except DPModelsError as error:
                 self.fault((*path, "verb"), str(error))
                 verb = ""
@@ -244,7 +499,7 @@ class _Reader:
             seen[name.lower()] = name
             options = one.get("options", {})
             for key in options:
-                if refused := calls.NOT_OPTIONS.get(key):
+                if refused := NOT_OPTIONS.get(key):
                     self.fault((*path, "options", key), f"{key} is no option here: {refused}")
             yield Asked(
                 name, verb, one.get("formula", ""), one.get("title", ""),
@@ -281,10 +536,10 @@ class _Reader:
     def after(self, path: Keys, given: list[Any]) -> Iterator[After]:
         for k, one in enumerate(given):
             one = one if isinstance(one, dict) else {}
-            found = [key for key in one if key in calls.AFTER]
+            found = [key for key in one if key in AFTER]
             if len(found) != 1:
-                close = did_you_mean(next(iter(one), ""), calls.AFTER)
-                self.fault((*path, k), "[[release.after]] has one of: " + ", ".join(calls.AFTER)
+                close = did_you_mean(next(iter(one), ""), AFTER)
+                self.fault((*path, k), "[[release.after]] has one of: " + ", ".join(AFTER)
                            + f'; for example wald = "educ, exper".{close}')  # fmt: skip
                 continue
             for key in (key for key in _PAID if key in one):
@@ -363,3 +618,34 @@ def read(path: str | Path) -> Paper:
         whole["data"] = {k: v for k, v in said["data"].items() if k != "schema"}
     whole = json.loads(json.dumps(whole, default=str))  # dates as text
     return Paper(whole, places, schema, schema_places, releases, sides, formats, reader.faults)
+
+
+# -- A study to complete, every choice explained.
+
+
+_PEOPLE = """\
+unit = {}                           # whose row it is: all rows of a person are protected together
+# units =                           # people: a public number, 5_000
+rows_per_unit = 5                   # a public guess of the rows of one"""
+
+
+def text(formula: str, verb: str = "ols", unit: str | None = None) -> str:
+    """Return the text of a study for one formula."""
+    verb = verb_named(verb).removeprefix("dp_")
+    plain = formula.partition("|")[0] if verb in ("feols", "fepois", "iv") else formula
+    names = [name for name in needed_variables(plain, None) if name != unit]
+    levels = category_names(plain)
+    variables = []
+    for name in names:
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+        kind = ("levels", "levels") if name in levels else ("real", "lower =\n# upper")
+        variables.append('[schema.{}]\ntype = "{}"\n# {} =\n'.format(key, *kind))
+    size = "# n =                               # rows: a public number, 5_000"
+    whole = Template(resources.files(__package__).joinpath("template.toml").read_text("utf-8"))
+    return whole.substitute(
+        title=json.dumps(f"A study of {names[0]}"), schema="\n".join(variables), verb=verb,
+        size=_PEOPLE.format(json.dumps(unit)) if unit else size, formula=json.dumps(formula),
+        counted="people" if unit else "rows", after=", ".join(AFTER),
+        name=json.dumps(re.sub(r"[^A-Za-z0-9]+", "_", names[0]).strip("_") + f"_{verb}"),
+        wald=json.dumps(", ".join(names[1:2]) or names[0]),
+    )  # fmt: skip

@@ -13,9 +13,8 @@ import numpy as np
 
 from dpmodels.errors import DPModelsError, FormulaError, SchemaError, UnknownOptionError
 from dpmodels.privacy.composition import Guarantee, joint
-from dpmodels.study import calls
-from dpmodels.study.asked import Asked, Paper
-from dpmodels.study.places import Keys
+from dpmodels.study import asked as calls
+from dpmodels.study.asked import Asked, Keys, Paper
 from dpmodels.tables.table import Shown, Table, plain
 
 #: Rows on which what comes after a release is tried, with a budget that leaves little noise.

@@ -17,11 +17,10 @@ from dpmodels.errors import (
 )
 from dpmodels.privacy.budget import Budget
 from dpmodels.quiet import tell
-from dpmodels.study import calls
+from dpmodels.study import asked as calls
 from dpmodels.study.asked import Asked, Paper
 from dpmodels.study.checking import check, failure, fault_of, in_order, made, noted
-from dpmodels.study.folder import Folder, held
-from dpmodels.study.record import charges_of, mark_of, record_text
+from dpmodels.study.record import Folder, charges_of, held, mark_of, record_text
 from dpmodels.tables.table import Shown, Table, plain
 
 

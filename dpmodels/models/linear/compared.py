@@ -174,7 +174,7 @@ def plan_dpgd(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one noisy sum of clipped gradients a step."""
     T = int(request["iterations"])
     parts = [(f"gradient {t}", 1.0 / T) for t in range(1, T + 1)]
-    return _plan(request, design, n, parts)
+    return replace(_plan(request, design, n, parts), detail=planning_rows(request, n))
 
 
 def clipped_gradients(z: Array, b: Array, G: float) -> Array:
@@ -201,7 +201,7 @@ def release_dpgd(plan: Plan[Any], ask: Ask) -> Release:
         return no_ranges(plan)
     request, p, G = rows.plan.request, rows.design.p, rows.rx * rows.ry
     T, step = int(request["iterations"]), float(request["step"])
-    n = planning_rows(request, rows.plan.n)
+    n: int = rows.plan.detail
     b, tail, noise = np.zeros(p), np.zeros(p), 0.0
     for t in range(1, T + 1):
         job = functools.partial(_gradient_sum, rowmap=rows.rowmap, b=b, G=G)

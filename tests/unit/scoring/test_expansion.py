@@ -10,6 +10,7 @@ from dpmodels.families import LINKS, family_of
 from dpmodels.scoring.intervals import _left, overflow
 from dpmodels.scoring.mean_scores import MeanScore
 from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
+from dpmodels.scoring.rules import FINE
 from dpmodels.scoring.scores import Beginning
 from dpmodels.scoring.starts import public_coordinates
 from dpmodels.scoring.unit_passes import (
@@ -22,7 +23,6 @@ from dpmodels.scoring.unit_passes import (
     octaves,
 )
 from dpmodels.scoring.unit_starts import (
-    FINE,
     Lengths,
     Number,
     Spread,

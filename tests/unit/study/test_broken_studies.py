@@ -231,7 +231,7 @@ def test_a_new_study_says_all_that_is_missing(tmp_path):
 
 def test_the_check_reads_no_rows_and_takes_every_verb(tmp_path):
     """The same code refuses a study before and at the run: a check calls the verbs themselves."""
-    from dpmodels.study.calls import verbs
+    from dpmodels.study.asked import verbs
 
     assert {"ols", "glm", "coxph", "survfit", "feols", "polr", "table", "test", "mean", "quantile",
             "iv", "moments", "quantreg", "mest", "multinom", "fepois", "pca"} <= set(verbs())  # fmt: skip

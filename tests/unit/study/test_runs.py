@@ -13,9 +13,8 @@ import pytest
 
 from dpmodels import Budget, Study, cli, load
 from dpmodels.errors import BudgetError, RequestError, StudyError
-from dpmodels.study import folder as folders
-from dpmodels.study.folder import held
-from dpmodels.study.record import charges_of
+from dpmodels.study import record as folders
+from dpmodels.study.record import charges_of, held
 from tests.unit.study.samples import STUDY
 
 RELEASED = ("wage", "regions", "moments")

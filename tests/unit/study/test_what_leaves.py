@@ -71,7 +71,7 @@ def test_a_canary_is_nowhere_in_the_folder(tmp_path, monkeypatch, capsys):
 def test_a_reason_quotes_no_path(study, data, tmp_path, monkeypatch):
     """An error of a source in the middle of a run may name a file: the record does not."""
     from dpmodels.errors import SourceError
-    from dpmodels.study import calls
+    from dpmodels.study import asked as calls
 
     call = calls.call
 
