@@ -113,7 +113,7 @@ print(two[0].to_string(index=False), end="\n\n")
 print(two[3].to_string(index=False))
 
 # %%
-# alt: Four panels for least squares on log axes, squared error and test error against eps and against n: the published algorithm lies above the tight version and our default, which are close to least squares, by a factor of fifty at eps 1 and of two at eps 8; the functional mechanism and the sketch are highest
+# alt: Four panels for least squares on log axes, squared error and test error against eps and against n: the published algorithm lies above the tight version and our default, which are close to least squares, by a factor of about fifty at eps 1 and of two and a half at eps 8; the functional mechanism is highest
 panels(
     list(
         zip(
