@@ -76,6 +76,51 @@ def test_discrete_laplace_chi_square(source, scale):
     assert _chi_square(draws, lambda k: (1 - q) / (1 + q) * q ** abs(k), 4) > 1e-6
 
 
+def test_coins_of_an_exponential_are_exactly_x_over_k():
+    """The k-th coin of Bernoulli(exp(-x)) has chance x/k, whatever x and k have in common.
+
+    2/3 over 4 is 1/6: the case in which the big numbers of OpenDP before 0.14.2 divided wrongly
+    (cmpute/dashu, issue 57), so that its integers were biased.
+    """
+
+    class Coins:
+        def __init__(self):
+            self.sides = []
+
+        def below(self, sides):
+            self.sides.append(sides)
+            return 0 if len(self.sides) < 12 else sides - 1
+
+    for x in (Fraction(2, 3), Fraction(4, 6), Fraction(3, 4), Fraction(12, 35), Fraction(1, 8),
+              Fraction(32_768, 65_537), Fraction(12_345, 1_000_003), Fraction(1)):  # fmt: skip
+        noise = ExactNoise()
+        noise._bits = Coins()
+        asked = []
+        noise._bernoulli = lambda num, den, asked=asked, bits=noise._bits: (
+            asked.append(num) or bits.below(den) < num
+        )
+        noise._bernoulli_exp1(x.numerator, x.denominator)
+        chances = [Fraction(num, den) for num, den in zip(asked, noise._bits.sides, strict=True)]
+        assert chances == [x / k for k in range(1, 13)]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sd", [1, 2, 3])
+def test_draws_one_by_one_have_the_law(sd):
+    """OS entropy; false-alarm probability 1e-6 each of six. Draws of a few, not in bulk.
+
+    At sd 2 (Gaussian) and scale 3 (Laplace) the integers of OpenDP 0.14.1 give 2e-26 and 4e-22.
+    """
+    noise, n = ExactNoise(), 6_000
+    total = sum(math.exp(-k * k / (2 * sd * sd)) for k in range(-80, 81))
+    draws = [noise.discrete_gaussian(Fraction(sd * sd), 1)[0] for _ in range(n)]
+    limit = max(2, int(2.5 * sd))
+    assert _chi_square(draws, lambda k: math.exp(-k * k / (2 * sd * sd)) / total, limit) > 1e-6
+    q = math.exp(-1 / sd)
+    draws = [noise.discrete_laplace(Fraction(sd), 1)[0] for _ in range(n)]
+    assert _chi_square(draws, lambda k: (1 - q) / (1 + q) * q ** abs(k), 6) > 1e-6
+
+
 @pytest.mark.statistical
 def test_ks_at_two_to_the_thirty():
     """OS entropy; false-alarm probability 1e-6 (lattice effect 2^-30)."""

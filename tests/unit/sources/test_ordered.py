@@ -237,6 +237,8 @@ def test_a_sort_that_could_not_spill_is_refused_before_anything_is_read(monkeypa
 
 def test_an_interrupt_inside_duckdb_is_an_interrupt(monkeypatch):
     """DuckDB takes Ctrl-C for itself and raises a RuntimeError, which was a failed stage."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        pytest.skip("Ctrl-C is ignored here, as in a process of the background: it would never end")
     query = "SELECT count(*) FROM range(1000000000) a, range(1000000) b"
 
     def slow(self, files):
