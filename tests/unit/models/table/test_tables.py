@@ -207,7 +207,7 @@ def test_refusals():
     refused(
         "needs it: declare the range", "wage ~ sex", delta=0, schema=SCHEMA.update(wage=dp.Real())
     )
-    refused("needs eps", eps=dp.api.on_release.REQUIRED)
+    refused("needs eps", eps=dp.api.releases.REQUIRED)
     refused("is not a column", "~ sexx")
     refused("histogram", "~ wage", histogram=1)
 
