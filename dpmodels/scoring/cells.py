@@ -392,6 +392,9 @@ LONGEST = 12.0
 #: largest at which it is free.
 COUNT = 1.5
 _GRID = 4097
+#: Where a declared range of amounts ends at 0, their phi is told down to this part of its other
+#: end.
+_LEAST = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,7 +406,7 @@ class FitStatistics:
     whole : float
         Whole rows.
     sums : (3,) array
-        Of y, phi(y) and d(y, mu).
+        Of y, phi(y) less its chord, and d(y, mu).
     lift : (4, 3) array
         What one sd of each independent noise, that of the count first, moves the sums by.
     sd : float
@@ -426,7 +429,9 @@ class Deviance:
     centre : Centre
         Where eta is taken.
     low, width : (3,) arrays
-        Public ranges of y, phi(y), d(y, mu).
+        Public ranges of y, phi(y) - chord y, d(y, mu).
+    chord : float
+        Slope of phi between the ends: without the line phi is several times shorter.
     """
 
     family: Family
@@ -435,6 +440,7 @@ class Deviance:
     centre: Centre
     low: Array
     width: Array
+    chord: float = 0.0
 
     @classmethod
     def of(
@@ -449,15 +455,21 @@ class Deviance:
         """Return the map for responses in a public interval."""
         y = np.linspace(*interval, _GRID)
         y = np.append(y, np.arange(max(interval[0], 0.0), min(interval[1], 4096.0) + 1.0))
+        if interval[1] > 0.0:
+            y = np.append(y, np.geomspace(max(interval[0], _LEAST * interval[1]), interval[1], 513))
         y = y[family.valid(y)]
-        values = family.convex(y, alpha) if len(y) else np.zeros(1)
+        y = np.sort(y) if len(y) else np.ones(1)
+        values = family.convex(y, alpha)
+        chord = float((values[-1] - values[0]) / max(y[-1] - y[0], 1e-300))
+        values = values - chord * y
         ends = np.array(
             [
                 [min(interval), float(values.min()), 0.0],
                 [max(interval), float(values.max()), LONGEST * max(phi, 1e-6)],
             ]
         )
-        return cls(family, link, alpha, centre, ends[0], np.maximum(ends[1] - ends[0], 1e-12))
+        width = np.maximum(ends[1] - ends[0], 1e-12)
+        return cls(family, link, alpha, centre, ends[0], width, chord)
 
     def rows_and_which(
         self, block: Array, affine: tuple[Array, Array | None]
@@ -479,7 +491,8 @@ class Deviance:
         convex = self.family.convex(y, alpha)
         slope = self.family.convex_slope(mean, alpha)
         deviance = 2.0 * (convex - self.family.convex(mean, alpha) - slope * (y - mean))
-        t = (np.stack([y, convex, deviance]) - self.low[:, None]) / self.width[:, None]
+        t = np.stack([y, convex - self.chord * y, deviance]) - self.low[:, None]
+        t /= self.width[:, None]
         np.clip(t, 0.0, 1.0, out=t)
         whole = np.isfinite(t).all(axis=0) & self.family.valid(y)
         t[:, ~whole] = 0.0
@@ -530,7 +543,27 @@ class Deviance:
             beyond = self.family.convex(y, self.alpha) - self.family.convex(mean, self.alpha)
             each = 2.0 * (beyond - self.family.convex_slope(mean, self.alpha) * (y - mean))
         seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
-        return float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
+        above = float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
+        return above + self._cut_near_zero(found)
+
+    def _cut_near_zero(self, found: FitStatistics) -> float:
+        """Return the same of amounts far below the mean, whose scores are short.
+
+        As of the gamma distribution whose mean deviance, so cut, is the released one.
+        """
+        from scipy.special import digamma, gammaln
+
+        if self.family.valid(np.zeros(1))[0]:  # phi is bounded there
+            return 0.0
+        shape = np.geomspace(0.02, 1e3, 200)[:, None]
+        log_y = -np.linspace(0.0, 1.0, 800) * (self.width[2] / 2.0 + 1.0 + 12.0 / shape)
+        of_gamma = shape * (np.log(shape) + log_y - np.exp(log_y)) - gammaln(shape)
+        beyond = np.maximum(2.0 * (np.expm1(log_y) - log_y) - self.width[2], 0.0)
+        step = log_y[:, :1] - log_y[:, 1:2]
+        cut = (np.exp(of_gamma) * beyond * step).sum(axis=1)
+        seen = 2.0 * (np.log(shape) - digamma(shape))[:, 0] - cut
+        # by falling shapes the deviance grows
+        return float(found.whole * np.interp(found.sums[2] / found.whole, seen[::-1], cut[::-1]))
 
     def report(
         self, found: FitStatistics, p: int, *, cut: float = 0.0, people: bool = False
@@ -551,9 +584,9 @@ class Deviance:
             mean = np.array([min(max(y / whole, 1e-9), most)])
             at = float(self.family.convex(mean, self.alpha)[0])
             slope = float(self.family.convex_slope(mean, self.alpha)[0])
-            null = 2.0 * (convex - whole * at)
+            null = 2.0 * (convex + self.chord * y - whole * at)
             # d null = 2 (d sum phi - phi'(mean) d sum y - (phi - phi' mean) d n)
-            moves = 2.0 * (found.lift[:, 1] - slope * found.lift[:, 0])
+            moves = 2.0 * (found.lift[:, 1] + (self.chord - slope) * found.lift[:, 0])
             moves[0] -= 2.0 * (at - slope * float(mean[0])) * found.sd
             of_null, both = float(moves @ moves), float(moves @ found.lift[:, 2])
             out |= {"null_deviance": null, "null_deviance_se": math.sqrt(of_null)}

@@ -334,7 +334,7 @@ def _cut_deviances(score: Any, found: ScoringRelease) -> list[str]:
         return []
     from dpmodels.scoring.cells import LONGEST
 
-    low = " Of responses far below the mean no release tells what is cut." if amounts else ""
+    low = " Of responses far below the mean what a gamma response would lose." if amounts else ""
     return [
         f"Deviance: a row counts up to {LONGEST:g} dispersions. By the released lengths of scores "
         f"about {cut:.3g} lies beyond in all: not added, but in the errors of deviance and pseudo "

@@ -165,6 +165,38 @@ def test_the_error_of_a_deviance_holds_what_is_cut(mean, alpha):
     assert any("a row counts up to 12 dispersions" in note for note in fit.notes) == (alpha > 0)
 
 
+@pytest.mark.parametrize(("shape", "top"), [(0.3, 60.0), (0.5, 40.0), (1.0, 30.0), (2.0, 20.0)])
+def test_deviances_of_small_amounts_are_those_of_the_table(shape, top):
+    """Null deviance 66 640 +- 1 121 for 93 300 (shape .3), deviance 86 832 +- 246 for 91 670."""
+    sm = pytest.importorskip("statsmodels.api")
+    rng, n = np.random.default_rng(5), 20_000
+    x = rng.uniform(-1, 1, n)
+    frame = pd.DataFrame({"x": x, "y": np.exp(0.3 + 0.5 * x) / shape * rng.gamma(shape, size=n)})
+    frame.y = frame.y.clip(1e-300, top)
+    family = sm.families.Gamma(sm.families.links.Log())
+    exact = sm.GLM(frame.y, sm.add_constant(frame.x), family).fit()
+    schema = dp.Schema(y=dp.Real(0, top), x=dp.Real(-1, 1))
+    told = without_noise(dp.dp_glm, "y ~ x", frame, schema, family="gamma", fit_stats=True).stats
+    assert abs(exact.null_deviance - told["null_deviance"]) < 1.5 * told["null_deviance_se"]
+    assert told["null_deviance_se"] < 0.08 * exact.null_deviance
+    assert abs(exact.deviance - told["deviance"]) < 1.5 * told["deviance_se"]
+    share = 1 - exact.deviance / exact.null_deviance
+    assert told["pseudo_r2_low"] <= share <= told["pseudo_r2_high"]
+
+
+def test_a_null_deviance_of_large_counts_has_the_error_of_their_spread():
+    """Of phi without its chord: 380 000 for 25 361."""
+    rng, n = np.random.default_rng(6), 20_000
+    frame = pd.DataFrame({"x": rng.uniform(-1, 1, n)})
+    frame["y"] = rng.poisson(300 * np.exp(0.05 * frame.x))
+    schema = dp.Schema(y=dp.Count(1000), x=dp.Real(-1, 1))
+    told = without_noise(dp.dp_glm, "y ~ x", frame, schema, family="poisson", fit_stats=True).stats
+    mean = frame.y.mean()
+    exact = 2 * (frame.y * np.log(frame.y / mean)).sum()
+    assert told["null_deviance_se"] < exact
+    assert abs(told["null_deviance"] - exact) < 0.2 * told["null_deviance_se"]
+
+
 def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
     """300 clusters of 20 rows at eps = 1: 6 of 8 fits had no errors, and the plan was content."""
     from dpmodels.scoring.cluster_plan import LOUD, TOO_LOUD

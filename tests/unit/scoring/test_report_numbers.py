@@ -64,7 +64,7 @@ def test_the_error_of_a_null_deviance_is_its_derivative(family, sums):
     lift = np.array([[1.5, 0.2, 2.0], [4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 5.0]])
 
     def report(count, y):
-        one = SimpleNamespace(centre=SimpleNamespace(offset=None), family=own, alpha=0.0)
+        one = SimpleNamespace(centre=SimpleNamespace(offset=None), family=own, alpha=0.0, chord=0.7)
         return Deviance.report(one, FitStatistics(count, y, lift, sd), 3)
 
     y = np.array(sums)
