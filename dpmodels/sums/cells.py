@@ -277,7 +277,7 @@ def _joined(limbs: npt.NDArray[np.int64], first: int, shift: int) -> Integers:
 
 Blocks = Iterable[tuple[Array, npt.NDArray[np.intp]]]
 
-#: Beside the largest, a slope that is no more than the rounding of an inverse.
+#: Beside the largest of a number, a slope that is no more than the rounding of an inverse.
 _NOTHING = 1e-10
 
 
@@ -437,22 +437,18 @@ class BallCells:
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array]:
         """Return (images of the cells (k, K), slopes of the numbers (k, d)), over the radius."""
-        grid = self.grid
-        table = grid.table.copy()
-        steps = np.zeros((len(table), len(grid.numbers) + 1))  # the last: nothing at all
-        steps[list(grid.numbers), range(len(grid.numbers))] = 1.0
-        both = np.hstack([table, steps])
+        table, M = self.grid.table.copy(), self.rowmap._map[0]
         if self.first:
-            both = np.vstack([np.ones((1, both.shape[1])), both])
-        image = self.rowmap.image(both) / STEPS
-        K = grid.cells
-        return image[:, :K], image[:, K:-1] - image[:, -1:]
+            table = np.vstack([np.ones((1, table.shape[1])), table])
+        slopes = M if self.rowmap.matrix is not None else np.diag(M[:, 0])
+        numbers = [j + self.first for j in self.grid.numbers]
+        return self.rowmap.image(table) / STEPS, slopes[:, numbers]
 
     @functools.cached_property
     def place(self) -> int:
         """The coordinate that sees numbers; -1: none, or several."""
-        slopes = np.abs(self._affine[1]).max(axis=1, initial=0.0)
-        seeing = np.flatnonzero(slopes > _NOTHING * slopes.max()).tolist()
+        slopes = np.abs(self._affine[1])  # of each number by itself: they have units
+        seeing = np.flatnonzero((slopes > _NOTHING * slopes.max(axis=0)).any(axis=1)).tolist()
         return seeing[0] if len(seeing) == 1 else -1
 
     @property

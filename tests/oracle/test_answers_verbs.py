@@ -1047,15 +1047,10 @@ def noised_tables(d):
 def known(name: str, draw: Draw, number: Number) -> bool:
     """Say whether a number is of a class that is known to fail.
 
-    Of a release of moments whose rows are scaled into a ball (of 7 columns nearly half of the
-    rows), correlations and R2 are those of the rows so weighted, and their errors do not say it.
-    R2 and sigma of a response far from zero: an interval of (0, 1), an error of half its size.
     Slopes of ordered classes by cloglog: long scores are clipped on one side, 1 to 2 errors at
     eps = 1 in one fit of ten, and the bias bound does not see it. Huber at a given scale: the last
     step may start where few rows lie between the corners (one fit of sixty).
     """
-    if name == "moments":
-        return number.name.startswith("cor") or number.name in ("R2", "sigma")
     return draw.tails
 
 

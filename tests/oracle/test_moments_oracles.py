@@ -3,8 +3,11 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dpmodels as dp
+from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.models.linear.inference import errors
 from dpmodels.models.linear.scored import (
     PublicMoments,
@@ -171,3 +174,37 @@ def test_covariance_of_e_minus_e_d():
         s * s / 2 * ((1 + d @ d) * np.eye(3) + np.outer(d, d)), rel=1e-12
     )
     assert found == pytest.approx(m.coefficient_noise(d), abs=0.05)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize(("y", "a"), [(1e6, 1e-6), (1e-4, 1e8), (1e13, 1.0)])
+def test_numbers_of_any_size_beside_a_factor_are_all_seen(y, a, stages):
+    """Of two numbers 10 orders of magnitude apart one was taken for no number: its square was 0."""
+    rng, n = np.random.default_rng(3), 8000
+    g, x = rng.integers(0, 3, n), rng.uniform(-1, 1, n)
+    unit = np.clip(0.4 * x + 0.2 * g - 0.2 + 0.2 * rng.normal(size=n), -1, 1)
+    d = pd.DataFrame({"y": y * unit, "a": a * x, "g": np.array(["u", "v", "w"])[g]})
+    schema = dp.Schema(y=dp.Real(-y, y), a=dp.Real(-a, a), g=dp.Levels(["u", "v", "w"]))
+    more = {"schema": schema, "eps": 2.0, "delta": 1e-6, "stages": stages}
+    with noise_source(ZeroNoise()):
+        m = dp.dp_moments("y + a + g", d, **more)
+        fit = dp.dp_ols("y ~ a + g", d, method="ssp", **more)
+    assert m.params["y^2"] / y**2 == pytest.approx((unit**2).mean(), rel=0.02)
+    assert m.params["a^2"] / a**2 == pytest.approx((x**2).mean(), rel=0.02)
+    assert m.params["row weights"] > 0.98
+    X = np.column_stack([np.ones(n), x, g == 1, g == 2])
+    exact = y * np.linalg.lstsq(X, unit, rcond=None)[0] / [1.0, a, 1.0, 1.0]
+    for b in (fit, dp.dp_ols("y ~ a + g", m)):
+        assert (np.abs(b.params - exact) < 0.5 * b.bse).all()
+
+
+@pytest.mark.parametrize("middle", [0.0, 2.0, 40.0])
+def test_a_number_of_any_size_far_from_zero_beside_a_factor(middle):
+    """Its slope was a difference of images: the mean of a range of 2e13 about 4e14 was .37 off."""
+    rng, n, size = np.random.default_rng(4), 8000, 1e13
+    u = rng.uniform(-1, 1, n)
+    d = pd.DataFrame({"y": size * (middle + u), "g": rng.choice(list("uvw"), n)})
+    schema = dp.Schema(y=dp.Real(size * (middle - 1), size * (middle + 1)), g=dp.Levels(list("uvw")))
+    with noise_source(ZeroNoise()):
+        m = dp.dp_moments("y + g", d, schema=schema, eps=2.0, delta=1e-6, stages=1)
+    assert m.params["y"] / size == pytest.approx((d.y / size).mean(), abs=1e-5)
