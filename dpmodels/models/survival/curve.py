@@ -22,6 +22,7 @@ from dpmodels.models.survival.table import (
     SurvivalPass,
     added,
     layout_of,
+    rounding,
     statistic_of,
 )
 from dpmodels.planning import Plan
@@ -135,12 +136,25 @@ class Curve:
 
     @functools.cached_property
     def greenwood(self) -> Array:
-        """Sampling variance of log S, (K,): ``sum d / (Y (Y - d))``."""
+        """Variance of log S without noise, (K,): ``sum d / (Y (Y - d))``, and where entries are."""
         k = self.known
         out = np.full(self.layout.K, np.nan)
-        terms = self.d[:k] / (self.Y[:k] * (self.Y[:k] - self.d[:k]))
+        terms = self.d[:k] / (self.Y[:k] * (self.Y[:k] - self.d[:k])) + self.unplaced[:k]
         out[:k] = np.maximum.accumulate(np.maximum(np.cumsum(terms), 0.0)) if k else 0.0
         return out
+
+    @functools.cached_property
+    def unplaced(self) -> Array:
+        """Variance of each step of log S by where within the interval its entries are, (K,).
+
+        They count half at risk; of none to all of the time, as good as any, that is off by
+        ``1/sqrt(12)`` of them.
+        """
+        if not self.layout.entries:
+            return np.zeros(self.layout.K)
+        within = np.maximum(self.cells[self.layout.run(self.group, 3)], 0.0)
+        with np.errstate(all="ignore"):
+            return np.asarray((self.d * within / self.Y**2) ** 2 / 12.0)
 
     @functools.cached_property
     def J(self) -> Array:
@@ -176,13 +190,16 @@ class Curve:
         ``after``: for the first one from t on. Survival at t lies between the two.
         """
         edges = np.array(self.layout.edges)
-        end = edges[-1]
-        if not edges[0] <= t <= end:
+        end, near = edges[-1], rounding(edges)
+        if not edges[0] <= t <= end + near:
             raise RequestError(
                 f"time {t:g} is outside of the table, [{edges[0]:g}, {end:g}]: the call's times= "
                 "or breaks= say how far it goes"
             )
-        k = np.searchsorted(edges, t, side="left" if after else "right") - (not after)
+        if after:
+            k = np.searchsorted(edges + near, t, side="left")
+        else:
+            k = np.searchsorted(edges - near, t, side="right") - 1
         return np.asarray(np.arange(self.layout.K + 1) == k, dtype=float)  # S = 1 at the first end
 
     def up_to(self, tau: float) -> Array:
@@ -444,6 +461,11 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
                 for c in ended
             )
             + ".",
+        )
+    if any(2.0 * np.sum(c.unplaced[:k]) > c.greenwood[k - 1] for c in found if (k := c.known)):
+        notes.append(
+            "Within an interval no entry has a place, and counts half at risk: where many enter, "
+            "most of the error of a curve is that. Breaks (times=) after most entries narrow it."
         )
     if plan.request.by_person and detail.layout.entries:
         notes.append(

@@ -150,10 +150,11 @@ class Layout:
         Events in (a, b], censorings in (a, b) or at a: who is censored at a break is at risk up to
         it, and not after it.
         """
-        edges = np.array(self.edges)
-        died = np.maximum(np.searchsorted(edges, time, side="left") - 1, 0)
-        left = np.maximum(np.searchsorted(edges, time, side="right") - 1, 0)
-        left = np.where(left < self.K, left + np.where(edges[left] == time, 2, 1) * self.K, -1)
+        edges, near = np.array(self.edges), rounding(self.edges)
+        died = np.maximum(np.searchsorted(edges + near, time, side="left") - 1, 0)
+        left = np.maximum(np.searchsorted(edges - near, time, side="right") - 1, 0)
+        at = time <= edges[left] + near
+        left = np.where(left < self.K, left + np.where(at, 2, 1) * self.K, -1)
         return np.where(event == 1.0, np.where(died < self.K, died, -1), left)
 
     def entered(self, start: Array) -> npt.NDArray[np.int64]:
@@ -161,10 +162,15 @@ class Layout:
 
         In (a, b), or at a; the first break and all before are one.
         """
-        edges = np.array(self.edges)
+        edges, near = np.array(self.edges), rounding(self.edges)
         start = np.maximum(start, edges[0])
-        k = np.searchsorted(edges, start, side="right") - 1
-        return np.where(k < self.K, k + np.where(edges[k] == start, 4, 3) * self.K, -1)
+        k = np.searchsorted(edges - near, start, side="right") - 1
+        return np.where(k < self.K, k + np.where(start <= edges[k] + near, 4, 3) * self.K, -1)
+
+
+def rounding(edges: npt.ArrayLike) -> float:
+    """Return how near to a break a time is that break: ``7 * .1`` is not .7 in floats."""
+    return 1e-12 * float(np.max(np.abs(edges)))
 
 
 def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:

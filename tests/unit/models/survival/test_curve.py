@@ -313,3 +313,35 @@ def test_slopes_of_the_log_rank_noise():
         drawn.append(logrank(lay, curves(lay, noise, cells)).U)
     W = logrank(lay, curves(lay, noise, found[0].cells)).W
     np.testing.assert_allclose(np.diag(np.cov(np.array(drawn).T)), np.diag(W), rtol=0.15)
+
+
+def test_a_time_within_rounding_of_a_break_is_at_the_break():
+    """``k * .1`` is .1, .2, .30000000000000004 ...: its events were in the interval after."""
+    edges = np.linspace(0, 1, 11)
+    lay = Layout(tuple(edges), entries=True)
+    k = np.arange(1, 11)
+    for times in (edges[1:], k * 0.1, edges[1:] * (1 + 2e-16), edges[1:] * (1 - 2e-16)):
+        assert lay.ended(times, np.ones(10)).tolist() == list(range(10))
+        inside = lay.ended(times, np.zeros(10)).tolist()
+        assert inside == [*(2 * lay.K + k[:-1]), -1]  # censored at the first break of the next
+        assert lay.entered(times).tolist() == [*(4 * lay.K + k[:-1]), -1]
+    between = (edges[1:] + edges[:-1]) / 2
+    assert lay.ended(between, np.zeros(10)).tolist() == list(range(lay.K, 2 * lay.K))
+    _, (curve,) = cells_of(k * 0.1, np.ones(10), edges=edges)
+    for t in k * 0.1:
+        assert (curve.at(t) == curve.at(t, after=True)).all()
+
+
+@pytest.mark.parametrize(("late", "first"), [(0.03, 0.0), (0.03, 0.5), (0.06, 0.0), (0.5, 0.5)])
+def test_the_error_of_a_curve_holds_where_entries_are_in_their_interval(late, first):
+    """Of whom all entered early in the first of 16 intervals S was .881 +- .003 for .922."""
+    rng, n, edges = np.random.default_rng(1), 4000, np.linspace(0, 1, 17)
+    start = np.where(rng.random(n) < first, 0.0, rng.uniform(0, late, n))
+    death, leaves = start + rng.exponential(0.8, n), rng.uniform(0.6, 1.0, n)
+    time, event = np.minimum(death, leaves), (death <= leaves) * 1.0
+    _, (curve,) = cells_of(time, event, None, start, edges=edges)
+    exact, _ = kaplan_meier(time, event, edges[1:9], start)
+    away = np.abs(np.log(curve.S[:8] / exact)) / np.sqrt(curve.variance[:8])
+    assert away.max() < 1.5
+    if (late, first) == (0.5, 0.5):  # many intervals, few entries in each: little is added
+        assert curve.variance[7] < 4 * np.sum(curve.d[:8] / curve.Y[:8] ** 2)
