@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.after.inference import BiasBound
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, plain
 from dpmodels.errors import RequestError, shown
 from dpmodels.units import Person
 
@@ -62,18 +62,22 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
     return eps, delta
 
 
-def check_seed(seed: Any) -> None:
-    """Raise ``RequestError`` unless this is a seed, or None."""
+def check_seed(seed: Any) -> int | None:
+    """Return a seed, or None; raise ``RequestError`` where it is none."""
+    seed = plain(seed)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
     if seed is not None and seed < 0:
         raise RequestError(f"seed must not be negative, got {seed}. For example seed={-seed}")
+    return seed  # type: ignore[no-any-return]
 
 
-def check_n(n: Any) -> None:
-    """Raise ``RequestError`` unless this is a number of rows."""
+def check_n(n: Any) -> int:
+    """Return a number of rows; raise ``RequestError`` where it is none."""
+    n = plain(n)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise RequestError(f"n must be a positive whole number, got {shown(n)}")
+    return n
 
 
 @dataclass(frozen=True)

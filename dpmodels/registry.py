@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.arrays import plain
 from dpmodels.errors import (
     RequestError,
     UnknownMethodError,
@@ -87,6 +88,7 @@ class Option:
 
     def validate(self, value: Any) -> Any:
         """Return ``value`` or raise ``RequestError`` naming the option."""
+        value = plain(value)
         if value is None and self.default is None:
             return value
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, plain
 from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown
 
 __all__ = ["Person", "people_or_rows", "unit_of"]
@@ -148,6 +148,7 @@ def person_of(
             f"private. Leave {unit!r} out of the schema: ids are compared with each other and "
             "never shown"
         )
+    units, max_rows = plain(units), plain(max_rows)
     if units is not None and (isinstance(units, bool) or not isinstance(units, int) or units < 1):
         raise RequestError(f"units= takes the number of people, got {shown(units)}")
     most = 0 if max_rows is None else max_rows
@@ -162,6 +163,7 @@ def person_of(
 
 
 def _guess(value: Any) -> float:
+    value = plain(value)
     if value is None:
         return ROWS
     bad = isinstance(value, bool) or not isinstance(value, (int, float))

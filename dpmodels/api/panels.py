@@ -446,20 +446,20 @@ def dp_multinom(
     """
     return fit_formula(
         "dp_multinom", formula, data, eps=eps, delta=delta, method=None, default="scoring",
-        schema=_based(schema, formula, base), bounds=bounds, budget=budget, seed=seed,
+        schema=_based(schema, formula, base, data), bounds=bounds, budget=budget, seed=seed,
         progress=progress, unit=unit, options=options,
     )  # fmt: skip
 
 
-def _based(schema: Any, formula: str, base: Any) -> Any:
-    """Return the schema with the base level of the response first."""
+def _based(schema: Any, formula: str, base: Any, data: Any) -> Any:
+    """Return the schema (of the call, else of the frame) with the response's base level first."""
     if base is None:
         return schema
     from dpmodels.formula.schema import Schema, declared_schema
     from dpmodels.variables import Levels
 
     name = formula.split("~")[0].strip().strip("`")
-    given = declared_schema(schema, Schema()) or Schema()
+    given = declared_schema(schema, Schema.from_frame_attrs(data)) or Schema()
     declared: Any = given[name] if name in given else None  # noqa: SIM401
     levels = list(declared.levels) if isinstance(declared, Levels) else []
     if base not in levels:
@@ -467,5 +467,4 @@ def _based(schema: Any, formula: str, base: Any) -> Any:
             f"base={shown(base)} is not a declared level of {name!r}"
             + (f": {levels}" if levels else ", whose levels are not declared in schema=")
         )
-    others = [level for level in levels if level != base]
-    return given.update({name: Levels([base, *others])})
+    return given.update({name: Levels(sorted(levels, key=lambda level: level != base))})

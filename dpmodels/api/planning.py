@@ -95,7 +95,7 @@ def plan(
     if n is REQUIRED:
         raise RequestError("a plan needs the number of rows of the study: dp.plan(..., n=1000)")
     require("dp.plan", eps, delta, options)
-    check_n(n)
+    n = check_n(n)
     if isinstance(want, str) and want != "power":
         raise RequestError(
             f"want={shown(want)} is not known.{did_you_mean(want, ['power'])} want='power' with "

@@ -269,7 +269,7 @@ def dp_release(
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     checked(budget, seed)
     if n is not None:
-        check_n(n)
+        n = check_n(n)
     options = {
         "unit": level or unit or "record",
         "clear_prob": clear_prob,

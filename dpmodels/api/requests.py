@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import plain
 from dpmodels.errors import FormulaError, RequestError, SchemaError, choice, did_you_mean, shown
 from dpmodels.records import Request, check_eps_delta, check_n, check_seed
 from dpmodels.registry import Method, default_method, method_names, resolve
@@ -337,12 +338,13 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
         choice(name, common[name], _CHOICES[name], more=more)
     if common["relation"] is not None:
         choice("relation", common["relation"], _CHOICES["relation"])
+    common["level"] = plain(common["level"])
     check_level(common["level"])
     common["split"] = check_split(common["split"])
     _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
     _text("weights", common["weights"], 'weights="w", a column with a declared range')
     if common["n"] is not None:
-        check_n(common["n"])
+        common["n"] = check_n(common["n"])
     return common
 
 
@@ -632,7 +634,7 @@ def build_request(
     relation = _relation(entry, common["relation"])
     if common["max_rows"] is not None and common["relation"] is None:
         relation = "replace" if "replace" in entry.relations else relation
-    check_seed(seed)
+    seed = check_seed(seed)
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")
     if survey is not None:

@@ -527,3 +527,28 @@ def test_a_person_is_charged_what_its_rows_come_to(more, gaussian):
     assert g.delta_at(2) == pytest.approx(1e-5, rel=1e-6)
     with pytest.raises(Bug, match="is not charged with what its rows come to"):
         Guarantee(g.inner, 2, 1e-5, unit=g.unit, inner=g.inner, most=3, row_pair=g.row_pair)
+
+
+def test_numbers_of_numpy_are_numbers():
+    """``units=ids.nunique()`` is Python's, ``units=ids.max() + 1`` is numpy's, and was refused."""
+    data, one = panel(), np.int64(1)
+    typed = {"units": 120, "rows_per_unit": 4, "seed": 3, "level": 0.5}
+    numpys = {"units": 120 * one, "rows_per_unit": np.float32(4), "seed": 3 * one, "level": np.float32(0.5)}
+    plain, found = (fit(data, **more) for more in (typed, numpys))
+    assert found.to_json() == plain.to_json()
+    call = {"eps": 1, "delta": 1e-5, "unit": "pid", "inference": False}
+    plans = [dp.plan("y ~ x", BOUNDS, n=400 * k, max_rows=2 * k, **call) for k in (1, one)]
+    assert str(plans[0]) == str(plans[1])
+    with pytest.raises(RequestError, match="units= takes the number of people"):
+        fit(data, units=np.float64(120.5))
+
+
+def test_a_base_level_is_one_of_the_schema_of_the_frame():
+    rng = np.random.default_rng(1)
+    d = pd.DataFrame({"x": rng.uniform(-1, 1, 2000), "q": rng.choice(list("uvw"), 2000)})
+    schema = dp.Schema(x=dp.Real(-1, 1), q=dp.Levels(list("uvw")))
+    call = {"unit": None, "bounds": None, "base": "v"}
+    given = fit(d, dp.dp_multinom, "q ~ x", schema=schema, **call)
+    attached = fit(schema.attach(d), dp.dp_multinom, "q ~ x", **call)
+    assert attached.params.equals(given.params)
+    assert list(given.params.index) == ["u:Intercept", "u:x", "w:Intercept", "w:x"]
