@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from dpmodels.after import inference as allowance
-from dpmodels.after.inference import Allowance, Carried, critical_value
+from dpmodels.after.inference import Allowance, Carried, critical_value, read_hypothesis
 
 TAIL = SimpleNamespace(total=0.3, error=0.1, near=0.02, one_sided=0.2, unseen=0.5)
 
@@ -51,3 +51,18 @@ def test_a_bias_aware_quantile_has_its_probability(level):
     a = np.array([0.0, 0.1, 0.7, 2.0, 6.0, 40.0])
     c = critical_value(a, level)
     assert norm.cdf(c - a) - norm.cdf(-c - a) == pytest.approx(level, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "value"),
+    [
+        ("2*(x - 3) = z/4 + 1", [0, 2, -0.25], 7.0), ("(x - 3)*2 - z*0.5", [0, 2, -0.5], 6.0),
+        ("(x + 6)/4 = -(z - 1)*3", [0, 0.25, 3], 1.5), ("2*3*x = 5/2", [0, 6, 0], 2.5),
+        ("(z + 2)/4 - (x - 1)/0.5", [0, -2, 0.25], -2.5),
+    ],
+)  # fmt: skip
+def test_a_linear_hypothesis_is_what_is_written(text, weights, value):
+    """Constants go through products and quotients with the coefficients beside them."""
+    found = read_hypothesis(text, ["Intercept", "x", "z"], {})
+    assert found.L.tolist() == [weights]
+    assert found.q.tolist() == [value]

@@ -13,6 +13,11 @@ from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.estimate import UnitPart, _void
+<<<<<<< HEAD
+=======
+from dpmodels.scoring.unit_starts import unit_pass
+from dpmodels.sums.products import STEPS
+>>>>>>> 2791c55 (Eight mutants of numbers join the list: noise of a pass over units, room of errors by cluster, hypotheses, chord of phi, places of numbers and times)
 
 
 @pytest.mark.parametrize("clusters", [50.0, 2000.0, 40_000.0])
@@ -106,3 +111,35 @@ def test_units_that_count_as_nothing_are_told(counts, said):
     assert (found[0].startswith(said) if said else not found), found
     lengths.sd = 1000.0
     assert _void(plan, part) == []
+
+
+def test_a_fit_may_have_the_noise_of_its_errors_and_an_average_more():
+    """Units stay in pairs while the noise of J is below .35 of it, an average's below that times its factor."""
+    p, n, mu = 2, 100_000, 1.0
+    survey = SimpleNamespace(total=400.0, psu="v", icc=0.15)
+    sample = SimpleNamespace(frame=SimpleNamespace(survey=survey, pairs=True))
+    one = cluster_rules.ClusterPlan.of(sample, mu, n, "replace", ["", "b"], p)
+    assert (one.sample, one.loose, one.mu) == (sample, 1.0, pytest.approx(mu * math.sqrt(0.1)))
+    own = cluster_rules.radii(p, n, 400.0, mu * math.sqrt(0.1 / 2), "replace", icc=0.15, pairs=True)
+    assert one.radii(p) == own
+    assert 0.0 < own.ratio < 0.35
+    many = cluster_rules.ClusterPlan.of(sample, mu, n, "replace", [""], p, averaged=True)
+    assert (many.loose, many.mu) == pytest.approx((1.1 * p**0.25, mu * math.sqrt(0.2)))
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_the_noise_of_a_pass_over_units_is_radius_over_mu(last):
+    """By the formulas of the docstring: own radius, reach of one unit that changes, part of mu."""
+    mu, N, p, trace, square = 0.3, 5000, 4, 3.0, 2.5
+    lengths = SimpleNamespace(square=square, plain=lambda C: False)
+    one = unit_pass(lengths, mu, N, p, "replace", trace, last=last, scale=False, tail=4000, clip=2.0)
+    counts, information, meat, score, ordinary = (0.06, 0.10, 0.05, 0.76, 0.03) if last else (0.08, 0.30, 0.20, 0.42, 0.0)
+    H2 = trace * max(3.0, 0.22 * (mu * math.sqrt(information) * N / p) ** 0.7)
+    J2 = square * max(3.0, 0.8 * math.sqrt(mu * math.sqrt(meat) * 4000 / p))
+    sd = one.noise
+    assert sd.information == pytest.approx(math.sqrt(2) * H2 / (mu * math.sqrt(information)))
+    assert sd.meat == pytest.approx(math.sqrt(2) * J2 / (mu * math.sqrt(meat)))
+    assert sd.score == pytest.approx(2 * 2.0 / (mu * math.sqrt(score)))
+    assert sd.count == pytest.approx(math.sqrt(2) / (mu * math.sqrt(counts)))
+    assert sd.spread == pytest.approx(math.sqrt(2) * 2.0 * trace / (mu * math.sqrt(ordinary)) if last else 0.0)
+    assert sd.scale == 0.0
