@@ -13,11 +13,7 @@ from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.estimate import UnitPart, _void
-<<<<<<< HEAD
-=======
 from dpmodels.scoring.unit_starts import unit_pass
-from dpmodels.sums.products import STEPS
->>>>>>> 2791c55 (Eight mutants of numbers join the list: noise of a pass over units, room of errors by cluster, hypotheses, chord of phi, places of numbers and times)
 
 
 @pytest.mark.parametrize("clusters", [50.0, 2000.0, 40_000.0])
