@@ -89,3 +89,18 @@ def pytest_terminal_summary(terminalreporter):
         f"not tested: {len(skipped)} skipped, {data} for want of the data folder (DPMODELS_DATA), "
         f"{packages} for want of a package, {len(skipped) - data - packages} by design"
     )
+
+
+@pytest.fixture
+def backend_with(monkeypatch):
+    """Replace functions of the backend of a method, for the time of a test."""
+    from dataclasses import replace
+
+    from dpmodels import registry
+
+    def change(verb, method, **functions):
+        entry = registry.resolve(verb, method)
+        changed = replace(entry, backend=replace(entry.backend, **functions))
+        monkeypatch.setitem(registry._REGISTRY, (verb, method), changed)
+
+    return change

@@ -248,7 +248,7 @@ PRINTED = (
     Mutant("dpmodels/scoring/estimate.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
     Mutant("dpmodels/scoring/cells.py", '"deviance_se": of_fit}', '"deviance_se": 0.5 * of_fit}', (*NOISE, "statistics_of_a_fit")),
     Mutant("dpmodels/scoring/cells.py", 'out["aic"] = deviance + 2.0 * p', 'out["aic"] = deviance + p', STATS),
-    Mutant("dpmodels/scoring/cells.py", "null = 2.0 * (convex - whole", "null = 1.9 * (convex - whole", STATS),
+    Mutant("dpmodels/scoring/cells.py", "null = 2.0 * (convex + self.chord", "null = 1.9 * (convex + self.chord", STATS),
     Mutant("dpmodels/models/glm.py", '"dispersion": over * before.phi / part.unit**2', '"dispersion": over * before.phi / part.unit', STATS),
     Mutant("dpmodels/models/residual.py", '"sparsity": math.sqrt(part.before.phi) / part.unit', '"sparsity": math.sqrt(part.before.phi)', STATS),
     Mutant("dpmodels/models/residual.py", '"scale": math.sqrt(part.before.phi) / part.unit', '"scale": math.sqrt(part.before.phi)', STATS),

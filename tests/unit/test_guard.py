@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -172,7 +171,7 @@ def test_libraries_are_looked_up_again_when_modules_have_come(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["table", "moments", "release"])
-def test_estimates_run_on_one_thread_too(monkeypatch, kind):
+def test_estimates_run_on_one_thread_too(monkeypatch, backend_with, kind):
     """Only the private stage did: an estimate at p = 30 took 60 ms on two threads for 16."""
     import pandas as pd
     import threadpoolctl
@@ -202,8 +201,7 @@ def test_estimates_run_on_one_thread_too(monkeypatch, kind):
         elif kind == "release":
             data, given = dp.dp_release(frame, ["mdvis", "physlm"], **paid), {}
         if kind == "table":
-            changed = replace(entry, backend=replace(entry.backend, estimate=watched))
-            monkeypatch.setitem(registry._REGISTRY, ("dp_ols", "ssp"), changed)
+            backend_with("dp_ols", "ssp", estimate=watched)
         else:
             monkeypatch.setattr(module, "estimate", watched)
         with threadpoolctl.threadpool_limits(2):

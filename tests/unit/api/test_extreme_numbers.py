@@ -53,13 +53,11 @@ def test_the_message_says_which_numbers_and_that_nothing_was_charged():
                 units=20, max_rows=3)  # fmt: skip
 
 
-def test_an_estimate_that_cannot_be_made_says_that_the_charge_stands(monkeypatch):
-    from dpmodels.models import mean as clipped
-
+def test_an_estimate_that_cannot_be_made_says_that_the_charge_stands(backend_with):
     def singular(plan, release):
         return np.linalg.inv(np.zeros((2, 2)))
 
-    monkeypatch.setattr(clipped, "estimate_clipped", singular)
+    backend_with("dp_mean", "clipped", estimate=singular)
     budget = dp.Budget(eps=2, delta=1e-5)
     with pytest.raises(RequestError, match=r"Singular matrix.*The charge stands"):
         dp.dp_mean("y ~ 1", pd.DataFrame({"y": np.zeros(50)}), eps=1, delta=1e-6,
@@ -67,13 +65,11 @@ def test_an_estimate_that_cannot_be_made_says_that_the_charge_stands(monkeypatch
     assert len(budget.charges) == 1
 
 
-def test_a_fault_of_the_package_is_not_blamed_on_the_numbers(monkeypatch):
-    from dpmodels.models import mean as clipped
-
+def test_a_fault_of_the_package_is_not_blamed_on_the_numbers(backend_with):
     def wrong(request, design, n):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(clipped, "plan_clipped", wrong)
+    backend_with("dp_mean", "clipped", plan=wrong)
     with pytest.raises(ValueError, match=r"^a bug$"):
         dp.plan("y ~ 1", verb="dp_mean", bounds=BOUNDS, n=10, eps=1, delta=1e-6)
 
