@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rows:
+class UnitRows:
     """Rows in unit half-ranges: ``|x| <= rx`` (intercept included), ``|y| <= ry``."""
 
     plan: Plan[Any]
@@ -118,13 +118,13 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-def unit_rows_of(plan: Plan[Any], ask: Ask) -> Rows | None:
+def unit_rows_of(plan: Plan[Any], ask: Ask) -> UnitRows | None:
     """Buy what must be bought, and return the map to unit rows; None is a no-reply."""
     design = ranged_design(plan, ask)
     if design is None:
         return None
     unit, square = unit_rows(design)
-    return Rows(plan, design, unit, math.sqrt(square + design.has_intercept))
+    return UnitRows(plan, design, unit, math.sqrt(square + design.has_intercept))
 
 
 # -- AdaSSP (Wang 2018), with exact Gaussian accounting
