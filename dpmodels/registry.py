@@ -348,6 +348,8 @@ def default_method(verb: str) -> str:
 
 def method_names(verb: str) -> list[str]:
     """Return the names of the methods of a verb: the default first, those of a release last."""
+    if not isinstance(verb, str):
+        return []
     found = [m for m in _entries(verb).values() if m.verb == verb]
     default = default_method(verb) if found else ""
     found.sort(key=lambda m: (m.name != default, "release" in m.accepts))

@@ -31,7 +31,7 @@ health = rand[["hlthg", "hlthf", "hlthp"]].to_numpy()
 rand["health"] = np.select(list(health.T == 1), ["good", "fair", "poor"], "excellent")
 print(rand.shape)
 
-schema = dp.datasets.rand.rand_hie_schema().update(
+schema = dp.datasets.rand_hie_schema().update(
     coinsurance=dp.Levels(["free", "25 to 50", "95"]),
     health=dp.Levels(["excellent", "good", "fair", "poor"]),
 )
