@@ -64,19 +64,19 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
 
 def check_seed(seed: Any) -> int | None:
     """Return a seed, or None; raise ``RequestError`` where it is none."""
-    seed = plain(seed)
+    said, seed = shown(seed), plain(seed)  # a number of numpy may be a cell: it is not repeated
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {shown(seed)}")
+        raise RequestError(f"seed must be a whole number or None, got {said}")
     if seed is not None and seed < 0:
-        raise RequestError(f"seed must not be negative, got {seed}. For example seed={-seed}")
+        raise RequestError(f"seed must not be negative, got {said}. For example seed=1")
     return seed  # type: ignore[no-any-return]
 
 
 def check_n(n: Any) -> int:
     """Return a number of rows; raise ``RequestError`` where it is none."""
-    n = plain(n)
+    said, n = shown(n), plain(n)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise RequestError(f"n must be a positive whole number, got {shown(n)}")
+        raise RequestError(f"n must be a positive whole number, got {said}")
     return n
 
 

@@ -88,35 +88,37 @@ class Option:
 
     def validate(self, value: Any) -> Any:
         """Return ``value`` or raise ``RequestError`` naming the option."""
-        value = plain(value)
+        said = shown(value)  # a number of numpy may be a cell: it is not repeated
+        if self.kind is not object:
+            value = plain(value)
         if value is None and self.default is None:
             return value
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         numeric = float in kinds or int in kinds
         if isinstance(value, bool) and bool not in kinds and object not in kinds:
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {shown(value)}")
+            raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
             for start, text in self.instead.items():
                 if str(value).lower().startswith(start):
-                    raise RequestError(f"{self.name}={shown(value)}: {text}")
+                    raise RequestError(f"{self.name}={said}: {text}")
             meant = self.other_words.get(str(value).lower(), str(value))
             raise RequestError(
-                f"{self.name}={shown(value)} is not one of {list(self.choices)}."
+                f"{self.name}={said} is not one of {list(self.choices)}."
                 + did_you_mean(meant, [str(c) for c in self.choices])
             )
         if object not in kinds and not isinstance(value, kinds):
             if isinstance(value, Mapping) and self.instead:  # vcov={"CRV1": "village"}
                 instead = next(iter(self.instead.values()))
-                raise RequestError(f"{self.name}={shown(value)}: {instead}")
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {shown(value)}")
+                raise RequestError(f"{self.name}={said}: {instead}")
+            raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
         if numeric and isinstance(value, (int, float)) and not isinstance(value, bool):
             bad = value != value
             bad = bad or (self.lower is not None and not value > self.lower)
             bad = bad or (self.upper is not None and not value < self.upper)
             if bad:
-                raise RequestError(f"{self.name}={shown(value)}: must be {self._wanted()}")
+                raise RequestError(f"{self.name}={said}: must be {self._wanted()}")
         return value
 
     def _wanted(self) -> str:

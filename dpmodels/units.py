@@ -148,14 +148,15 @@ def person_of(
             f"private. Leave {unit!r} out of the schema: ids are compared with each other and "
             "never shown"
         )
+    said = shown(units), shown(max_rows)  # numbers of numpy may be cells: not repeated
     units, max_rows = plain(units), plain(max_rows)
     if units is not None and (isinstance(units, bool) or not isinstance(units, int) or units < 1):
-        raise RequestError(f"units= takes the number of people, got {shown(units)}")
+        raise RequestError(f"units= takes the number of people, got {said[0]}")
     most = 0 if max_rows is None else max_rows
     if isinstance(most, bool) or not isinstance(most, int) or (max_rows is not None and most < 1):
         raise RequestError(
             "max_rows= takes the number of rows of a person that are kept, for example "
-            f"max_rows=5; got {shown(max_rows)}"
+            f"max_rows=5; got {said[1]}"
         )
     if sort is not None:
         choice("sort", sort, SORTERS)
@@ -163,14 +164,14 @@ def person_of(
 
 
 def _guess(value: Any) -> float:
-    value = plain(value)
+    said, value = shown(value), plain(value)
     if value is None:
         return ROWS
     bad = isinstance(value, bool) or not isinstance(value, (int, float))
     if bad or not (value > 0 and math.isfinite(value)):
         raise RequestError(
             "rows_per_unit= takes a public guess of the rows of a person, for example "
-            f"rows_per_unit=5; got {shown(value)}"
+            f"rows_per_unit=5; got {said}"
         )
     return float(value)
 

@@ -338,7 +338,9 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
         choice(name, common[name], _CHOICES[name], more=more)
     if common["relation"] is not None:
         choice("relation", common["relation"], _CHOICES["relation"])
-    common["level"] = plain(common["level"])
+    level = plain(common["level"])
+    if isinstance(level, float) and 0.0 < level < 1.0:
+        common["level"] = level
     check_level(common["level"])
     common["split"] = check_split(common["split"])
     _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
