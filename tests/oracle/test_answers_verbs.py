@@ -1091,7 +1091,8 @@ def check(numbers) -> None:
     marked = [not np.isfinite(n.error) for found in of_kind.values() for n in found]
     assert np.mean(marked) <= MARKED
     for name, found in of_kind.items():
-        away = [abs(n.printed - n.exact) / n.sampling for n in found if n.sampling > 0]
+        told = [n for n in found if np.isfinite(n.printed)]  # a curve may end in the noise: marked
+        away = [abs(n.printed - n.exact) / n.sampling for n in told if n.sampling > 0]
         assert not away or np.median(away) < MEDIAN, (name, np.median(away))
 
 
