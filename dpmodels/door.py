@@ -29,12 +29,11 @@ from dpmodels.records import check_seed
 from dpmodels.sources.features import check_unit
 from dpmodels.sources.windows import OfRows
 from dpmodels.sums.ask import Ask
-from dpmodels.units import column_of
+from dpmodels.units import Person, column_of
 
 if TYPE_CHECKING:
     from dpmodels.privacy.composition import Guarantee
     from dpmodels.sources.tables import Source
-    from dpmodels.units import Person
 
 __all__ = [
     "Opened",

@@ -20,12 +20,11 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.privacy.run import tail_margin
-from dpmodels.records import Release
+from dpmodels.records import Release, Request
 from dpmodels.sources.summed import sampled
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
     from dpmodels.sums.ask import Ask
 
 __all__ = [

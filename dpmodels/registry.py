@@ -341,11 +341,9 @@ def _entries(verb: str = "", name: str = "") -> dict[tuple[str, str], Method]:
 
 
 def default_method(verb: str) -> str:
-    """Return the default method of a verb; of the modules of methods only the first is imported."""
-    for module in _MODULES.get(verb, ())[:1]:
-        importlib.import_module(f"dpmodels.models.{module}")
-    of_rows = (m.name for m in _REGISTRY.values() if m.verb == verb and "release" not in m.accepts)
-    return verb_of(verb).default or next(of_rows)
+    """Return the default method of a verb: the one its record names, else the first registered."""
+    named = verb_of(verb).default
+    return named or next(m.name for m in _entries(verb).values() if m.verb == verb)
 
 
 def method_names(verb: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpmodels import _testing
 from dpmodels.api.releases import fit_on_moments, fit_on_release, holds_moments, is_release, require
-from dpmodels.api.requests import Choice, build_chosen
+from dpmodels.api.requests import Choice, Designed, build_chosen, check_first, not_the_private_data
 from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import (
     DPModelsError,
@@ -20,13 +20,11 @@ from dpmodels.errors import (
     SourceError,
     UtilityWarning,
 )
-from dpmodels.planning import capped_plan, check_size
+from dpmodels.planning import Plan, capped_plan, check_size
 from dpmodels.quiet import one_thread, tell
-from dpmodels.sources.tasks import as_source
+from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
 
 if TYPE_CHECKING:
-    from dpmodels.api.requests import Designed
-    from dpmodels.planning import Plan
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.registry import Backend
     from dpmodels.results import Fit
@@ -136,8 +134,6 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Rel
     Plan, Release, Estimate
     """
     from dpmodels.sources.rows import READ_ONCE
-    from dpmodels.sources.tasks import Elsewhere, need_rows
-
     checked(budget, call.request.seed)
     public_n, person = call.request.relation == "replace", call.request.unit
     if person is not None:
@@ -244,7 +240,6 @@ def fit_formula(
     **call
         The other arguments of the verb, each under its own name.
     """
-    from dpmodels.api.requests import check_first, not_the_private_data
     from dpmodels.registry import method_names
     from dpmodels.results import Fit
 

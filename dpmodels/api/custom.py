@@ -317,8 +317,6 @@ def dp_select(
     True
     """
     from dpmodels.models.selection import select, select_tested
-    from dpmodels.records import check_eps_delta
-
     eps, delta = check_eps_delta(eps, delta)
     listed = list(candidates) if isinstance(candidates, (list, tuple)) else []
     if not listed or not all(callable(f) for f in listed):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.api.call import fit_formula
-from dpmodels.api.releases import REQUIRED, require
-from dpmodels.api.requests import choose_method
+from dpmodels.api.releases import REQUIRED, design_on, functionals_on, holds_moments, made, require
+from dpmodels.api.requests import check_first, check_level, choose_method
 from dpmodels.errors import FormulaError, RequestError, shown
 from dpmodels.formula.describe import independent, public_points
 
@@ -557,9 +557,6 @@ def dp_iv(
     ['Intercept', 'physlm']
     """
     from dpmodels.api.multivariate import dp_moments
-    from dpmodels.api.releases import holds_moments
-    from dpmodels.api.requests import check_level
-
     main, instruments = _parts(formula)
     check_level(level)
     if holds_moments(data):
@@ -590,8 +587,6 @@ def dp_iv(
 
 def _parts(formula: Any) -> tuple[str, str]:
     """Return ``("y ~ x + w", "z + w")``."""
-    from dpmodels.api.requests import check_first
-
     check_first(formula)
     main, bar, instruments = formula.partition("|")
     if not bar or "|" in instruments or not instruments.strip() or "~" in instruments:
@@ -653,7 +648,6 @@ def _on(
     m: Fit, formula: str, main: str, instruments: str, level: float, *, paid: bool = False
 ) -> Fit:
     """Return the fit on a release."""
-    from dpmodels.api.releases import design_on, functionals_on, made
     from dpmodels.formula.build import build_design
     from dpmodels.models.moments_regression import Instruments
     from dpmodels.results.moments import moments_of

@@ -20,7 +20,7 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.quiet import one_thread
-from dpmodels.records import check_eps_delta, check_n
+from dpmodels.records import Release, Request, check_eps_delta, check_n
 from dpmodels.units import LEVELS, NO_PEOPLE, identifier_among
 
 if TYPE_CHECKING:
@@ -103,8 +103,6 @@ def _plan(
     public = settings.public_columns
     for name in public:
         if name not in source.kinds:
-            from dpmodels.errors import did_you_mean
-
             raise RequestError(
                 f"public_columns: the data has no column {shown(name)}."
                 + did_you_mean(name, source.kinds)
@@ -372,7 +370,6 @@ def fit_on_release(
     from dpmodels.api.requests import build_request
     from dpmodels.models.noised.fit import RELEASE_OPTIONS, estimate, plan_on_release
     from dpmodels.models.noised.model import schema_of
-    from dpmodels.records import Release
     from dpmodels.registry import method_names, resolve
     from dpmodels.results import Fit
 
@@ -504,7 +501,6 @@ def made(
     from dpmodels.models.linear.inference import no_reply
     from dpmodels.models.moments_regression import OnMoments, estimate
     from dpmodels.planning import Plan
-    from dpmodels.records import Release, Request
     from dpmodels.registry import resolve
     from dpmodels.results import Fit
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import fit_formula
 from dpmodels.api.releases import REQUIRED
-from dpmodels.api.requests import Choice, check_first
+from dpmodels.api.requests import Choice, build_request, check_first
 from dpmodels.errors import RequestError, shown
 from dpmodels.units import column_of
 
@@ -35,7 +35,6 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
     -------
     Post-processing: reads no row, charges nothing. The table states the guarantee of the moments.
     """
-    from dpmodels.api.requests import build_request
     from dpmodels.models.table.table import Moments, table_of
     from dpmodels.planning import Plan
     from dpmodels.records import Release

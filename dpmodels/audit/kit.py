@@ -34,7 +34,7 @@ from dpmodels.audit.replay import rows_for
 from dpmodels.errors import DPModelsError, RequestError, did_you_mean
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.composition import Guarantee
-from dpmodels.privacy.mechanisms import Step
+from dpmodels.privacy.mechanisms import Step, mu_gdp
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import Of, rank_reach
@@ -219,8 +219,6 @@ def audit_release(
     RequestError
         A claim with delta = 0, which Gaussian noise never keeps.
     """
-    from dpmodels.privacy.mechanisms import mu_gdp
-
     if guarantee.delta == 0:
         raise RequestError(
             f"{name}: a release audit is of Gaussian noise, whose guarantee has delta > 0; this "

@@ -17,12 +17,11 @@ from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
 from dpmodels.formula.words import Cat
 from dpmodels.tables.table import Column, Layout, Row, Shown, Table
-from dpmodels.variables import Levels
+from dpmodels.variables import Levels, Variable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.variables import Variable
 
 
 _NA = {
@@ -302,8 +301,6 @@ def public_corners(design: Design, m: int) -> dict[str, Any]:
 
 def response_column(design: Design, table: dict[str, Any], schema: Schema) -> Array:
     """Return the cells of a design's response at rows of a table, (m,)."""
-    from dpmodels.formula.build import build_design
-
     assert design.response is not None
     name = design.response.name
     text = name if name in schema else f"I({name})"

@@ -22,6 +22,11 @@ from dpmodels.variables import Binary, Count, Real, Variable, as_variable
 _ATTRS_KEY = "dpmodels_schema"
 
 
+def toml() -> Any:
+    """Import the reader of TOML: Python's own from 3.11 on."""
+    return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+
 class Schema(Mapping[str, Variable]):
     """Public facts about variables. Frozen, hashable; a mapping from name to variable.
 
@@ -174,9 +179,7 @@ class Schema(Mapping[str, Variable]):
     @classmethod
     def from_toml(cls, text: str) -> Schema:
         """Build from TOML text."""
-        name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-        toml = importlib.import_module(name)
-        return cls.from_dict(_parsed(toml.loads, text, "TOML"))
+        return cls.from_dict(_parsed(toml().loads, text, "TOML"))
 
     def save(self, path: Any) -> None:
         """Write a ``.toml`` or ``.json`` file."""

@@ -422,8 +422,6 @@ def strata_codes(design: Design, new: Any) -> Array:
     -----
     **Privacy.** Reads the rows that are handed over: they are the caller's.
     """
-    from dpmodels.formula.build import build_design
-
     builder = _Survival(design.formula, design.schema, design.na, design.engine, None, None, None)
     out: Any = 0.0
     for text in builder.strata_texts(builder.sides().strata):

@@ -11,16 +11,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpmodels.errors import FormulaError, FormulaPrivacyError, shown
-from dpmodels.variables import LARGEST
-
-if TYPE_CHECKING:
-    from dpmodels.variables import Variable
-
+from dpmodels.variables import LARGEST, Variable
 
 # -- Interval arithmetic: from the declared range of a variable to the range of a design column
 

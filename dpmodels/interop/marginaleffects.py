@@ -15,14 +15,13 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.results import inference
+from dpmodels.results import Fit, inference
 from dpmodels.results.contrasts import predictors
 from dpmodels.results.summary import response_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.results import Fit
 
 __all__ = ["as_model", "public_grid"]
 

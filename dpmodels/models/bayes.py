@@ -24,7 +24,7 @@ from dpmodels.proof.sets import Ball, Box, Mark
 from dpmodels.proof.statistics import ByClass as InClasses
 from dpmodels.proof.statistics import Sum
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     Backend,
@@ -39,7 +39,6 @@ from dpmodels.sums.rowmap import FeatureScale, feature_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
 
 
 # -- Gaussian Bayes classifier: class statistics on the lattice, and the classifier itself.

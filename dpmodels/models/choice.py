@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
-from dpmodels.planning import planning_rows
+from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
 from dpmodels.scoring.estimate import UnitPart, estimate_units
 from dpmodels.scoring.scores import Beginning, Curved, State
-from dpmodels.scoring.starts import public_coordinates
+from dpmodels.scoring.starts import Coordinates, public_coordinates
 from dpmodels.scoring.unit_passes import BEYOND, Expanded, Likelihood, Local, in_u, predictor
 from dpmodels.scoring.unit_run import Begun, UnitChain, UnitRelease, plan_units, release_units_fit
 from dpmodels.scoring.unit_starts import Number, Spread, numbers
@@ -26,12 +26,10 @@ from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
     from dpmodels.privacy.mechanisms import Step
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.results.capabilities import Predictions
     from dpmodels.results.fit import Fit
-    from dpmodels.scoring.starts import Coordinates
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sums.ask import Ask
 

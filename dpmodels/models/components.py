@@ -23,15 +23,13 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import STEPS, svec, unsvec
 from dpmodels.proof.statistics import Powers
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import WORKING_RADIUS, Backend, Method, Option, register_method
-from dpmodels.sums.ask import Added, Counts, Moments, Query, first_array
+from dpmodels.sums.ask import Added, Ask, Counts, Moments, Query, first_array
 from dpmodels.sums.rowmap import RowMap, UnitScale, column_sums, rescaling
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 CENTRE_STEP, GAP_STEP, COEF_STEP = "centres and scales", "eigengap", "projector"

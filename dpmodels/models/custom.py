@@ -34,16 +34,14 @@ from dpmodels.privacy.noise import (
 )
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof, tail_margin
 from dpmodels.ranges import FAILURE_SHARE
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method, share
 from dpmodels.sources.summed import sampled
-from dpmodels.sums.ask import Raw
+from dpmodels.sums.ask import Ask, Raw
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
     from dpmodels.sources.rows import Rows
-    from dpmodels.sums.ask import Ask
 
 
 BOUND_SHARE = 0.15

@@ -28,7 +28,7 @@ from dpmodels.models.newton import (
     passes_over,
     planned_passes,
 )
-from dpmodels.models.objpert import check_common, full_radius
+from dpmodels.models.objpert import check_common, full_radius, working_map
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.composition import delta_of_parts
 from dpmodels.privacy.mechanisms import (
@@ -40,7 +40,7 @@ from dpmodels.privacy.mechanisms import (
     mu_gdp,
 )
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof, tail_margin
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     WORKING_RADIUS,
@@ -60,7 +60,6 @@ from dpmodels.scoring.scores import LeastSquares, Score
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
     from dpmodels.sums.ask import Ask
 
 
@@ -322,8 +321,6 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
     are sums of integers, by tasks where there are any.
     """
     raw = ask.raw(own_proof("logistic posterior"))
-    from dpmodels.models.objpert import working_map
-
     detail = plan.detail
     design = plan.design
     scale, shift = working_map(design)

@@ -18,7 +18,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import STEPS, Box, Mark
 from dpmodels.proof.statistics import ByClass, Powers, Sum
-from dpmodels.sums.ask import Added, Counts, Query
+from dpmodels.sums.ask import Added, Ask, Counts, Query
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.tables.table import Column, Layout, Result, Row, Table
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
 
 
 # -- What one row gives to the sums of a score or a diagnosis: integers, bounded row by row

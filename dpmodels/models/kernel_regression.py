@@ -38,7 +38,7 @@ from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import ByClass, Sum
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     Backend,
@@ -49,14 +49,12 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
-from dpmodels.sums.ask import Added, Counts, Query, Raw
+from dpmodels.sums.ask import Added, Ask, Counts, Query, Raw
 from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import FeatureScale, feature_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 TEST_SHARE = 0.15

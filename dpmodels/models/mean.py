@@ -26,7 +26,7 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Box, Hull
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import Split, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     Backend,
@@ -37,13 +37,11 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.sources.summed import sampled
-from dpmodels.sums.ask import Added, Moments, Query
+from dpmodels.sums.ask import Added, Ask, Moments, Query
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 VARIANCE_SHARE = 0.2

@@ -36,7 +36,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.proof.prove import gram_sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     GUESS,
@@ -52,13 +52,11 @@ from dpmodels.registry import (
 )
 from dpmodels.scoring.notes import empty_rows
 from dpmodels.scoring.rules import first_share, noise_ratio
-from dpmodels.sums.ask import Moments, ball_map, moments_query
+from dpmodels.sums.ask import Ask, Moments, ball_map, moments_query
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, identity_scale, unit_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 __all__ = [
     "OF_PEOPLE",

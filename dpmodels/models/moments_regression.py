@@ -15,18 +15,17 @@ from dpmodels.after.inference import anderson_rubin, two_stage
 from dpmodels.after.moments import (
     TRUSTED,
     UNUSABLE,
+    SecondMoments,
     fit_statistics,
     kept_moments,
     regress,
     trust_of,
 )
-from dpmodels.records import Estimate
+from dpmodels.records import Estimate, Release
 
 if TYPE_CHECKING:
-    from dpmodels.after.moments import SecondMoments
     from dpmodels.arrays import Array
     from dpmodels.planning import Plan
-    from dpmodels.records import Release
 
 
 #: Statistics whose errors take rows for independent.

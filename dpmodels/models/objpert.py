@@ -32,15 +32,15 @@ from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.composition import delta_of_parts
 from dpmodels.privacy.mechanisms import Gaussian, Profile, Step, add_remove_request, mu_gdp
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof
-from dpmodels.proof.prove import Of
+from dpmodels.proof.prove import Of, noise_of
 from dpmodels.proof.sets import svec, unsvec
 from dpmodels.proof.statistics import Powers
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, no_ranges, plan_purchase, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.roots import brent
 from dpmodels.scoring.rules import noise_ratio
-from dpmodels.sums.ask import Added, Counts, Query, first_array
+from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import TOP, Words, cross_product, joined, mapped, towards_zero
 from dpmodels.sums.rowmap import UnitScale, column_sums, rescaling, unit_scale
 
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -716,9 +714,6 @@ def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[st
     """Say which share of the rows was empty, where the released count shows it above its noise."""
     if "sums" not in release.values or plan.n is None:
         return []
-    from dpmodels.proof.prove import noise_of
-    from dpmodels.proof.statistics import Powers
-
     sums = release.values["sums"]
     d = (len(sums) - 1) // 2
     sd = float(noise_of(Powers(d), Gaussian(detail.mu[SCALE_STEP]), detail.relation)[0])

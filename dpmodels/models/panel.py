@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.planning import planning_rows
+from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
@@ -50,17 +50,15 @@ from dpmodels.scoring.unit_run import (
 )
 from dpmodels.scoring.unit_starts import LINEAR_UNITS, Number, Spread, UnitRules, numbers
 from dpmodels.sources.summed import Integers
-from dpmodels.sums.ask import Added, Query, Sums
+from dpmodels.sums.ask import Added, Ask, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.starts import Coordinates
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.windows import Coins
-    from dpmodels.sums.ask import Ask
 
 
 #: Part of a column's spread below which another coordinate does not see it.

@@ -15,7 +15,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
-from dpmodels.planning import planning_rows
+from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
 from dpmodels.scoring.estimate import Part, estimate_fit
 from dpmodels.scoring.mean_scores import MeanScore
@@ -38,7 +38,6 @@ from dpmodels.scoring.starts import scoring_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
     from dpmodels.records import Estimate, Release, Request
 
 

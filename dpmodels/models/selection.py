@@ -23,7 +23,7 @@ from dpmodels.models.custom import safe_number, safe_vector
 from dpmodels.privacy.composition import Guarantee, eps_of_parts
 from dpmodels.privacy.mechanisms import RDP, Approximate, Step, delta_gdp, mu_gdp
 from dpmodels.privacy.run import RUNS_NOTE, own_proof
-from dpmodels.quiet import tell
+from dpmodels.quiet import no_bars, quiet, tell
 from dpmodels.records import check_eps_delta
 
 if TYPE_CHECKING:
@@ -138,8 +138,6 @@ def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
     A candidate reads private rows: whether it fails is a function of them, and so is any warning.
     """
-    from dpmodels.quiet import quiet
-
     try:
         with quiet():
             found = candidate(*arguments)
@@ -162,8 +160,6 @@ def _best(plan: Choice, ask: Ask) -> tuple[Any, bool]:
     raw = ask.raw(own_proof("selection"))
     candidates = raw.rows
     from dpmodels.privacy.budget import already_charged
-    from dpmodels.quiet import no_bars
-
     paid = _Paid()
     noise = raw.inner_source(BEST_STEP)
     best_score, best = -math.inf, None

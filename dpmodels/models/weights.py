@@ -25,20 +25,18 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import STEPS, Box, Hull, Mark
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scores import floored, roots
 from dpmodels.sources.summed import counted
-from dpmodels.sums.ask import Added, Query
+from dpmodels.sums.ask import Added, Ask, Query
 from dpmodels.sums.products import Words, cross_product, end_along, end_of_numbers, mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import BudgetError, RequestError, choice
 from dpmodels.privacy.account import Account, Remaining
 from dpmodels.privacy.composition import Guarantee, joint, neighbours_of
-from dpmodels.privacy.ledger_file import Charge, checked_number, checked_unit, new_account
+from dpmodels.privacy.ledger_file import (
+    Charge,
+    FileStore,
+    MemoryStore,
+    Store,
+    checked_number,
+    checked_unit,
+    new_account,
+)
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
 from dpmodels.quiet import lock
 from dpmodels.tables.table import FORMATS, RULE, Column, Layout, Row, Shown, Table
@@ -25,7 +33,6 @@ from dpmodels.tables.table import FORMATS, RULE, Column, Layout, Row, Shown, Tab
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.privacy.ledger_file import Store
 
 __all__ = ["Budget", "Charge", "Ledger", "current_budget"]
 
@@ -104,8 +111,6 @@ class Budget(Shown):
         cap_eps: float | None = None,
         cap_delta: float | None = None,
     ) -> None:
-        from dpmodels.privacy.ledger_file import MemoryStore
-
         account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
         self._store: Store = MemoryStore(account)
         self.label = ""
@@ -162,8 +167,6 @@ class Budget(Shown):
         budget of their own. A file with two names (a hard link, a mount of the file itself) is
         refused: mount the folder.
         """
-        from dpmodels.privacy.ledger_file import FileStore
-
         asked = {
             "eps": eps,
             "delta": delta,
@@ -182,8 +185,6 @@ class Budget(Shown):
     @classmethod
     def open_readonly(cls, path: str | os.PathLike[str]) -> Budget:
         """Open an existing ledger file for reports; charging it raises ``BudgetError``."""
-        from dpmodels.privacy.ledger_file import FileStore
-
         store = FileStore.open_readonly(path)
         return cls._of(store, store.label)
 
@@ -523,8 +524,6 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
 
 def of_call(ledger: Ledger) -> Table:
     """Lay out the ledger of one call."""
-    from dpmodels.privacy.ledger_file import Charge
-
     g = ledger.guarantee
     columns, rows = _lines([Charge(1, "", ledger.call, g, notes=ledger.notes)])
     title = f"Privacy ledger   {_pair(g.eps, g.delta)}   neighbours: {g.neighbours}"

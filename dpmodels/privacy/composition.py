@@ -24,10 +24,13 @@ from dpmodels.privacy.mechanisms import (
     Step,
     charged,
     delta_gdp,
+    eps_gdp,
+    gaussian_cover,
     legendre,
     mechanism_from_dict,
     mechanism_to_dict,
     rdp_delta,
+    replace_delta,
 )
 from dpmodels.roots import brent
 from dpmodels.units import column_of, named
@@ -379,8 +382,6 @@ def smallest_eps(curve: Callable[[float], float], delta: float) -> float:
 
 def eps_of_curve(parts: Parts, delta: float) -> float:
     """Return the smallest eps >= 0 with ``parts.delta(eps) <= delta``."""
-    from dpmodels.privacy.mechanisms import eps_gdp
-
     if delta < parts.infinite or delta < 0:
         return math.inf
     if parts.alone is not None:
@@ -510,8 +511,6 @@ class Guarantee:
     def delta_at(self, eps: float) -> float:
         """Return delta(eps) of the composed steps."""
         if self._converted:
-            from dpmodels.privacy.mechanisms import replace_delta
-
             return replace_delta(self.steps, eps, self._parts.delta)
         return self._parts.delta(eps)
 
@@ -528,8 +527,6 @@ class Guarantee:
         A tenth of delta, beside what the steps give away outright, is taken as the failure: more
         would spare little mu. Without it no Gaussian curve lies above that of most mechanisms.
         """
-        from dpmodels.privacy.mechanisms import gaussian_cover
-
         infinite = 0.0 if self._parts.alone is not None else self._parts.infinite
         if self._converted:
             infinite = 0.0
@@ -651,8 +648,6 @@ def _under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
     """Return steps that describe the call under a relation and unit."""
     if (guarantee.unit, guarantee.relation, guarantee.proved) != (unit, relation, None):
         from dpmodels.privacy.account import entries_of
-        from dpmodels.privacy.mechanisms import Gaussian
-
         entry = entries_of(guarantee, relation, unit)[0]
         parts = [Step("converted", Gaussian(math.sqrt(entry.mu2)), failure=entry.failure)]
         if entry.pure > 0:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError
+from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.roots import brent
 
 if TYPE_CHECKING:
@@ -409,8 +409,6 @@ def register_curve(name: str, curve: Callable[..., float] | str) -> None:
 def _resolve(name: str, curves: dict[str, Any] = _CURVES) -> Callable[..., Any]:
     found = curves.get(name)
     if found is None:
-        from dpmodels.errors import PrivacyBugError
-
         raise PrivacyBugError(
             f"no curve is registered under {name!r}; import the module that defines it"
         )

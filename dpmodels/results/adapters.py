@@ -15,14 +15,13 @@ import numpy as np
 
 from dpmodels.errors import NotReleasedError
 from dpmodels.results import inference
-from dpmodels.results.record import row_norm
+from dpmodels.results.record import Record, row_norm
 from dpmodels.results.summary import response_of
 from dpmodels.tables.table import also
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.results.record import Record
 
 _STATS = ("N", "method", "eps", "delta")
 _LABELS = {

@@ -17,13 +17,12 @@ from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
-from dpmodels.results.record import interval_of
+from dpmodels.results.record import Record, interval_of
 from dpmodels.tables.table import Column, Layout, Result, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.results.record import Record
 
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 

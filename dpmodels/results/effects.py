@@ -23,7 +23,7 @@ from dpmodels.errors import (
     did_you_mean,
     shown,
 )
-from dpmodels.families import LINKS
+from dpmodels.families import LINKS, Link
 from dpmodels.quiet import tell
 from dpmodels.results import inference
 from dpmodels.results.contrasts import (
@@ -41,7 +41,6 @@ from dpmodels.verbs import new_release
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpmodels.families import Link
     from dpmodels.records import Estimate
 
 
@@ -150,8 +149,6 @@ def _covariance(released: Any, names: tuple[str, ...]) -> Array | None:
 
 
 def _link(fit: Any) -> Link:
-    from dpmodels.families import LINKS
-
     return LINKS[fit.kind.link_name(fit.options)]
 
 

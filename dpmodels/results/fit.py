@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from dpmodels.errors import NotReleasedError, whole
+from dpmodels.errors import NotReleasedError, did_you_mean, whole
 from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
@@ -26,7 +26,7 @@ from dpmodels.results.capabilities import (
     Predictions,
     Updates,
 )
-from dpmodels.results.record import Record
+from dpmodels.results.record import AGAIN, WHAT, Record, dumps, from_dict, ledger_of, loads, to_dict
 from dpmodels.tables import table as table_files
 from dpmodels.tables.table import Written, also, own_names
 from dpmodels.units import named
@@ -202,8 +202,6 @@ class Fit(Written, Held, MaketablesPlugin):
             return self._record.call.options["family"]
         if name in _NOT_RELEASED:
             raise NotReleasedError(f"{name} was not released. {_NOT_RELEASED[name]}")
-        from dpmodels.errors import did_you_mean
-
         what = f"a result of {self._record.call.verb} ({type(self).__name__}) has no attribute"
         if name in _ELSEWHERE:
             raise NotReleasedError(f"{what} {name!r}: {_ELSEWHERE[name]}")
@@ -254,8 +252,6 @@ class Fit(Written, Held, MaketablesPlugin):
     @property
     def ledger(self) -> Ledger:
         """The charges of this call, one line a step; prints as a table."""
-        from dpmodels.results.record import ledger_of
-
         return ledger_of(self._record)
 
     @property
@@ -392,8 +388,6 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         The file holds public and released numbers only; its size does not grow with the data.
         """
-        from dpmodels.results.record import dumps
-
         table_files.check_saved(path).write_text(dumps(self._record), encoding="utf-8")
 
     # -- other spellings, accepted and not listed ------------------------------------------
@@ -422,15 +416,11 @@ class Fit(Written, Held, MaketablesPlugin):
     @also.method
     def to_dict(self) -> dict[str, Any]:
         """Return the fit as plain lists and numbers, with a format version."""
-        from dpmodels.results.record import to_dict
-
         return to_dict(self._record)
 
     @also.method
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the JSON text that :meth:`save` writes, and write it to ``path`` if given."""
-        from dpmodels.results.record import dumps
-
         text = dumps(self._record)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -439,22 +429,16 @@ class Fit(Written, Held, MaketablesPlugin):
     @classmethod
     def _from_dict(cls, saved: dict[str, Any]) -> Fit:
         """Restore a fit from ``to_dict()``."""
-        from dpmodels.results.record import from_dict
-
         return cls._shown_once(from_dict(saved))
 
     @classmethod
     def _from_json(cls, text: str) -> Fit:
         """Restore a fit from ``to_json()``."""
-        from dpmodels.results.record import loads
-
         return cls._shown_once(loads(text))
 
     @classmethod
     def _shown_once(cls, record: Record) -> Fit:
         """Return a fit of a file that can be shown; another file is damaged."""
-        from dpmodels.results.record import AGAIN, WHAT
-
         with whole(WHAT, AGAIN), quiet():
             fit = cls._of(record)
             str(fit.summary(full=True)), repr(fit), fit.tidy(), fit.glance()
@@ -823,8 +807,6 @@ def load(path: str | Path) -> Any:
     -------
     Costs nothing: the file holds public and released numbers.
     """
-    from dpmodels.results.record import AGAIN, WHAT
-
     found = table_files.read(path)
     if isinstance(found, dict) and found.get("format") == table_files.FORMAT:
         tell(*table_files.check_seal(found, table_files.WHAT, table_files.AGAIN))

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
-from dpmodels.results.inference import labelled
+from dpmodels.results.inference import labelled, quantile, series, terms_of
 from dpmodels.tables.pictures import new_axes
 
 if TYPE_CHECKING:
@@ -88,8 +88,6 @@ def coefplot(
         return _panels(fit, groups, level=level, color=color, labels=labels, scale=scale)
     import numpy as np
 
-    from dpmodels.results.inference import quantile
-
     estimates: Any = fit.params
     shown = [name for name in estimates.index if intercept or name != "Intercept"]
     if names is not None:
@@ -161,8 +159,6 @@ def _wrapped(text: str, width: int = _WRAP) -> str:
 
 def _half_ranges(fit: Fit) -> Any:
     """Return half the public range of the column of each coefficient; NaN where there is none."""
-    from dpmodels.results.inference import series
-
     columns = {c.name: c.interval for c in fit.design.columns}
     names = fit._record.estimate.names
     halves = []
@@ -179,8 +175,6 @@ def _panels(
 ) -> Any:
     """Draw groups of coefficients in panels with scales of their own."""
     import matplotlib.pyplot as plt
-
-    from dpmodels.results.inference import terms_of
 
     every = fit._record.estimate.names
     if groups == "terms":

@@ -21,7 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
-from dpmodels.records import Estimate
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.tables.table import check_seal, sealed
 from dpmodels.units import column_of
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.privacy.budget import Ledger
-    from dpmodels.privacy.composition import Guarantee
-    from dpmodels.records import Release, Request
     from dpmodels.registry import Backend
 
 

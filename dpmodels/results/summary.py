@@ -13,7 +13,15 @@ from dpmodels.privacy.run import OF_ITS_OWN
 from dpmodels.registry import method_names, resolve
 from dpmodels.results import inference
 from dpmodels.results import inference as f
-from dpmodels.results.record import event, interval_of, ranged, response, row_norm, rows_used
+from dpmodels.results.record import (
+    Record,
+    event,
+    interval_of,
+    ranged,
+    response,
+    row_norm,
+    rows_used,
+)
 from dpmodels.survey import Survey
 from dpmodels.tables.table import Column, Layout, Page, Row, Table, check_format
 from dpmodels.units import column_of, named
@@ -22,7 +30,6 @@ from dpmodels.verbs import verb_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpmodels.results.record import Record
 
 __all__ = ["Page", "Summary", "build"]
 

@@ -27,6 +27,7 @@ from dpmodels.scoring.passes import (
     AT_CLIP,
     BINS,
     FACTOR,
+    Centre,
     PassSums,
     ScorePass,
     beyond_clip,
@@ -36,7 +37,7 @@ from dpmodels.scoring.passes import (
 )
 from dpmodels.scoring.rules import KEPT, STATISTICS_STEP, PassPlan
 from dpmodels.sources.summed import summed
-from dpmodels.sums.ask import Query
+from dpmodels.sums.ask import Ask, Query
 from dpmodels.sums.cells import (
     FINE,
     MULTIPLE,
@@ -63,10 +64,8 @@ from dpmodels.sums.rowmap import sums
 if TYPE_CHECKING:
     from dpmodels.families import Family, Link
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.passes import Centre
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.windows import Coins
-    from dpmodels.sums.ask import Ask
 
 
 #: Lengths below this part of C are in the first bin.

@@ -18,12 +18,11 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, ClusterTotals
-from dpmodels.survey import LEAST
+from dpmodels.survey import LEAST, Frame
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Request
-    from dpmodels.survey import Frame
 
 
 #: Shares of mu^2: the products of sums; the number of clusters, where it is bought.

@@ -32,10 +32,10 @@ from dpmodels.scoring.cluster_plan import (
 )
 from dpmodels.scoring.passes import ScorePass
 from dpmodels.scoring.scores import floored, roots, shrunk
-from dpmodels.scoring.unit_passes import GRAIN
+from dpmodels.scoring.unit_passes import GRAIN, Local
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed
-from dpmodels.sums.ask import Added, Query
+from dpmodels.sums.ask import Added, Ask, Query
 from dpmodels.sums.products import (
     SHRINK,
     Words,
@@ -46,14 +46,11 @@ from dpmodels.sums.products import (
     towards_zero,
 )
 from dpmodels.sums.rowmap import lengths
-from dpmodels.survey import LEAST
+from dpmodels.survey import LEAST, Frame
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.unit_passes import Local
     from dpmodels.sources.windows import Coins
-    from dpmodels.sums.ask import Ask
-    from dpmodels.survey import Frame
 
 
 Integers = npt.NDArray[np.object_]

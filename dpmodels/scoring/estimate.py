@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpmodels.after.inference import BiasBound
 from dpmodels.arrays import Array
-from dpmodels.records import Estimate
+from dpmodels.records import Estimate, Release
 from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.notes import (
     EMPTY,
@@ -36,7 +36,6 @@ from dpmodels.scoring.starts import most_root, unweighted
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.records import Release
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.run import ChainRelease, ScoringRelease
     from dpmodels.scoring.unit_run import UnitChain, UnitDetail, UnitRelease

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
-from dpmodels.scoring.scores import mass_of, mean_row
-from dpmodels.scoring.starts import constant_columns, unweighted
+from dpmodels.scoring.scores import Score, State, mass_of, mean_row
+from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted
 from dpmodels.variables import Binary, Levels
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.rules import PassPlan
-    from dpmodels.scoring.scores import Score, State
-    from dpmodels.scoring.starts import Coordinates
 
 
 #: So many bounds of a bias are printed under a summary.

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from dpmodels.proof.statistics import Along, Sum
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.scores import Evaluate, plain
 from dpmodels.sources.windows import Coins, short
-from dpmodels.sums.ask import ALL, Added, Pass, Query, Read
+from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -42,10 +42,6 @@ from dpmodels.sums.products import (
     weighted,
 )
 from dpmodels.sums.rowmap import UnitScale, images_of
-
-if TYPE_CHECKING:
-    from dpmodels.sums.ask import Ask
-
 
 Integers = npt.NDArray[np.object_]
 

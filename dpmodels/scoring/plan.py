@@ -17,7 +17,7 @@ import numpy as np
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
-from dpmodels.records import Release
+from dpmodels.records import Release, Request
 from dpmodels.scoring.cluster_plan import ClusterPlan, plan_clusters
 from dpmodels.scoring.notes import expected_intervals
 from dpmodels.scoring.passes import by_name
@@ -28,6 +28,7 @@ from dpmodels.scoring.rules import (
     STATISTICS_SHARE,
     STATISTICS_STEP,
     Guide,
+    Rules,
     first_share,
     guide_share,
     guide_windows,
@@ -60,8 +61,6 @@ from dpmodels.sources.windows import ALL_ROWS
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.scoring.rules import Rules
     from dpmodels.sums.ask import Ask
 
 

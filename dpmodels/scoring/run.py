@@ -18,7 +18,7 @@ from dpmodels.arrays import Array
 from dpmodels.formula.cells import grid_of_images
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
+from dpmodels.scoring.cells import CellPass, CellPasses, Deviance, scoring_grid
 from dpmodels.scoring.intervals import Step, newton_step
 from dpmodels.scoring.notes import named, public_rows, reaching_events
 from dpmodels.scoring.passes import Centre, Passes, PassSums, Released, ScorePass, ask_pass
@@ -33,17 +33,15 @@ from dpmodels.scoring.rules import (
 )
 from dpmodels.scoring.scores import LeastSquares, Score, Start, State
 from dpmodels.scoring.starts import Coordinates, longest_row
-from dpmodels.sources.summed import summed
+from dpmodels.sources.summed import Job, summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
-from dpmodels.sums.ask import Moments, Read, moments_query
+from dpmodels.sums.ask import Ask, Moments, Read, moments_query
 from dpmodels.sums.rowmap import RowMap
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.mean_scores import Working
-    from dpmodels.sources.summed import Job
-    from dpmodels.sums.ask import Ask
 
 
 @dataclass(frozen=True)
@@ -338,7 +336,6 @@ def ask_statistics(
     lengths : (Released, PassPlan, float) or None
         The last pass over rows and the dispersion of its scores: what the deviance cuts.
     """
-    from dpmodels.scoring.cells import Deviance
     from dpmodels.scoring.mean_scores import MeanScore
 
     assert isinstance(score, MeanScore) and design.response is not None

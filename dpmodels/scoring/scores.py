@@ -18,11 +18,10 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
-from dpmodels.scoring.starts import scoring_rows
+from dpmodels.scoring.starts import Coordinates, scoring_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.starts import Coordinates
 
 
 # -- A released fit between two passes: where the next pass looks from.

@@ -22,14 +22,13 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Mark
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.sources.summed import Integers
-from dpmodels.sums.ask import Added, Query, Sums
+from dpmodels.sums.ask import Added, Ask, Query, Sums
+from dpmodels.sums.products import mapped
 from dpmodels.sums.rowmap import UnitScale, unit_rows
-from dpmodels.variables import Levels, Text
+from dpmodels.variables import Levels, Text, Variable
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
-    from dpmodels.variables import Variable
 
 
 #: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
@@ -511,7 +510,7 @@ def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tu
 def _numbers(block: Array, places: tuple[int, ...], root: Array | None) -> Iterator[Array]:
     """Yield numbers of rows; ``root``: columns that add up to what a row is multiplied by."""
     with np.errstate(all="ignore"):  # rows of weight 0 are missing here
-        one = None if root is None else (block[: len(root)] * root[:, None]).sum(axis=0)
+        one = None if root is None else mapped(root[None], block[: len(root)])[0]
         for j in places:
             yield block[j] if one is None else block[j] / one
 

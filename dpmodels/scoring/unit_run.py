@@ -18,9 +18,14 @@ from dpmodels.planning import Plan, enough_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
-from dpmodels.records import Release
+from dpmodels.records import Release, Request
 from dpmodels.scoring.cluster_plan import ClusterPlan, plan_clusters
-from dpmodels.scoring.clusters import PeopleByCluster, PersonScores, release_clusters
+from dpmodels.scoring.clusters import (
+    ClusterRelease,
+    PeopleByCluster,
+    PersonScores,
+    release_clusters,
+)
 from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_units
 from dpmodels.scoring.notes import expected_intervals
 from dpmodels.scoring.passes import Released, ask_pass, by_name
@@ -68,13 +73,10 @@ from dpmodels.scoring.unit_starts import (
     shares_of,
     unit_pass,
 )
-from dpmodels.sums.ask import ALL, Sums
+from dpmodels.sums.ask import ALL, Ask, Sums
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.scoring.clusters import ClusterRelease
-    from dpmodels.sums.ask import Ask
 
 
 # -- The passes of a fit over units, in order: places, scales, and scoring passes of two readings.

@@ -27,15 +27,14 @@ from dpmodels.scoring.unit_passes import (
     OCTAVE_ZERO,
     OCTAVES,
     LengthsJob,
+    Local,
     PlacesJob,
     ScalesJob,
 )
-from dpmodels.sums.ask import ALL, Added, Query, Read, Sums
+from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.unit_passes import Local
-    from dpmodels.sums.ask import Ask
 
 
 #: Share of a bin's own octave: its mean over its lower end, uniform in the logarithm.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,8 @@ from dpmodels.sources.tables import (
     need,
     withheld,
 )
-from dpmodels.sources.windows import WINDOW
-from dpmodels.variables import Binary, Levels, Text
-
-if TYPE_CHECKING:
-    from dpmodels.sources.windows import Windows
-    from dpmodels.variables import Variable
-
+from dpmodels.sources.windows import WINDOW, Windows
+from dpmodels.variables import Binary, Levels, Text, Variable
 
 # -- Lines of a CSV file: one line, one row, whatever stands in it.
 #

@@ -22,13 +22,21 @@ from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import Partial, Task, added
-from dpmodels.sources.tables import READ_ROWS, FrameSource, Source, TypedPart, one_type, types_of
+from dpmodels.sources.tables import (
+    READ_ROWS,
+    Crew,
+    FrameSource,
+    Piece,
+    Source,
+    TypedPart,
+    one_type,
+    types_of,
+)
 from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, OfRows, Windows, keyed
 from dpmodels.units import Ids, OneType, Person, id_type, sort_keys
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sources.tables import Crew, Piece
 
 
 # -- People of a Dask frame: moved so that each is whole in one partition, then added up there.

@@ -16,13 +16,12 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.quiet import bars_are_secret
-from dpmodels.sources.tables import Source, chosen_chunks
+from dpmodels.sources.tables import Crew, Source, chosen_chunks
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
     from dpmodels.formula.cells import Grid
     from dpmodels.formula.design import Design
-    from dpmodels.sources.tables import Crew
 
 
 # -- A progress bar over rows: public totals only, never a loss, a count or an acceptance.

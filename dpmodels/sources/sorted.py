@@ -26,13 +26,11 @@ import numpy as np
 from dpmodels.errors import SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.sources.people import Cut, Index, PeopleRows
-from dpmodels.sources.tables import READ_ROWS, need, one_type
-from dpmodels.units import OneType, sort_keys
+from dpmodels.sources.tables import READ_ROWS, Source, need, one_type
+from dpmodels.units import OneType, Person, sort_keys
 
 if TYPE_CHECKING:
-    from dpmodels.sources.tables import Source
     from dpmodels.sources.windows import Coins
-    from dpmodels.units import Person
 
 
 # -- A folder for private cells that memory does not hold: gone when its process is, however it

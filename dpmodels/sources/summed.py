@@ -19,12 +19,11 @@ from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.tables import WHOLE, Source, TypedPart, stamp
+from dpmodels.sources.tables import WHOLE, Piece, Source, TypedPart, stamp
 from dpmodels.sources.windows import ALL_ROWS, Coins, Key, Windows, keyed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sources.tables import Piece
 
 
 # -- A pass cut into tasks: exact integer sums of parts of a table, which can be added.

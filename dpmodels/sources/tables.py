@@ -8,23 +8,18 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
-from dpmodels.formula.coerce import coerce
+from dpmodels.formula.coerce import coerce, coerce_all
 from dpmodels.formula.schema import Schema
-from dpmodels.sources.windows import WINDOW
+from dpmodels.sources.windows import WINDOW, Windows
 from dpmodels.units import OneType
-from dpmodels.variables import Real
-
-if TYPE_CHECKING:
-    from dpmodels.sources.windows import Windows
-    from dpmodels.variables import Variable
-
+from dpmodels.variables import Real, Variable
 
 #: Rows asked from a reader at once; block height is another number (see ``rows.py``).
 READ_ROWS = 65_536
@@ -595,9 +590,6 @@ def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
     -----
     **Privacy.** As :func:`feature_columns`. Numbers are exact to 2^53 and cut at 2^62.
     """
-    from dpmodels.formula.coerce import coerce_all
-    from dpmodels.variables import Real
-
     columns, rows = feature_columns(table)
     for column in columns:
         kind = column.dtype if hasattr(column, "dtype") else column.type
@@ -641,8 +633,6 @@ def _refuse_complex(column: Any, name: str) -> None:
 
 def cells_of(columns: Sequence[Any], variable: Variable) -> Array:
     """Return columns as numbers, (rows, columns); a cell that is none is missing."""
-    from dpmodels.formula.coerce import coerce
-
     return np.column_stack([np.asarray(coerce(c, variable), dtype=float) for c in columns])
 
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmodels.errors import ClusterError, DPModelsError, RequestError, SourceError, shown
-from dpmodels.quiet import guarded
+from dpmodels.quiet import guarded, holding_memory
 from dpmodels.sources.features import Features
 from dpmodels.sources.files import DatasetSource, path_source
 from dpmodels.sources.summed import Partial, Task, done_by_bytes
@@ -436,8 +436,6 @@ def on_worker(
     -------
     Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
     """
-    from dpmodels.quiet import guarded, holding_memory
-
     try:
         with holding_memory():
             return guarded(lambda: done_by_bytes(packed, index, opener(data), first))

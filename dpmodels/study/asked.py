@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import inspect
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -27,7 +25,7 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.formula.parser import category_names, needed_variables
-from dpmodels.formula.schema import Schema
+from dpmodels.formula.schema import Schema, toml
 
 # -- TOML texts, and where their keys stand: what an error of a study points at.
 
@@ -84,11 +82,10 @@ def _parts(key: str) -> list[str]:
 
 def parsed(file: Path) -> tuple[dict[str, Any], Places]:
     """Return what a TOML file says, and where; refuse what is none, with line and column."""
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     problem, text = "", ""
     try:
         text = file.read_text(encoding="utf-8")
-        return toml.loads(text), Places(text, file.name)
+        return toml().loads(text), Places(text, file.name)
     except (ValueError, RecursionError) as error:
         problem = str(error) if text else "it is not in UTF-8"
     where = re.search(r"\(at line (\d+), column (\d+)\)", problem)
@@ -246,14 +243,16 @@ def source_of(
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
         data = data[0]
     if isinstance(data, str) and data.startswith("duckdb:"):
-        data = _duckdb(data)
-    data = Renamed(as_source(data), columns) if columns else data
+        data = Renamed(_duckdb(data), columns)
+    elif columns:
+        data = Renamed(as_source(data), columns)
     return Features(as_source(data), unit, features) if features else data
 
 
 def _duckdb(url: str) -> Any:
     """Return a table of a DuckDB file, opened for reading."""
     from dpmodels.sources.tables import need, withheld
+    from dpmodels.sources.tasks import as_source
 
     need("duckdb", "to read DuckDB files")
     import duckdb
@@ -266,7 +265,10 @@ def _duckdb(url: str) -> Any:
             "a table of a DuckDB file is written duckdb:///folder/file.db?table=visits; there is "
             + ("no such file" if table else "no table= in it")
         )
-    return withheld(lambda: duckdb.connect(str(file), read_only=True).table(table))
+    connection = withheld(lambda: duckdb.connect(str(file), read_only=True))
+    source: Any = as_source(withheld(lambda: connection.table(table)))
+    source.connection = connection  # in older versions a relation ends with it
+    return source
 
 
 # -- What a study asks for: the file read into frozen records, every fault with its place.

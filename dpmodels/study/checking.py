@@ -13,8 +13,7 @@ import numpy as np
 
 from dpmodels.errors import DPModelsError, FormulaError, SchemaError, UnknownOptionError
 from dpmodels.privacy.composition import Guarantee, joint
-from dpmodels.study import asked as calls
-from dpmodels.study.asked import Asked, Keys, Paper
+from dpmodels.study.asked import NOT_OPTIONS, Asked, Keys, Paper, after, call, probed, survey_of
 from dpmodels.tables.table import Shown, Table, plain
 
 #: Rows on which what comes after a release is tried, with a budget that leaves little noise.
@@ -97,7 +96,7 @@ def _outlook(paper: Paper, asked: Asked) -> Outlook:
     given = paper.arguments(asked)
     counted = {"units": paper.size} if paper.unit and paper.relation == "replace" else {}
     with noted(notes):
-        probe = calls.probed(asked.verb, asked.formula, _blank(paper), asked.options,
+        probe = probed(asked.verb, asked.formula, _blank(paper), asked.options,
                              **given, **counted)  # fmt: skip
     line = re.match(r'(\w+)\("(.*)", method=', probe.label, re.DOTALL)  # of the ledger
     forecast = ""
@@ -112,7 +111,7 @@ def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> s
     from dpmodels.api.planning import plan
 
     if isinstance(given.get("design"), Mapping):
-        given["design"] = calls.survey_of(given["design"])
+        given["design"] = survey_of(given["design"])
     planned = plan(formula, n=paper.size, verb=verb, **given)
     if found := re.search(r"\((below|between|above) ", planned.forecast):
         return _FORECAST[found[1]]
@@ -168,7 +167,7 @@ def check(paper: Paper, ledger: Any = None) -> Checked:
     if all(isinstance(x, (int, float)) and x > 0 for x in needed) and paper.schema:
         for asked in paper.releases:
             usable = asked.name and asked.verb and asked.formula and (asked.eps or asked.source)
-            if not usable or calls.NOT_OPTIONS.keys() & asked.options.keys():
+            if not usable or NOT_OPTIONS.keys() & asked.options.keys():
                 continue  # a fault was noted
             try:
                 outlooks.append(_outlook(paper, asked))
@@ -229,7 +228,7 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
         given = {} if asked.source else {**paper.arguments(), **_PLENTY}
         try:
             with noted():
-                fit = calls.call(asked.verb, asked.formula,
+                fit = call(asked.verb, asked.formula,
                                  fits[asked.source] if asked.source else rows,
                                  asked.options, **given)  # fmt: skip
         except (DPModelsError, KeyError) as error:
@@ -238,7 +237,7 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
             continue
         fits[asked.name] = fit
         for one in asked.after if fit.released else ():
-            said = failure(lambda fit=fit, one=one: calls.after(fit, one.what, one.given,
+            said = failure(lambda fit=fit, one=one: after(fit, one.what, one.given,
                                                                one.options))  # fmt: skip
             if said and "not determined" not in said:  # that is of made rows, no fault of the study
                 yield paper.places.line(one.at), f"{one.what}: {said}"

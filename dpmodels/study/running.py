@@ -17,8 +17,7 @@ from dpmodels.errors import (
 )
 from dpmodels.privacy.budget import Budget
 from dpmodels.quiet import tell
-from dpmodels.study import asked as calls
-from dpmodels.study.asked import Asked, Paper
+from dpmodels.study.asked import Asked, Paper, after, call, probed, source_of
 from dpmodels.study.checking import check, failure, fault_of, in_order, made, noted
 from dpmodels.study.record import Folder, charges_of, held, mark_of, record_text
 from dpmodels.tables.table import Shown, Table, plain
@@ -102,7 +101,7 @@ def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran
     """Make the releases of a study on data."""
     rule = _checked(paper)
     columns, features = (paper.get("data", key, {}) for key in ("columns", "features"))
-    rows = calls.source_of(data, columns, paper.unit or "", features)
+    rows = source_of(data, columns, paper.unit or "", features)
     with held(ledger):
         there: dict[str, Any] = paper.budget(rule)
         with suppress(BudgetError):  # not there, or a run was killed while it made it
@@ -116,7 +115,7 @@ def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran
                 continue
             try:
                 with noted():
-                    calls.probed(asked.verb, asked.formula, rows, asked.options,
+                    probed(asked.verb, asked.formula, rows, asked.options,
                                  **paper.arguments(asked))  # fmt: skip
             except DPModelsError as error:
                 faults.append(fault_of(paper, asked, error))
@@ -158,7 +157,7 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
         for one in asked.after if outcome.given else ():
             found: list[Any] = []
             said = failure(lambda outcome=outcome, one=one, found=found: found.append(
-                calls.after(outcome.fit, one.what, one.given, one.options)))  # fmt: skip
+                after(outcome.fit, one.what, one.given, one.options)))  # fmt: skip
             outcome.after.append((one, f"not given: {said}" if said else found[0]))
     mode = "run" if budget.token else "rehearsal"
     ran = Ran(paper, [*outcomes.values()], folder.path, mode)
@@ -173,7 +172,7 @@ def _computed(asked: Asked, source: Outcome) -> Outcome:
         return Outcome(asked, "not made", f"{asked.source} gave no result")
     found: list[Any] = []
     said = failure(lambda: found.append(
-        calls.call(asked.verb, asked.formula, source.fit, asked.options)))  # fmt: skip
+        call(asked.verb, asked.formula, source.fit, asked.options)))  # fmt: skip
     if said:
         return Outcome(asked, "not made", said)
     return Outcome(asked, "computed" if found[0].released else "no reply", fit=found[0])
@@ -204,7 +203,7 @@ def _released(
     given = paper.arguments(asked) | ({} if private else {"seed": 1})
     problem = ""
     try:
-        fit = calls.call(asked.verb, asked.formula, rows, asked.options,
+        fit = call(asked.verb, asked.formula, rows, asked.options,
                          budget=_Marked(budget, mark), **given)  # fmt: skip
     except BudgetExceededError as error:
         return Outcome(asked, "not made", str(error), charges=charges)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.privacy.run import ROUND_UP, tail_margin
+from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, tail_margin
 from dpmodels.proof.prove import (
     INTERCEPT_WEIGHTS,
     Of,
@@ -40,7 +40,6 @@ from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, UnitScale, With
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.run import OwnProof, Run
 
 
 @dataclass(frozen=True)

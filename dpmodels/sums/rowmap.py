@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS, Blocks, Mass
-from dpmodels.sources.windows import WINDOW
+from dpmodels.sources.windows import WINDOW, Coins
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.cells import Grid
     from dpmodels.formula.design import Design, TermInfo
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.windows import Coins
 
 __all__ = [
     "ROW_MOST",

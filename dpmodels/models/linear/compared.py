@@ -31,26 +31,24 @@ from dpmodels.proof.prove import Of, reach
 from dpmodels.proof.sets import STEPS, Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     GUESS,
     PMT_PAPER,
+    PUBLISHED,
     Backend,
     Method,
     Option,
     positive,
     register_method,
 )
-from dpmodels.registry import PUBLISHED as PUBLISHED_OPTIONS
-from dpmodels.sums.ask import Added, Counts, Moments, Query, first_array
+from dpmodels.sums.ask import Added, Ask, Counts, Moments, Query, first_array
 from dpmodels.sums.products import ball_integers, integers_of, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 @dataclass(frozen=True)
@@ -362,7 +360,7 @@ def release_outpert(plan: Plan[Any], ask: Ask) -> Release:
 
 
 #: Published sensitivity of ``sum x x'``, over R^2.
-PUBLISHED = 2.0
+PUBLISHED_SENSITIVITY = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,7 +423,7 @@ def published_query(
     Frobenius norm ``sqrt2 R^2``: noise larger than proved.
     """
     statistic = Gram(ball, entries=True)
-    factor = max(1.0, PUBLISHED / reach(statistic, "replace", "l2"))
+    factor = max(1.0, PUBLISHED_SENSITIVITY / reach(statistic, "replace", "l2"))
     return Query(
         statistic, over, lambda G: Added(part(G.integers())), radius * radius, factor=factor
     )
@@ -518,7 +516,7 @@ _ENTRIES = (
         needs=("delta > 0", "public data"),
         accepts=("weights", "public"),
         reference=PMT_PAPER,
-        options=PUBLISHED_OPTIONS,
+        options=PUBLISHED,
     ),
     Method(
         name="jl",

@@ -12,7 +12,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, upper_quantile
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, agm, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
     paper_midpoint,
@@ -25,7 +25,7 @@ from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Ball, Interval, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     Backend,
@@ -37,14 +37,12 @@ from dpmodels.registry import (
     register_method,
     share,
 )
-from dpmodels.sums.ask import Added, Moments, Query, Sums
+from dpmodels.sums.ask import Added, Ask, Moments, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 __all__ = ["covariances", "estimate", "plan", "release"]
 
@@ -281,9 +279,6 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
     to pass, or a range is not known yet.
     """
     import numpy as np
-
-    from dpmodels.proof.sets import ls_bound
-    from dpmodels.sums.rowmap import unit_scale
 
     if detail.form != "auto" or detail.raw or design.unknown:
         return {}
@@ -560,8 +555,6 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
         eps = detail.eps_t + detail.eps_r
         p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
         return gamma, p, paper_sigma(alpha, eps, detail.delta)
-    from dpmodels.privacy.mechanisms import agm
-
     # s (1 + allowance), not s: with the exact s the ceiling breaks the Lipschitz bound at
     # rounding errors.
     s = r2 * (1.0 + allowance)

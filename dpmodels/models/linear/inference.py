@@ -28,25 +28,21 @@ from dpmodels.models.linear.solve import (
     solve,
     stein_ridge,
 )
-from dpmodels.planning import Purchase
+from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, turned
 from dpmodels.ranges import gaussian_part, to_be_bought
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
 from dpmodels.sources.windows import ALL_ROWS, Windows
-from dpmodels.sums.ask import Moments as Moments_of_ask
-from dpmodels.sums.ask import Read, ball_map, ball_sd, moments_query
+from dpmodels.sums.ask import Ask, Read, ball_map, ball_sd, moments_query
+from dpmodels.sums.ask import Moments as MomentsPass
 from dpmodels.sums.products import ball_integers, cross_product, mapped, squares
-from dpmodels.sums.rowmap import OneFirst, RowMap, unit_scale
+from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
-    from dpmodels.sums.rowmap import UnitScale
 
 __all__ = [
     "DRAWS",
@@ -563,7 +559,7 @@ def ball_stage(
     q = passes.q
     inverse = None if L is None else np.asarray(np.linalg.inv(L), dtype=np.float64)
     rowmap = ball_map(passes.unit, radius, inverse)
-    over = Moments_of_ask(
+    over = MomentsPass(
         passes.design, OneFirst(rowmap) if passes.constant else rowmap, people=passes.per > 0.0
     )
     found = passes.ask(step, moments_query(over, radius=radius), Read(every, windows))
@@ -787,7 +783,7 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
     radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
     scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius, apart)
-    over = Moments_of_ask(passes.design, scoremap)
+    over = MomentsPass(passes.design, scoremap)
     S = passes.ask(SCORES, moments_query(over, radius=radius)).values
     outside = S[p:, p:] if apart else None
     return Scores(S[:p, :p], K, radius, s1 * radius**2, outside)

@@ -21,6 +21,7 @@ from dpmodels.models.linear.inference import (
     expected_se,
     finished,
     mu_like,
+    no_reply,
     noise_figure,
     purchase,
     report,
@@ -38,17 +39,15 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.proof.prove import gram_sensitivity
 from dpmodels.proof.statistics import Split
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
-from dpmodels.records import Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.rules import first_share, guide_windows, noise_ratio
 from dpmodels.sources.windows import ALL_ROWS, Windows
-from dpmodels.sums.ask import Moments, Query, split_query, whole_matrix
+from dpmodels.sums.ask import Ask, Moments, Query, split_query, whole_matrix
 from dpmodels.sums.rowmap import RowMap, unit_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Estimate, Request
-    from dpmodels.sums.ask import Ask
 
 
 #: Two stages up to this public noise ratio (``theory.md`` 3.3).
@@ -281,8 +280,6 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last stage back to the design's own units."""
-    from dpmodels.models.linear.inference import no_reply
-
     if not release.reply:
         return no_reply(release)
     facts = _facts(plan, release.design, release.detail)

@@ -43,23 +43,18 @@ from dpmodels.models.linear.scored import (
     public_whitening,
     start_stage,
 )
-from dpmodels.models.linear.scored import (
-    release as release_of_scored,
-)
 from dpmodels.models.linear.solve import Report, Stage
 from dpmodels.planning import Plan, enough_rows, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.proof.sets import chi2_upper
-from dpmodels.records import Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.plan import ScoredDetail
-from dpmodels.sums.ask import ball_sd
+from dpmodels.sums.ask import Ask, ball_sd
 from dpmodels.sums.rowmap import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Estimate, Request
-    from dpmodels.sums.ask import Ask
 
 __all__ = ["estimate_pmt_scored", "plan_pmt_scored", "release"]
 
@@ -396,6 +391,6 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
 
 
 PMT_SCORED = Backend(
-    plan_pmt_scored, release_of_scored, estimate_pmt_scored, people=True,
+    plan_pmt_scored, scored.release, estimate_pmt_scored, people=True,
     title="least squares by private Fisher scoring from public moments",
 )  # fmt: skip

@@ -20,12 +20,13 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.eptr import column_radius
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.composition import gdp_curve
+from dpmodels.privacy.composition import gdp_curve, interval_mass
 from dpmodels.privacy.mechanisms import (
     Gaussian,
     Profile,
     Step,
     add_remove_request,
+    eps_gdp,
     gaussian_replace,
     mu_gdp,
     upper_quantile,
@@ -33,7 +34,7 @@ from dpmodels.privacy.mechanisms import (
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, no_ranges, plan_purchase, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     WORKING_RADIUS,
@@ -44,13 +45,11 @@ from dpmodels.registry import (
     one_of,
     register_method,
 )
-from dpmodels.sums.ask import Added, Moments, Query
+from dpmodels.sums.ask import Added, Ask, Moments, Query
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -65,8 +64,6 @@ def _log_outside(root: Array, m: float, v: float) -> Array:
 
 def _inside(root: Array, m: float, v: float) -> Array:
     """Return P(|u| < root), u ~ N(m, v)."""
-    from dpmodels.privacy.composition import interval_mass
-
     sd = math.sqrt(v)
     return interval_mass((-root - m) / sd, (root - m) / sd)
 
@@ -124,8 +121,6 @@ def rdp_rem(a: float, g: float, s2: float) -> float:
 @lru_cache(maxsize=256)
 def eps_grid(rho: float, delta_t: float, points: int = 4000) -> Array:
     """Return the eps on which a calibration is checked (``posterior.md``, 2.3)."""
-    from dpmodels.privacy.mechanisms import eps_gdp
-
     top = 1.0 + eps_gdp(rho, delta_t / 1000.0)
     return np.concatenate(
         [

@@ -17,7 +17,7 @@ from dpmodels.after.moments import LEAST_ROWS, explained
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.solve import Stage
-from dpmodels.planning import enough_rows, planning_rows
+from dpmodels.planning import Plan, enough_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball, chi2_upper, f_upper
@@ -28,16 +28,14 @@ from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.plan import Model, ScoredDetail, pass_names, plan_fit, release_fit
 from dpmodels.scoring.rules import LINEAR
-from dpmodels.scoring.run import Chain
+from dpmodels.scoring.run import Chain, ScoringRelease
 from dpmodels.scoring.scores import LeastSquares
 from dpmodels.scoring.starts import Coordinates, constant_direction
 from dpmodels.sums.rowmap import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
     from dpmodels.records import Estimate, Release, Request
-    from dpmodels.scoring.run import ScoringRelease
 
 __all__ = ["ScoredDetail", "estimate", "plan", "release", "start_stage", "why_not"]
 

@@ -23,7 +23,7 @@ from dpmodels.models.noised.losses import (
     hinge,
     huber,
 )
-from dpmodels.models.noised.model import model_of, second_model
+from dpmodels.models.noised.model import Model, model_of, second_model
 from dpmodels.models.noised.objective import (
     RADIUS,
     Objective,
@@ -32,7 +32,7 @@ from dpmodels.models.noised.objective import (
     objective_of,
     residual_mad,
 )
-from dpmodels.models.noised.release import RANGE_EPS, Settings, make_table, plan_table
+from dpmodels.models.noised.release import RANGE_EPS, Settings, expected_of, make_table, plan_table
 from dpmodels.models.noised.solve import (
     TOO_WEAK,
     at_the_edge,
@@ -43,17 +43,14 @@ from dpmodels.models.noised.solve import (
     split_errors,
     weak_signal,
 )
-from dpmodels.models.noised.table import notes_of_table
+from dpmodels.models.noised.table import NoisyTable, notes_of_table
 from dpmodels.planning import Plan
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.models.noised.model import Model
-    from dpmodels.models.noised.table import NoisyTable
-    from dpmodels.records import Request
     from dpmodels.sums.ask import Ask
 
 
@@ -393,8 +390,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
         if s == s
     }
-    from dpmodels.models.noised.release import expected_of
-
     noisy_y = design.p in made.layout.rows
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
 
@@ -420,8 +415,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 def _settings(request: Request) -> Settings:
     """Return the release's options; losses with kinks and free functions ask for SL noise."""
-    from dpmodels.models.noised.losses import Loss
-
     settings = Settings.of(request.options)
     if settings.noise != "auto" or request.method.name == "naive":
         return settings

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.models.noised.model import Sums, sums_of
+from dpmodels.models.noised.model import Model, Sums, Terms, sums_of
 from dpmodels.quiet import bars_are_secret
 
 if TYPE_CHECKING:
     from dpmodels.models.noised.losses import Loss
-    from dpmodels.models.noised.model import Model, Terms
 
 ROWS = 16_384
 

@@ -12,15 +12,13 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.noised.model import second_model
-from dpmodels.records import Estimate
+from dpmodels.models.noised.model import Model, second_model
+from dpmodels.records import Estimate, Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpmodels.formula.design import Design
-    from dpmodels.models.noised.model import Model
-    from dpmodels.records import Request
 
 
 # -- Least squares on a noised table: moment correction in closed form, and its errors.

@@ -27,23 +27,27 @@ from dpmodels.models.survival.table import (
     layout_of,
     statistic_of,
 )
-from dpmodels.planning import planning_rows
+from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
 from dpmodels.scoring.estimate import UnitPart, estimate_units
 from dpmodels.scoring.scores import Beginning
 from dpmodels.scoring.unit_passes import in_u, predictor
-from dpmodels.scoring.unit_run import Begun, UnitChain, UnitRelease, plan_units, release_units_fit
+from dpmodels.scoring.unit_run import (
+    Begun,
+    UnitChain,
+    UnitPlan,
+    UnitRelease,
+    plan_units,
+    release_units_fit,
+)
 from dpmodels.scoring.unit_starts import Number, Spread, numbers
-from dpmodels.sums.ask import Query
+from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.starts import Coordinates
-    from dpmodels.scoring.unit_run import UnitPlan
-    from dpmodels.sums.ask import Ask
 
 
 # -- The hazard that a Cox fit starts from: a number for each half of a cell of time, and its

@@ -29,14 +29,12 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.ranges import gaussian_part
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.sums.ask import Query
+from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 __all__ = ["estimate_of", "estimate_survdiff", "estimate_survfit", "names_of", "plan", "release"]
 

@@ -20,16 +20,14 @@ from dpmodels.models.table.layout import program_of
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.prove import Of
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.roots import brent
-from dpmodels.sums.ask import Added, Query
+from dpmodels.sums.ask import Added, Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
     from dpmodels.sources.rows import Rows
-    from dpmodels.sums.ask import Ask
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,16 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sources.summed import counted, summed
-from dpmodels.sums.ask import Added, Query
+from dpmodels.sums.ask import Added, Ask, Query
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Rows
-    from dpmodels.sums.ask import Ask
 
 
 # -- Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).

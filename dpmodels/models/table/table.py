@@ -39,14 +39,12 @@ from dpmodels.models.table.quantiles import QuantilePart, quantile_part, release
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.sums.ask import Added, Query, as_is
+from dpmodels.sums.ask import Added, Ask, Query, as_is
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 # -- From noisy counts and sums to what a table shows. Post-processing (``theory.md``, 1.3 to 1.6).

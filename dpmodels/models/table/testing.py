@@ -36,16 +36,14 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Pair
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.sums.ask import Counts, Query, first_array
+from dpmodels.sums.ask import Ask, Counts, Query, first_array
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 # -- Which test a formula calls for, and what it tests: public, checked before anything is read.

@@ -39,19 +39,17 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.sources.summed import counted
-from dpmodels.sums.ask import Query, as_is
+from dpmodels.sums.ask import Ask, Query, as_is
 from dpmodels.sums.products import end_of_numbers
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 # -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.

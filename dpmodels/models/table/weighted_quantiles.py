@@ -61,18 +61,16 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.sources.summed import counted
-from dpmodels.sums.ask import Added, Query, as_is
+from dpmodels.sums.ask import Added, Ask, Query, as_is
 from dpmodels.sums.products import end_along, end_of_numbers, mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 
 #: Part of the weight beyond T by which a rank may be off.

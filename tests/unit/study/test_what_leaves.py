@@ -71,9 +71,9 @@ def test_a_canary_is_nowhere_in_the_folder(tmp_path, monkeypatch, capsys):
 def test_a_reason_quotes_no_path(study, data, tmp_path, monkeypatch):
     """An error of a source in the middle of a run may name a file: the record does not."""
     from dpmodels.errors import SourceError
-    from dpmodels.study import asked as calls
+    from dpmodels.study import running
 
-    call = calls.call
+    call = running.call
 
     def failing(verb, *rest, **given):
         if verb == "table" and not hasattr(given.get("budget"), "label"):
@@ -81,7 +81,7 @@ def test_a_reason_quotes_no_path(study, data, tmp_path, monkeypatch):
         return call(verb, *rest, **given)
 
     asked = study()
-    monkeypatch.setattr(calls, "call", failing)
+    monkeypatch.setattr(running, "call", failing)
     with pytest.warns(UserWarning, match=CANARY):
         ran = asked.run(data, ledger=tmp_path / "ledger", out=tmp_path / "out")
     assert [o.status for o in ran.outcomes] == ["released", "not made", "released", "computed"]
