@@ -33,7 +33,7 @@ _EXPORTS = {
     "dp_npreg": "dpmodels.api",
     "balanced_error": "dpmodels.results.effects",
     "confusion_table": "dpmodels.results.effects",
-    "PublicMoments": "dpmodels.models.linear.scored:BACKEND",
+    "PublicMoments": "dpmodels.models.linear.scored",
     "dp_quantreg": "dpmodels.api",
     "dp_mest": "dpmodels.api",
     "dp_release": "dpmodels.api",

@@ -55,3 +55,21 @@ def test_a_plain_fit_loads_no_module_of_another_kind():
     found = names_after(PLAIN_FIT)
     assert "dpmodels.scoring.plan" in found
     assert not found & {f"dpmodels.{name}" for name in other}
+
+
+def test_every_name_that_is_imported_on_first_use_is_there():
+    """A public name whose module had moved failed only where somebody typed it."""
+    import re
+    from pathlib import Path
+
+    import dpmodels as dp
+    from dpmodels import results
+    from dpmodels.verbs import function_of
+
+    for holder in (dp, results):
+        assert all(getattr(holder, name) is not None for name in holder.__all__)
+    texts = (p.read_text(encoding="utf-8") for p in Path(dp.__file__).parent.rglob("*.py"))
+    found = {place for text in texts for place in re.findall(r'"(dpmodels\.[a-z_.]+:\w+)"', text)}
+    assert len(found) > 20
+    for place in found:
+        assert callable(function_of(place)), place
