@@ -46,7 +46,7 @@ KINDS = (
 )  # fmt: skip
 BUILT_FROM = (
     "results.fit.Fit", "results.fit.Facts",
-    *(f"results.estimates.{name}" for name in ("Intervals", "Numbers", "JointTests")),
+    *(f"results.capabilities.{name}" for name in ("Intervals", "Numbers", "JointTests")),
     *(f"results.capabilities.{name}" for name in (
         "Means", "Predictions", "Updates", "NewReleases", "MomentAnalyses",
     )),
