@@ -32,7 +32,7 @@ PAGES = {
         "register_rowwise", "PublicMoments", "Budget", "Study", "per_person",
     ),
     "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style"),
-    "Methods": ("methods", "register_method", "Method", "Option"),
+    "Methods": ("methods", "register_method", "Method", "Backend", "Option"),
     "Threads and clusters": ("connect", "Elsewhere", "partial_sums"),
 }  # fmt: skip
 
