@@ -216,9 +216,11 @@ import _thread, threading, time, warnings
 from dpmodels.quiet import lock, quiet
 
 before, found, own = list(warnings.filters), 0, lock()
-left = [400]
+left, ready = [400], []
 
 def press():
+    while not ready:  # not while the thread starts: an interrupt there ends the program
+        time.sleep(1e-3)
     while left[0]:
         time.sleep(2e-4)
         if left[0]:
@@ -228,6 +230,7 @@ hand = threading.Thread(target=press, daemon=True)
 hand.start()
 while left[0]:
     try:
+        ready.append(True)
         while True:
             with quiet():
                 with own:
