@@ -366,7 +366,7 @@ class _Rows:
     W: Array
     sd: float
 
-    def seen(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
+    def looked_at(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
         """Return (z, its own means, residuals, rows that are there) before anything is taken off.
 
         z: the coordinates u; with Mundlak own means of u, and what u differs from them by. A row
@@ -388,7 +388,7 @@ class _Rows:
 
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the scores and the information of whole people."""
-        z, own, residual, present = self.seen(block)
+        z, own, residual, present = self.looked_at(block)
         share, counts = self.model.share, block.counts
         if share > 0.0:
             T = np.repeat(own_sum(present, counts), counts)
@@ -430,7 +430,7 @@ def averages_of(rows: _Rows, clip: float, block: BlockOfPeople) -> Array:
     0 of a person with fewer than two rows that are there. The mean product of the pairs of T
     numbers is ``((sum e)^2 - sum e^2) / (T (T - 1))``.
     """
-    _, _, residual, present = rows.seen(block)
+    _, _, residual, present = rows.looked_at(block)
     e = end_of_numbers(residual / clip) / STEPS
     T = own_sum(present, block.counts)
     total, squares = own_sum(e, block.counts), own_sum(e * e, block.counts)
