@@ -18,6 +18,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError
 from dpmodels.formula.cells import grid_of_images
+from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
@@ -72,10 +73,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Request
     from dpmodels.scoring.mean_scores import Working
-
-
-#: Spread (sd) of a column, in half ranges, that a plan assumes.
-_SPREAD = 0.5
 
 
 @dataclass(frozen=True)
@@ -245,17 +242,14 @@ def _expected(detail: ScoredDetail, relation: str) -> Mapping[str, float]:
         return {}
     coordinates = detail.coordinates(design)
     last = detail.scoring(coordinates.rank, relation).passes[-1]
-    sd = np.array([1.0 if c.kind == "intercept" else _SPREAD for c in design.columns])
-    M = floored(coordinates.W0 @ np.diag(sd**2) @ coordinates.W0.T, 1e-12)
-    A, _ = coordinates.back()
+    W0, (A, _) = coordinates.W0, coordinates.back()
+    M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
     W = roots(M)[1] * model.guess
-    length = np.linalg.norm(A @ W, axis=1)
     state = State(np.zeros(len(M)), W, 1.0, M)
     out: dict[str, float] = {}
     for chain in model.chains:
         own = within(last, chain.score, state, coordinates, design)
-        se = (own.noise.score / detail.rows * length).tolist()
-        out |= dict(zip(chain.named(design.names), se, strict=True))
+        out |= expected_errors(chain.named(design.names), A @ W, own.noise.score / detail.rows)
     return out
 
 
