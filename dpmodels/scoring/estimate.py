@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +35,10 @@ from dpmodels.scoring.starts import most_root, unweighted
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.run import Fitting, ScoredDetail, ScoringRelease
-
-__all__ = ["SEEN", "Part", "empty_rows", "estimate_fit", "no_ranges_note"]
 
 
 Mask = npt.NDArray[np.bool_]
-#: Correlation of the scores of two models, by their places.
-Common = Callable[[int, int], float]
-
 
 STOPPED = (
     "Not arrived: the last step still moved the linear predictor by more than .3 where these "
@@ -59,109 +53,6 @@ FEW = (
     "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
     "are not tested (join rare levels): "
 )
-
-
-def if_determined(inference: Inference, clusters: ClusterRelease | None, chain: int) -> Inference:
-    """Return the inference; without sampling errors where those by cluster are lost in noise."""
-    if clusters is None or clusters.determined(chain):
-        return inference
-    return replace(inference, sampling=np.full_like(inference.sampling, math.nan))
-
-
-def estimated(
-    plan: Plan[Any], parts: Sequence[Part], labels: Sequence[str], names: Sequence[str],
-    stats: Callable[[Part], Mapping[str, float]], *, lost: Mask, common: Common | None,
-    clusters: ClusterRelease | None, statistics: Mapping[str, float], notes: Sequence[str],
-    arrays: Mapping[str, Array], stopped: Mask | None = None, beyond: Mask | None = None,
-    few: Mask | None = None,
-) -> Estimate:  # fmt: skip
-    """Return the estimate of all models together.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-    labels : sequence of str
-        Of each model; empty: the only one.
-    names : sequence of str
-        Of the coefficients of a model.
-    stats : function
-        What the room reports of a model beside the coefficients: released numbers.
-    lost : bool array
-        Coefficients that the design does not determine.
-    common : function or None
-        None: scores of models are unrelated.
-    clusters : ClusterRelease or None
-    statistics : mapping
-        Fit statistics, reported after clip and noise of the scores.
-    notes : sequence of str
-        Of the caller, after those of any fit.
-    arrays : mapping
-        Of the estimate.
-    stopped, beyond, few : bool arrays, optional
-        Coefficients of all models whose last step had not arrived; with an effect that the
-        declared ranges do not allow; of levels with few events. They are marked and not tested.
-    """
-    every = tuple(name for label in labels for name in named(names, label))
-    sampling, privacy = covariances(parts, lost, common, by_cluster=clusters is not None)
-    gone = np.tile(lost, len(parts))
-    bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
-    bias[gone] = math.nan
-    leverage = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
-    open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
-    said = fit_notes(plan, every, bias, leverage & ~open_, open_, gone)
-    for which, text in ((stopped, STOPPED), (beyond, BEYOND), (few, FEW)):
-        if which is not None and (which & ~gone).any():
-            open_ = open_ | (which & ~gone)
-            said.append(text + those(every, which & ~gone))
-    said += cluster_notes(plan, clusters, len(parts))
-    reported: dict[str, float] = {}
-    for label, part in zip(labels, parts, strict=True):
-        last = part.inference.plan
-        values = {
-            **stats(part), "score_clip": last.clip, "score_noise": last.noise.score, **statistics,
-        }  # fmt: skip
-        reported |= dict(zip(named(tuple(values), label), values.values(), strict=True))
-    return Estimate(
-        every,
-        np.concatenate([p.params for p in parts]),
-        vcov_sampling=sampling,
-        vcov_privacy=privacy,
-        bias=bias,
-        bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
-        untested=open_ if open_.any() else None,
-        stats=reported,
-        use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
-        notes=(*said, *notes),
-        arrays=dict(arrays),
-    )
-
-
-def covariances(
-    parts: Sequence[Part], lost: Mask, common: Common | None, *, by_cluster: bool
-) -> tuple[Array, Array]:
-    """Return the two covariances of all coefficients; the noise of one model is its own."""
-    p, k = len(lost), len(parts)
-    sampling, privacy = np.zeros((k * p, k * p)), np.zeros((k * p, k * p))
-    for i, one in enumerate(parts):
-        at = slice(i * p, (i + 1) * p)
-        sampling[at, at] = one.T @ one.inference.sampling @ one.T.T
-        privacy[at, at] = one.T @ one.inference.privacy @ one.T.T
-        for j, other in enumerate(parts[:i] if common is not None else ()):
-            assert common is not None
-            if by_cluster:
-                left, right = (x.T @ roots(x.inference.sampling)[0] for x in (one, other))
-                block = common(i, j) * left @ right.T
-            else:
-                block = common(i, j) / one.inference.plan.rows * one.spread @ other.spread.T
-            there = slice(j * p, (j + 1) * p)
-            sampling[at, there], sampling[there, at] = block, block.T
-    every = np.tile(lost, k)
-    for V in (sampling, privacy):
-        V[every] = V[:, every] = math.nan
-    return sampling, privacy
-
-
-# -- From a released scoring fit to coefficients, errors and words. Sees no row.
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,54 +136,107 @@ def estimate_fit(
         What the room keeps of its (first) model beside its information: released numbers.
     """
     detail, design = plan.detail, release.design
-    own, chains = tuple(names or design.names), detail.chains
+    labels, own = [c.label for c in detail.chains], tuple(names or design.names)
+    every = tuple(name for label in labels for name in named(own, label))
     if not release.reply:
-        return no_ranges_note([name for c in chains for name in c.named(own)])
+        return no_ranges_note(every)
     found: ScoringRelease = release.detail
     coordinates, clusters = found.coordinates, found.clusters
+    lost = ~coordinates.identified if lost is None else lost
     parts: list[Part] = []
     marks: list[tuple[Mask, ...]] = []
     for i, fit in enumerate(found.fits):
-        by_cluster = None if clusters is None else functools.partial(found.meat, i)
-        inference = _infer(plan, release, i, by_cluster)
         A, a = coordinates.back() if back is None else back(found, fit)
         parts.append(
             Part(
-                fit, if_determined(inference, clusters, i), A @ fit.state.theta + a,
-                A @ fit.before.W.T, float(coordinates.unit.scale[-1]), _constant(found, fit),
+                fit, _infer(plan, release, i), A @ fit.state.theta + a, A @ fit.before.W.T,
+                float(coordinates.unit.scale[-1]), _constant(found, fit),
             )
         )  # fmt: skip
         marks.append(_marks(release, parts[-1], of_columns=back is None and names is None))
-    stopped, beyond, few = map(np.concatenate, zip(*marks, strict=True))
+    gone = np.tile(lost, len(parts))
+    bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
+    bias[gone] = math.nan
+    leverage = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
+    open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
+    said = fit_notes(plan, every, bias, leverage & ~open_, open_, gone)
+    for which, text in zip(zip(*marks, strict=True), (STOPPED, BEYOND, FEW), strict=True):
+        marked = np.concatenate(which) & ~gone
+        if marked.any():
+            open_ = open_ | marked
+            said.append(text + those(every, marked))
+    said += cluster_notes(plan, clusters, len(parts))
+    reported: dict[str, float] = {}
+    for label, part in zip(labels, parts, strict=True):
+        last = part.inference.plan
+        values = {
+            **stats(part), "score_clip": last.clip, "score_noise": last.noise.score,
+            **found.statistics,
+        }  # fmt: skip
+        reported |= dict(zip(named(tuple(values), label), values.values(), strict=True))
+    sampling, privacy = covariances(parts, lost, by_cluster=clusters is not None)
     first = found.fits[0]
     kept = {k: first.values[k] for k in ("start",) if k in first.values}
-    return estimated(
-        plan, parts, [c.label for c in chains], own, stats,
-        lost=~coordinates.identified if lost is None else lost,
-        common=lambda i, j: found.fits[i].score.common(found.fits[j].score),
-        clusters=clusters, statistics=found.statistics,
-        notes=[*_void(plan, design, parts[0]), *_cut_deviances(found), *more],
-        arrays={
-            **kept, "information": first.released[-1].information,
-            **({} if arrays is None else arrays(parts[0])),
-        },
-        stopped=stopped, beyond=beyond, few=few,
-    )  # fmt: skip
+    kept |= {"information": first.released[-1].information}
+    return Estimate(
+        every,
+        np.concatenate([p.params for p in parts]),
+        vcov_sampling=sampling,
+        vcov_privacy=privacy,
+        bias=bias,
+        bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
+        untested=open_ if open_.any() else None,
+        stats=reported,
+        use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
+        notes=(*said, *_void(plan, design, parts[0]), *_cut_deviances(found), *more),
+        arrays=kept if arrays is None else kept | arrays(parts[0]),
+    )
 
 
-def _infer(plan: Plan[ScoredDetail], release: Release, i: int, by_cluster: Any) -> Inference:
-    """Return the inference of the last pass of model i, over rows or over units."""
+def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple[Array, Array]:
+    """Return the two covariances of all coefficients; the noise of one model is its own."""
+    p, k = len(lost), len(parts)
+    sampling, privacy = np.zeros((k * p, k * p)), np.zeros((k * p, k * p))
+    for i, one in enumerate(parts):
+        at = slice(i * p, (i + 1) * p)
+        sampling[at, at] = one.T @ one.inference.sampling @ one.T.T
+        privacy[at, at] = one.T @ one.inference.privacy @ one.T.T
+        for j, other in enumerate(parts[:i]):
+            common = one.release.score.common(other.release.score)
+            if by_cluster:
+                left, right = (x.T @ roots(x.inference.sampling)[0] for x in (one, other))
+                block = common * left @ right.T
+            else:
+                block = common / one.inference.plan.rows * one.spread @ other.spread.T
+            there = slice(j * p, (j + 1) * p)
+            sampling[at, there], sampling[there, at] = block, block.T
+    every = np.tile(lost, k)
+    for V in (sampling, privacy):
+        V[every] = V[:, every] = math.nan
+    return sampling, privacy
+
+
+def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
+    """Return the inference of the last pass of model i, over rows or over units.
+
+    Without sampling errors where those by cluster are lost in noise.
+    """
     found: ScoringRelease = release.detail
-    fit, coordinates = found.fits[i], found.coordinates
+    fit, coordinates, clusters = found.fits[i], found.coordinates, found.clusters
+    by_cluster = None if clusters is None else functools.partial(found.meat, i)
     if fit.plans[-1].people:
-        return infer_units(fit, plan.detail.rows, by_cluster)
-    unit = float(coordinates.unit.scale[-1])
-    return infer(
-        fit.released[-1], fit.plans[-1], fit.before, fit.last, fit.model,
-        free=_free(plan, coordinates.rank),
-        longest=_range(release.design, unit) if fit.model.of_residual else None,
-        by_cluster=by_cluster, remainder=fit.model.remainder(fit.before, fit.last.d),
-    )  # fmt: skip
+        out = infer_units(fit, plan.detail.rows, by_cluster)
+    else:
+        unit = float(coordinates.unit.scale[-1])
+        out = infer(
+            fit.released[-1], fit.plans[-1], fit.before, fit.last, fit.model,
+            free=_free(plan, coordinates.rank),
+            longest=_range(release.design, unit) if fit.model.of_residual else None,
+            by_cluster=by_cluster, remainder=fit.model.remainder(fit.before, fit.last.d),
+        )  # fmt: skip
+    if clusters is None or clusters.determined(i):
+        return out
+    return replace(out, sampling=np.full_like(out.sampling, math.nan))
 
 
 def _free(plan: Plan[Any], rank: int) -> float:

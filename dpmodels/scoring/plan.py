@@ -15,10 +15,9 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
 from dpmodels.records import Release, Request
-from dpmodels.scoring.cluster_plan import plan_clusters
+from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import Model, ScoredDetail, release_scoring
-from dpmodels.scoring.starts import SHARE as SCALES
 from dpmodels.scoring.starts import scale_steps
 
 if TYPE_CHECKING:
@@ -45,50 +44,30 @@ def plan_fit(
         from dpmodels.scoring.units import UNITS as own
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    part = gaussian_part(request, to_be_bought(request, missing))
-    whole = share = 1.0 - part.share
-    mu = part.mu * math.sqrt(share)
+    ranges = gaussian_part(request, to_be_bought(request, missing))
     chains = own.chains(request, model)
-    p = chains[0].dimension(design.p)
-    clusters = plan_clusters(request, mu, rows, [c.label for c in chains], p)
-    if clusters is not None:
-        mu *= math.sqrt(1.0 - clusters.share)
-        share *= 1.0 - clusters.share
-    mu, shares, guide, scales = own.schedule(request, design, n, rows, mu, model)
+    p, labels = chains[0].dimension(design.p), [chain.label for chain in chains]
+    paid = Paid.of(request, ranges, rows, p, labels=labels)
+    mu, shares, guide, scales = own.schedule(request, design, n, rows, paid.mu(paid.rest), model)
     detail = ScoredDetail(
-        model, own, chains, design, rows, mu, shares, guide, scales, clusters,
+        model, own, chains, design, rows, mu, shares, guide, scales, paid.clusters,
         request.unit is not None,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
-    asked = 0.0 if scales is None else SCALES
-    left = of_passes = share * (1.0 - asked)
-    printed = {**part.printed, **({"scales": asked * share} if asked else {})}
-    if model.closing is not None:
-        left *= 1.0 - model.closing.share
-    printed |= {k: one * left for k, one in zip(own.names(len(shares)), shares, strict=True)}
-    if model.closing is not None:
-        printed[model.closing.name] = model.closing.share * of_passes
-    if clusters is not None:
-        printed["clusters"] = clusters.share * whole
+    first = () if scales is None else scale_steps(scales)
+    asked = math.fsum(s.share or 0.0 for s in first)
+    left = paid.rest * (1.0 - asked)
+    closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
+    printed = {"scales": asked * paid.rest} if first else {}
+    for name, one in zip(own.names(len(shares)), shares, strict=True):
+        printed[name] = one * (left - math.fsum(closes.values()))
     numbers, expected = own.shown(detail, scoring)
-    noise = scoring.noise
-    return Plan.of(
-        request, design, n,
-        [
-            *part.steps,
-            *(s.within(share) for s in (() if scales is None else scale_steps(scales))),
-            *(s.within(of_passes) for s in scoring.steps),
-            *(s.within(whole) for s in (() if clusters is None else clusters.steps)),
-        ],
-        shares=printed, scales=numbers | ({} if clusters is None else clusters.printed(p)),
-        expected_se=expected, purchase=part.purchase, detail=detail,
-        advice=(
-            *(own.advice(scoring) if noise > own.forecast.loud else ()),
-            *(() if clusters is None else clusters.advice(p)),
-        ),
-        forecast=own.forecast.said(noise),
-        passes=scoring.readings + 2 * bool(asked) + (part.purchase is not None)
-        + (model.closing is not None) + (clusters is not None),
+    return paid.plan(
+        design, n,
+        [*(s.within(paid.rest) for s in first), *(s.within(left) for s in scoring.steps)],
+        printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
+        advice=own.advice(scoring) if scoring.noise > own.forecast.loud else (),
+        expected_se=expected, detail=detail, forecast=own.forecast.said(scoring.noise),
     )  # fmt: skip
 
 

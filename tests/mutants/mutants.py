@@ -628,8 +628,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/plan.py",
-        "whole = share = 1.0 - part.share",
-        "whole = share = 1.0",
+        "paid.mu(paid.rest)",
+        "ranges.mu",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
