@@ -24,7 +24,7 @@ from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
 from dpmodels.scoring.estimate import Part, estimate_fit
 from dpmodels.scoring.plan import plan_fit, release_fit
-from dpmodels.scoring.rules import Guide
+from dpmodels.scoring.rules import LINEAR_UNITS, Guide
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.unit_passes import (
@@ -39,7 +39,7 @@ from dpmodels.scoring.unit_passes import (
     predictor,
     units_of,
 )
-from dpmodels.scoring.unit_starts import LINEAR_UNITS, Spread, UnitRules
+from dpmodels.scoring.unit_starts import Spread
 from dpmodels.scoring.units import Begun, UnitModel, UnitsPlan
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
@@ -224,7 +224,7 @@ FIRST, OF_AVERAGES = 0.20, 0.05
 #: Names of the steps: of the first stage, and of the averages.
 POOLED, AVERAGES = "pooled", "averages of residuals"
 #: Of the last stage, which starts near its end.
-RULES = UnitRules(0.02, 0.03, (0.05, 0.14, 0.76))
+SHARES = (0.02, 0.03, 0.05, 0.14, 0.76)
 #: Residuals are clipped to so many of their released sds.
 CLIP = 2.5
 #: Largest share of the variance that intercepts are believed to have.
@@ -485,7 +485,7 @@ class InterceptModel(UnitModel):
     mundlak: bool
 
     linear: ClassVar[bool] = True
-    rules: ClassVar[UnitRules] = RULES  # type: ignore[misc]
+    shares: ClassVar[tuple[float, ...]] = SHARES  # type: ignore[misc]
 
     @property
     def cells(self) -> str:  # type: ignore[override]

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 # -- How the passes of a model treat rows: one record a kind of model, chosen by public numbers
 
 
-#: Forecast of the released noise of the information up to which intervals are narrow; beyond the
-#: second number coefficients are not determined.
-FINE, LOUD = 0.35, 0.4
 #: From this many columns on least squares has many; the same for the shares of its passes, where
 #: the noise (:func:`columns_noise`) is above the second number too.
 COLUMNS, WIDE = 6, 0.008
@@ -565,5 +562,92 @@ class Forecast:
 
 #: Of rows: the planned spectral noise ``nu sqrt(2 p)`` beside the information of the declared box.
 OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
-#: Of units: that of the released one, which is beside what the rows hold.
-OF_UNITS = Forecast(FINE, LOUD, "wide", "coefficients will not be determined at this budget")
+#: Of units: beyond .4 the released noise runs away from its forecast (``expand_theory.md``, 5).
+OF_UNITS = Forecast(0.35, 0.4, "wide", "coefficients will not be determined at this budget")
+
+
+# -- Passes over units. Found before the intervals were calibrated, and frozen since: by judgement
+# where no measurement is named ([C] of ``expand_theory.md``, whose sections are given)
+
+
+#: Places, scales and passes, in shares of mu^2 (3.1, 3.3, 3.4): three passes where a score is
+#: linear or bounded, four where steps are damped.
+LINEAR_UNITS = (0.02, 0.04, 0.09, 0.12, 0.73)
+NONLINEAR_UNITS = (0.02, 0.04, 0.05, 0.07, 0.10, 0.72)
+#: The information is shrunk towards the identity of the coordinates it is looked at in: the pass
+#: before made it round (3.5).
+UNITS = Manner(shrinks=True)
+#: Factor and power of mu_s N in the first clip C_0 (4), its power that of rows.
+GROWS, POWER = 0.30, 0.45
+#: C is looked for at C_0 2^(k/4) (4).
+STEPS_OF_C = range(-4, 13)
+#: Parts of the noise of a score, and of the overflow, that count as bias where C is chosen: .45
+#: with softened scores was narrower than .6 and 1, and covered as much (4, measured on panels).
+NOISE_PART, OVERFLOW_PART = 0.35, 0.45
+#: Radius^2 of the information over its trace: least, factor and power of mu_H N / p (3.4).
+INFORMATION_OF_UNITS = (3.0, 0.22, 0.7)
+#: Radius^2 of the meat over the mean square of scores: least, and factor of a root of mu_J N / p
+#: (3.4).
+MEAT_OF_UNITS = (3.0, 0.8)
+#: Floor of eigenvalues, over their mean; and the part of a step's length, in units of events, by
+#: which it is damped, as exponential models overshoot from below (3.5).
+FLOOR_OF_UNITS, DAMPED_OF_UNITS = 0.02, 0.5
+
+
+@dataclass(frozen=True)
+class UnitShares:
+    """Shares within a pass: of the histogram of lengths, and of the sums."""
+
+    lengths: float
+    information: float
+    meat: float
+    score: float
+    spread: float = 0.0
+    scale: float = 0.0
+
+
+#: Passes before the last, and the last (3.4).
+EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
+LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
+#: What the scale takes from the scores of an early pass, where a model learns from it, as of rows.
+OF_SCALE = 0.04
+
+
+def shares_of_units(*, last: bool, scale: bool) -> UnitShares:
+    """Return the shares within a pass."""
+    if last:
+        return LAST
+    return replace(EARLY, scale=OF_SCALE, score=EARLY.score - OF_SCALE) if scale else EARLY
+
+
+def forecast(mu: float, N: int, p: int, last: float) -> float:
+    """Return the public forecast of the released noise of the information over its size.
+
+    ``rho = 2 p^1.5 max(3, .22 (m/p)^.7)/m``, ``m = mu_H N`` of the last pass.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole fit.
+    last : float
+        Share of the last pass.
+    """
+    m = mu * math.sqrt(LAST.information * last) * N
+    if not m > 0.0:
+        return math.inf
+    least, factor, power = INFORMATION_OF_UNITS
+    return 2.0 * p**1.5 * max(least, factor * (m / p) ** power) / m
+
+
+def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
+    """Return (the N, the factor of mu, the largest p) at which the forecast is fine. Public."""
+    low, high, fine = 1.0, 2.0, OF_UNITS.fine
+    while forecast(mu * high, N, p, last) > fine and high < 1e9:
+        low, high = high, high * 2.0
+    for _ in range(50):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if forecast(mu * middle, N, p, last) > fine else (low, middle)
+    most = 0
+    while most < p and forecast(mu, N, most + 1, last) <= fine:
+        most += 1
+    return math.ceil(N * high), high, most

@@ -20,7 +20,20 @@ from dpmodels.proof.sets import Ball, Hull, Mark, Trace
 from dpmodels.proof.statistics import Gram, Stack, Sum
 from dpmodels.scoring.intervals import tail_curve
 from dpmodels.scoring.passes import softened
-from dpmodels.scoring.rules import FINE, Manner, Noise, PassPlan
+from dpmodels.scoring.rules import (
+    CUT,
+    GROWS,
+    INFORMATION_OF_UNITS,
+    MEAT_OF_UNITS,
+    NOISE_PART,
+    OVERFLOW_PART,
+    POWER,
+    STEPS_OF_C,
+    UNITS,
+    Noise,
+    PassPlan,
+    shares_of_units,
+)
 from dpmodels.scoring.starts import Coordinates, narrowed, numbers_of, shares_of_tree
 from dpmodels.scoring.unit_passes import (
     CELLS,
@@ -47,111 +60,6 @@ _PARTS = 8
 WINDOW = 7
 #: Quantiles of the histograms up to which squares are averaged: of scales, of scores.
 SCALE_UP_TO, SCORES_UP_TO = 0.98, 0.995
-#: Least C over sqrt p, and factor and power of mu_s N in C_0.
-LEAST_C, GROWS, POWER = 1.5, 0.30, 0.45
-#: C is looked for at C_0 2^(k/4).
-STEPS_OF_C = np.arange(-4, 13)
-#: Parts of the noise of a score, and of the overflow, that count as bias where C is chosen.
-NOISE_PART, OVERFLOW_PART = 0.35, 0.45
-#: Radius^2 of the information over its trace: least, factor and power of mu_H N / p.
-INFORMATION = (3.0, 0.22, 0.7)
-#: Radius^2 of the meat over the mean square of scores: least, and factor of a root of mu_J N / p.
-MEAT = (3.0, 0.8)
-#: Radius^2 of the ordinary information over the trace.
-ORDINARY = 2.0
-#: The information is shrunk towards the identity of the coordinates it is looked at in.
-UNITS = Manner(shrinks=True)
-#: Largest squared score of a row that counts in the scale, over p.
-CUT = 6.0
-
-
-@dataclass(frozen=True)
-class UnitShares:
-    """Shares within a pass: of the histogram of lengths, and of the sums."""
-
-    lengths: float
-    information: float
-    meat: float
-    score: float
-    spread: float = 0.0
-    scale: float = 0.0
-
-
-#: Passes before the last, and the last.
-EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
-LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
-#: What the scale takes from the scores of an early pass, where a model learns from it.
-OF_SCALE = 0.04
-
-
-@dataclass(frozen=True)
-class UnitRules:
-    """Shares of the steps of a fit.
-
-    Attributes
-    ----------
-    places, scales : float
-        Of the histograms before the first pass.
-    passes : tuple of float
-        Of the passes. All together 1.
-    """
-
-    places: float
-    scales: float
-    passes: tuple[float, ...]
-
-    def names(self) -> tuple[str, ...]:
-        """Return what ``split=`` calls the shares."""
-        order = ("first", "second", "third", "fourth")[: len(self.passes) - 1]
-        return ("places", "scales", *order, "last")
-
-    def values(self) -> tuple[float, ...]:
-        """Return the shares in that order."""
-        return (self.places, self.scales, *self.passes)
-
-    @classmethod
-    def of(cls, values: tuple[float, ...]) -> UnitRules:
-        """Return the rules with these shares."""
-        return cls(values[0], values[1], values[2:])
-
-
-LINEAR_UNITS = UnitRules(0.02, 0.04, (0.09, 0.12, 0.73))
-NONLINEAR_UNITS = UnitRules(0.02, 0.04, (0.05, 0.07, 0.10, 0.72))
-
-
-def forecast(mu: float, N: int, p: int, last: float) -> float:
-    """Return the public forecast of the released noise of the information over its size.
-
-    ``rho = 2 p^1.5 max(3, .22 (m/p)^.7)/m``, ``m = mu_H N`` of the last pass.
-
-    Parameters
-    ----------
-    mu : float
-        Of the whole fit.
-    last : float
-        Share of the last pass.
-    """
-    m = mu * math.sqrt(LAST.information * last) * N
-    if not m > 0.0:
-        return math.inf
-    least, factor, power = INFORMATION
-    return 2.0 * p**1.5 * max(least, factor * (m / p) ** power) / m
-
-
-def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
-    """Return (the N, the factor of mu, the largest p) at which the forecast is ``FINE``. Public."""
-    low, high = 1.0, 2.0
-    while forecast(mu * high, N, p, last) > FINE and high < 1e9:
-        low, high = high, high * 2.0
-    for _ in range(50):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if forecast(mu * middle, N, p, last) > FINE else (low, middle)
-    most = 0
-    while most < p and forecast(mu, N, most + 1, last) <= FINE:
-        most += 1
-    return math.ceil(N * high), high, most
-
-
 # -- What a released histogram of half octaves says
 
 
@@ -243,7 +151,7 @@ class Lengths:
 
 def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
     """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
-    return max(LEAST_C * math.sqrt(p), GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
+    return max(UNITS.clip * math.sqrt(p), GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
 
 
 def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
@@ -255,7 +163,7 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     histogram.
     """
     unit = math.sqrt(lengths.square / p)
-    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (STEPS_OF_C / 4.0)
+    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (np.array(STEPS_OF_C) / 4.0)
     noise = 2.0 * grid / (mu_score * N) / unit
     beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
     grown = np.array([lengths.lengthened(float(c)) for c in grid])
@@ -264,13 +172,6 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     bias = np.maximum(NOISE_PART * noise, part * over)
     width = se * critical_value(bias / se, 0.95)
     return float(grid[int(np.argmin(width))])
-
-
-def shares_of(*, last: bool, scale: bool) -> UnitShares:
-    """Return the shares within a pass."""
-    if last:
-        return LAST
-    return replace(EARLY, scale=OF_SCALE, score=EARLY.score - OF_SCALE) if scale else EARLY
 
 
 def unit_pass(
@@ -299,15 +200,16 @@ def unit_pass(
     least : float
         C is no smaller, where the histogram chooses it.
     """
-    share = shares_of(last=last, scale=scale)
+    share = shares_of_units(last=last, scale=scale)
 
     def part(one: float) -> float:
         return mu * math.sqrt(one)
 
-    lowest, factor, power = INFORMATION
+    lowest, factor, power = INFORMATION_OF_UNITS
     H2 = trace * max(lowest, factor * (part(share.information) * N / p) ** power)
-    J2 = lengths.square * max(MEAT[0], MEAT[1] * math.sqrt(part(share.meat) * tail / p))
-    L2 = ORDINARY * trace if share.spread else 0.0
+    least_meat, grows = MEAT_OF_UNITS
+    J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
+    L2 = UNITS.ordinary * trace if share.spread else 0.0
     C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
     own, twice = reach(Gram(Trace(p)), relation, "l2"), reach(Sum(Ball(p)), relation, "l2")
     noise = Noise(

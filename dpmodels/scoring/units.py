@@ -21,12 +21,19 @@ from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_un
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     BOUNDED,
+    DAMPED_OF_UNITS,
+    FLOOR_OF_UNITS,
     LINEAR,
+    LINEAR_UNITS,
+    NONLINEAR_UNITS,
     OF_UNITS,
     Guide,
     PassPlan,
+    forecast,
     guide_share,
+    needed,
     noise_ratio,
+    shares_of_units,
 )
 from dpmodels.scoring.run import (
     Aimed,
@@ -52,23 +59,17 @@ from dpmodels.scoring.scores import (
 from dpmodels.scoring.starts import Coordinates
 from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
 from dpmodels.scoring.unit_starts import (
-    LINEAR_UNITS,
-    NONLINEAR_UNITS,
     PLACES,
     SCALES,
     Lengths,
     Number,
     Spread,
-    UnitRules,
     ask_lengths,
     ask_places,
     ask_scales,
-    forecast,
     in_order,
     located,
-    needed,
     numbers,
-    shares_of,
     unit_pass,
 )
 from dpmodels.sums.ask import ALL, Ask, Read, Sums
@@ -77,12 +78,6 @@ if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
     from dpmodels.records import Request
-
-
-#: Floor of eigenvalues, over their mean.
-FLOOR = 0.02
-#: Part of a step's length in units of events by which it is damped.
-DAMPED = 0.5
 
 
 class UnitModel:
@@ -109,8 +104,8 @@ class UnitModel:
         return not self.linear
 
     @property
-    def rules(self) -> UnitRules:
-        """Shares of the steps."""
+    def shares(self) -> tuple[float, ...]:
+        """Shares of places, scales and passes."""
         return LINEAR_UNITS if self.linear else NONLINEAR_UNITS
 
     def dimension(self, rank: int) -> int:
@@ -182,8 +177,8 @@ class RowModel(UnitModel):
         return not self.score.of_residual
 
     @property
-    def rules(self) -> UnitRules:
-        """Shares of the steps: few passes where those of rows are few."""
+    def shares(self) -> tuple[float, ...]:
+        """Shares of places, scales and passes: few passes where those of rows are few."""
         return LINEAR_UNITS if self.score.rules in (LINEAR, BOUNDED) else NONLINEAR_UNITS
 
     def begin(
@@ -215,14 +210,14 @@ class UnitsPlan(ScoringPlan):
     ----------
     people : bool
         Units are people, else rows.
-    rules : UnitRules
-        Shares, of what the prelude leaves.
+    shares : tuple of float
+        Of places, scales and passes, of what the prelude leaves.
     asked : tuple of Number
         Numbers whose places are asked about.
     """
 
     people: bool
-    rules: UnitRules
+    shares: tuple[float, ...]
     asked: tuple[Number, ...] = ()
 
     @property
@@ -249,13 +244,13 @@ class UnitsPlan(ScoringPlan):
     @property
     def passes(self) -> tuple[float, ...]:
         """Shares of the passes; of places too where no number is asked about."""
-        *early, last = self.rules.passes
-        return (*early, last + (0.0 if self.asked else self.rules.places))
+        places, _, *early, last = self.shares
+        return (*early, last + (0.0 if self.asked else places))
 
     @property
     def many(self) -> int:
         """Number of passes."""
-        return len(self.rules.passes)
+        return len(self.shares) - 2
 
     @property
     def readings(self) -> int:
@@ -273,17 +268,17 @@ class UnitsPlan(ScoringPlan):
         """Steps before the fit closes."""
         out: list[tuple[str, float]] = []
         for chain in self.chains:
-            out.append((chain.step(SCALES), self.part(self.rules.scales)))
+            out.append((chain.step(SCALES), self.part(self.shares[1])))
             for k, share in enumerate(self.passes, 1):
                 mu, label = self.part(share), chain.step(k)
-                of = shares_of(last=k == self.many, scale=chain.score.scale)
+                of = shares_of_units(last=k == self.many, scale=chain.score.scale)
                 joint = of.information + of.meat + of.spread + of.score
                 parts = (
                     ("score lengths", of.lengths), ("information and scores", joint),
                     ("scale", of.scale),
                 )  # fmt: skip
                 out += [(f"{name} {label}", mu * math.sqrt(one)) for name, one in parts if one]
-        first = [(PLACES, self.left * math.sqrt(self.rules.places))] if self.asked else []
+        first = [(PLACES, self.left * math.sqrt(self.shares[0]))] if self.asked else []
         made = [
             [LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in some]
             for some in (first, out)
@@ -305,10 +300,9 @@ def _schedule(
 ) -> tuple[float, tuple[float, ...], Guide, None]:
     """Return (mu, shares of the steps, guide)."""
     first = _chains(request, model)[0].score
-    rules = first.rules.values()
-    given = request.shares_of(UNITS.names(len(rules)))
+    given = request.shares_of(UNITS.names(len(first.shares)))
     guide = Guide(guide_share(noise_ratio(mu, first.dimension(design.p), rows)))
-    return mu, rules if given is None else tuple(given.values()), guide, None
+    return mu, first.shares if given is None else tuple(given.values()), guide, None
 
 
 def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
@@ -321,7 +315,7 @@ def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> Uni
         asked = numbers(known, response=first.cells)
     return UnitsPlan(
         first.dimension(rank), detail.rows, detail.mu, relation, detail.guide, detail.chains,
-        detail.model.closing, detail.people, UnitRules.of(detail.shares), asked,
+        detail.model.closing, detail.people, detail.shares, asked,
     )  # fmt: skip
 
 
@@ -388,7 +382,7 @@ def _aim(
     lengths = ask_lengths(
         ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
     )
-    of_score = shares_of(last=last, scale=scale).score
+    of_score = shares_of_units(last=last, scale=scale).score
     one = unit_pass(
         lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
         tail=guide.tail(plan.n) if last else n,
@@ -446,7 +440,7 @@ def unit_step(
         H = weight * H + (1.0 - weight) * before
         nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
     size = max(float(np.trace(H)) / r, 1e-3)
-    least = FLOOR * size
+    least = FLOOR_OF_UNITS * size
     if plan.manner.shrinks and state.earlier is not None:  # it is round but for what was learnt
         H, nu = kept_apart(H, nu)
         least = FLOOR_SHRUNK * size
@@ -461,7 +455,7 @@ def unit_step(
         look = roots(in_u)[1]
         moved = math.sqrt(max(float(d @ safe @ d), 0.0) / expansion.events(in_u))
         if not expansion.linear:
-            d = d / (1.0 + DAMPED * moved / math.sqrt(state.phi))
+            d = d / (1.0 + DAMPED_OF_UNITS * moved / math.sqrt(state.phi))
         d = d * min(1.0, expansion.longest(state) / max(moved, 1e-300))
         ratio = None
         if released.scale is not None:  # of scores, whose coordinates are their own
@@ -504,7 +498,7 @@ def _whitening(
     turn = look @ back
     J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
-    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR)
+    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
     if least > 0.0:
         J = floored(J, least)
     own = np.linalg.inv(look)

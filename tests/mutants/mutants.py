@@ -104,6 +104,9 @@ NUMBERS = (
     Mutant("dpmodels/models/survival/curve.py", "(self.d * within / self.Y**2) ** 2 / 12.0", "(self.d * within / self.Y**2) ** 2 * 0.0", ("tests/unit/models/survival/test_curve.py",)),
     Mutant("dpmodels/scoring/cells.py", "moves[0] -= 2.0 * (at", "moves[0] += 2.0 * (at", _NUMBERS),
     Mutant("dpmodels/scoring/estimate.py", "out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))", "out = np.asarray(self.T @ self.inference.inverse / math.sqrt(self.before.phi))", _NUMBERS),
+    Mutant("dpmodels/scoring/cluster_plan.py", "math.sqrt(p * m * tau)", "math.sqrt(p * m / tau)", _NUMBERS),
+    Mutant("dpmodels/scoring/unit_starts.py", "np.arange(last, OCTAVES) + 0.5 - at", "np.arange(last, OCTAVES) + 1.0 - at", ("tests/unit/scoring/test_expansion.py", "-k", "half_octaves")),
+    Mutant("dpmodels/scoring/unit_starts.py", "np.arange(first, last) + 0.5 - at", "np.arange(first, last) + 1.0 - at", ("tests/unit/scoring/test_expansion.py", "-k", "half_octaves")),
     Mutant("dpmodels/scoring/cluster_plan.py", "m = max(n / max(clusters, 1.0), 1.0)\n    tau", "m = max(n / max(clusters, 1.0), 0.0)\n    tau", _NUMBERS),
 )  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)

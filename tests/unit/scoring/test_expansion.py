@@ -7,10 +7,10 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.families import LINKS, family_of
-from dpmodels.scoring.intervals import _left, overflow
+from dpmodels.scoring.intervals import _left, overflow, tail_curve
 from dpmodels.scoring.mean_scores import MeanScore
 from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
-from dpmodels.scoring.rules import FINE
+from dpmodels.scoring.rules import OF_UNITS, forecast, needed
 from dpmodels.scoring.scores import Beginning
 from dpmodels.scoring.starts import public_coordinates
 from dpmodels.scoring.unit_passes import (
@@ -27,12 +27,10 @@ from dpmodels.scoring.unit_starts import (
     Number,
     Spread,
     chosen_clip,
-    forecast,
     in_order,
     kept,
     located,
     mean_square,
-    needed,
     scales_of,
     unit_pass,
 )
@@ -166,12 +164,30 @@ def test_the_clip_grows_with_the_tail():
     assert other > 1.3 * one
 
 
+def test_overflow_is_measured_at_the_middles_of_half_octaves():
+    """Of units far beyond C what their bins say; near C a curve, at the middles of its bins."""
+    clip, n, edges = 2.0, 900.0, 2.0 ** ((np.arange(OCTAVES + 1) - OCTAVE_ZERO) / 2.0)
+    middles = np.sqrt(edges[:-1] * edges[1:])
+    at = OCTAVE_ZERO + 2  # whose lower end is C
+    assert edges[at] == clip
+    counts = np.zeros(OCTAVES)
+    counts[at + 12] = n
+    assert Lengths(counts, 1.0).overflow(clip)[0] == pytest.approx(n * (middles[at + 12] - clip), rel=0.02)
+    near = np.arange(at - 3, at + 6)
+    counts = np.zeros(OCTAVES)
+    counts[near] = 4000.0 / 4.0 ** np.arange(9)
+    long = np.maximum(middles[near] / clip - 1.0, 0.0)
+    assert Lengths(counts, 3.0).overflow(clip) == pytest.approx(
+        [clip * x for x in tail_curve(counts[near], 3.0, long)]
+    )
+
+
 def test_a_forecast_says_what_would_do():
-    assert forecast(0.2367, 10_000, 3, 0.73) < FINE < forecast(0.2367, 1000, 14, 0.73)
+    assert forecast(0.2367, 10_000, 3, 0.73) < OF_UNITS.fine < forecast(0.2367, 1000, 14, 0.73)
     N, factor, p = needed(0.2367, 1000, 14, 0.73)
-    assert forecast(0.2367, N, 14, 0.73) <= FINE < forecast(0.2367, int(0.95 * N), 14, 0.73)
-    assert forecast(0.2367 * factor, 1000, 14, 0.73) == pytest.approx(FINE, rel=1e-3)
-    assert p == 0 or forecast(0.2367, 1000, p, 0.73) <= FINE < forecast(0.2367, 1000, p + 1, 0.73)
+    assert forecast(0.2367, N, 14, 0.73) <= OF_UNITS.fine < forecast(0.2367, int(0.95 * N), 14, 0.73)
+    assert forecast(0.2367 * factor, 1000, 14, 0.73) == pytest.approx(OF_UNITS.fine, rel=1e-3)
+    assert p == 0 or forecast(0.2367, 1000, p, 0.73) <= OF_UNITS.fine < forecast(0.2367, 1000, p + 1, 0.73)
 
 
 def test_a_sparse_map_is_the_dense_one_where_there_are_no_zeros():

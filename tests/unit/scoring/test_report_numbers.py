@@ -16,10 +16,12 @@ from dpmodels.scoring.estimate import Part, _void
 from dpmodels.scoring.unit_starts import unit_pass
 
 
-@pytest.mark.parametrize("clusters", [50.0, 2000.0, 40_000.0])
-def test_radii_of_sums_by_cluster(clusters):
+@pytest.mark.parametrize(
+    ("clusters", "mu"), [(50.0, 0.5), (50.0, 0.02), (2000.0, 0.5), (40_000.0, 0.5)]
+)
+def test_radii_of_sums_by_cluster(clusters, mu):
     """By the formula of the docstring; more clusters than rows are of one row each."""
-    p, n, mu, icc = 4, 20_000, 0.5, 0.15
+    p, n, icc = 4, 20_000, 0.15
     m = max(n / clusters, 1.0)
     tau = 1.0 + icc * (m - 1.0)
     C = cluster_rules.clip_of(p, n, mu)
