@@ -20,7 +20,7 @@ from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning, Curved, State
 from dpmodels.scoring.starts import Coordinates, public_coordinates
-from dpmodels.scoring.unit_passes import BEYOND, Expanded, Likelihood, Local, in_u, predictor
+from dpmodels.scoring.unit_passes import BEYOND, Expanded, Expansion, Local, in_u, predictor
 from dpmodels.scoring.unit_starts import Spread
 from dpmodels.scoring.units import Begun, UnitModel
 from dpmodels.sums.products import mapped
@@ -198,7 +198,7 @@ class Multinomial:
 
 
 @dataclass(frozen=True, eq=False)
-class CategoryModel(Likelihood):
+class CategoryModel(Expansion):
     """A likelihood of classes, begun.
 
     Attributes

@@ -30,7 +30,7 @@ from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.unit_passes import (
     LONGEST,
     Expanded,
-    Likelihood,
+    Expansion,
     Local,
     Regression,
     in_u,
@@ -124,7 +124,7 @@ class EffectModel(UnitModel):
 
 
 @dataclass(frozen=True, eq=False)
-class FixedPoisson(Likelihood):
+class FixedPoisson(Expansion):
     """Poisson counts with an effect of each person, begun.
 
     Attributes
@@ -300,7 +300,7 @@ class Variances:
 
 
 @dataclass(frozen=True, eq=False)
-class Intercepts(Likelihood):
+class Intercepts(Expansion):
     """Least squares with an intercept of each person of known weight, begun.
 
     Attributes
@@ -319,20 +319,13 @@ class Intercepts(Likelihood):
     sd: float
     variances: Variances | None = None
 
+    linear: ClassVar[bool] = True
+    leverage: ClassVar[float] = LeastSquares.leverage
+
     @property
     def share(self) -> float:
         """Part of the variance that goes with the person; 0: least squares."""
         return 0.0 if self.variances is None else self.variances.share
-
-    @property
-    def linear(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def leverage(self) -> float:
-        """Of least squares."""
-        return LeastSquares().leverage
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""

@@ -99,27 +99,29 @@ class Local(Protocol):
         ...
 
 
-class Expansion(Protocol):
-    """A model of a unit's own rows, begun: public and released numbers only."""
+class Expansion:
+    """A model of a unit's own rows, begun: public and released numbers only.
 
-    @property
-    def linear(self) -> bool:
-        """Whether the score is linear in theta: earlier information helps, steps are not damped."""
-        ...
+    What is here is what likelihoods share: nothing is learnt beside theta, steps are measured in
+    linear predictors, C is by the histogram.
 
-    @property
-    def leverage(self) -> float:
-        """Factor c of l_j in the allowance for a bias."""
-        ...
+    Attributes
+    ----------
+    linear : bool
+        The score is linear in theta: earlier information helps, steps are not damped.
+    leverage : float
+        Factor c of l_j in the allowance for a bias.
+    stops : bool
+        Follow-up is used up before a score is longer than C, so that none is clipped.
+    """
 
-    @property
-    def stops(self) -> bool:
-        """Whether follow-up is used up before a score is longer than C, so that none is clipped."""
-        ...
+    linear: ClassVar[bool] = False
+    leverage: ClassVar[float] = 1.0
+    stops: ClassVar[bool] = False
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the expansion of pass k; ``clip``: C, for what is used up by it."""
-        ...
+        raise NotImplementedError
 
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with what a pass taught beside theta.
@@ -131,7 +133,7 @@ class Expansion(Protocol):
         ratio : float or None
             Mean squared score of rows over their information, if it was released.
         """
-        ...
+        return state
 
     def events(self, H: Array) -> float:
         """Return r, by which a step is measured: events a unit where scores are exponential, or 1.
@@ -141,77 +143,37 @@ class Expansion(Protocol):
         H : (r, r) array
             Released information of a unit, in u.
         """
-        ...
+        raise NotImplementedError
 
     def settled(self, theta: Array) -> Array:
         """Return theta where the model allows it: released numbers only."""
-        ...
+        return theta
 
     def longest(self, state: State) -> float:
-        """Return the longest early step: root mean square change of the linear predictor."""
-        ...
+        """Return the longest early step: root mean square change of the linear predictor.
+
+        Of likelihoods 2: a factor of 7 of odds, rates, hazards.
+        """
+        return LONGEST
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return C where the model chooses it; 0: by the released histogram."""
-        ...
+        return 0.0
 
     def least_meat(self, state: State) -> float:
         """Return the least covariance of scores over the information; 0: none is known."""
-        ...
+        return 0.0
 
     def typical_long(self, state: State) -> float:
         """Return the length of the scores of rare units, from released numbers; 0: there are none.
 
         C is no smaller: few long scores are lost in the noise of a histogram.
         """
-        ...
+        return 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return what the curvature of the loss leaves of a last step (H in w)."""
-        ...
-
-
-class Likelihood:
-    """What likelihoods of a unit's own rows share: nothing is learnt beside theta.
-
-    Steps are measured in linear predictors, C is by the histogram.
-    """
-
-    stops: ClassVar[bool] = False
-
-    @property
-    def linear(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def leverage(self) -> float:
-        """Return 1."""
-        return 1.0
-
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the state as it is."""
-        return state
-
-    def settled(self, theta: Array) -> Array:
-        """Return theta: everything is allowed."""
-        return theta
-
-    def longest(self, state: State) -> float:
-        """Return 2: a factor of 7 of odds, rates, hazards."""
-        return LONGEST
-
-    def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
-        """Return 0: by the histogram."""
-        return 0.0
-
-    def least_meat(self, state: State) -> float:
-        """Return 0: none."""
-        return 0.0
-
-    def typical_long(self, state: State) -> float:
-        """Return 0: by the histogram alone."""
-        return 0.0
+        raise NotImplementedError
 
 
 def in_u(coordinates: Coordinates, rows: Array) -> Array:
@@ -307,7 +269,7 @@ class RegressionRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Regression(Likelihood):
+class Regression(Expansion):
     """A model of rows (:class:`~dpmodels.scoring.scores.Score`) as an expansion.
 
     Attributes
@@ -333,12 +295,12 @@ class Regression(Likelihood):
     equal: bool = False
 
     @property
-    def linear(self) -> bool:
+    def linear(self) -> bool:  # type: ignore[override]
         """Whether the score is linear in theta."""
         return self.score.averages
 
     @property
-    def leverage(self) -> float:
+    def leverage(self) -> float:  # type: ignore[override]
         """Of the model."""
         return self.score.leverage
 
@@ -519,19 +481,6 @@ class PlacesJob:
         return Integers((out,))
 
 
-@dataclass(frozen=True)
-class UnitSums:
-    """The sums of one pass. **Private**."""
-
-    sums: PassSums
-
-    def __add__(self, other: UnitSums) -> UnitSums:
-        return UnitSums(self.sums + other.sums)
-
-    def __repr__(self) -> str:
-        return "<sums of a pass over units, confidential>"
-
-
 @dataclass(frozen=True, eq=False)
 class UnitsJob:
     """One scoring pass: each unit's score into the ball of C, its information into balls of trace.
@@ -552,7 +501,7 @@ class UnitsJob:
     of_people: bool
     turn: Array | None = None
 
-    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> UnitSums:
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> PassSums:
         """Return the exact sums. Confidential.
 
         Parameters
@@ -587,11 +536,9 @@ class UnitsJob:
         def matrix(name: str) -> Any:
             return words[name].integers()[:r, :r]
 
-        return UnitSums(
-            PassSums(
-                matrix("information"), score[:r], matrix("meat") if plan.meat else None,
-                matrix("spread") if plan.spread else None, scale, (),
-            )
+        return PassSums(
+            matrix("information"), score[:r], matrix("meat") if plan.meat else None,
+            matrix("spread") if plan.spread else None, scale, (),
         )  # fmt: skip
 
     def _scores(self, own: Array, size: Array) -> npt.NDArray[np.int64]:

@@ -18,7 +18,7 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.clusters import PeopleByCluster, PersonScores
 from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_units
-from dpmodels.scoring.passes import Released
+from dpmodels.scoring.passes import PassSums, Released
 from dpmodels.scoring.rules import (
     BOUNDED,
     DAMPED_OF_UNITS,
@@ -395,7 +395,12 @@ def _aim(
     turn = fit.look @ np.linalg.inv(state.W)
     over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
     take = functools.partial(_take, fit, one, lengths, turn)
-    return [Aimed(one, over, lambda sums: sums.sums, take)], guide.read_last() if last else early
+    return [Aimed(one, over, _whole, take)], guide.read_last() if last else early
+
+
+def _whole(sums: PassSums) -> PassSums:
+    """Return the sums of the one model of a pass."""
+    return sums
 
 
 def _take(

@@ -333,7 +333,7 @@ def far_apart(plan):
 def sums_of(plan, rows):
     """The sums of one person."""
     job = UnitsJob(RegressionRows(CENTRE), plan, P, True)
-    return job.over([one_person(rows.copy())]).sums
+    return job.over([one_person(rows.copy())])
 
 
 def pass_of(last, relation="replace"):

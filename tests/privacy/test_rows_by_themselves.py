@@ -504,7 +504,7 @@ def test_no_person_leaves_its_clip_set(name):
         job = UnitsJob(RegressionRows(at), one, 3, True, np.diag([1.0, 3.0, 0.2]))
         for j in range(0, table.shape[1], 3):
             block = BlockOfPeople(table[:, j : j + 3].copy(), np.array([0]), np.array([3]))
-            sums = job.over([block]).sums
+            sums = job.over([block])
             for part in ("information", "meat", "spread"):
                 matrix = getattr(sums, part)
                 assert matrix is None or sum(int(x) ** 2 for x in matrix.ravel()) <= 2**80, part

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.models.survival.table import apart
 from dpmodels.scoring.scores import Curved, State
-from dpmodels.scoring.unit_passes import Expanded, Likelihood, Local, in_u, predictor
+from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
 from dpmodels.scoring.unit_starts import first_clip
 from dpmodels.sums.products import mapped, squares
 
@@ -134,7 +134,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, eq=False)
-class Hazard(Likelihood):
+class Hazard(Expansion):
     """Proportional hazards, begun.
 
     Attributes

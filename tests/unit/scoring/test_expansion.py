@@ -68,7 +68,7 @@ def test_the_sums_of_a_pass_are_those_of_the_formulas():
     """Information looked at in coordinates of its own, scores cut at C, the meat in its ball."""
     at, block, one = centre(2), people(2), plan()
     turn = np.diag([1.0, 2.0, 0.5])
-    sums = UnitsJob(RegressionRows(at), one, P, True, turn).over([block]).sums
+    sums = UnitsJob(RegressionRows(at), one, P, True, turn).over([block])
     matrix, shift = affine_of(at, 1.0)
     image = matrix @ block.rows + (0.0 if shift is None else shift)
     w, psi = image[:P], image[-1]
@@ -99,8 +99,8 @@ class Halved(RegressionRows):
 def test_who_is_not_whole_is_not_ordinary():
     """The information is of all, ordinary information of those of whom nothing is left out."""
     at, block, one = centre(2), people(2), plan()
-    every = UnitsJob(RegressionRows(at), one, P, True).over([block]).sums
-    half = UnitsJob(Halved(at), one, P, True).over([block]).sums
+    every = UnitsJob(RegressionRows(at), one, P, True).over([block])
+    half = UnitsJob(Halved(at), one, P, True).over([block])
     assert (every.information == half.information).all() and (every.score == half.score).all()
     assert 0.3 < np.trace(half.spread) / np.trace(every.spread) < 0.7
 
@@ -108,12 +108,12 @@ def test_who_is_not_whole_is_not_ordinary():
 def test_a_missing_response_voids_the_row():
     at, block = centre(3), people(3)
     job = UnitsJob(RegressionRows(at), plan(), P, True)
-    whole = job.over([block]).sums
+    whole = job.over([block])
     more = np.hstack([block.rows, block.rows[:, :1]])
     more[-1, -1] = np.nan  # a further row of the last person, marked as incomplete
     counts = block.counts.copy()
     counts[-1] += 1
-    again = job.over([BlockOfPeople(more, block.starts, counts)]).sums
+    again = job.over([BlockOfPeople(more, block.starts, counts)])
     assert (whole.information == again.information).all() and (whole.score == again.score).all()
 
 

@@ -123,4 +123,4 @@ def test_the_scale_of_a_person_is_cut():
     )
     rows = np.ones((P + 1, 40)) * 50.0
     block = BlockOfPeople(rows, np.array([0]), np.array([40]))
-    assert UnitsJob(RegressionRows(centre(1)), early, P, True).over([block]).sums.scale == 2**20
+    assert UnitsJob(RegressionRows(centre(1)), early, P, True).over([block]).scale == 2**20
