@@ -94,9 +94,7 @@ class Part:
     def noise(self) -> float:
         """Noise of the information over its size, as released: ``nu sqrt(2p)/(tr H/p)``."""
         last, found = self.inference.plan, self.release.released[-1].information
-        r, n = len(found), last.rows
-        size = max(float(np.trace(found)) / (r * n), 1e-300)
-        return last.noise.information / n * math.sqrt(2.0 * r) / size
+        return last.spectral / max(float(np.trace(found)) / (last.p * last.rows), 1e-300)
 
     @property
     def undetermined(self) -> Mask:

@@ -104,7 +104,7 @@ class RowsPlan(ScoringPlan):
     @property
     def noise(self) -> float:
         """Spectral noise of the last information, relative to it: a public number."""
-        return self.passes[-1].noise.information / self.n * math.sqrt(2.0 * self.p)
+        return self.passes[-1].spectral
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:

@@ -248,6 +248,11 @@ class PassPlan:
         return self.noise.count * (math.sqrt(2.0) if self.manner.signed else 1.0)
 
     @property
+    def spectral(self) -> float:
+        """Spectral noise ``nu sqrt(2 p)`` of the information of a row: a public number."""
+        return self.noise.information / self.rows * math.sqrt(2.0 * self.p)
+
+    @property
     def unsoftened(self) -> bool:
         """Whether scores are cut at C and kept whole below it."""
         return self.whole or self.plain
