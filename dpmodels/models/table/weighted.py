@@ -583,6 +583,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     unknown = survey is not None and survey.population is None
     if laid is not None and clusters is not None and clusters.frame.pairs and weighted and unknown:
         laid = replace(laid, weight=bool(laid.sections[0].kind == "counts"))
+        paid = replace(paid, size=laid.size)
     weigh, square = SHARE * weighted, SQUARES * weighted
     budgets = {
         "weights": weigh * rest, "table": (1.0 - weigh) * (1.0 - square) * rest,

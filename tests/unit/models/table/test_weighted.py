@@ -196,3 +196,13 @@ def test_a_cell_whose_released_squares_are_negative_has_an_error():
     sampling, p = np.array([0.01, 0.0]), np.array([0.5, 0.0])
     found = _of_totals(context, None, sampling, p, np.array([500.0, -0.3]))
     assert found[0] > 0.0 and found[1] == 0.0
+
+
+def test_a_plan_prints_the_bound_of_the_sums_that_it_will_release():
+    """Where units are compared in pairs the weight is among the scores: the bound is of all."""
+    schema = dp.Schema(k=dp.Levels(list("uvw")), w=dp.Real(0, 3), p=dp.Levels([f"v{i}" for i in range(40)]))
+    plan = dp.plan("~ k", schema, n=5000, eps=8, delta=1e-6, verb="dp_table",
+                   design=dp.Survey(weights="w", psu="p", psus=40))  # fmt: skip
+    laid, clusters = plan.detail.laid, plan.detail.clusters
+    assert laid.weight and clusters.frame.pairs
+    assert plan.scales["bound of a cluster's sum"] == clusters.radii(laid.size).bound
