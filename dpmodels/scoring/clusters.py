@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import PrivacyBugError
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Clusters
 from dpmodels.scoring.cluster_plan import (
@@ -362,9 +361,8 @@ class ClusterRelease:
 
 
 def release_clusters(
-    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask,
-    kind: type[ClusterPasses] | None = None,
-) -> ClusterRelease:  # fmt: skip
+    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask
+) -> ClusterRelease:
     """Release the number of clusters, where it is not declared, and J of every chain.
 
     Parameters
@@ -373,18 +371,14 @@ def release_clusters(
         At the final fit of each chain.
     design : Design
         As the passes read it: ranges put in.
-    kind : type
-        Of the pass: of rows, or of people.
 
     Privacy
     -------
     The steps of the plan, each a query of the prover, over one reading of the rows.
     """
-    kind = ClusterPasses if kind is None else kind
+    kind = PeopleByCluster if plan.people else ClusterPasses
     frame, r = plan.frame, passes[0].size
     clip = clip_of(r, plan.n, plan.each)
-    if plan.people != kind.of_people:
-        raise PrivacyBugError("sums by cluster of people are those of whole people, and no others")
     slack = statistic(r, plan.radii(r)).slack * plan.radii(r).bound if plan.people else 0.0
     over = kind(passes, plan.sample.read(design), frame, clip, slack)
     total, few = frame.survey.total, False

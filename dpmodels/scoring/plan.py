@@ -107,7 +107,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     if detail.clusters is not None:
         from dpmodels.scoring.clusters import release_clusters
 
-        passes, turns, kind = own.scorers(detail, found, read)
-        by_cluster = release_clusters(detail.clusters, passes, read, ask, kind)
+        passes, turns = own.scorers(detail, found, read)
+        by_cluster = release_clusters(detail.clusters, passes, read, ask)
         found = replace(found, clusters=by_cluster, turns=turns)
     return Release(found.values, plan.guarantee, design, detail=found)

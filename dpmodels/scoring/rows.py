@@ -363,9 +363,9 @@ def final_passes(found: ScoringRelease, design: Design) -> tuple[ScorePass, ...]
 
 def _scorers(_: ScoredDetail, found: ScoringRelease, design: Design) -> tuple[Any, ...]:
     """Return the scores at the final fit, which come turned as the passes turn them."""
-    from dpmodels.scoring.clusters import ClusterPasses, Scored
+    from dpmodels.scoring.clusters import Scored
 
-    return tuple(map(Scored, final_passes(found, design))), (), ClusterPasses
+    return tuple(map(Scored, final_passes(found, design))), ()
 
 
 def within(

@@ -232,8 +232,8 @@ class Strategy:
     aim : function
         ``(scoring, k, fits, coordinates, design, ask)``: pass k of each, and what it reads.
     scorers : function
-        ``(detail, found, design)``: the scores at the final fit, for sums by cluster; the turns
-        to them; and the kind of the pass.
+        ``(detail, found, design)``: the scores at the final fit, for sums by cluster, and the turns
+        to them.
     """
 
     before: tuple[str, ...]

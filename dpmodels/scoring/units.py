@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.scoring.clusters import PeopleByCluster, PersonScores
+from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_units
 from dpmodels.scoring.passes import PassSums, Released
 from dpmodels.scoring.rules import (
@@ -517,7 +517,7 @@ def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[An
         turn = roots(infer_units(fit, detail.rows).meat)[1]
         turns.append(turn)
         passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))
-    return tuple(passes), tuple(turns), PeopleByCluster
+    return tuple(passes), tuple(turns)
 
 
 UNITS = Strategy(
