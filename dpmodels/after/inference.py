@@ -567,7 +567,7 @@ class Carried:
         """
         edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
         possible = self.counts + 2.0 * self.sd >= ALIKE * self.n * share[:, None]
-        top = np.where(possible, edges, 1.0).max(axis=1)
+        top = (possible * edges).max(axis=1)
         if self.longest is not None:
             top = np.where(possible[:, -1], self.longest * scale / self.clip, top)
         return np.asarray(np.maximum(top, 1.0))

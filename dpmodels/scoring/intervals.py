@@ -501,9 +501,7 @@ def _left(clipped: Array, d: Array, noise: float) -> Array:
     return np.asarray(left * math.sqrt(max(0.0, 1.0 - by_noise / size) if size > 0.0 else 0.0))
 
 
-def _meat(
-    released: Released, plan: PassPlan, missed: float, safe: Array, least: float
-) -> Array:
+def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least: float) -> Array:
     """Return J per row: shrunk, with what its own clip cut off, and no less than the model says.
 
     Parameters
@@ -630,5 +628,5 @@ def infer_units(
     return infer(
         chain.released[-1], plan, chain.before, chain.last, chain.expansion,
         free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
-        by_cluster=by_cluster,
+        by_cluster=by_cluster, remainder=chain.expansion.remainder(chain.before, chain.last.d),
     )  # fmt: skip

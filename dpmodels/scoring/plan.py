@@ -22,7 +22,6 @@ from dpmodels.scoring.cluster_plan import ClusterPlan, plan_clusters
 from dpmodels.scoring.notes import expected_intervals
 from dpmodels.scoring.passes import by_name
 from dpmodels.scoring.rules import (
-    BOUNDED,
     COLUMNS,
     LINEAR,
     STATISTICS_SHARE,
@@ -210,7 +209,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
 
         equal = request.options.get("person_weights") == "equal"
         models = tuple((RowModel(chain.score, equal=equal), chain.label) for chain in model.chains)
-        few = model.rules in (LINEAR, BOUNDED)
+        few = model.rules is LINEAR
         return plan_units(
             request, design, n, models, linear=few, raw=model.raw, coordinates=model.coordinates,
             closing=FitStatistics() if model.statistics else None, model=model,
@@ -266,20 +265,25 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
         purchase=part.purchase,
         detail=detail,
         advice=(
-            *_advice(figure(scoring)), *(() if clusters is None else clusters.advice(design.p))
+            *_advice(figure(scoring)),
+            *(() if clusters is None else clusters.advice(design.p)),
         ),
         forecast=expected_intervals(
-            figure(scoring), FINE, LOUD, between="rough",
+            figure(scoring),
+            FINE,
+            LOUD,
+            between="rough",
             beyond="many coefficients will not be determined",
         ),
-        passes=len(shares) + (part.purchase is not None) + model.statistics + 2 * bool(asked)
+        passes=len(shares)
+        + (part.purchase is not None)
+        + model.statistics
+        + 2 * bool(asked)
         + (clusters is not None),
     )
 
 
-def _scales(
-    request: Request, design: Design, model: Model, mu: float, n: int
-) -> ScalePlan | None:
+def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -> ScalePlan | None:
     """Return what is asked about centres and scales before the start, by public numbers.
 
     Least squares of rows about declared ranges: of the response where there are many columns and
