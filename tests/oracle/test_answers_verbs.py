@@ -50,7 +50,6 @@ class Draw:
     columns: dict = field(default_factory=dict)
     variables: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
-    tails: bool = False
 
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
@@ -718,7 +717,6 @@ def choices(d):
 def orders(d):
     """Proportional odds and its siblings."""
     how = d.one_of("logistic", "logistic", "probit", "cloglog")
-    d.tails = how == "cloglog"
     lines, k = d.predictors(), int(d.rng.integers(3, 5))
     noise = {"logistic": d.rng.logistic, "probit": d.rng.normal}.get(how, lambda size: -d.rng.gumbel(size=size))
     latent = lines.X @ lines.slopes(d.rng) + noise(size=d.n)
@@ -1044,15 +1042,6 @@ def noised_tables(d):
     return [n._replace(error=n.error * 5 / 1.5, sampling=np.nan) for n in series(fit, lines.names, size * (lines.back @ b))]
 
 
-def known(name: str, draw: Draw, number: Number) -> bool:
-    """Say whether a number is of a class that is known to fail.
-
-    Slopes of ordered classes by cloglog: long scores are clipped on one side, and the bias bound
-    does not see it (one fit of fifty-five, 2.5 errors).
-    """
-    return draw.tails
-
-
 # -- the oracle --------------------------------------------------------------------------------
 def case_of(number: int) -> tuple[str, Draw]:
     """Return the kind of a case and its draw."""
@@ -1067,7 +1056,7 @@ def numbers_of(number: int) -> tuple[str, list[Number]]:
     with noise_source(ZeroNoise()), warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
         found = KINDS[name](draw)
-    return name, [n for n in found if not known(name, draw, n)]
+    return name, found
 
 
 def beyond(number: int) -> tuple[str, list[str], list[Number]]:

@@ -69,7 +69,7 @@ def people(seed):
 
 def test_the_sums_of_a_pass_are_those_of_the_formulas():
     """Information looked at in coordinates of its own, scores cut at C, the meat in its ball."""
-    at, block, one = centre(2), people(2), plan()
+    at, block, one = centre(2), people(2), replace(plan(), plain=False)
     turn = np.diag([1.0, 2.0, 0.5])
     sums = UnitsJob(RegressionRows(at), one, P, True, turn).over([block]).sums
     matrix, shift = affine_of(at, 1.0)
@@ -101,7 +101,7 @@ class Halved(RegressionRows):
 
 def test_who_is_not_whole_is_not_ordinary():
     """The information is of all, ordinary information of those of whom nothing is left out."""
-    at, block, one = centre(2), people(2), plan()
+    at, block, one = centre(2), people(2), replace(plan(), plain=False)
     every = UnitsJob(RegressionRows(at), one, P, True).over([block]).sums
     half = UnitsJob(Halved(at), one, P, True).over([block]).sums
     assert (every.information == half.information).all() and (every.score == half.score).all()
@@ -273,6 +273,18 @@ def test_scores_of_rare_events_are_as_long_as_the_model_says():
     for tau, jump in ((0.5, 1.0), (0.8, 2.0), (0.1, 3.0)):
         long = Regression(Quantile(tau=tau), c, values=values).typical_long(of_rows)
         assert long == pytest.approx(jump * np.sqrt(r / 3.0))
+
+
+def test_a_hump_of_long_scores_is_seen_beyond_the_curve_of_the_tail():
+    """Sums over C of ordered classes (cloglog), of lengths even in the logarithm of each bin."""
+    counts, C = np.zeros(OCTAVES), 3.5
+    counts[OCTAVE_ZERO : OCTAVE_ZERO + 7] = [0, 1645, 1803, 473, 114, 81, 2]
+    inside = (np.arange(1000) + 0.5) / 1000
+    size = 2.0 ** ((np.arange(OCTAVES)[:, None] - OCTAVE_ZERO + inside) / 2.0)
+    exact = float(counts @ np.maximum(size - C, 0.0).mean(axis=1))
+    found, error = Lengths(counts, 5.0).overflow(C)
+    assert abs(found - exact) < 0.15 * exact
+    assert 0.02 * exact < error < 0.1 * exact
 
 
 def test_a_step_of_a_quantile_leaves_half_the_slope_of_its_density():
