@@ -20,6 +20,7 @@ from dpmodels.tables.table import Shown, Table, plain
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
     from dpmodels.records import Request
 
@@ -319,6 +320,35 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
     )
 
 
+# -- What errors are to be expected, by public numbers alone
+
+
+#: What a plan takes for the sd of a column (and of a residual) where nobody says it, in half ranges
+#: of what is declared: a quarter of the range. That of a uniform column is .58.
+SPREAD = 0.5
+
+
+def spreads(design: Design) -> Array:
+    """Return the assumed root mean squares of columns about their middles, in half ranges."""
+    return np.array([1.0 if c.kind == "intercept" else SPREAD for c in design.columns])
+
+
+def expected_errors(names: Iterable[str], T: Array, sd: float) -> dict[str, float]:
+    """Return the expected privacy errors of coefficients ``T e``.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of the coefficients.
+    T : (p, r) array
+        To the user's units, from coordinates in which the noise of a coefficient is the same in
+        every direction, by the spreads that a plan assumes.
+    sd : float
+        Of that noise.
+    """
+    return dict(zip(names, (sd * np.linalg.norm(T, axis=1)).tolist(), strict=True))
+
+
 # -- What n or what eps would reach a wanted error, or a power: planning by planning again
 
 
@@ -399,8 +429,6 @@ def reach(
 
 # -- power -----------------------------------------------------------------------------------------
 
-#: What a plan takes for the sd of a column where nobody says it: this part of its declared range.
-_SD = 0.25
 #: What intervals allow for a bias, over the privacy error: .4 to .75 on simulated tables.
 _BIAS = 0.5
 #: Information of a row about the linear predictor, where nothing is said of the response's mean.
@@ -481,7 +509,7 @@ def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, 
     own = next((c.interval for c in plan.design.columns if c.name == name), None)
     if own is None:
         raise RequestError(f"power needs the declared range of {name!r}")
-    width = _SD * (own[1] - own[0])
+    width = SPREAD / 2.0 * (own[1] - own[0])
     x = float(sd.get(name, width))
     y, rows = plan.design.response, plan.n
     if rows is None or y is None:
@@ -492,7 +520,7 @@ def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, 
         return 1.0 / (x * math.sqrt(rows * _INFORMATION[link])), private
     if y.interval is None:
         raise RequestError(f"power needs the declared range of {y.name!r}, or sd=")
-    whole = _SD * (y.interval[1] - y.interval[0])
+    whole = SPREAD / 2.0 * (y.interval[1] - y.interval[0])
     residual = float(sd.get(y.name, whole))
     return residual / (x * math.sqrt(rows)), private * residual / whole
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
@@ -16,17 +15,18 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
-from dpmodels.scoring.estimate import UnitPart, estimate_units
+from dpmodels.scoring.estimate import Back, Part, estimate_fit
+from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning, Curved, State
 from dpmodels.scoring.starts import Coordinates, public_coordinates
 from dpmodels.scoring.unit_passes import BEYOND, Expanded, Likelihood, Local, in_u, predictor
-from dpmodels.scoring.unit_run import Begun, UnitChain, UnitRelease, plan_units, release_units_fit
-from dpmodels.scoring.unit_starts import Number, Spread, numbers
+from dpmodels.scoring.unit_starts import Spread
+from dpmodels.scoring.units import Begun, UnitModel
 from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.privacy.mechanisms import Step
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.results.capabilities import Predictions
     from dpmodels.results.fit import Fit
@@ -305,25 +305,23 @@ SEEN = 1.5
 LEAST_SHARE = 0.002
 
 #: The release of the passes.
-release = release_units_fit
+release = release_fit
 
 
 @dataclass(frozen=True)
-class ChoiceModel:
+class ChoiceModel(UnitModel):
     """A likelihood of classes, as planned: the start is the released distribution of classes."""
 
     classes: Classes
 
-    linear: ClassVar[bool] = False
-    scale: ClassVar[bool] = False
+    cells: ClassVar[str] = "whole"  # the classes are among the places of values
 
-    def numbers(self, design: Design) -> tuple[Number, ...]:
-        """Return the predictors that are numbers, and the class."""
-        return numbers(design, response="whole")
-
-    def prelude(self, mu: float) -> tuple[Step, ...]:
-        """Return none: the classes are among the places of values."""
-        return ()
+    def dimension(self, rank: int) -> int:
+        """Return the number of coefficients of a design of this rank."""
+        K = self.classes.K
+        if isinstance(self.classes, ProportionalOdds):
+            return K - 1 + rank - 1
+        return (K - 1) * rank
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -404,21 +402,11 @@ def _refuse_aliased(design: Design) -> None:
         )
 
 
-def _dimension(classes: Classes, rank: int) -> int:
-    """Return the number of coefficients of a design of this rank."""
-    if isinstance(classes, ProportionalOdds):
-        return classes.K - 1 + rank - 1
-    return (classes.K - 1) * rank
-
-
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a call of ``dp_polr`` or ``dp_multinom``."""
     _checked(request, design)
-    classes = _classes(request, design)
-    return plan_units(
-        request, design, planning_rows(request, n), ((ChoiceModel(classes), ""),), linear=False,
-        raw=True, dimension=functools.partial(_dimension, classes),
-    )  # fmt: skip
+    model = Model((Chain(ChoiceModel(_classes(request, design))),))
+    return plan_fit(request, design, planning_rows(request, n), model, of_units=True)
 
 
 def names_of(classes: Classes, design: Design) -> tuple[str, ...]:
@@ -431,10 +419,10 @@ def names_of(classes: Classes, design: Design) -> tuple[str, ...]:
 
 
 def _back(
-    classes: Classes, found: UnitRelease, chain: UnitChain
+    classes: Classes, found: ScoringRelease, _: Fitting
 ) -> tuple[Array, Array]:
     """Return (A, a): slopes and thresholds, or the coefficients of each level."""
-    A, _ = found.coordinates.back()  # (p, r): of a linear predictor u'theta
+    A = found.coordinates.back()[0]  # (p, r): of a linear predictor u'theta
     K = classes.K
     if not isinstance(classes, ProportionalOdds):
         out: Array = np.asarray(np.kron(np.eye(K - 1), A), dtype=float)
@@ -465,17 +453,16 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         else (f"Coefficients are log odds of each level against {base!r}, the first declared.",)
     )
 
-    def stats(part: UnitPart) -> dict[str, float]:
+    def stats(part: Part) -> dict[str, float]:
         return {}
 
-    back: Callable[[UnitRelease, UnitChain], tuple[Array, Array]]
-    back = functools.partial(_back, classes)
-    out = estimate_units(
+    back: Back = functools.partial(_back, classes)
+    out = estimate_fit(
         plan, release, stats, back=back, names=names_of(classes, design), lost=lost, more=more
     )
     if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
         return out
-    few = _few(release.detail.chains[0], plan.detail.rows)
+    few = _few(release.detail.fits[0], plan.detail.rows)
     if not few.any():
         return out
     each = len(out.names) // (classes.K - 1)
@@ -491,15 +478,15 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     return replace(out, untested=untested, notes=(*out.notes, said))
 
 
-def _few(chain: UnitChain, N: int) -> npt.NDArray[np.bool_]:
+def _few(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
     """Return the classes of which the first pass sees less than its own noise lets tell.
 
     A row moves the sum of scores by C at most, whose noise is so many rows long; classes are as
     many as the last theta expects at the centre of the predictors. Released numbers alone.
     """
-    model, first = chain.expansion, chain.plans[0]
+    model, first = fit.model, fit.plans[0]
     assert isinstance(model, CategoryModel)
-    p, _ = model.at_centre(chain.last.state.theta)
+    p, _ = model.at_centre(fit.state.theta)
     return np.asarray(p * N < SEEN * first.noise.score / first.clip)
 
 

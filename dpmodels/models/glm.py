@@ -54,8 +54,8 @@ from dpmodels.registry import (
 )
 from dpmodels.scoring.estimate import Part, estimate_fit
 from dpmodels.scoring.mean_scores import MeanScore
-from dpmodels.scoring.plan import Model, plan_fit, release_fit
-from dpmodels.scoring.run import Chain
+from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.run import Chain, FitStatistics, Model
 from dpmodels.scoring.scores import LeastSquares, Score
 
 if TYPE_CHECKING:
@@ -112,7 +112,10 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     if asked and request.weights is not None:
         raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
-    model = Model((Chain(score_of(request)),), guess=_guess(request, design), statistics=asked)
+    model = Model(
+        (Chain(score_of(request)),), guess=_guess(request, design),
+        closing=FitStatistics() if asked else None,
+    )  # fmt: skip
     plan = plan_fit(request, design, planning_rows(request, n), model)
     return replace(plan, advice=(*_clipped_counts(request, design), *plan.advice))
 

@@ -18,7 +18,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models import weights
-from dpmodels.planning import Plan
+from dpmodels.planning import Plan, expected_errors
 from dpmodels.privacy.mechanisms import Approximate, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import own_proof
@@ -63,8 +63,8 @@ def plan_clipped(request: Request, design: Design, n: int) -> Plan[Any]:
         {"mean": ("means and count", 1.0 - square), "variance": ("second moments", square)},
     )  # fmt: skip
     sd = float(noise_of(sums_and_count(design.p), split["mean"], "replace")[0])
-    half = (np.diff(design.intervals(), axis=1)[:, 0] / 2.0).tolist()
-    expected = {c: float(sd * h / n) for c, h in zip(design.names, half, strict=True) if h == h}
+    half = np.diff(design.intervals(), axis=1) / 2.0
+    expected = {c: e for c, e in expected_errors(design.names, half, sd / n).items() if e == e}
     return split.plan(n, scales={"noise sd of a sum in half-ranges": sd}, expected_se=expected)
 
 

@@ -8,10 +8,8 @@ Both equal dummies for every person, which are never made.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +22,10 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
-from dpmodels.scoring.estimate import UnitPart, estimate_units
+from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.rules import Guide
+from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.unit_passes import (
     LONGEST,
@@ -38,17 +39,8 @@ from dpmodels.scoring.unit_passes import (
     predictor,
     units_of,
 )
-from dpmodels.scoring.unit_run import (
-    Begun,
-    UnitChain,
-    UnitPlan,
-    UnitRelease,
-    plan_units,
-    release_units,
-    release_units_fit,
-    unit_steps,
-)
-from dpmodels.scoring.unit_starts import LINEAR_UNITS, Number, Spread, UnitRules, numbers
+from dpmodels.scoring.unit_starts import LINEAR_UNITS, Spread, UnitRules
+from dpmodels.scoring.units import Begun, UnitModel, UnitsPlan
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
@@ -86,7 +78,7 @@ def without_constant(coordinates: Coordinates) -> Coordinates:
 
 
 @dataclass(frozen=True)
-class EffectModel:
+class EffectModel(UnitModel):
     """A model with an effect of each unit, as planned.
 
     Attributes
@@ -100,20 +92,19 @@ class EffectModel:
     poisson: bool
     rows: float
 
-    scale: ClassVar[bool] = False
-
     @property
-    def linear(self) -> bool:
+    def linear(self) -> bool:  # type: ignore[override]
         """Whether the score is linear in theta."""
         return not self.poisson
 
-    def numbers(self, design: Design) -> tuple[Number, ...]:
-        """Return the predictors that are numbers; of counts the response too."""
-        return numbers(design, response="whole" if self.poisson else "")
+    @property
+    def cells(self) -> str:  # type: ignore[override]
+        """Cells of counts: the places of others say nothing of what is within people."""
+        return "whole" if self.poisson else ""
 
-    def prelude(self, mu: float) -> tuple[Step, ...]:
-        """Return none."""
-        return ()
+    def dimension(self, rank: int) -> int:
+        """Return the number of coefficients of a design of this rank: without the constant."""
+        return rank - 1
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -375,7 +366,7 @@ class _Rows:
     W: Array
     sd: float
 
-    def seen(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
+    def looked_at(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
         """Return (z, its own means, residuals, rows that are there) before anything is taken off.
 
         z: the coordinates u; with Mundlak own means of u, and what u differs from them by. A row
@@ -397,7 +388,7 @@ class _Rows:
 
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the scores and the information of whole people."""
-        z, own, residual, present = self.seen(block)
+        z, own, residual, present = self.looked_at(block)
         share, counts = self.model.share, block.counts
         if share > 0.0:
             T = np.repeat(own_sum(present, counts), counts)
@@ -439,7 +430,7 @@ def averages_of(rows: _Rows, clip: float, block: BlockOfPeople) -> Array:
     0 of a person with fewer than two rows that are there. The mean product of the pairs of T
     numbers is ``((sum e)^2 - sum e^2) / (T (T - 1))``.
     """
-    _, _, residual, present = rows.seen(block)
+    _, _, residual, present = rows.looked_at(block)
     e = end_of_numbers(residual / clip) / STEPS
     T = own_sum(present, block.counts)
     total, squares = own_sum(e, block.counts), own_sum(e * e, block.counts)
@@ -460,20 +451,12 @@ def ended(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Started:
+class _Started(UnitModel):
     """A model that has begun already: the first stage, within the engine's passes."""
 
     begun: Begun | None = None
     linear: ClassVar[bool] = True
     scale: ClassVar[bool] = True
-
-    def numbers(self, design: Design) -> tuple[Number, ...]:
-        """Return none: places were asked about."""
-        return ()
-
-    def prelude(self, mu: float) -> tuple[Step, ...]:
-        """Return none."""
-        return ()
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -485,7 +468,7 @@ class _Started:
 
 
 @dataclass(frozen=True)
-class InterceptModel:
+class InterceptModel(UnitModel):
     """Random intercepts, as planned.
 
     Attributes
@@ -502,22 +485,27 @@ class InterceptModel:
     mundlak: bool
 
     linear: ClassVar[bool] = True
-    scale: ClassVar[bool] = False
+    rules: ClassVar[UnitRules] = RULES  # type: ignore[misc]
 
-    def numbers(self, design: Design) -> tuple[Number, ...]:
-        """Return the predictors that are numbers, and the response."""
-        return numbers(design, response=LeastSquares.cells)
+    @property
+    def cells(self) -> str:  # type: ignore[override]
+        """Cells of the response of least squares."""
+        return LeastSquares.cells
 
-    def _first(self, mu: float, r: int, begun: Begun | None = None) -> UnitPlan:
+    def dimension(self, rank: int) -> int:
+        """Return the number of coefficients of a design of this rank."""
+        return dimension(rank, mundlak=self.mundlak)
+
+    def _first(self, mu: float, r: int, begun: Begun | None = None) -> UnitsPlan:
         """Return the plan of the first stage."""
-        return UnitPlan(
-            r, self.N, mu * math.sqrt(FIRST), self.relation, True, LINEAR_UNITS,
-            ((_Started(begun), POOLED),), (),
+        return UnitsPlan(
+            r, self.N, mu * math.sqrt(FIRST), self.relation, Guide(),
+            (Chain(_Started(begun), POOLED),), None, True, LINEAR_UNITS,
         )  # fmt: skip
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the steps of the first stage and of the averages."""
-        first = unit_steps(self._first(mu, 1))
+        first = self._first(mu, 1).steps
         own = Step(AVERAGES, Gaussian(mu * math.sqrt(OF_AVERAGES)), share=OF_AVERAGES)
         return (*(step.within(FIRST) for step in first), own)
 
@@ -541,8 +529,8 @@ class InterceptModel:
         at = Beginning(constant, r, values, float(unit.scale[-1]), float(unit.shift[-1]))
         plain = Intercepts(coordinates, self.mundlak, at.sd)
         begun = Begun(plain, LeastSquares().begin(at))
-        found = release_units(self._first(mu, r, begun), coordinates, design, ask, fixed=True)
-        state = found.chains[0].last.state
+        found = release_scoring(self._first(mu, r, begun), coordinates, design, ask)
+        state = found.fits[0].state
         variances = self.ask_averages(plain, state, design, ask)
         model = replace(plain, variances=variances)
         start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
@@ -587,7 +575,7 @@ def coefficients(coordinates: Coordinates, *, mundlak: bool) -> tuple[Array, Arr
 
 
 #: The release of the passes.
-release = release_units_fit
+release = release_fit
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -617,26 +605,21 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     rows = planning_rows(request, n)
     if request.options.get("re") is not None:
         mundlak = bool(request["mundlak"])
-        return plan_units(
-            request, design, rows, ((InterceptModel(rows, request.relation, mundlak), ""),),
-            linear=True, raw=False, dimension=partial(dimension, mundlak=mundlak), rules=RULES,
-        )  # fmt: skip
+        model = Model((Chain(InterceptModel(rows, request.relation, mundlak)),))
+        return plan_fit(request, design, rows, model, of_units=True)
     response = design.z[design.q - 1].interval
     if poisson and response is not None and response[0] < 0.0:
         raise RequestError(
             f"dp_fepois takes counts, and the declared range of the response begins at "
             f"{response[0]:g}: declare it, for example y=dp.Count(50)"
         )
-    model = EffectModel(poisson, float(request.unit.rows))
-    return plan_units(
-        request, design, rows, ((model, ""),), linear=not poisson,
-        raw=poisson, dimension=partial(operator.add, -1),
-    )  # fmt: skip
+    model = Model((Chain(EffectModel(poisson, float(request.unit.rows))),))
+    return plan_fit(request, design, rows, model, of_units=True)
 
 
-def _back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
+def _back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
     """Return (A, a) of the columns but the intercept."""
-    A, a = chain.expansion.coordinates.back()  # type: ignore[attr-defined]
+    A, a = fit.model.coordinates.back()
     return A[1:], np.zeros(len(a) - 1)
 
 
@@ -654,10 +637,10 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
-    def stats(part: UnitPart) -> dict[str, float]:
+    def stats(part: Part) -> dict[str, float]:
         return {}
 
-    return estimate_units(
+    return estimate_fit(
         plan, release, stats, back=_back, names=names, lost=lost, more=more
     )
 
@@ -689,18 +672,17 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
         gone = ~release.detail.coordinates.identified
         lost = np.concatenate([gone, gone[1:]]) if mundlak else gone
 
-    def back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
-        expansion: Any = chain.expansion
-        return coefficients(expansion.coordinates, mundlak=mundlak)
+    def back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
+        return coefficients(fit.model.coordinates, mundlak=mundlak)
 
-    def stats(part: UnitPart) -> dict[str, float]:
-        expansion = part.chain.expansion
+    def stats(part: Part) -> dict[str, float]:
+        expansion = part.release.model
         assert isinstance(expansion, Intercepts)
         assert expansion.variances is not None
         told = expansion.variances.reported(part.unit)
         return {**told, "weight_icc": expansion.share}
 
-    return estimate_units(
+    return estimate_fit(
         plan, release, stats, back=back, names=(*design.names, *means), lost=lost, more=more
     )
 

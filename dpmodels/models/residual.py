@@ -19,8 +19,8 @@ from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
 from dpmodels.scoring.estimate import Part, estimate_fit
 from dpmodels.scoring.mean_scores import MeanScore
-from dpmodels.scoring.plan import Model, plan_fit, release_fit
-from dpmodels.scoring.run import Chain
+from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.run import Chain, Model
 from dpmodels.scoring.scores import (
     Beginning,
     Evaluate,
@@ -66,9 +66,7 @@ def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_quantreg(method="scoring")``."""
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
-    chains = tuple(
-        Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True)
-    )
+    chains = tuple(Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True))
     return plan_fit(request, design, planning_rows(request, n), Model(chains, guess=_GUESS))
 
 
@@ -247,7 +245,7 @@ def estimate_mest(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
 
     def stats(part: Part) -> dict[str, float]:
-        if plan.detail.model.raw:  # a family: its scale is not one of residuals
+        if plan.detail.chains[0].raw:  # a family: its scale is not one of residuals
             return {}
         return {"scale": math.sqrt(part.before.phi) / part.unit}
 

@@ -27,7 +27,7 @@ from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan
+from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scores import floored, roots
@@ -392,42 +392,27 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError(
             "weights= are of rows: with unit= every person counts once, by the mean of own rows"
         )
-    part = gaussian_part(request, design.unknown)
-    steps, mu, bought = list(part.steps), part.mu, part.share
-    clusters, by_cluster = None, 0.0
-    sample = request.sample
-    if sample is not None and sample.needed and request.inference:
-        left = mu * math.sqrt(1.0 - bought)
-        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], design.p)
-        by_cluster = clusters.share * (1.0 - bought)
-    bought += by_cluster
+    part, steps = gaussian_part(request, design.unknown), []
+    paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
     weigh = SHARE if design.place_aside("weights") is not None else 0.0
     square = VARIANCE_SHARE if request.inference else 0.0
-    rest = (1.0 - bought) * (1.0 - weigh)
+    rest = paid.rest * (1.0 - weigh)
     shares = {"mean": rest * (1.0 - square)}
     if weigh:
-        shares["weights"] = (1.0 - bought) * weigh
-        weighed = Gaussian(mu * math.sqrt(shares["weights"]))
+        shares["weights"] = paid.rest * weigh
+        weighed = Gaussian(paid.mu(shares["weights"]))
         steps.append(Step(STEP, weighed, share=shares["weights"]))
     if square:
         shares["variance"] = rest * square
-    survey = None if sample is None else sample.frame.survey
+    survey = None if request.sample is None else request.sample.frame.survey
     detail = WeightedDetail(
-        mu * math.sqrt(shares["mean"]), mu * math.sqrt(shares.get("variance", 0.0)),
-        None if survey is None else survey.population, clusters,
+        paid.mu(shares["mean"]), paid.mu(shares.get("variance", 0.0)),
+        None if survey is None else survey.population, paid.clusters,
     )  # fmt: skip
     steps.append(Step("means and weight", Gaussian(detail.mu_mean), share=shares["mean"]))
     if square:
         steps.append(Step("products", Gaussian(detail.mu_square), share=shares["variance"]))
-    if clusters is not None:
-        steps += [s.within(1.0 - part.share) for s in clusters.steps]
-        shares["clusters"] = by_cluster
-    return Plan.of(
-        request, design, n, steps, shares={**part.printed, **shares}, purchase=part.purchase,
-        detail=detail, passes=1 + bool(weigh) + bool(part.purchase) + (clusters is not None),
-        scales={} if clusters is None else clusters.printed(design.p),
-        advice=() if clusters is None else clusters.advice(design.p),
-    )  # fmt: skip
+    return paid.plan(design, n, steps, shares, detail=detail, passes=1 + bool(weigh))
 
 
 def release(plan: Plan[WeightedDetail], ask: Ask) -> Release:

@@ -8,11 +8,12 @@ or bought (``theory.md``, 6).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
+from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import noise_of
@@ -22,6 +23,7 @@ from dpmodels.survey import LEAST, Frame
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.ranges import Part
     from dpmodels.records import Request
 
 
@@ -276,26 +278,87 @@ class ClusterPlan:
         return 4.0 * self.totals_sd(p, own) ** 2 / (self.n * least * own.guess)
 
 
-def plan_clusters(
-    request: Request, mu: float, n: int, labels: Sequence[str], size: int
-) -> ClusterPlan | None:
-    """Return the pass by cluster of a regression that has clusters or rates; None: there is none.
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """What a Gaussian call pays beside its own steps: its ranges first, its sums by cluster last.
 
-    Parameters
+    Attributes
     ----------
-    mu : float
-        Of the whole fit.
-    labels : sequence of str
-        Of its models; empty: the only one.
+    request : Request
+    ranges : Part
+    clusters : ClusterPlan or None
+        None: there are no clusters and no rates.
     size : int
         Dimension of a score.
     """
-    sample: SampleDesign | None = request.sample
-    if sample is None or not sample.needed:
-        return None
-    chains = [f" ({label})" if label else "" for label in labels]
-    people = request.unit is not None
-    return ClusterPlan.of(sample, mu, n, request.relation, chains, size, people=people)
+
+    request: Request
+    ranges: Part
+    clusters: ClusterPlan | None
+    size: int
+
+    @classmethod
+    def of(
+        cls, request: Request, ranges: Part, n: int, size: int, *, labels: Sequence[str] = ("",),
+        sample: SampleDesign | None = None, averaged: bool = False,
+        by_cluster: bool | None = None,
+    ) -> Paid:  # fmt: skip
+        """Plan what is paid beside, ``ranges`` being what :func:`gaussian_part` says.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            Of the models of the call; empty: the only one.
+        sample : SampleDesign or None
+            None: that of the request.
+        averaged : bool
+            As of :meth:`ClusterPlan.of`.
+        by_cluster : bool or None
+            Whether sums by cluster are released; None: where there are clusters, or rates.
+        """
+        sample = request.sample if sample is None else sample
+        clusters = None
+        if sample is not None and (sample.needed if by_cluster is None else by_cluster):
+            clusters = ClusterPlan.of(
+                sample, ranges.mu * math.sqrt(1.0 - ranges.share), n, request.relation,
+                [f" ({label})" if label else "" for label in labels], size,
+                people=request.unit is not None, averaged=averaged,
+            )  # fmt: skip
+        return cls(request, ranges, clusters, size)
+
+    @property
+    def whole(self) -> float:
+        """Share of mu^2 that ranges leave."""
+        return 1.0 - self.ranges.share
+
+    @property
+    def rest(self) -> float:
+        """Share of mu^2 that is left to the call's own steps."""
+        return self.whole * (1.0 - (0.0 if self.clusters is None else self.clusters.share))
+
+    def mu(self, share: float) -> float:
+        """Return the mu of a share of mu^2."""
+        return self.ranges.mu * math.sqrt(share)
+
+    def plan(
+        self, design: Design, n: int | None, steps: Sequence[LedgerStep],
+        shares: Mapping[str, float], *, passes: int, scales: Mapping[str, float] | None = None,
+        advice: Sequence[str] = (), **facts: Any,
+    ) -> Plan[Any]:  # fmt: skip
+        """Return the plan of the call: its own steps, shares and passes between what is paid."""
+        by_cluster, bought = self.clusters, self.ranges
+        steps, shares = [*bought.steps, *steps], {**bought.printed, **shares}
+        scales, advice = {**(scales or {})}, (*advice,)
+        if by_cluster is not None:
+            steps += [s.within(self.whole) for s in by_cluster.steps]
+            shares["clusters"] = by_cluster.share * self.whole
+            scales |= by_cluster.printed(self.size)
+            advice += by_cluster.advice(self.size)
+        return Plan.of(
+            self.request, design, n, steps, shares=shares, scales=scales, advice=advice,
+            purchase=bought.purchase,
+            passes=passes + (bought.purchase is not None) + (by_cluster is not None), **facts,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

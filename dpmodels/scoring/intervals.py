@@ -629,12 +629,12 @@ def infer_units(
     """
     plan, lengths = chain.plans[-1], chain.lengths[-1]
     tail = Tail()
-    if not chain.expansion.stops:
+    if not chain.model.stops:
         total, error = lengths.overflow(plan.clip)
         tail = Tail(0.0, total / plan.rows, error / plan.rows)
     r = len(chain.last.d)
     return infer(
-        chain.released[-1], plan, chain.before, chain.last, chain.expansion,
+        chain.released[-1], plan, chain.before, chain.last, chain.model,
         free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
-        by_cluster=by_cluster, remainder=chain.expansion.remainder(chain.before, chain.last.d),
+        by_cluster=by_cluster, remainder=chain.model.remainder(chain.before, chain.last.d),
     )  # fmt: skip

@@ -49,28 +49,6 @@ def named(names: Sequence[str], label: str) -> tuple[str, ...]:
     return tuple(f"{name} [{label}]" if label else name for name in names)
 
 
-def expected_intervals(
-    noise: float, fine: float, loud: float, *, between: str, beyond: str
-) -> str:
-    """Say what the public noise of the information lets expect of intervals.
-
-    Parameters
-    ----------
-    noise : float
-        Over the size of the information.
-    fine, loud : float
-        Up to the first intervals are narrow; above the second ``beyond`` is said.
-    between : str
-        What intervals are between the two.
-    """
-    said = f"forecast: the noise of the information will be {noise:.2g} of its size, so "
-    if noise <= fine:
-        return said + f"intervals will be about as narrow as they can be (below {fine:g})"
-    if noise <= loud:
-        return said + f"intervals will be {between} (between {fine:g} and {loud:g})"
-    return said + f"{beyond} (above {loud:g})"
-
-
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
     """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
     if lost < EMPTY or lost <= SEEN * sd:
@@ -112,7 +90,7 @@ def _errors(plan: Plan[Any]) -> str:
             ("Each person counts once, whatever the number of rows. " if counts else "")
             + f"Errors allow unequal variances, and rows of one {whose} that go "
             "together in any way (cluster-robust)."
-            + (between if len(plan.detail.models) > 1 else "")
+            + (between if len(plan.detail.chains) > 1 else "")
         )
     if getattr(plan.detail, "clusters", None) is not None:
         column = plan.request.sample.frame.survey.psu

@@ -528,3 +528,42 @@ class Guide:
     def read_last(self) -> Read:
         """Return what the last pass reads: every row, some for meat and ordinary information."""
         return Read(inner=self.every)
+
+
+# -- What the public noise of an information lets expect of intervals: one record a strategy
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a plan says of the noise of the information over its size.
+
+    Attributes
+    ----------
+    fine, loud : float
+        Up to the first intervals are as narrow as they can be; above the second coefficients are
+        not determined.
+    between, beyond : str
+        What intervals are between the two, and what is said above the second.
+    """
+
+    fine: float
+    loud: float
+    between: str
+    beyond: str
+
+    def said(self, noise: float) -> str:
+        """Return the sentence of a plan."""
+        said = f"forecast: the noise of the information will be {noise:.2g} of its size, so "
+        if noise <= self.fine:
+            return said + f"intervals will be about as narrow as they can be (below {self.fine:g})"
+        if noise <= self.loud:
+            return (
+                f"{said}intervals will be {self.between} (between {self.fine:g} and {self.loud:g})"
+            )
+        return f"{said}{self.beyond} (above {self.loud:g})"
+
+
+#: Of rows: the planned spectral noise ``nu sqrt(2 p)`` beside the information of the declared box.
+OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
+#: Of units: that of the released one, which is beside what the rows hold.
+OF_UNITS = Forecast(FINE, LOUD, "wide", "coefficients will not be determined at this budget")

@@ -1,129 +1,408 @@
-"""The passes of a scoring fit, in order: start, scoring passes, last pass.
+"""The shell of a fit by scoring: what it plans and releases, and the one loop of its passes.
 
-Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` reads.
+Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` reads. What passes
+over rows and over units do each in their way are two :class:`Strategy` records
+(:mod:`dpmodels.scoring.rows`, :mod:`dpmodels.scoring.units`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.formula.cells import grid_of_images
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.scoring.cells import CellPass, CellPasses, Deviance, scoring_grid
-from dpmodels.scoring.intervals import Step, newton_step
-from dpmodels.scoring.notes import named, public_rows, reaching_events
-from dpmodels.scoring.passes import Centre, Passes, PassSums, Released, ScorePass, ask_pass
-from dpmodels.scoring.rules import (
-    STATISTICS_SHARE,
-    STATISTICS_STEP,
-    Guide,
-    PassPlan,
-    Rules,
-    manner_of,
-    plan_pass,
-)
-from dpmodels.scoring.scores import LeastSquares, Score, Start, State
-from dpmodels.scoring.starts import Coordinates, longest_row
-from dpmodels.sources.summed import Job, summed
-from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
-from dpmodels.sums.ask import Ask, Moments, Read, moments_query
-from dpmodels.sums.rowmap import RowMap
+from dpmodels.scoring.cells import Deviance
+from dpmodels.scoring.intervals import Step
+from dpmodels.scoring.notes import named
+from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass, by_name
+from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, Forecast, Guide, PassPlan
+from dpmodels.scoring.scores import Score, State
+from dpmodels.scoring.starts import Coordinates, public_coordinates
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
-    from dpmodels.scoring.mean_scores import Working
+    from dpmodels.scoring.starts import ScalePlan
+    from dpmodels.sums.ask import Ask, Pass, Read
 
 
 @dataclass(frozen=True)
 class Chain:
-    """One model of a call: its score, and what its steps are called.
+    """One model of a call, and what its steps are called.
 
     Attributes
     ----------
-    score : Score
+    score : Score or UnitModel
     label : str
         Empty for the only one of a call.
     """
 
-    score: Score
+    score: Any
     label: str = ""
 
     def named(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return names of coefficients (or numbers) of this chain."""
         return named(names, self.label)
 
-    def step(self, k: int) -> str:
-        """Return the name of pass k in the ledger."""
+    @property
+    def raw(self) -> bool:
+        """Whether the response stays in its own units."""
+        own = self.score
+        return not own.of_residual if isinstance(own, Score) else bool(own.raw)
+
+    def dimension(self, rank: int) -> int:
+        """Return the number of coefficients of a design of this rank."""
+        return rank if isinstance(self.score, Score) else int(self.score.dimension(rank))
+
+    def step(self, k: object) -> str:
+        """Return the name of pass k in the ledger (or of another step)."""
         return f"{k} ({self.label})" if self.label else str(k)
 
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """What a scoring fit will release.
+    """What a scoring fit will release; each strategy has a plan of its own kind.
 
     Attributes
     ----------
     p, n : int
-        Rank of the design; public row count, or the guess.
+        Dimension of theta; units: public, or the guess.
     mu : float
         Of all releases together.
-    start, radius : float
-        mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
-    passes : tuple of PassPlan
-        Of each chain.
+    relation : str
     guide : Guide
+        What passes before the last read.
     chains : tuple of Chain
-        Models that are fitted to the same rows, from one start; each gets an equal part of every
-        pass.
-    statistics : float
-        mu of the fit statistics; 0: none.
+        Models that are fitted to the same rows; each gets an equal part of every pass.
+    closing : Closing or None
+        What is released after the passes.
     """
+
+    strategy: ClassVar[Strategy]
 
     p: int
     n: int
     mu: float
-    start: float
-    radius: float
     relation: str
-    passes: tuple[PassPlan, ...]
     guide: Guide
     chains: tuple[Chain, ...]
-    statistics: float = 0.0
+    closing: Closing | None
 
-    def bound(self, design: Design) -> ScoringPlan:
-        """Return the plan for a design whose ranges are known."""
-        chains = tuple(replace(c, score=c.score.bound(design)) for c in self.chains)
-        return replace(self, chains=chains)
+    @property
+    def many(self) -> int:
+        """Number of passes."""
+        raise NotImplementedError
+
+    @property
+    def ledger(self) -> tuple[LedgerStep, ...]:
+        """Steps before the fit closes, in the order of the release; their shares are of mu^2."""
+        raise NotImplementedError
+
+    @property
+    def steps(self) -> tuple[LedgerStep, ...]:
+        """All steps."""
+        return self.ledger if self.closing is None else (*self.ledger, self.closing.of(self.mu))
+
+    @property
+    def noise(self) -> float:
+        """Public noise of the last information over its size."""
+        raise NotImplementedError
+
+    @property
+    def readings(self) -> int:
+        """How often the rows are read before the fit closes."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class ChainRelease:
-    """What a chain released, and what the passes made of it.
+class Fitting:
+    """A model on its way: what it released, and what the passes made of it.
 
     Attributes
     ----------
+    chain : Chain
+    model : Score or Expansion
+        As it was begun, at the ranges of the design.
+    state : State
+        Where the next pass looks from.
+    values : mapping
+        What was released before the passes, by name.
+    public : (k, r) array or None
+        Public rows in u, of models of events and counts of rows.
     plans : tuple of PassPlan
         As they were run: radii no larger than rows and scores can be.
+    lengths : tuple of Lengths
+        Of units: released before each pass.
     released : tuple of Released
     before : State
-        Where the last pass looked from.
+        Where the last pass looked from; of units W is that of the information.
     last : Step
+        Of the last pass.
+    look : (r, r) array or None
+        Of units: the W in which the next pass looks at the information.
+    turn : (r, r) array or None
+        Of units: from the coordinates of scores to those of the information.
     """
 
-    plans: tuple[PassPlan, ...]
-    released: tuple[Released, ...]
-    before: State
-    last: Step
+    chain: Chain
+    model: Any
+    state: State
+    values: Mapping[str, Any] = field(default_factory=dict)
+    public: Array | None = None
+    plans: tuple[PassPlan, ...] = ()
+    lengths: tuple[Any, ...] = ()
+    released: tuple[Released, ...] = ()
+    before: State = None  # type: ignore[assignment]
+    last: Step = None  # type: ignore[assignment]
+    look: Array | None = None
+    turn: Array | None = None
+
+    @property
+    def score(self) -> Any:
+        """The model of rows that this is; None: of whole units."""
+        return self.model if isinstance(self.model, Score) else getattr(self.model, "score", None)
+
+    def after(
+        self, plan: PassPlan, released: Released, before: State, step: Step, **changed: Any
+    ) -> Fitting:
+        """Return the model after a pass."""
+        return replace(
+            self, plans=(*self.plans, plan), released=(*self.released, released), before=before,
+            last=step, state=step.state, **changed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Aimed:
+    """A pass of one model, decided by public and released numbers.
+
+    Attributes
+    ----------
+    plan : PassPlan
+    over : Pass
+        Of one or several models.
+    pick : function
+        The sums of this model among those of the pass.
+    take : function
+        Of what was released: the model after the step.
+    """
+
+    plan: PassPlan
+    over: Pass
+    pick: Callable[[Any], PassSums]
+    take: Callable[[Released], Fitting]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """What passes over rows, and over units, do each in their way.
+
+    Attributes
+    ----------
+    before : tuple of str
+        What ``split=`` calls the shares before the passes.
+    forecast : Forecast
+        What the public noise of the information lets expect.
+    chains : function
+        ``(request, model)``: the chains as they are planned.
+    schedule : function
+        ``(request, design, n, rows, mu, model)``: (mu, shares, guide, scales) of a fit.
+    plan : function
+        ``(detail, rank, relation, design)``: the plan of the passes.
+    shown : function
+        ``(detail, scoring)``: public numbers and expected errors of a plan.
+    advice : function
+        ``(scoring)``: warnings of a model that its budget does not carry.
+    locate : function
+        ``(detail, scoring, coordinates, design, ask)``: coordinates after what was asked about
+        places, and what of it was released.
+    together : bool
+        Models of one payment read the rows together, from one start.
+    begin : function
+        ``(scoring, chains, coordinates, spreads, design, ask)``: models before their first pass.
+    aim : function
+        ``(scoring, k, fits, coordinates, design, ask)``: pass k of each, and what it reads.
+    scorers : function
+        ``(detail, found, design)``: the scores at the final fit, for sums by cluster; the turns
+        to them; and the kind of the pass.
+    """
+
+    before: tuple[str, ...]
+    forecast: Forecast
+    chains: Callable[[Request, Model], tuple[Chain, ...]]
+    schedule: Callable[..., tuple[float, tuple[float, ...], Guide, ScalePlan | None]]
+    plan: Callable[[Any, int, str, Design], ScoringPlan]
+    shown: Callable[[Any, Any], tuple[dict[str, float], Mapping[str, float]]]
+    advice: Callable[[Any], tuple[str, ...]]
+    locate: Callable[..., tuple[Coordinates, tuple[Any, ...]]]
+    together: bool
+    begin: Callable[..., Sequence[Fitting]]
+    aim: Callable[..., tuple[Sequence[Aimed], Read]]
+    scorers: Callable[..., tuple[Any, ...]]
+
+    def names(self, many: int) -> tuple[str, ...]:
+        """Return what ``split=`` calls so many shares."""
+        return (*self.before, *_ORDINALS[: many - len(self.before) - 1], "last")
+
+
+_ORDINALS = ("first", "second", "third", "fourth")
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a room fits.
+
+    Attributes
+    ----------
+    chains : tuple of Chain
+        One, or several of one payment.
+    coordinates : Coordinates or None
+        Public ones of the room's own; None: the declared box.
+    radius : float
+        Of the start; 0: by rule.
+    meat : bool
+        Release the meat of the sandwich (robust errors).
+    guess : float
+        Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
+        whitened by the second moments. 0: none.
+    closing : Closing or None
+        What is released after the passes.
+    """
+
+    chains: tuple[Chain, ...]
+    coordinates: Coordinates | None = None
+    radius: float = 0.0
+    meat: bool = True
+    guess: float = 0.5
+    closing: Closing | None = None
+
+
+@dataclass(frozen=True)
+class Closing:
+    """What a room releases after the passes, in one step.
+
+    Attributes
+    ----------
+    name : str
+        Of the step.
+    share : float
+        Of mu^2.
+    """
+
+    name: ClassVar[str]
+    share: ClassVar[float]
+
+    def of(self, mu: float) -> LedgerStep:
+        """Return the step."""
+        return LedgerStep(self.name, Gaussian(mu * math.sqrt(self.share)), share=self.share)
+
+    def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
+        """Return released statistics of the fit."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FitStatistics(Closing):
+    """Deviance and its kin, of a model of a mean, at the final fit."""
+
+    name: ClassVar[str] = STATISTICS_STEP
+    share: ClassVar[float] = STATISTICS_SHARE
+
+    def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
+        """Release them, with what the deviance cuts by the lengths of scores of rows."""
+        first, c = found.fits[0], found.coordinates
+        score, last, bins = first.score, first.plans[-1], first.released[-1].bins
+        assert design.response is not None and design.response.interval is not None
+        centre = centre_of(score, first.state, 1, c, design)
+        one = Deviance.of(
+            score.family, score.link, first.state.nuisance, first.state.phi, centre,
+            design.response.interval,
+        )  # fmt: skip
+        told = one.release(design, affine_of(centre, 1.0), ask, people=last.people)
+        cut = 0.0 if bins is None else one.cut(told, bins, last, first.before.phi)
+        return one.report(told, len(first.state.theta), cut=cut, people=last.people)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredDetail:
+    """What a scoring fit decided before the first row.
+
+    Attributes
+    ----------
+    model : Model
+        As the room gave it.
+    strategy : Strategy
+        Over rows, or over units.
+    chains : tuple of Chain
+        As the strategy plans them.
+    design : Design
+        As planned.
+    rows : int
+        Units of the public rules.
+    mu : float
+        Of all releases but those of ranges, scales and clusters.
+    shares : tuple of float
+        Of what comes before the passes, and of the passes.
+    guide : Guide
+        What the passes before the last read.
+    scales : ScalePlan or None
+        What is asked about centres and scales of rows first.
+    clusters : ClusterPlan or None
+        The pass by cluster, after the others.
+    people : bool
+        The unit is a person.
+    """
+
+    model: Model
+    strategy: Strategy
+    chains: tuple[Chain, ...]
+    design: Design
+    rows: int
+    mu: float
+    shares: tuple[float, ...]
+    guide: Guide
+    scales: ScalePlan | None = None
+    clusters: ClusterPlan | None = None
+    people: bool = False
+
+    def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
+        """Return the plan of the passes for a design of this rank; of the planned one made once."""
+        known = (rank, relation)
+        if design is not None and design is not self.design:
+            return self.strategy.plan(self, rank, relation, design)
+        if known not in self._scorings:
+            self._scorings[known] = self.strategy.plan(self, rank, relation, self.design)
+        return self._scorings[known]
+
+    @functools.cached_property
+    def _scorings(self) -> dict[tuple[int, str], ScoringPlan]:
+        return {}
+
+    def coordinates(self, design: Design) -> Coordinates:
+        """Return the public coordinates of a design whose ranges are known."""
+        if self.model.coordinates is not None:
+            return self.model.coordinates
+        return public_coordinates(design, raw=self.chains[0].raw)
+
+
+def centre_of(
+    score: Score, state: State, k: int, coordinates: Coordinates, design: Design
+) -> Centre:
+    """Return where pass k of a model of rows looks from."""
+    return Centre(
+        coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
+        score.evaluate(state, k), score.of_residual, design.place_aside("offset"),
+        design.place_aside("weights"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,297 +412,68 @@ class ScoringRelease:
     Attributes
     ----------
     coordinates : Coordinates
-    Q : (r + 1, r + 1) array
-        The start.
-    chains : tuple of ChainRelease
+    fits : tuple of Fitting
     statistics : dict
-        Deviance and its kin, with errors; empty unless asked for.
+        Of what closes the fit, with errors; empty unless asked for.
     clusters : ClusterRelease or None
         Of a pass by cluster.
-    seen : (k, r) array or None
-        Public rows in u, of models of events and counts.
+    turns : tuple of (r, r) arrays
+        Of units: from the coordinates of each model's scores to those of its pass by cluster.
     """
 
     coordinates: Coordinates
-    Q: Array
-    chains: tuple[ChainRelease, ...]
+    fits: tuple[Fitting, ...]
     statistics: dict[str, float] = field(default_factory=dict)
     clusters: ClusterRelease | None = None
-    seen: Array | None = None
+    turns: tuple[Array, ...] = ()
 
+    def meat(self, i: int, of_units: Array) -> Array:
+        """Return J by cluster of model i, in the coordinates of the meat of units, as given."""
+        assert self.clusters is not None
+        if not self.turns:
+            return self.clusters.meat(i, of_units)
+        turn, back = self.turns[i], np.linalg.inv(self.turns[i])
+        found = self.clusters.meat(i, turn @ of_units @ turn.T)
+        return np.asarray(back @ found @ back.T)
 
-def plan_scoring(
-    rules: Rules,
-    mu: float,
-    n: int,
-    p: int,
-    relation: str,
-    *,
-    chains: tuple[Chain, ...] = (Chain(LeastSquares()),),
-    meat: bool = True,
-    guide: Guide | None = None,
-    radius: float = 0.0,
-    weighted: bool = False,
-    of_weights: bool = False,
-    statistics: bool = False,
-) -> ScoringPlan:
-    """Plan a scoring fit from public numbers.
-
-    Parameters
-    ----------
-    radius : float
-        Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
-    weighted : bool
-        Rows have weights of their own, beside them.
-    of_weights : bool
-        The same, or rows are multiplied by them.
-    statistics : bool
-        Release fit statistics.
-    """
-    own = mu * math.sqrt(STATISTICS_SHARE) if statistics else 0.0
-    whole, mu = mu, math.sqrt(mu * mu - own * own)
-    last = len(rules.passes) - 1
-    guide = Guide() if guide is None else guide
-    part = mu / math.sqrt(len(chains))
-    first = chains[0].score
-    manner = manner_of(p, averages=first.averages, of_mean=not first.of_residual)
-    passes = tuple(
-        plan_pass(
-            rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
-            tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
-            manner=manner, of_weights=of_weights,
-        )
-        for k in range(1, last + 1)
-    )  # fmt: skip
-    start = mu * math.sqrt(rules.passes[0])
-    radius = radius or math.sqrt(p + 1.0)
-    return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own)
-
-
-def steps(plan: ScoringPlan, part: float = 1.0) -> tuple[LedgerStep, ...]:
-    """Return the steps of the ledger in the order of the release; they are ``part`` of mu^2."""
-    out = [("start", plan.start)]
-    for k, one in enumerate(plan.passes, 1):
-        for chain in plan.chains:
-            label = chain.step(k)
-            out.append((f"information and scores {label}", one.mu_joint))
-            out += [(f"scale {label}", one.mu_scale)] if one.mu_scale else []
-            out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
-            out += [(f"far scores {label}", one.mu_far)] if one.mu_far else []
-    out += [(STATISTICS_STEP, plan.statistics)] if plan.statistics else []
-    return tuple(
-        LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2 * part) for name, mu in out
-    )
+    @property
+    def values(self) -> dict[str, Any]:
+        """All released numbers, by name."""
+        out: dict[str, Any] = {}
+        for one in self.fits:
+            out |= {**one.values, **by_name(one.released, one.chain.label)}
+            if one.lengths:
+                out[one.chain.step("lengths")] = one.lengths[-1].counts
+        if self.clusters is not None and not self.turns:
+            for one, J in zip(self.fits, self.clusters.products, strict=True):
+                out[one.chain.step("cluster scores")] = J
+        return out
 
 
 def release_scoring(
-    plan: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask
-) -> ScoringRelease:
-    """Read the rows once a pass and release its sums.
+    plan: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask,
+    spreads: tuple[Any, ...] = (),
+) -> ScoringRelease:  # fmt: skip
+    """Release the start and the passes of all models: the one loop of a fit by scoring.
+
+    Parameters
+    ----------
+    spreads : tuple
+        What was released of places (:attr:`Strategy.locate`).
 
     Privacy
     -------
     The steps of the plan. Every pass looks from released numbers only.
     """
-    r = coordinates.rank
-    radius, guide, n = plan.radius, plan.guide, plan.n
-    rowmap = RowMap(
-        coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
-        matrix=coordinates.start,
-    )  # fmt: skip
-    working = plan.chains[0].score.working
-    over = Moments(
-        design, rowmap,
-        through=None if working is None else functools.partial(_Worked, working=working),
-    )  # fmt: skip
-    moments = ask(
-        "start",
-        moments_query(over, radius=radius),
-        guide.read_start(len(plan.passes) - 1),
-    )
-    Q, s = moments.values, float(moments.sd[0, 0])
-    start = Start.of(Q, s, guide.start(n), coordinates)
-    states = [chain.score.start(start) for chain in plan.chains]
-    places = public_rows(design) if plan.chains[0].score.can_be_rare else None
-    seen = None if places is None else places.seen(coordinates, start.M)
-    befores = states
-    released: list[list[Released]] = [[] for _ in plan.chains]
-    plans: list[list[PassPlan]] = [[] for _ in plan.chains]
-    taken: list[Step] = []
-    for k, one in enumerate(plan.passes, 1):
-        befores = states
-        passes = [
-            ScorePass(
-                reaching_events(
-                    within(one, chain.score, state, coordinates, design), seen, state, chain.score
-                ),
-                _centre(chain.score, state, k, coordinates, design),
-                turned=True,
-            )
-            for chain, state in zip(plan.chains, states, strict=True)
-        ]
-        taken = []
-        read = guide.read_last() if one.last else guide.read_early()
-        if not one.last and any(own.plan.humped for own in passes):
-            # events are few where rows are many: of one row in k their noise were k times larger
-            passes = [replace(own, plan=replace(own.plan, rows=n)) for own in passes]
-            read = Read()
-        together = ScorePasses(tuple(passes), design)
-        for i, chain in enumerate(plan.chains):
-            own = passes[i].plan
-            plans[i].append(own)
-            found = ask_pass(ask, own, together, operator.itemgetter(i), chain.step(k), r, read)
-            released[i].append(passes[i].back(found))
-            taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
-        states = [step.state for step in taken]
-    statistics: dict[str, float] = {}
-    if plan.statistics:
-        statistics = ask_statistics(
-            plan.chains[0].score, plan.passes[-1], plan.p, states[0], coordinates, design, ask,
-            (released[0][-1], plans[0][-1], befores[0].phi),
-        )
-    return ScoringRelease(
-        coordinates,
-        Q,
-        tuple(
-            ChainRelease(tuple(ran), tuple(out), before, step)
-            for ran, out, before, step in zip(plans, released, befores, taken, strict=True)
-        ),
-        statistics,
-        seen=seen,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class ScorePasses:
-    """The passes of all chains over one reading of the rows, by row or by cell."""
-
-    passes: tuple[ScorePass, ...]
-    design: Design
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[PassSums, ...]:
-        """Return the exact sums of each. Confidential."""
-        grid = scoring_grid(self.design) if rows.by_cell else None
-        if grid is not None:
-            by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
-            return by_cell.done(summed(rows, self.design, by_cell, **reading))
-        images = grid_of_images(self.design) if rows.by_cell else None
-        passes = tuple(replace(one, grid=images) for one in self.passes)
-        return tuple(summed(rows, self.design, Passes(passes), **reading).sums)
-
-
-def final_passes(
-    plan: ScoringPlan, found: ScoringRelease, design: Design
-) -> tuple[ScorePass, ...]:
-    """Return the last pass of every chain, looking from its final fit."""
-    out = []
-    for chain, one in zip(plan.chains, found.chains, strict=True):
-        state = replace(one.before, theta=one.last.state.theta)
-        centre = _centre(chain.score, state, len(plan.passes), found.coordinates, design)
-        out.append(ScorePass(one.plans[-1], centre, turned=True))
-    return tuple(out)
-
-
-def ask_statistics(
-    score: Score, last: PassPlan, p: int, state: State, coordinates: Coordinates, design: Design,
-    ask: Ask, lengths: tuple[Released, PassPlan, float] | None = None,
-) -> dict[str, float]:  # fmt: skip
-    """Release the fit statistics of a model at the final fit.
-
-    Parameters
-    ----------
-    score, last, p, state, coordinates, design, ask
-    lengths : (Released, PassPlan, float) or None
-        The last pass over rows and the dispersion of its scores: what the deviance cuts.
-    """
-    from dpmodels.scoring.mean_scores import MeanScore
-
-    assert isinstance(score, MeanScore) and design.response is not None
-    assert score.family is not None and score.link is not None
-    interval = design.response.interval
-    assert interval is not None
-    centre = _centre(score, state, 1, coordinates, design)
-    one = Deviance.of(score.family, score.link, state.nuisance, state.phi, centre, interval)
-    affine = ScorePass(last, centre).affine
-    found = one.release(design, affine, ask, people=last.people)
-    cut = 0.0
-    if lengths is not None and lengths[0].bins is not None:
-        cut = one.cut(found, lengths[0].bins, *lengths[1:])
-    return one.report(found, p, cut=cut, people=last.people)
-
-
-def within(
-    one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
-) -> PassPlan:
-    """Return the pass with radii no larger than rows of the declared box can need."""
-    one = one.reaching(score.typical_long(state), bounded=score.bounded)
-    psi, omega = score.most(state)
-    if not math.isfinite(psi):
-        return one
-    row = longest_row(design, coordinates, state.W)
-    place = design.place_aside("weights")
-    if place is not None:
-        interval = design.z[place].interval
-        weight = math.inf if interval is None else interval[1]
-        psi, omega = psi * weight, omega * weight
-    return one.within(row * math.sqrt(omega), row * psi) if row * psi > 0.0 else one
-
-
-def _centre(score: Score, state: State, k: int, coordinates: Coordinates, design: Design) -> Centre:
-    """Return where pass k looks from."""
-    return Centre(
-        coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
-        score.evaluate(state, k), score.of_residual, design.place_aside("offset"),
-        design.place_aside("weights"),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class _Worked(OfRows):
-    """Rows whose response is the working response of a start: row by row."""
-
-    rows: Any
-    working: Working
-
-    own_sums = True
-
-    @property
-    def by_cell(self) -> bool:  # type: ignore[override]
-        """Whether a job may ask for numbers and cells in place of filled rows."""
-        return bool(self.rows.by_cell)
-
-    def blocks(
-        self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
-    ) -> Iterator[Array]:
-        """Yield one pass of blocks (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
-        return _worked(self.rows.blocks(design, windows=windows, coins=coins), self.working)
-
-    def summed(self, design: Design, job: Job, **chosen: Any) -> Any:
-        """Return the sums of one pass (see :func:`dpmodels.sources.summed.summed`)."""
-        return summed(self.rows, design, _WorkedJob(job, self.working), **chosen)
-
-
-@dataclass(frozen=True, eq=False)
-class _WorkedJob:
-    """A pass that sees the working response."""
-
-    job: Job
-    working: Working
-
-    @property
-    def grid(self) -> Any:
-        """The grid of whose cells blocks are; None: they are filled."""
-        return getattr(self.job, "grid", None)
-
-    def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
-        """Return the sums over blocks. Confidential."""
-        working, grid = self.working, self.grid
-        if grid is not None and working.place is not None:  # its place among the numbers
-            working = replace(working, place=grid.numbers.index(working.place))
-        return self.job.over(_worked(blocks, working), coins)
-
-
-def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
-    for block in blocks:
-        working.apply(block[0] if isinstance(block, tuple) else block)
-        yield block
+    own = plan.strategy
+    fits: list[Fitting] = []
+    for chains in (plan.chains,) if own.together else ((chain,) for chain in plan.chains):
+        some = own.begin(plan, chains, coordinates, spreads, design, ask)
+        for k in range(1, plan.many + 1):
+            aimed, read = own.aim(plan, k, some, coordinates, design, ask)
+            some = [
+                to.take(ask_pass(ask, to.plan, to.over, to.pick, fit.chain.step(k), plan.p, read))
+                for fit, to in zip(some, aimed, strict=True)
+            ]
+        fits += some
+    return ScoringRelease(coordinates, tuple(fits))

@@ -80,7 +80,7 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/mean_scores.py", "phi = max(phi, 1.0)  #", "phi = max(phi, 0.0)  #", _RARE),
     Mutant("dpmodels/scoring/starts.py", "square = part[np.isfinite(part)]", "square = part + 0.0", _SCALES),
     Mutant("dpmodels/scoring/starts.py", "differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each", "differ = np.abs(raw[:, 0]) >= 0.0", _SCALES),
-    Mutant("dpmodels/scoring/plan.py", "mu *= math.sqrt(1.0 - asked)", "mu *= 1.0", _SCALES),
+    Mutant("dpmodels/scoring/rows.py", "mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))", "mu *= 1.0", _SCALES),
     Mutant("dpmodels/scoring/starts.py", "lo, hi = max(lo, narrow[0]), min(hi, narrow[1])", "lo, hi = narrow", _SCALES),
     Mutant("dpmodels/results/inference.py", "np.fmax(p, aware)", "p", ("tests/unit/results/test_deciding.py",)),
     Mutant("dpmodels/results/inference.py", "out[est.untested] = np.nan", "pass", ("tests/unit/results/test_deciding.py",)),
@@ -103,7 +103,7 @@ NUMBERS = (
     Mutant("dpmodels/models/survival/table.py", "return 1e-12 * float(", "return 0.0 * float(", ("tests/unit/models/survival/test_curve.py",)),
     Mutant("dpmodels/models/survival/curve.py", "(self.d * within / self.Y**2) ** 2 / 12.0", "(self.d * within / self.Y**2) ** 2 * 0.0", ("tests/unit/models/survival/test_curve.py",)),
     Mutant("dpmodels/scoring/cells.py", "moves[0] -= 2.0 * (at", "moves[0] += 2.0 * (at", _NUMBERS),
-    Mutant("dpmodels/scoring/estimate.py", "return np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))", "return np.asarray(self.T @ self.inference.inverse / math.sqrt(self.before.phi))", _NUMBERS),
+    Mutant("dpmodels/scoring/estimate.py", "out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))", "out = np.asarray(self.T @ self.inference.inverse / math.sqrt(self.before.phi))", _NUMBERS),
     Mutant("dpmodels/scoring/cluster_plan.py", "m = max(n / max(clusters, 1.0), 1.0)\n    tau", "m = max(n / max(clusters, 1.0), 0.0)\n    tau", _NUMBERS),
 )  # fmt: skip
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
@@ -378,13 +378,13 @@ MUTANTS = (
         ("tests/privacy/test_rows_by_themselves.py", "-k", "vast"),
     ),
     Mutant(
-        "dpmodels/scoring/unit_run.py",
+        "dpmodels/scoring/units.py",
         "d = d * min(1.0, expansion.longest(state) / max(moved, 1e-300))",
         "pass",
         _UNITS,
     ),
     Mutant(
-        "dpmodels/scoring/unit_run.py",
+        "dpmodels/scoring/units.py",
         "UnitsJob(local, one, r, plan.people, turn if k > 1 else None)",
         "UnitsJob(local, one, r, plan.people, None)",
         _UNITS,
@@ -543,7 +543,7 @@ MUTANTS = (
     *CELLS,
     *MODELS_PEOPLE_FIT,
     Mutant(
-        "dpmodels/scoring/run.py",
+        "dpmodels/scoring/rows.py",
         "start = Start.of(Q, s, guide.start(n), coordinates)",
         "start = Start.of(Q, s, guide.early(n), coordinates)",
         ("tests/unit/scoring/test_pins.py",),
@@ -628,12 +628,12 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/plan.py",
-        "share = 1.0 - part.share",
-        "share = 1.0",
+        "paid.mu(paid.rest)",
+        "ranges.mu",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/plan.py",
+        "dpmodels/scoring/rows.py",
         'ordered = request.relation == "replace" and',
         "ordered =",
         ("tests/unit/scoring/test_pins.py",),
@@ -670,7 +670,7 @@ MUTANTS = (
         ("tests/privacy/test_family_sensitivity.py",),
     ),
     Mutant(
-        "dpmodels/scoring/run.py",
+        "dpmodels/scoring/rows.py",
         "part = mu / math.sqrt(len(chains))",
         "part = mu",
         ("tests/unit/scoring/test_families.py",),

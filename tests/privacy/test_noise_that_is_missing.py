@@ -15,8 +15,8 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import reach
 from dpmodels.proof.statistics import Along
-from dpmodels.scoring import run as engine
-from dpmodels.scoring import unit_run as expand_engine
+from dpmodels.scoring import rows as engine
+from dpmodels.scoring import units as expand_engine
 from dpmodels.scoring.passes import joint_statistic as along
 from dpmodels.scoring.rules import LINEAR, Noise, PassPlan, plan_pass
 from dpmodels.scoring.unit_starts import unit_pass

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.planning import Plan, Purchase
+from dpmodels.planning import SPREAD, Plan, Purchase, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, agm, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
@@ -278,12 +278,10 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
     so that whitening multiplies a column in half-ranges by 2. Empty where the test is not expected
     to pass, or a range is not known yet.
     """
-    import numpy as np
-
     if detail.form != "auto" or detail.raw or design.unknown:
         return {}
     radius2 = working_radius(detail, design.p) ** 2
-    smallest = n if detail.whiten else n * 0.25
+    smallest = n if detail.whiten else n * SPREAD**2
     room = smallest - (detail.z / detail.mu["bound"] + 1.0) * radius2
     if room <= 0:
         return {}
@@ -292,10 +290,7 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
     sigma = ls_bound(math.sqrt(radius2), detail.ry, rtheta) / room / detail.mu["coef"]
     unit = unit_scale(design)
     A, _ = unit.back()
-    spread = np.array([1.0 if c.kind == "intercept" else 2.0 for c in design.columns])
-    W = np.diag(spread if detail.whiten else np.ones(design.p))
-    se = sigma * np.sqrt(np.sum((A @ W) ** 2, axis=1))
-    return dict(zip(design.names, se.tolist(), strict=True))
+    return expected_errors(design.names, A / spreads(design) if detail.whiten else A, sigma)
 
 
 def _scales(detail: OlsDetail, p: int, n: int) -> dict[str, float]:

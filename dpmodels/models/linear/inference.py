@@ -28,7 +28,7 @@ from dpmodels.models.linear.solve import (
     solve,
     stein_ridge,
 )
-from dpmodels.planning import Plan, Purchase
+from dpmodels.planning import SPREAD, Plan, Purchase, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, turned
@@ -150,10 +150,6 @@ def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:
 # -- Expected privacy errors of a moment fit, before any data: for ``plan()``
 
 
-#: Spread (sd) of a column, and of the residual, in half ranges: a quarter of the range.
-_SPREAD = 0.5
-
-
 def expected_se(
     design: Design,
     mechanism: Gaussian | Pure,
@@ -174,12 +170,10 @@ def expected_se(
     if not np.isfinite(A).all():
         return {}
     noise = ball_sd(mechanism, radius, design.q, relation) / math.sqrt(2.0) / n
-    flat = np.array([c.kind == "intercept" for c in design.columns])
-    slope = np.where(flat, 1.0, _SPREAD)
+    slope = spreads(design)
     # whitened: residual in units of its sd, column in units of its own; else 1 / second moment
-    size = _SPREAD / slope if whitened else 1.0 / slope**2
-    se = noise * np.sqrt(np.sum((A * size) ** 2, axis=1))
-    return dict(zip(design.names, se.tolist(), strict=True))
+    size = SPREAD / slope if whitened else 1.0 / slope**2
+    return expected_errors(design.names, A * size, noise)
 
 
 # -- From the released moments of the last stage to coefficients, errors, notes. Sees no row.

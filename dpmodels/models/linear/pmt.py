@@ -49,7 +49,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.proof.sets import chi2_upper
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.scoring.plan import ScoredDetail
+from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sums.ask import Ask, ball_sd
 from dpmodels.sums.rowmap import UnitScale
 

@@ -26,9 +26,10 @@ from dpmodels.registry import Backend
 from dpmodels.scoring.estimate import Part, estimate_fit
 from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
-from dpmodels.scoring.plan import Model, ScoredDetail, pass_names, plan_fit, release_fit
+from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.rules import LINEAR
-from dpmodels.scoring.run import Chain, ScoringRelease
+from dpmodels.scoring.run import Chain, Model, ScoredDetail, ScoringRelease
 from dpmodels.scoring.scores import LeastSquares
 from dpmodels.scoring.starts import Coordinates, constant_direction
 from dpmodels.sums.rowmap import UnitScale
@@ -508,7 +509,7 @@ def _why_moments(request: Request, asked: bool | None) -> str:
         return "inference=False asks for no intervals, so the fit is tuned for prediction"
     if request.delta == 0:
         return "scoring has its proof for Gaussian noise, and delta = 0"
-    if request.split is not None and set(request.split) != set(pass_names(LINEAR)):
+    if request.split is not None and set(request.split) != set(ROWS.names(len(LINEAR.passes))):
         return "split= names the stages of moments"
     defaults = {o.name: o.default for o in request.method.options}
     for name in OF_MOMENTS:
@@ -627,10 +628,11 @@ def start_stage(plan: Plan[ScoredDetail], release: Release) -> Stage:
     detail = plan.detail
     found: ScoringRelease = release.detail
     scoring = detail.scoring(found.coordinates.rank, plan.request.relation)
-    mechanism, q = Gaussian(scoring.start), len(found.Q)
+    Q = found.fits[0].values["start"]
+    mechanism, q = Gaussian(scoring.start), len(Q)
     moments = Gram(Ball(q))
     sd = noise_of(moments, mechanism, plan.request.relation) * scoring.radius**2
-    return Stage(found.Q, moments.shaped(sd * sd, "l2"), np.eye(q), scoring.radius)
+    return Stage(Q, moments.shaped(sd * sd, "l2"), np.eye(q), scoring.radius)
 
 
 BACKEND = Backend(

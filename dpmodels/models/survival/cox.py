@@ -2,14 +2,13 @@
 
 A survival table by stratum first (:mod:`dpmodels.models.survival.curve`); its hazards are an
 offset of the person-period likelihood (:mod:`dpmodels.models.survival.hazard`), whose passes are
-those of any fit over units (:mod:`dpmodels.scoring.unit_run`). ``theory.md``, 7.
+those of any fit over units (:mod:`dpmodels.scoring.units`). ``theory.md``, 7.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import operator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,18 +29,13 @@ from dpmodels.models.survival.table import (
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
-from dpmodels.scoring.estimate import UnitPart, estimate_units
+from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.run import Chain, Closing, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning
 from dpmodels.scoring.unit_passes import in_u, predictor
-from dpmodels.scoring.unit_run import (
-    Begun,
-    UnitChain,
-    UnitPlan,
-    UnitRelease,
-    plan_units,
-    release_units_fit,
-)
-from dpmodels.scoring.unit_starts import Number, Spread, numbers
+from dpmodels.scoring.unit_starts import Spread
+from dpmodels.scoring.units import Begun, UnitModel
 from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
@@ -302,7 +296,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
 
 
 @dataclass(frozen=True)
-class Concordance:
+class Concordance(Closing):
     """The table that C is read off, released after the passes.
 
     Attributes
@@ -317,12 +311,10 @@ class Concordance:
     people: bool
     N: int
 
-    step: ClassVar[str] = "concordance table"
+    name: ClassVar[str] = "concordance table"
     share: ClassVar[float] = 0.05
 
-    def conclude(
-        self, found: UnitRelease, scoring: UnitPlan, design: Design, ask: Ask
-    ) -> dict[str, float]:
+    def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
         """Release the table by tenths of the released risk, and read C off it.
 
         Privacy
@@ -330,12 +322,12 @@ class Concordance:
         ``share`` of the call's mu^2, for one unit: its mass in one table, as of the baseline's
         (``theory.md``, 2). Cuts are released numbers.
         """
-        model = found.chains[0].expansion
+        model = found.fits[0].model
         assert isinstance(model, Hazard)
-        theta = found.chains[0].last.state.theta[: len(model.coordinates.W0)]
+        theta = found.fits[0].state.theta[: len(model.coordinates.W0)]
         layout = by_risk(self.layout)
         over = SurvivalPass(design, layout, self.people, Risk(model.coordinates, theta))
-        noisy = ask(self.step, Query(statistic_of(layout, people=self.people), over, added))
+        noisy = ask(self.name, Query(statistic_of(layout, people=self.people), over, added))
         noise = CellNoise(layout, float(noisy.sd.flat[0]))
         return concordance_of(layout, noise, noise.fit(noisy.values, float(self.N)))
 
@@ -349,11 +341,11 @@ CELLS = 13
 TABLE, STEP = 0.06, "survival table"
 
 #: The release of the passes.
-release = release_units_fit
+release = release_fit
 
 
 @dataclass(frozen=True, eq=False)
-class CoxModel:
+class CoxModel(UnitModel):
     """Proportional hazards, as planned.
 
     Attributes
@@ -368,12 +360,9 @@ class CoxModel:
     people: bool
     N: int
 
-    linear: ClassVar[bool] = False
-    scale: ClassVar[bool] = False
-
-    def numbers(self, design: Design) -> tuple[Number, ...]:
-        """Return the predictors that are numbers."""
-        return numbers(design, response="")
+    def dimension(self, rank: int) -> int:
+        """Return the number of coefficients of a design of this rank: those of time after them."""
+        return rank + q_terms(len(self.layout.stratas))
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the step of the table."""
@@ -431,11 +420,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     layout = layout_of(design, options)
     rows = planning_rows(request, n)
     model = CoxModel(layout, request.by_person, rows)
-    extra = q_terms(len(layout.stratas))
-    return plan_units(
-        request, design, rows, ((model, ""),), linear=False, raw=True,
-        dimension=functools.partial(operator.add, extra), closing=_closing(request, model),
-    )  # fmt: skip
+    fitted = Model((Chain(model),), closing=_closing(request, model))
+    return plan_fit(request, design, rows, fitted, of_units=True)
 
 
 def _closing(request: Request, model: CoxModel) -> Concordance | None:
@@ -450,16 +436,16 @@ def _closing(request: Request, model: CoxModel) -> Concordance | None:
     return Concordance(model.layout, model.people, model.N)
 
 
-def _back(found: UnitRelease, chain: UnitChain) -> tuple[Array, Array]:
+def _back(found: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
     """Return (A, a) of the columns but the intercept."""
     A, a = found.coordinates.back()
-    r = len(chain.last.state.theta)
+    r = len(fit.state.theta)
     out = np.zeros((len(A), r))
     out[:, : A.shape[1]] = A
     return out[1:], a[1:]
 
 
-def baseline(found: UnitRelease, part: UnitPart) -> dict[str, Array]:
+def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     """Return the baseline of a unit with all columns 0, and what intervals of it are made of.
 
     Returns
@@ -470,10 +456,10 @@ def baseline(found: UnitRelease, part: UnitPart) -> dict[str, Array]:
         at the ends of the cells; ``baseline_offset`` (S, K), standard deviation that it has of what
         the time terms leave of the offset; ``baseline_bias`` (S, K), bound of the bias of its log.
     """
-    chain, inference = part.chain, part.inference
-    model = chain.expansion
+    fit, inference = part.release, part.inference
+    model = fit.model
     assert isinstance(model, Hazard)
-    line, theta = model.timeline, chain.last.state.theta
+    line, theta = model.timeline, fit.state.theta
     A, a = found.coordinates.back()
     p, first = A.shape
     hazards = line.hazards(theta, first) * math.exp(min(float(A[0] @ theta[:first] + a[0]), 700.0))
@@ -481,7 +467,7 @@ def baseline(found: UnitRelease, part: UnitPart) -> dict[str, Array]:
     whole = np.zeros((p + len(theta) - first, len(theta)))
     whole[:p, :first] = A
     whole[p:, first:] = np.eye(len(theta) - first)
-    T = whole @ chain.before.W.T
+    T = whole @ fit.before.W.T
     mass = hazards * np.diff(line.edges)  # (S, K)
     gradient = np.zeros((*mass.shape, len(whole)))
     gradient[:, :, 0] = np.cumsum(mass, axis=1)
@@ -504,19 +490,19 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     lost = None
     more: tuple[str, ...] = ()
     if release.reply:
-        found: UnitRelease = release.detail
+        found: ScoringRelease = release.detail
         lost = ~found.coordinates.identified[1:]
         more = (
             "The baseline hazard is that of the released table, a number for each half of a cell "
             "of time, with a released quadratic in time; ties are no matter.",
         )
 
-    def stats(part: UnitPart) -> dict[str, float]:
-        model = part.chain.expansion
+    def stats(part: Part) -> dict[str, float]:
+        model = part.release.model
         assert isinstance(model, Hazard)
         return {"events": model.rate * plan.detail.rows}
 
-    return estimate_units(
+    return estimate_fit(
         plan, release, stats, back=_back, names=names, lost=lost, more=more,
         arrays=lambda part: baseline(release.detail, part),
     )  # fmt: skip

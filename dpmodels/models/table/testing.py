@@ -31,7 +31,7 @@ from dpmodels.models.table.layout import (
 )
 from dpmodels.models.table.noise import Effects, TableNoise, table_noise
 from dpmodels.models.table.table import half_ranges
-from dpmodels.planning import Plan
+from dpmodels.planning import SPREAD, Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Pair
@@ -204,9 +204,6 @@ class Facts:
 
 Solver = Callable[[Any, Any, Array, int], Any]
 
-#: Public guess of a standard deviation: this part of the range.
-_SD = 0.25
-
 
 def _shares(request: Request, k: int) -> Array:
     """Return the expected shares of the groups (``shares=``), equal by default."""
@@ -228,7 +225,7 @@ def expected_sums(
     spaced); the sd of the shares about the null in its own units (Cohen's w); a correlation.
     """
     if facts.kind == "correlation":
-        v = (2.0 * _SD) ** 2
+        v = SPREAD**2
         return n * np.array([1.0, 0.0, 0.0, v, effect * v, v])
     assert facts.layout is not None
     if facts.kind in ("fit", "independence"):
@@ -266,7 +263,7 @@ def _expected_means(
     interval = design.columns[block.number].interval
     assert interval is not None
     half, centre = 0.5 * (interval[1] - interval[0]), 0.5 * (interval[1] + interval[0])
-    sd = float(request["sd"] or 2.0 * _SD * half) / half
+    sd = float(request["sd"] or SPREAD * half) / half
     groups = [facts.layout.axes[j].size for j in facts.layout.group(block)]
     k = groups[0] - 1 if groups else 1
     shares = _shares(request, k) if groups else np.ones(1)

@@ -41,7 +41,7 @@ from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
+from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.sources.summed import counted
@@ -572,26 +572,24 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError("quantiles= of a table take no weights=: leave one of the two out")
     if request.delta == 0 or request["noise"] not in ("auto", "gaussian"):
         raise RequestError("a weighted table has Gaussian noise: give delta > 0, leave noise= out")
-    part = gaussian_part(request, design.unknown)
-    rest, sample = 1.0 - part.share, request.sample
-    survey = None if sample is None else sample.frame.survey
+    survey = None if request.sample is None else request.sample.frame.survey
     weighted = design.place_aside("weights") is not None
-    clusters, laid = None, None
-    if sample is not None and sample.needed:
+    laid = None
+    if request.sample is not None and request.sample.needed:
         laid = laid_of(layout, weight=False)
-        left = part.mu * math.sqrt(rest)
-        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], laid.size, averaged=True)
-        if weighted and survey is not None and survey.population is None and clusters.frame.pairs:
-            laid = replace(laid, weight=bool(laid.sections[0].kind == "counts"))
-    by_cluster = 0.0 if clusters is None else clusters.share * rest
-    rest -= by_cluster
+    part, size = gaussian_part(request, design.unknown), 0 if laid is None else laid.size
+    paid = Paid.of(request, part, n, size, averaged=True)
+    clusters, rest = paid.clusters, paid.rest
+    unknown = survey is not None and survey.population is None
+    if laid is not None and clusters is not None and clusters.frame.pairs and weighted and unknown:
+        laid = replace(laid, weight=bool(laid.sections[0].kind == "counts"))
     weigh, square = SHARE * weighted, SQUARES * weighted
     budgets = {
         "weights": weigh * rest, "table": (1.0 - weigh) * (1.0 - square) * rest,
         "squares": (1.0 - weigh) * square * rest,
     }  # fmt: skip
     budgets = {name: share for name, share in budgets.items() if share}
-    mu = {name: part.mu * math.sqrt(share) for name, share in budgets.items()}
+    mu = {name: paid.mu(share) for name, share in budgets.items()}
     equal = (1.0 / len(layout.blocks),) * len(layout.blocks)
     detail = WeightedTable(
         layout, TableNoise("gaussian", mu["table"], equal),
@@ -600,17 +598,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert STEP == "weights"
-    if clusters is not None:
-        steps += [s.within(1.0 - part.share) for s in clusters.steps]
-        budgets["clusters"] = by_cluster
-    size = 0 if laid is None else laid.size
-    return Plan.of(
-        request, design, n, [*part.steps, *steps], shares={**part.printed, **budgets},
-        purchase=part.purchase, detail=detail,
-        passes=1 + 2 * weighted + bool(part.purchase) + (clusters is not None),
-        scales={} if clusters is None else clusters.printed(size),
-        advice=() if clusters is None else clusters.advice(size),
-    )  # fmt: skip
+    return paid.plan(design, n, steps, budgets, detail=detail, passes=1 + 2 * weighted)
 
 
 def release(plan: Plan[WeightedTable], ask: Ask) -> Release:

@@ -63,7 +63,7 @@ from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
+from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.sources.summed import counted
 from dpmodels.sums.ask import Added, Ask, Query, as_is
@@ -98,39 +98,24 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     if request.unit is not None:
         raise RequestError("weights= are of rows: with unit= every person counts once")
     jobs, numbers = checked(request, design), numbers_of(design)
-    part = gaussian_part(request, design.unknown)
-    rest, sample = 1.0 - part.share, request.sample
-    clusters = None
-    if sample is not None and sample.needed and request.inference:
-        left = part.mu * math.sqrt(rest)
-        clusters = ClusterPlan.of(sample, left, n, request.relation, [""], len(jobs), averaged=True)
-    by_cluster = 0.0 if clusters is None else clusters.share * rest
-    rest -= by_cluster
+    part, steps = gaussian_part(request, design.unknown), []
+    errors = None if request.inference else False
+    paid = Paid.of(request, part, n, len(jobs), averaged=True, by_cluster=errors)
+    rest = paid.rest
     weigh = SHARE if design.place_aside("weights") is not None else 0.0
     share = rest * (1.0 - weigh) / len(numbers)
-    mu = part.mu * math.sqrt(share)
-    steps = list(part.steps)
+    mu = paid.mu(share)
     if weigh:
-        weighed = Gaussian(part.mu * math.sqrt(rest * weigh))
-        steps.append(Step(STEP, weighed, share=rest * weigh))
+        steps.append(Step(STEP, Gaussian(paid.mu(rest * weigh)), share=rest * weigh))
     steps += [Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers]
     shares = {**({"weights": rest * weigh} if weigh else {}), "trees": rest * (1.0 - weigh)}
-    scales = {}
-    if clusters is not None:
-        steps += [s.within(1.0 - part.share) for s in clusters.steps]
-        shares["clusters"] = by_cluster
-        scales = clusters.printed(len(jobs))
     points = int(request["points"] or leaves_for(n, mu))
-    survey = None if sample is None else sample.frame.survey
-    return Plan.of(
-        request, design, n, steps, shares={**part.printed, **shares},
-        scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu, **scales},
-        purchase=part.purchase,
-        detail=WeightedTree(
-            jobs, 0.0, points, mu, None if survey is None else survey.population, clusters
-        ),
-        passes=1 + bool(weigh) + bool(part.purchase) + (clusters is not None),
-        advice=() if clusters is None else clusters.advice(len(jobs)),
+    survey = None if request.sample is None else request.sample.frame.survey
+    population = None if survey is None else survey.population
+    return paid.plan(
+        design, n, steps, shares, passes=1 + bool(weigh),
+        scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
+        detail=WeightedTree(jobs, 0.0, points, mu, population, paid.clusters),
     )  # fmt: skip
 
 
@@ -401,29 +386,25 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     whole = layout_of(design)
     layout = Layout(whole.axes, (Block((0, 1)),), whole.sections)
-    part = gaussian_part(request, ())
     frame = request.sample.frame
     # contrasts are products: where a and b go with the unit, they do so by the product
     survey = replace(frame.survey, icc=frame.survey.icc**1.5)
     sample = replace(request.sample, frame=replace(frame, survey=survey))
     dim = (layout.axes[0].size - 2) * (layout.axes[1].size - 2)
-    clusters = ClusterPlan.of(sample, part.mu, n, request.relation, [""], dim)
-    rest, weighted = 1.0 - clusters.share, design.place_aside("weights") is not None
-    shares = {"weights": SHARE * rest} if weighted else {}
-    shares["sums"] = rest - math.fsum(shares.values())
+    paid = Paid.of(request, gaussian_part(request, ()), n, dim, sample=sample, by_cluster=True)
+    assert paid.clusters is not None
+    weighted = design.place_aside("weights") is not None
+    shares = {"weights": SHARE * paid.rest} if weighted else {}
+    shares["sums"] = paid.rest - math.fsum(shares.values())
     steps = [
-        Step(STEP if name == "weights" else _STEP, Gaussian(part.mu * math.sqrt(s)), share=s)
+        Step(STEP if name == "weights" else _STEP, Gaussian(paid.mu(s)), share=s)
         for name, s in shares.items()
     ]
     detail = RaoScott(
-        layout, TableNoise("gaussian", part.mu * math.sqrt(shares["sums"]), (1.0,)), clusters,
+        layout, TableNoise("gaussian", paid.mu(shares["sums"]), (1.0,)), paid.clusters,
         request.sample.frame.survey.population, weighted,
     )  # fmt: skip
-    return Plan.of(
-        request, design, n, [*steps, *clusters.steps],
-        shares={**shares, "clusters": clusters.share}, detail=detail, passes=2 + weighted,
-        scales=clusters.printed(dim), advice=clusters.advice(dim),
-    )  # fmt: skip
+    return paid.plan(design, n, steps, shares, detail=detail, passes=1 + weighted)
 
 
 @dataclass(frozen=True, eq=False)

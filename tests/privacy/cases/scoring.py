@@ -17,9 +17,10 @@ from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.passes import Centre, PassSums, ScorePass, ask_pass
+from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
 from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, Manner, PassPlan, plan_pass
-from dpmodels.scoring.run import Chain, plan_scoring, steps
+from dpmodels.scoring.run import Chain
 from dpmodels.scoring.scores import Expectile, LeastSquares, Score, State
 from dpmodels.sums.ask import Ask, Kept
 from dpmodels.sums.rowmap import UnitScale
@@ -94,7 +95,7 @@ def _pass(
         )
         whole = replace(whole, passes=(whole.passes[0], far))
     plan = whole.passes[k - 1]
-    own = tuple(s for s in steps(whole) if s.name.endswith(f" {k}"))
+    own = tuple(s for s in whole.steps if s.name.endswith(f" {k}"))
     mu = float(np.sqrt(sum(s.mechanism.mu**2 for s in own)))
     guarantee = Guarantee(own, eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
     R, C = plan.information, plan.clip

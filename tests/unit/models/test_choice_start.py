@@ -10,7 +10,7 @@ import dpmodels as dp
 from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.audit.queries import recorded
 from dpmodels.models.choice import CategoryModel, ChoiceModel, ProportionalOdds
-from dpmodels.scoring import unit_run as expand_engine
+from dpmodels.scoring import plan as expand_engine
 from dpmodels.scoring.unit_passes import CELLS
 from dpmodels.scoring.unit_starts import Number, Spread
 from tests.unit.models.test_expansions_exact import coordinates_of, planned
@@ -49,12 +49,14 @@ def test_no_pass_clips_the_rare_class(monkeypatch):
         seen.append(plain(self, state))
         return seen[-1]
 
-    chains = []
-    whole = expand_engine._chain
+    found = []
+    whole = expand_engine.release_scoring
     monkeypatch.setattr(CategoryModel, "typical_long", watched)
-    monkeypatch.setattr(expand_engine, "_chain", lambda *a: chains.append(whole(*a)) or chains[-1])
+    monkeypatch.setattr(
+        expand_engine, "release_scoring", lambda *a: found.append(whole(*a)) or found[-1]
+    )
     recorded(plan, {k: d[k].to_numpy() for k in d}, seed=1)
-    clips = [one.clip for one in chains[0].plans]
+    clips = [one.clip for one in found[0].fits[0].plans]
     assert len(clips) == len(seen) == 4
     assert all(clip >= long > 2.0 for clip, long in zip(clips, seen, strict=True))
     assert any(clip == long for clip, long in zip(clips, seen, strict=True))

@@ -26,7 +26,7 @@ def categories(verb):
     kind = dp.Ordered(list("abc")) if verb == "dp_polr" else dp.Levels(list("abc"))
     plan = planned(verb, "q ~ x + z", {**BOX, "q": kind}, 300)
     c, classes = coordinates_of(plan), choice._classes(plan.request, plan.design)
-    r = choice._dimension(classes, c.rank)
+    r = choice.ChoiceModel(classes).dimension(c.rank)
     theta = np.linspace(-1.5, 1.0, r)
     return plan, CategoryModel(classes, c, 0.1, theta), theta
 

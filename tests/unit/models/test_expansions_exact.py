@@ -70,7 +70,7 @@ def classes_of(verb, levels, frame, schema, **more):
     right = " + ".join(schema)
     plan = planned(verb, f"q ~ {right}", {**schema, "q": kind}, len(frame), **more)
     c, classes = coordinates_of(plan), choice._classes(plan.request, plan.design)
-    r = choice._dimension(classes, c.rank)
+    r = choice.ChoiceModel(classes).dimension(c.rank)
     start = np.zeros(r)
     if verb == "dp_polr":
         start[: len(levels) - 1] = np.linspace(-1, 1, len(levels) - 1)
@@ -149,7 +149,7 @@ def effects_of(verb, y, schema, model):
     plan = planned(verb, f"{y} ~ x + z | id", schema, 300, unit="id", rows_per_unit=3)
     c = without_constant(coordinates_of(plan))
     theta, _ = root(model(c), block_of(plan, d, d["id"].to_numpy()), np.zeros(c.rank))
-    chain = SimpleNamespace(expansion=SimpleNamespace(coordinates=c))
+    chain = SimpleNamespace(model=SimpleNamespace(coordinates=c))
     A, a = panel._back(None, chain)
     return d, A @ theta + a
 
@@ -251,7 +251,7 @@ def hazards_of(d, left, right, stratum=None, end=12, **more):
     line = offset.in_halves(edges, np.array(rates), np.array(events, float))
     model = Hazard(c, plan.design.survival, line, float(d["d"].mean()), False)
     theta, H = root(model, block_of(plan, d), np.zeros(c.rank + cox.q_terms(len(rates))))
-    chain = SimpleNamespace(last=SimpleNamespace(state=SimpleNamespace(theta=theta)))
+    chain = SimpleNamespace(state=SimpleNamespace(theta=theta))
     A, a = cox._back(SimpleNamespace(coordinates=c), chain)
     return A @ theta + a, np.sqrt(np.diag(A @ np.linalg.inv(H) @ A.T))
 

@@ -10,11 +10,11 @@ import dpmodels as dp
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import MOST_COLUMNS, joint_reach
-from dpmodels.scoring import run as engine
+from dpmodels.scoring import rows as engine
 from dpmodels.scoring.intervals import infer, newton_step, overflow, tail_weight
 from dpmodels.scoring.passes import AT_CLIP, BINS, Centre, Released, ScorePass
+from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LINEAR, Guide
-from dpmodels.scoring.run import plan_scoring
 from dpmodels.scoring.scores import Information, LeastSquares, Start, State
 from dpmodels.sums.ask import ALL, Ask
 from dpmodels.sums.rowmap import UnitScale
@@ -289,7 +289,7 @@ def test_the_small_sample_factor(quiet, monkeypatch):
 
 
 def test_a_pass_can_be_drawn_once():
-    steps = engine.steps(plan_scoring(LINEAR, 1.0, 100, 2, "replace"))
+    steps = plan_scoring(LINEAR, 1.0, 100, 2, "replace").steps
     assert [s.name for s in steps] == [
         "start", "information and scores 1", "scale 1", "information and scores 2",
         "score lengths 2",

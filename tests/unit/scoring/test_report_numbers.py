@@ -12,7 +12,7 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
-from dpmodels.scoring.estimate import UnitPart, _void
+from dpmodels.scoring.estimate import Part, _void
 from dpmodels.scoring.unit_starts import unit_pass
 
 
@@ -91,8 +91,8 @@ def test_statistics_of_people_are_means_of_their_whole_rows():
 
 def test_the_spread_of_a_unit_is_by_its_scale():
     T, inverse, meat = np.array([[1.0, 2.0], [0.0, 1.0]]), np.diag([0.5, 0.25]), np.diag([4.0, 9.0])
-    one = SimpleNamespace(T=T, inference=SimpleNamespace(inverse=inverse, meat=meat), before=SimpleNamespace(phi=16.0))
-    assert UnitPart.spread.fget(one) == pytest.approx(T @ inverse @ np.diag([2.0, 3.0]) * 4.0)
+    one = SimpleNamespace(T=T, inference=SimpleNamespace(inverse=inverse, meat=meat, people=True), before=SimpleNamespace(phi=16.0))
+    assert Part.spread.fget(one) == pytest.approx(T @ inverse @ np.diag([2.0, 3.0]) * 4.0)
 
 
 @pytest.mark.parametrize(("counts", "said"), [((600.0, 300.0), "About 10%"), ((990.0, 9.0), ""), ((0.0, -5.0), "About 100%")])
@@ -101,12 +101,12 @@ def test_units_that_count_as_nothing_are_told(counts, said):
     plan = SimpleNamespace(request=SimpleNamespace(relation="replace", unit=None))
     lengths = SimpleNamespace(counts=np.array(counts), sd=1.0)
     part = SimpleNamespace(
-        chain=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0))
+        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0))
     )
-    found = _void(plan, part)
+    found = _void(plan, None, part)
     assert (found[0].startswith(said) if said else not found), found
     lengths.sd = 1000.0
-    assert _void(plan, part) == []
+    assert _void(plan, None, part) == []
 
 
 def test_a_fit_may_have_the_noise_of_its_errors_and_an_average_more():

@@ -57,21 +57,21 @@ def test_a_box_ten_times_too_wide_or_off_costs_little(panel):
 
 def test_information_is_looked_at_in_coordinates_of_its_own(panel):
     """Between and within people scores differ by 5 in variance, the information does not."""
-    from dpmodels.scoring import unit_run as expand_engine
+    from dpmodels.scoring import plan as shell
 
     seen = []
-    plain = expand_engine._chain
+    plain = shell.release_scoring
 
     def watched(*args):
         seen.append(plain(*args))
         return seen[-1]
 
-    expand_engine._chain = watched
+    shell.release_scoring = watched
     try:
         fitted(panel, eps=50)
     finally:
-        expand_engine._chain = plain
-    (chain,) = seen
+        shell.release_scoring = plain
+    ((chain,),) = (found.fits for found in seen)
     values = np.linalg.eigvalsh(chain.released[-1].information / chain.plans[-1].rows)
     assert values.max() < 2.0 * values.min()
     spread = np.linalg.eigvalsh(chain.turn @ chain.turn.T)
@@ -83,7 +83,7 @@ def test_a_start_of_noise_does_not_lead_far_away():
     rng = np.random.default_rng(2)
     data = pd.DataFrame({"id": np.arange(60), "b": rng.uniform(-1, 1, 60),
                          "w": rng.uniform(-1, 1, 60), "y": rng.uniform(-1, 1, 60)})  # fmt: skip
-    from dpmodels.scoring import unit_run as expand_engine
+    from dpmodels.scoring import units as expand_engine
 
     lengths = []
     plain = expand_engine.unit_step

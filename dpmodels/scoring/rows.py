@@ -1,0 +1,448 @@
+"""Passes over rows: the start by least squares of the joint ball, and Newton steps.
+
+One of the two strategies of :mod:`dpmodels.scoring.run`. Models of one payment read the rows
+together; radii and clips are public rules (:mod:`dpmodels.scoring.rules`), no larger than rows of
+the declared box need.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.formula.cells import grid_of_images
+from dpmodels.planning import expected_errors, spreads
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
+from dpmodels.scoring.intervals import newton_step
+from dpmodels.scoring.notes import public_rows, reaching_events
+from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
+from dpmodels.scoring.rules import (
+    COLUMNS,
+    OF_ROWS,
+    Guide,
+    PassPlan,
+    Rules,
+    first_share,
+    guide_share,
+    guide_windows,
+    manner_of,
+    noise_ratio,
+    passes_of,
+    plan_pass,
+)
+from dpmodels.scoring.run import (
+    Aimed,
+    Chain,
+    Closing,
+    Fitting,
+    Model,
+    ScoredDetail,
+    ScoringPlan,
+    ScoringRelease,
+    Strategy,
+    centre_of,
+)
+from dpmodels.scoring.scores import LeastSquares, Score, Start, State, floored, roots
+from dpmodels.scoring.starts import (
+    SHARE as SCALES,
+)
+from dpmodels.scoring.starts import (
+    STRONG,
+    Coordinates,
+    ScalePlan,
+    located,
+    longest_row,
+    numbers_of,
+)
+from dpmodels.sources.summed import Job, summed
+from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
+from dpmodels.sums.ask import Ask, Moments, Read, moments_query
+from dpmodels.sums.rowmap import RowMap
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.scoring.mean_scores import Working
+
+
+@dataclass(frozen=True)
+class RowsPlan(ScoringPlan):
+    """What a fit over rows will release.
+
+    Attributes
+    ----------
+    start, radius : float
+        mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
+    passes : tuple of PassPlan
+        Of each chain.
+    """
+
+    start: float
+    radius: float
+    passes: tuple[PassPlan, ...]
+
+    @property
+    def many(self) -> int:
+        """Number of passes."""
+        return len(self.passes)
+
+    @property
+    def readings(self) -> int:
+        """How often the rows are read before the fit closes."""
+        return 1 + len(self.passes)
+
+    @property
+    def noise(self) -> float:
+        """Spectral noise of the last information, relative to it: a public number."""
+        return self.passes[-1].noise.information / self.n * math.sqrt(2.0 * self.p)
+
+    @property
+    def ledger(self) -> tuple[LedgerStep, ...]:
+        """Steps before the fit closes."""
+        out = [("start", self.start)]
+        for k, one in enumerate(self.passes, 1):
+            for label in (chain.step(k) for chain in self.chains):
+                parts = (
+                    ("information and scores", one.mu_joint), ("scale", one.mu_scale),
+                    ("score lengths", one.mu_histogram), ("far scores", one.mu_far),
+                )  # fmt: skip
+                out += [(f"{name} {label}", mu) for name, mu in parts if mu]
+        return tuple(LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in out)
+
+
+def plan_scoring(
+    rules: Rules,
+    mu: float,
+    n: int,
+    p: int,
+    relation: str,
+    *,
+    chains: tuple[Chain, ...] = (Chain(LeastSquares()),),
+    meat: bool = True,
+    guide: Guide | None = None,
+    radius: float = 0.0,
+    weighted: bool = False,
+    of_weights: bool = False,
+    closing: Closing | None = None,
+) -> RowsPlan:
+    """Plan a scoring fit from public numbers.
+
+    Parameters
+    ----------
+    radius : float
+        Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
+    weighted : bool
+        Rows have weights of their own, beside them.
+    of_weights : bool
+        The same, or rows are multiplied by them.
+    closing : Closing or None
+        What is released after the passes.
+    """
+    whole = mu
+    if closing is not None:
+        mu *= math.sqrt(1.0 - closing.share)
+    last = len(rules.passes) - 1
+    guide = Guide() if guide is None else guide
+    part = mu / math.sqrt(len(chains))
+    first = chains[0].score
+    manner = manner_of(p, averages=first.averages, of_mean=not first.of_residual)
+    passes = tuple(
+        plan_pass(
+            rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
+            tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
+            manner=manner, of_weights=of_weights,
+        )
+        for k in range(1, last + 1)
+    )  # fmt: skip
+    start = mu * math.sqrt(rules.passes[0])
+    radius = radius or math.sqrt(p + 1.0)
+    return RowsPlan(p, n, whole, relation, guide, chains, closing, start, radius, passes)
+
+
+def _schedule(
+    request: Request, design: Design, n: int, rows: int, mu: float, model: Model
+) -> tuple[float, tuple[float, ...], Guide, ScalePlan | None]:
+    """Return (mu, shares of start and passes, guide, scales that are asked about first)."""
+    scales = _scales(request, design, model, mu, rows)
+    mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))
+    rules = model.chains[0].score.rules
+    given = request.shares_of(ROWS.names(len(rules.passes)))
+    shares = passes_of(rules, mu, rows, design.p) if given is None else tuple(given.values())
+    x = noise_ratio(mu, design.p, rows)
+    # In a table sorted by a private column one row replaced moves the others between windows.
+    ordered = request.relation == "replace" and bool(request.options.get("public_order"))
+    windows = guide_windows(design, n, x) if ordered else ALL_ROWS
+    return mu, shares, Guide(guide_share(x), windows, first_share(x)), scales
+
+
+def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -> ScalePlan | None:
+    """Return what is asked about centres and scales before the start, by public numbers.
+
+    Least squares of rows about declared ranges: of the response where there are many columns and
+    mu n is not so large that noise of a start in units of a range does no harm; of every number on
+    request.
+    """
+    score = model.chains[0].score
+    wanted = request.options.get("ranges") == "uncertain"
+    if (
+        not score.averages or model.coordinates is not None
+        or design.place_aside("offset") is not None or design.unknown or request.split is not None
+        or not (wanted or (design.p >= COLUMNS and mu * n <= STRONG))
+    ):  # fmt: skip
+        if wanted:
+            raise RequestError(
+                'ranges="uncertain" is for linear models of rows with declared ranges, without '
+                "offset= and split=: leave it out, or bounds='private' buys ranges"
+            )
+        return None
+    names, places = numbers_of(design, predictors=wanted)
+    return ScalePlan(names, places, mu, request.relation)
+
+
+def _plan(detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan:
+    """Return the plan of the passes for a design of this rank."""
+    model, weighted = detail.model, detail.design.place_aside("weights") is not None
+    rules = replace(model.chains[0].score.rules, passes=detail.shares)
+    return plan_scoring(
+        rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
+        guide=detail.guide, radius=model.radius, weighted=weighted,
+        of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
+    )  # fmt: skip
+
+
+def _shown(detail: ScoredDetail, scoring: RowsPlan) -> tuple[dict[str, float], Mapping[str, float]]:
+    """Return public numbers, and expected errors where the information will be determined."""
+    numbers = {
+        "public noise ratio": noise_ratio(detail.mu, detail.design.p, detail.rows),
+        "noise of the information": scoring.noise,
+        "clip of scores": scoring.passes[-1].clip,
+    }
+    loud = scoring.noise > OF_ROWS.loud
+    return numbers, {} if loud else _expected(detail, scoring.relation)
+
+
+def _expected(detail: ScoredDetail, relation: str) -> Mapping[str, float]:
+    """Return expected privacy errors: the noise of the scores, mapped by a public guess.
+
+    Assumed: uncorrelated columns about the middle of their ranges, their sd a quarter of the
+    range; and the room's guess of the spread of a score.
+    """
+    model, design = detail.model, detail.design
+    if design.unknown or model.coordinates is not None or not model.guess:
+        return {}
+    coordinates = detail.coordinates(design)
+    last = detail.scoring(coordinates.rank, relation).passes[-1]
+    W0, (A, _) = coordinates.W0, coordinates.back()
+    M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
+    W = roots(M)[1] * model.guess
+    state = State(np.zeros(len(M)), W, 1.0, M)
+    out: dict[str, float] = {}
+    for chain in model.chains:
+        own = within(last, chain.score, state, coordinates, design)
+        out |= expected_errors(chain.named(design.names), A @ W, own.noise.score / detail.rows)
+    return out
+
+
+def _advice(scoring: RowsPlan) -> tuple[str, ...]:
+    """Say what would help a model that the budget does not carry."""
+    return (
+        f"the noise of the information will be {scoring.noise:.2g} of its size (above "
+        f"{OF_ROWS.loud:g}): this budget does not carry this model, intervals will be wide and "
+        "coefficients not determined. More rows, a larger eps, narrower ranges or fewer terms "
+        "help; for predictions alone inference=False spends nothing on errors",
+    )
+
+
+def _locate(
+    detail: ScoredDetail, _: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask
+) -> tuple[Coordinates, tuple[Any, ...]]:
+    """Return coordinates that look from the released centres and scales, where any were asked."""
+    if detail.scales is not None:
+        coordinates = located(detail.scales, coordinates, design, ask)
+    return coordinates, ()
+
+
+def _begin(
+    plan: RowsPlan, chains: tuple[Chain, ...], coordinates: Coordinates, _: Any, design: Design,
+    ask: Ask,
+) -> list[Fitting]:  # fmt: skip
+    """Release the start, least squares of the joint ball, and begin all models there.
+
+    Privacy
+    -------
+    GDP for one row, its mu as planned: second moments of rows in a ball.
+    """
+    scores = [chain.score.bound(design) for chain in chains]
+    r, radius, guide, n = coordinates.rank, plan.radius, plan.guide, plan.n
+    rowmap = RowMap(
+        coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
+        matrix=coordinates.start,
+    )  # fmt: skip
+    working = scores[0].working
+    over = Moments(
+        design, rowmap,
+        through=None if working is None else functools.partial(_Worked, working=working),
+    )  # fmt: skip
+    moments = ask("start", moments_query(over, radius=radius), guide.read_start(plan.many - 1))
+    Q, s = moments.values, float(moments.sd[0, 0])
+    start = Start.of(Q, s, guide.start(n), coordinates)
+    places = public_rows(design) if scores[0].can_be_rare else None
+    seen = None if places is None else places.seen(coordinates, start.M)
+    return [
+        Fitting(chain, score, score.start(start), {"start": Q}, seen)
+        for chain, score in zip(chains, scores, strict=True)
+    ]
+
+
+def _aim(
+    plan: RowsPlan, k: int, fits: Sequence[Fitting], coordinates: Coordinates, design: Design,
+    _: Ask,
+) -> tuple[list[Aimed], Read]:  # fmt: skip
+    """Return pass k of all models over one reading of the rows."""
+    one, passes = plan.passes[k - 1], []
+    for fit in fits:
+        own = within(one, fit.model, fit.state, coordinates, design)
+        own = reaching_events(own, fit.public, fit.state, fit.model)
+        centre = centre_of(fit.model, fit.state, k, coordinates, design)
+        passes.append(ScorePass(own, centre, turned=True))
+    read = plan.guide.read_last() if one.last else plan.guide.read_early()
+    if not one.last and any(own.plan.humped for own in passes):
+        # events are few where rows are many: of one row in k their noise were k times larger
+        passes = [replace(own, plan=replace(own.plan, rows=plan.n)) for own in passes]
+        read = Read()
+    over = ScorePasses(tuple(passes), design)
+    return [
+        Aimed(own.plan, over, operator.itemgetter(i), functools.partial(_take, fit, own))
+        for i, (fit, own) in enumerate(zip(fits, passes, strict=True))
+    ], read
+
+
+def _take(fit: Fitting, one: ScorePass, released: Released) -> Fitting:
+    """Return the model after the Newton step of a pass."""
+    found = one.back(released)
+    return fit.after(one.plan, found, fit.state, newton_step(found, one.plan, fit.state, fit.model))
+
+
+@dataclass(frozen=True, eq=False)
+class ScorePasses:
+    """The passes of all chains over one reading of the rows, by row or by cell."""
+
+    passes: tuple[ScorePass, ...]
+    design: Design
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[PassSums, ...]:
+        """Return the exact sums of each. Confidential."""
+        grid = scoring_grid(self.design) if rows.by_cell else None
+        if grid is not None:
+            by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
+            return by_cell.done(summed(rows, self.design, by_cell, **reading))
+        images = grid_of_images(self.design) if rows.by_cell else None
+        passes = tuple(replace(one, grid=images) for one in self.passes)
+        return tuple(summed(rows, self.design, Passes(passes), **reading).sums)
+
+
+def final_passes(found: ScoringRelease, design: Design) -> tuple[ScorePass, ...]:
+    """Return the last pass of every model, looking from its final fit."""
+    out = []
+    for fit in found.fits:
+        state = replace(fit.before, theta=fit.state.theta)
+        centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
+        out.append(ScorePass(fit.plans[-1], centre, turned=True))
+    return tuple(out)
+
+
+def _scorers(_: ScoredDetail, found: ScoringRelease, design: Design) -> tuple[Any, ...]:
+    """Return the scores at the final fit, which come turned as the passes turn them."""
+    from dpmodels.scoring.clusters import ClusterPasses, Scored
+
+    return tuple(map(Scored, final_passes(found, design))), (), ClusterPasses
+
+
+def within(
+    one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
+) -> PassPlan:
+    """Return the pass with radii no larger than rows of the declared box can need."""
+    one = one.reaching(score.typical_long(state), bounded=score.bounded)
+    psi, omega = score.most(state)
+    if not math.isfinite(psi):
+        return one
+    row = longest_row(design, coordinates, state.W)
+    place = design.place_aside("weights")
+    if place is not None:
+        interval = design.z[place].interval
+        weight = math.inf if interval is None else interval[1]
+        psi, omega = psi * weight, omega * weight
+    return one.within(row * math.sqrt(omega), row * psi) if row * psi > 0.0 else one
+
+
+@dataclass(frozen=True, eq=False)
+class _Worked(OfRows):
+    """Rows whose response is the working response of a start: row by row."""
+
+    rows: Any
+    working: Working
+
+    own_sums = True
+
+    @property
+    def by_cell(self) -> bool:  # type: ignore[override]
+        """Whether a job may ask for numbers and cells in place of filled rows."""
+        return bool(self.rows.by_cell)
+
+    def blocks(
+        self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
+    ) -> Iterator[Array]:
+        """Yield one pass of blocks (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
+        return _worked(self.rows.blocks(design, windows=windows, coins=coins), self.working)
+
+    def summed(self, design: Design, job: Job, **chosen: Any) -> Any:
+        """Return the sums of one pass (see :func:`dpmodels.sources.summed.summed`)."""
+        return summed(self.rows, design, _WorkedJob(job, self.working), **chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _WorkedJob:
+    """A pass that sees the working response."""
+
+    job: Job
+    working: Working
+
+    @property
+    def grid(self) -> Any:
+        """The grid of whose cells blocks are; None: they are filled."""
+        return getattr(self.job, "grid", None)
+
+    def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
+        """Return the sums over blocks. Confidential."""
+        working, grid = self.working, self.grid
+        if grid is not None and working.place is not None:  # its place among the numbers
+            working = replace(working, place=grid.numbers.index(working.place))
+        return self.job.over(_worked(blocks, working), coins)
+
+
+def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
+    for block in blocks:
+        working.apply(block[0] if isinstance(block, tuple) else block)
+        yield block
+
+
+def _chains(_: Request, model: Model) -> tuple[Chain, ...]:
+    """Return the chains of a room: they are models of rows."""
+    return model.chains
+
+
+ROWS = Strategy(
+    ("start",), OF_ROWS, _chains, _schedule, _plan, _shown, _advice, _locate, True, _begin, _aim,
+    _scorers,
+)  # fmt: skip
+RowsPlan.strategy = ROWS

@@ -1,0 +1,527 @@
+"""Passes over units: places, scales, and scoring passes of two readings.
+
+One of the two strategies of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
+scores are, then chooses its clip by that, then releases its sums (``expand_theory.md``, 3).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.scoring.clusters import PeopleByCluster, PersonScores
+from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_units
+from dpmodels.scoring.passes import Released
+from dpmodels.scoring.rules import (
+    LINEAR,
+    OF_UNITS,
+    Guide,
+    PassPlan,
+    guide_share,
+    noise_ratio,
+)
+from dpmodels.scoring.run import (
+    Aimed,
+    Chain,
+    Fitting,
+    Model,
+    ScoredDetail,
+    ScoringPlan,
+    ScoringRelease,
+    Strategy,
+)
+from dpmodels.scoring.scores import (
+    Beginning,
+    Information,
+    Score,
+    State,
+    axes,
+    floored,
+    kept_apart,
+    roots,
+    shrunk,
+)
+from dpmodels.scoring.starts import Coordinates
+from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
+from dpmodels.scoring.unit_starts import (
+    LINEAR_UNITS,
+    NONLINEAR_UNITS,
+    PLACES,
+    SCALES,
+    Lengths,
+    Number,
+    Spread,
+    UnitRules,
+    ask_lengths,
+    ask_places,
+    ask_scales,
+    forecast,
+    in_order,
+    located,
+    needed,
+    numbers,
+    shares_of,
+    unit_pass,
+)
+from dpmodels.sums.ask import ALL, Ask, Read, Sums
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+
+
+#: Floor of eigenvalues, over their mean.
+FLOOR = 0.02
+#: Part of a step's length in units of events by which it is damped.
+DAMPED = 0.5
+
+
+class UnitModel:
+    """A model as it is planned: what it asks for itself, and how it begins.
+
+    Attributes
+    ----------
+    linear : bool
+        Whether the score is linear in theta: three passes, else four.
+    scale : bool
+        Whether early passes release a scale.
+    cells : str
+        Cells of the response (:func:`dpmodels.scoring.unit_starts.numbers`); empty: its place is
+        not asked about.
+    """
+
+    linear: ClassVar[bool] = False
+    scale: ClassVar[bool] = False
+    cells: ClassVar[str] = ""
+
+    @property
+    def raw(self) -> bool:
+        """Whether the response stays in its own units: that of no linear model."""
+        return not self.linear
+
+    @property
+    def rules(self) -> UnitRules:
+        """Shares of the steps."""
+        return LINEAR_UNITS if self.linear else NONLINEAR_UNITS
+
+    def dimension(self, rank: int) -> int:
+        """Return the number of coefficients of a design of this rank."""
+        return rank
+
+    def prelude(self, mu: float) -> tuple[LedgerStep, ...]:
+        """Return steps of its own before the first pass; their shares are of mu^2."""
+        return ()
+
+    def begin(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
+        """Return the model before its first pass, having asked its own steps."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A model before its first pass.
+
+    Attributes
+    ----------
+    expansion : Expansion
+    state : State
+        theta, and W whatever it is.
+    values : mapping
+        What it released for itself, by name.
+    """
+
+    expansion: Expansion
+    state: State
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RowModel(UnitModel):
+    """A model of rows (a :class:`~dpmodels.scoring.scores.Score`), as it is planned for units.
+
+    Attributes
+    ----------
+    score : Score
+    equal : bool
+        Units count alike, not rows.
+    """
+
+    score: Score
+    equal: bool = False
+
+    @property
+    def linear(self) -> bool:  # type: ignore[override]
+        """Whether the score is linear in theta."""
+        return self.score.averages
+
+    @property
+    def scale(self) -> bool:  # type: ignore[override]
+        """Whether early passes release a scale."""
+        return self.score.learns_scale
+
+    @property
+    def cells(self) -> str:  # type: ignore[override]
+        """Cells of the response."""
+        return self.score.cells
+
+    @property
+    def raw(self) -> bool:
+        """Whether the response stays in its own units."""
+        return not self.score.of_residual
+
+    @property
+    def rules(self) -> UnitRules:
+        """Shares of the steps: few passes where those of rows are few."""
+        return LINEAR_UNITS if self.score.rules is LINEAR else NONLINEAR_UNITS
+
+    def begin(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
+        mu: float,
+    ) -> Begun:  # fmt: skip
+        """Start at the released middle of the response."""
+        score = self.score.bound(design)
+        values = next((s for s in spreads if s.number.place == design.q - 1), None)
+        unit = coordinates.unit
+        at = Beginning(
+            coordinates.constant, coordinates.rank, values,
+            float(unit.scale[-1]), float(unit.shift[-1]),
+        )  # fmt: skip
+        model = Regression(
+            score, coordinates, design.place_aside("offset"), design.place_aside("weights"),
+            values, equal=self.equal,
+        )  # fmt: skip
+        state = score.begin(at)
+        # a public fit of the caller's own (0 where there is none)
+        return Begun(model, replace(state, theta=state.theta + coordinates.centre))
+
+
+@dataclass(frozen=True)
+class UnitsPlan(ScoringPlan):
+    """What a fit over units will release.
+
+    Attributes
+    ----------
+    people : bool
+        Units are people, else rows.
+    rules : UnitRules
+        Shares, of what the prelude leaves.
+    asked : tuple of Number
+        Numbers whose places are asked about.
+    """
+
+    people: bool
+    rules: UnitRules
+    asked: tuple[Number, ...] = ()
+
+    @property
+    def prelude(self) -> tuple[LedgerStep, ...]:
+        """The models' own steps, one model after the other."""
+        return tuple(step for chain in self.chains for step in chain.score.prelude(self.mu))
+
+    @property
+    def left(self) -> float:
+        """Of mu, what prelude and closing leave."""
+        own = math.fsum((s.share or 0.0) for s in self.prelude)
+        own += 0.0 if self.closing is None else self.closing.share
+        return self.mu * math.sqrt(1.0 - own)
+
+    @property
+    def each(self) -> float:
+        """What is left of mu for each model."""
+        return self.left / math.sqrt(len(self.chains))
+
+    def part(self, share: float) -> float:
+        """Return the mu of a share, of one model."""
+        return self.left * math.sqrt(share / len(self.chains))
+
+    @property
+    def passes(self) -> tuple[float, ...]:
+        """Shares of the passes; of places too where no number is asked about."""
+        *early, last = self.rules.passes
+        return (*early, last + (0.0 if self.asked else self.rules.places))
+
+    @property
+    def many(self) -> int:
+        """Number of passes."""
+        return len(self.rules.passes)
+
+    @property
+    def readings(self) -> int:
+        """How often the rows are read before the fit closes."""
+        own = (2 * self.many + 1) * len(self.chains)
+        return own + len(self.prelude) + bool(self.asked)
+
+    @property
+    def noise(self) -> float:
+        """Forecast of the released noise of the information over its size."""
+        return forecast(self.each, self.n, self.p, self.passes[-1])
+
+    @property
+    def ledger(self) -> tuple[LedgerStep, ...]:
+        """Steps before the fit closes."""
+        out: list[tuple[str, float]] = []
+        for chain in self.chains:
+            out.append((chain.step(SCALES), self.part(self.rules.scales)))
+            for k, share in enumerate(self.passes, 1):
+                mu, label = self.part(share), chain.step(k)
+                of = shares_of(last=k == self.many, scale=chain.score.scale)
+                joint = of.information + of.meat + of.spread + of.score
+                parts = (
+                    ("score lengths", of.lengths), ("information and scores", joint),
+                    ("scale", of.scale),
+                )  # fmt: skip
+                out += [(f"{name} {label}", mu * math.sqrt(one)) for name, one in parts if one]
+        first = [(PLACES, self.left * math.sqrt(self.rules.places))] if self.asked else []
+        made = [
+            [LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in some]
+            for some in (first, out)
+        ]
+        return (*made[0], *self.prelude, *made[1])
+
+
+def _chains(request: Request, model: Model) -> tuple[Chain, ...]:
+    """Return the chains of a room as models of units."""
+    equal = request.options.get("person_weights") == "equal"
+    return tuple(
+        replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Score) else c
+        for c in model.chains
+    )
+
+
+def _schedule(
+    request: Request, design: Design, n: int, rows: int, mu: float, model: Model
+) -> tuple[float, tuple[float, ...], Guide, None]:
+    """Return (mu, shares of the steps, guide)."""
+    first = _chains(request, model)[0].score
+    rules = first.rules.values()
+    given = request.shares_of(UNITS.names(len(rules)))
+    guide = Guide(guide_share(noise_ratio(mu, first.dimension(design.p), rows)))
+    return mu, rules if given is None else tuple(given.values()), guide, None
+
+
+def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
+    """Return the plan of the steps for a design of this rank."""
+    first = detail.chains[0].score
+    asked: tuple[Number, ...] = ()
+    if detail.model.coordinates is None:
+        # a design whose ranges are to be bought is planned as if it had them
+        known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
+        asked = numbers(known, response=first.cells)
+    return UnitsPlan(
+        first.dimension(rank), detail.rows, detail.mu, relation, detail.guide, detail.chains,
+        detail.model.closing, detail.people, UnitRules.of(detail.shares), asked,
+    )  # fmt: skip
+
+
+def _shown(_: ScoredDetail, scoring: UnitsPlan) -> tuple[dict[str, float], Mapping[str, float]]:
+    """Return public numbers, and no expected errors."""
+    return {"noise of the information": scoring.noise}, {}
+
+
+def _advice(scoring: UnitsPlan) -> tuple[str, ...]:
+    """Say what would help a model that the units do not carry."""
+    N, p = scoring.n, scoring.p
+    more, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
+    counted = "people" if scoring.people else "rows"
+    fewer = f", or at most {most} coefficients" if most else ""
+    return (
+        f"not determined at this budget: the noise of the information of {p} coefficients will be "
+        f"{scoring.noise:.2g} of its size (above {OF_UNITS.loud:g}). About "
+        f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times the "
+        f"eps{fewer} would do",
+    )
+
+
+def _locate(
+    detail: ScoredDetail, scoring: UnitsPlan, coordinates: Coordinates, design: Design, ask: Ask
+) -> tuple[Coordinates, tuple[Spread, ...]]:
+    """Return coordinates of a box about the released places of numbers, and these."""
+    if not scoring.asked:
+        return in_order(coordinates), ()
+    guide = scoring.guide
+    spreads = ask_places(
+        ask, scoring.asked, design, float(guide.early(scoring.n)), people=scoring.people,
+        read=guide.read_early(),
+    )  # fmt: skip
+    return in_order(located(coordinates, design, spreads)), spreads
+
+
+def _begin(
+    plan: UnitsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
+    spreads: tuple[Spread, ...], design: Design, ask: Ask,
+) -> list[Fitting]:  # fmt: skip
+    """Begin the one model, and release the scales of its information."""
+    (chain,), guide, r = chains, plan.guide, plan.p
+    begun = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
+    first = replace(begun.state, W=np.eye(r))
+    squares = ask_scales(
+        ask, chain.step(SCALES), begun.expansion.at(first, 1), r, design,
+        float(guide.early(plan.n)), people=plan.people, read=guide.read_early(),
+    )  # fmt: skip
+    state = replace(begun.state, W=np.diag(squares**-0.5), M=np.diag(squares))
+    return [Fitting(chain, begun.expansion, state, begun.values, look=state.W)]
+
+
+def _aim(
+    plan: UnitsPlan, k: int, fits: Sequence[Fitting], coordinates: Coordinates, design: Design,
+    ask: Ask,
+) -> tuple[list[Aimed], Read]:  # fmt: skip
+    """Release the lengths of scores, and return pass k of the one model by them."""
+    (fit,), guide, r = fits, plan.guide, plan.p
+    expansion, state, last = fit.model, fit.state, k == plan.many
+    mu, early = plan.part(plan.passes[k - 1]), guide.read_early()
+    scale = fit.chain.score.scale
+    n = plan.n if last else guide.early(plan.n)
+    local = expansion.at(state, k)
+    lengths = ask_lengths(
+        ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
+    )
+    of_score = shares_of(last=last, scale=scale).score
+    one = unit_pass(
+        lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
+        tail=guide.tail(plan.n) if last else n,
+        clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
+        stops=expansion.stops and last, least=expansion.typical_long(state),
+    )  # fmt: skip
+    if expansion.stops and last:
+        local = expansion.at(state, k, one.clip)
+    assert fit.look is not None
+    turn = fit.look @ np.linalg.inv(state.W)
+    over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
+    take = functools.partial(_take, fit, one, lengths, turn)
+    return [Aimed(one, over, lambda sums: sums.sums, take)], guide.read_last() if last else early
+
+
+def _take(
+    fit: Fitting, one: PassPlan, lengths: Lengths, turn: Array, released: Released
+) -> Fitting:
+    """Return the model after the step of a pass."""
+    assert fit.look is not None
+    before = replace(fit.state, W=fit.look)
+    step, look = unit_step(released, one, before, turn, fit.model)
+    return fit.after(
+        one, released, before, step, lengths=(*fit.lengths, lengths), look=look, turn=turn
+    )
+
+
+def unit_step(
+    released: Released, plan: PassPlan, state: State, turn: Array, expansion: Expansion
+) -> tuple[Step, Array]:
+    """Take one step from the released sums of a pass; and the W from which the next one looks.
+
+    In that W the information of this pass is round; after the last pass nobody looks, and it stays.
+    ``theta + W' d``, ``d = sqrt(phi) H^{-1} s / N``; where the score is linear H is averaged with
+    that of the pass before, by precision; else an early step is divided by ``1 + q/2``,
+    ``q^2 = d'H d / (phi r)``, as exponential models overshoot from below.
+
+    Parameters
+    ----------
+    state : State
+        W: in which the information was looked at.
+    turn : (r, r) array
+        From the coordinates of scores to those.
+    """
+    r, m = len(state.theta), plan.rows
+    nu = plan.noise.information / m
+    H = released.information / m
+    root = np.linalg.inv(state.W)
+    own = Information(root @ H @ root.T, nu * float(np.trace(root @ root.T)) / r)
+    if expansion.linear and state.earlier is not None:
+        before = state.W @ state.earlier.matrix @ state.W.T
+        stretch = float(np.trace(state.W @ state.W.T)) / r
+        old = (state.earlier.noise * stretch) ** 2
+        weight = old / (old + nu * nu)
+        H = weight * H + (1.0 - weight) * before
+        nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
+    size = max(float(np.trace(H)) / r, 1e-3)
+    least = FLOOR * size
+    if plan.manner.shrinks and state.earlier is not None:  # it is round but for what was learnt
+        H, nu = kept_apart(H, nu)
+        least = FLOOR_SHRUNK * size
+    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
+    known = axes(H)
+    safe = floored(H, floor, known)
+    mean = released.score / m
+    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, turn @ mean))
+    learnt, W, look = state, state.W, state.W
+    if not plan.last:
+        in_u = root @ safe @ root.T
+        look = roots(in_u)[1]
+        moved = math.sqrt(max(float(d @ safe @ d), 0.0) / expansion.events(in_u))
+        if not expansion.linear:
+            d = d / (1.0 + DAMPED * moved / math.sqrt(state.phi))
+        d = d * min(1.0, expansion.longest(state) / max(moved, 1e-300))
+        ratio = None
+        if released.scale is not None:  # of scores, whose coordinates are their own
+            own_look = np.linalg.inv(turn)
+            ratio = released.scale / (m * float(np.trace(own_look @ safe @ own_look.T)))
+        weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
+        learnt = expansion.learnt(state, in_u / np.outer(weight_one, weight_one), ratio)
+        W = _whitening(
+            released, plan, look, root @ turn, state.phi / learnt.phi, expansion.least_meat(state)
+        )
+    theta = state.theta + state.W.T @ d
+    if not plan.last:
+        theta = expansion.settled(theta)
+    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own), known), look
+
+
+def _whitening(
+    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float, least: float
+) -> Array:
+    """Return the W in which scores are round, by the released meat of a pass.
+
+    Looked at in the coordinates in which the information is round: there the meat is a multiple of
+    the identity for a model that holds and independent rows, so it is shrunk to that as far as its
+    noise explains what is between. Columns that vary within and between people are told apart.
+
+    Parameters
+    ----------
+    look : (r, r) array
+        W in which the released information is round.
+    back : (r, r) array
+        From the coordinates of the scores to u.
+    rescaled : float
+        What scores are multiplied by, squared, in the next pass.
+    least : float
+        Least meat over the information, by the model: that of rare events lies beyond its ball.
+    """
+    assert released.meat is not None
+    m, r = plan.rows, len(look)
+    mean = released.score / m
+    turn = look @ back
+    J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
+    noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
+    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR)
+    if least > 0.0:
+        J = floored(J, least)
+    own = np.linalg.inv(look)
+    return roots(own @ J @ own.T * rescaled)[1]
+
+
+def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[Any, ...]:
+    """Return the scores at the final fit, turned to where those of people are round."""
+    turns, passes = [], []
+    for fit in found.fits:
+        turn = roots(infer_units(fit, detail.rows).meat)[1]
+        turns.append(turn)
+        passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))
+    return tuple(passes), tuple(turns), PeopleByCluster
+
+
+UNITS = Strategy(
+    ("places", "scales"), OF_UNITS, _chains, _schedule, _plan, _shown, _advice, _locate, False,
+    _begin, _aim, _scorers,
+)  # fmt: skip
+UnitsPlan.strategy = UNITS
