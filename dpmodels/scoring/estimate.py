@@ -16,13 +16,15 @@ from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
 from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.notes import (
-    EMPTY,
     SEEN,
     cluster_notes,
+    complete_share,
     effects_beyond,
     empty_rows,
     few_events,
     fit_notes,
+    is_seen,
+    lost_share,
     named,
     no_ranges_note,
     still_moving,
@@ -150,7 +152,7 @@ def estimated(
     bias[gone] = math.nan
     leverage = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
-    said = fit_notes(plan, every, bias, leverage & ~open_, open_, gone)
+    said = fit_notes(plan, every, leverage & ~open_, open_, gone)
     for which, text in ((stopped, STOPPED), (beyond, BEYOND), (few, FEW)):
         if which is not None and (which & ~gone).any():
             open_ = open_ | (which & ~gone)
@@ -299,11 +301,15 @@ def estimate_fit(
             one.plans[-1].rows,
         ))  # fmt: skip
         beyond.append(effects_beyond(design, params) if chain.score.of_residual else none)
+    complete = _complete_rows(plan, parts[0])
     return estimated(
         plan, parts, [chain.label for chain in chains], design.names, stats,
         lost=~coordinates.identified, common=lambda i, j: chains[i].score.common(chains[j].score),
-        clusters=clusters, statistics=found.statistics,
-        notes=[*_void_rows(plan, design, parts[0]), *_cut_deviances(chains[0].score, found)],
+        clusters=clusters, statistics={**found.statistics, **complete},
+        notes=[
+            *empty_rows(*lost_share(complete), design, shortened=False),
+            *_cut_deviances(chains[0].score, found),
+        ],
         arrays={"start": found.Q, "information": found.chains[0].released[-1].information},
         stopped=np.concatenate(stopped), beyond=np.concatenate(beyond), few=np.concatenate(few),
     )  # fmt: skip
@@ -341,15 +347,13 @@ def _cut_deviances(score: Any, found: ScoringRelease) -> list[str]:
     ]
 
 
-def _void_rows(plan: Plan[Any], design: Design, part: Part) -> list[str]:
-    """Say how many rows were empty: the histogram of the last pass has one entry a whole row."""
+def _complete_rows(plan: Plan[Any], part: Part) -> dict[str, float]:
+    """Return the share of rows that count: the histogram of the last pass has an entry of each."""
     if plan.request.relation != "replace":
-        return []
+        return {}
     last, bins = part.release.plans[-1], part.release.released[-1].bins
     assert bins is not None
-    lost = min(1.0 - float(np.sum(bins)) / last.rows, 1.0)
-    sd = last.noise.count * math.sqrt(len(bins)) / last.rows
-    return empty_rows(lost, sd, design, shortened=False)
+    return complete_share(bins, last.noise.count, last.rows)
 
 
 # -- From a released fit over units to coefficients, errors and words. Sees no row.
@@ -462,10 +466,12 @@ def estimate_units(
             effects_beyond(release.design, parts[-1].params) if of_response
             else np.zeros(len(own), dtype=bool)
         )  # fmt: skip
+    complete = _complete_units(plan, parts[0])
     return estimated(
         plan, parts, labels, own, stats,
         lost=~coordinates.identified if lost is None else lost, common=common,
-        clusters=clusters, statistics=found.statistics, notes=[*_void(plan, parts[0]), *more],
+        clusters=clusters, statistics={**found.statistics, **complete},
+        notes=[*_void(plan, complete), *more],
         arrays={
             "information": found.chains[0].released[-1].information,
             **({} if arrays is None else arrays(parts[0])),
@@ -474,16 +480,22 @@ def estimate_units(
     )  # fmt: skip
 
 
-def _void(plan: Plan[Any], part: UnitPart) -> list[str]:
-    """Say how many units count as nothing: the histogram has one entry each of the others."""
+def _complete_units(plan: Plan[Any], part: UnitPart) -> dict[str, float]:
+    """Return the share of units that count: the histogram has one entry each."""
     if plan.request.relation != "replace":
+        return {}
+    lengths = part.chain.lengths[-1]
+    return complete_share(lengths.counts, lengths.sd, part.inference.plan.rows)
+
+
+def _void(plan: Plan[Any], complete: Mapping[str, float]) -> list[str]:
+    """Say how many units contribute nothing, where that is clear of the noise."""
+    lost, sd = lost_share(complete)
+    if not is_seen(lost, sd):
         return []
-    lengths, N = part.chain.lengths[-1], part.inference.plan.rows
-    lost = min(1.0 - float(np.sum(lengths.counts)) / N, 1.0)
-    sd = lengths.sd * math.sqrt(len(lengths.counts)) / N
-    if lost < EMPTY or lost <= SEEN * sd:
-        return []
-    counted = "people have no row that counts" if plan.request.unit is not None else "rows count"
-    said = f"About {lost:.0%} of the {counted}"
-    end = "" if plan.request.unit is not None else " as nothing"
-    return [f"{said}{end} (from the released histogram, free)."]
+    who = "people" if plan.request.unit is not None else "rows"
+    why = "their values are missing" + (", or they have one row" if who == "people" else "")
+    return [
+        f"About {lost:.0%} (sd {sd:.1%}) of the {who} contribute nothing: {why}. "
+        "The share is from the released histogram, free."
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.rules import PassPlan
 
 
-#: So many bounds of a bias are printed under a summary.
-SHOWN = 8
 #: A share of empty rows below this is not worth a note; one within so many noise sds is none.
 EMPTY, SEEN = 0.05, 3.0
 CONSERVATIVE = (
@@ -71,24 +69,34 @@ def expected_intervals(
     return said + f"{beyond} (above {loud:g})"
 
 
+def complete_share(counts: Array, sd: float, n: int) -> dict[str, float]:
+    """Return the share of the units that count, and its sd, from a released histogram of them."""
+    share = min(float(np.sum(counts)) / n, 1.0)
+    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / n}
+
+
+def lost_share(complete: Mapping[str, float]) -> tuple[float, float]:
+    """Return the share that does not count, and its sd; (0, 0) where it was not released."""
+    return 1.0 - complete.get("complete_share", 1.0), complete.get("complete_share_se", 0.0)
+
+
+def is_seen(lost: float, sd: float) -> bool:
+    """Say whether a share that does not count is worth a note, and clear of its noise."""
+    return lost >= EMPTY and lost > SEEN * sd
+
+
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
     """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
-    if lost < EMPTY or lost <= SEEN * sd:
+    if not is_seen(lost, sd):
         return []
     outside = ", or outside subset=," if design.subset else ""
     return [
-        f"About {lost:.0%} of the rows were empty"
+        f"About {lost:.0%} (sd {sd:.1%}) of the rows were empty"
         + (" or shortened" if shortened else "")
-        + " (from the released count, free). A row is empty where a cell is missing, cannot be "
+        + ", by the released count. A row is empty where a cell is missing, cannot be "
         f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
         "levels."
     ]
-
-
-def _listed(names: tuple[str, ...], bias: Array) -> str:
-    """Return the first bounds in words."""
-    given = [f"{n} {b:.2g}" for n, b in zip(names, bias, strict=True) if math.isfinite(b)]
-    return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
 
 
 def counted(plan: Plan[Any]) -> str:
@@ -133,7 +141,6 @@ def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> str:
 def fit_notes(
     plan: Plan[Any],
     names: tuple[str, ...],
-    bias: Array,
     few: npt.NDArray[np.bool_],
     undetermined: npt.NDArray[np.bool_],
     lost: npt.NDArray[np.bool_],
@@ -148,10 +155,8 @@ def fit_notes(
             "would help: dp.plan() says by how much, at no cost.",
         )
     notes.append(
-        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
-        "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "
-        "(fit.bias_bound): "
-        f"{_listed(names, bias)}."
+        "Errors and P are widened for possible clipping bias (column bias), by a rule calibrated "
+        "on real tables, not a proof."
     )
     notes.append(_errors(plan))
     if few.any():
