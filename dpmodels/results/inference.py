@@ -446,6 +446,9 @@ def _matches(option: str, wanted: str, names: Sequence[str]) -> list[str]:
     """Return the names an entry stands for: itself, or those that a regular expression finds."""
     if wanted in names:
         return [wanted]
+    same = [name for name in names if plain_name(name) == plain_name(wanted)]
+    if same:
+        return same
     found: list[str] | None = None
     try:
         found = [name for name in names if re.search(wanted, name)]
@@ -485,6 +488,15 @@ def chosen(
     if not out:
         raise RequestError("keep= and drop= leave no coefficient to show")
     return out
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a coefficient without the ``C()`` of factors: ``g[T.x]``.
+
+    ``C(g)`` and ``g`` are one variable where levels are declared, so coefficients of both are one
+    row of a table of several fits.
+    """
+    return re.sub(r"(^|:)C\((\w+)\)(?=\[)", r"\1\2", name)
 
 
 def labelled(name: str, labels: Mapping[str, str] | None) -> str:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.inference import BiasBound
+from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
-from dpmodels.scoring.intervals import Inference, infer, infer_units
+from dpmodels.scoring.intervals import LOST, Inference, infer, infer_units, information_noise
 from dpmodels.scoring.notes import (
+    LINEAR,
     SEEN,
     cluster_notes,
     complete_share,
@@ -29,9 +30,9 @@ from dpmodels.scoring.notes import (
     no_ranges_note,
     still_moving,
     those,
+    too_wide,
 )
 from dpmodels.scoring.plan import ScoredDetail
-from dpmodels.scoring.rules import LOUD
 from dpmodels.scoring.scores import State, roots
 from dpmodels.scoring.starts import most_root, unweighted
 
@@ -372,6 +373,8 @@ class UnitPart:
     params : (p,) array
     T : (p, r) array
         Maps a step in w to coefficients.
+    wide : (p,) bool array
+        Intervals too wide to be of use over the declared ranges.
     unit : float
         Unit responses to one of the user's.
     """
@@ -380,6 +383,7 @@ class UnitPart:
     inference: Inference
     params: Array
     T: Array
+    wide: Mask
     unit: float = 1.0
 
     @property
@@ -394,20 +398,9 @@ class UnitPart:
         return np.asarray(out @ roots(self.inference.meat)[0])
 
     @property
-    def noise(self) -> float:
-        """Noise of the information over its size, as released: ``nu sqrt(2p)/(tr H/p)``."""
-        last, found = self.inference.plan, self.chain.released[-1].information
-        r, n = len(found), last.rows
-        size = max(float(np.trace(found)) / (r * n), 1e-300)
-        return last.noise.information / n * math.sqrt(2.0 * r) / size
-
-    @property
     def undetermined(self) -> npt.NDArray[np.bool_]:
-        """Which coefficients are not determined: along unresolved directions, or all.
-
-        All where the released noise of the information is beyond what intervals were found to bear.
-        """
-        return self.inference.undetermined(self.T) | (self.noise > LOUD)
+        """Which coefficients are not determined: along unresolved directions, or far too wide."""
+        return self.inference.undetermined(self.T) | self.wide
 
     @property
     def constant(self) -> None:
@@ -454,13 +447,18 @@ def estimate_units(
         A, a = coordinates.back() if back is None else back(found, chain)
         own_meat = None if clusters is None else functools.partial(found.meat, i)
         inference = if_determined(infer_units(chain, detail.rows, own_meat), clusters, i)
+        T = A @ chain.before.W.T
+        score = getattr(chain.expansion, "score", None)
+        linear = plan.request.verb in LINEAR if score is None else bool(score.of_residual)
+        noise = information_noise(chain.released[-1].information, chain.plans[-1])
         parts.append(
             UnitPart(
-                chain, inference, A @ chain.last.state.theta + a,
-                A @ chain.before.W.T, float(coordinates.unit.scale[-1]),
+                chain, inference, A @ chain.last.state.theta + a, T,
+                too_wide(release.design, own, _half_widths(inference, T), linear=linear)
+                | (noise >= LOST),
+                float(coordinates.unit.scale[-1]),
             )
         )  # fmt: skip
-        score = getattr(chain.expansion, "score", None)
         of_response = back is None and names is None and score is not None and score.of_residual
         beyond.append(
             effects_beyond(release.design, parts[-1].params) if of_response
@@ -478,6 +476,14 @@ def estimate_units(
         },
         beyond=np.concatenate(beyond),
     )  # fmt: skip
+
+
+def _half_widths(inference: Inference, T: Array) -> Array:
+    """Return half widths of 95 % intervals of coefficients; NaN where there is no error."""
+    V = T @ (inference.sampling + inference.privacy) @ T.T
+    se = np.sqrt(np.maximum(np.diag(V), 0.0))
+    a = np.divide(inference.allowance.bias(T), se, out=np.zeros_like(se), where=se > 0.0)
+    return np.asarray(critical_value(a, 0.95) * se)
 
 
 def _complete_units(plan: Plan[Any], part: UnitPart) -> dict[str, float]:

@@ -71,7 +71,7 @@ def expected_intervals(
 
 def complete_share(counts: Array, sd: float, n: int) -> dict[str, float]:
     """Return the share of the units that count, and its sd, from a released histogram of them."""
-    share = min(float(np.sum(counts)) / n, 1.0)
+    share = min(max(float(np.sum(counts)) / n, 0.0), 1.0)
     return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / n}
 
 
@@ -166,8 +166,8 @@ def fit_notes(
         )
     if undetermined.any():
         notes.append(
-            f"Not determined at this budget, so the interval is wide and no z and p are given: "
-            f"{those(names, undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or "
+            f"Not determined at this budget, so not tested: {those(names, undetermined)}. "
+            f"More {counted(plan)}, a larger eps, narrower ranges or "
             "fewer terms would help."
         )
     if lost.any():
@@ -222,6 +222,9 @@ MOST = 400
 #: An estimated effect over the declared range of its variables is no more than so many ranges of
 #: the response.
 RANGES = 3.0
+#: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
+#: ratio that is not known to this factor is of no use.
+LINEAR, RATIO = frozenset({"dp_ols", "dp_feols"}), 100.0
 #: Events cut at a public row move its score by at most so many noise sds ...
 LOST = 1.0
 #: ... as long as C is at most so many lengths of the typical long score (``mean_score.long_score``
@@ -359,6 +362,30 @@ def reaching_events(
     reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
     clip = min(reach, LONGEST * typical)
     return one if clip <= one.clip else one.clipped_at(clip, humped=True)
+
+
+def too_wide(design: Design, names: Sequence[str], half: Array, *, linear: bool) -> Mask:
+    """Say which coefficients have intervals wider than their declared ranges allow to be of use.
+
+    Parameters
+    ----------
+    half : (p,) array
+        Half widths of their intervals.
+    linear : bool
+        Of effects on the response itself: wider, over the range of the column, than the range of
+        the response. Else of logs of ratios: a ratio over the range is not known to a factor of
+        ``RATIO``.
+    """
+    response = None if design.response is None else design.response.interval
+    most = math.log(RATIO)
+    if linear:
+        most = math.inf if response is None else response[1] - response[0]
+    width = {
+        column.name: column.interval[1] - column.interval[0]
+        for column in design.columns
+        if column.interval is not None
+    }
+    return np.asarray(half * np.array([width.get(name) or 1.0 for name in names]) > most)
 
 
 def effects_beyond(design: Design, params: Array) -> Mask:

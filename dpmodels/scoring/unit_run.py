@@ -32,6 +32,7 @@ from dpmodels.scoring.passes import Released, ask_pass, by_name
 from dpmodels.scoring.rules import (
     FINE,
     LOUD,
+    LOUD_LINEAR,
     STATISTICS_SHARE,
     STATISTICS_STEP,
     Guide,
@@ -667,6 +668,7 @@ def plan_units(
     scoring = detail.scoring(design.p, request.relation, _as_ranged(design))
     carried = scoring.left / math.sqrt(len(models))  # without what a model releases beside
     rho = forecast(carried, rows, p, scoring.passes[-1])
+    loud = LOUD_LINEAR if linear else LOUD
     closes = {} if closing is None else {closing.step: closing.share * share}
     left = share - math.fsum(closes.values())
     return Plan.of(
@@ -689,11 +691,11 @@ def plan_units(
         purchase=part.purchase,
         detail=detail,
         advice=(
-            *_advice(rho, scoring.left, rows, p, scoring),
+            *_advice(rho, loud, scoring.left, rows, p, scoring),
             *(() if clusters is None else clusters.advice(p)),
         ),
         forecast=expected_intervals(
-            rho, FINE, LOUD, between="wide",
+            rho, FINE, loud, between="wide",
             beyond="coefficients will not be determined at this budget",
         ),
         passes=(2 * len(scoring.passes) + 1) * len(models) + len(scoring.prelude())
@@ -713,9 +715,11 @@ def _rules(request: Request, rules: UnitRules) -> UnitRules:
     return rules if given is None else UnitRules.of(tuple(given.values()))
 
 
-def _advice(rho: float, mu: float, N: int, p: int, scoring: UnitPlan) -> tuple[str, ...]:
+def _advice(
+    rho: float, loud: float, mu: float, N: int, p: int, scoring: UnitPlan
+) -> tuple[str, ...]:
     """Warn, before anything is charged, of a model that the units do not carry. Public."""
-    if rho <= LOUD:
+    if rho <= loud:
         return ()
     part = mu / math.sqrt(len(scoring.models))
     more, factor, most = needed(part, N, p, scoring.passes[-1])
@@ -723,7 +727,7 @@ def _advice(rho: float, mu: float, N: int, p: int, scoring: UnitPlan) -> tuple[s
     fewer = f", or at most {most} coefficients" if most else ""
     return (
         f"not determined at this budget: the noise of the information of {p} coefficients will be "
-        f"{rho:.2g} of its size (above {LOUD:g}). About {_round(more)} {counted}, or about "
+        f"{rho:.2g} of its size (above {loud:g}). About {_round(more)} {counted}, or about "
         f"{factor:.2g} times the eps{fewer} would do",
     )
 

@@ -12,7 +12,7 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
-from dpmodels.scoring.estimate import UnitPart, _void
+from dpmodels.scoring.estimate import UnitPart, _complete_units, _void
 from dpmodels.scoring.unit_starts import unit_pass
 
 
@@ -103,10 +103,10 @@ def test_units_that_count_as_nothing_are_told(counts, said):
     part = SimpleNamespace(
         chain=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0))
     )
-    found = _void(plan, part)
+    found = _void(plan, _complete_units(plan, part))
     assert (found[0].startswith(said) if said else not found), found
     lengths.sd = 1000.0
-    assert _void(plan, part) == []
+    assert _void(plan, _complete_units(plan, part)) == []
 
 
 def test_a_fit_may_have_the_noise_of_its_errors_and_an_average_more():
