@@ -372,6 +372,11 @@ def _one_sided(released: Released, plan: PassPlan) -> float:
 
 #: How far the noise of the meat of units pulls it towards round.
 SHRUNK = 0.3
+#: Units: noise of the information over its size from which intervals are stretched, and at which
+#: they are ``STRETCHED`` times as wide. 2 400 random designs (Cox, least squares, logit, Poisson;
+#: 1 to 7 coefficients, 250 to 6 000 people, eps .5 to 4) covered .96 to .97 up to 1.2 without it,
+#: .92 from 1.4 on and .8 beyond 2; with it .95 to .97 on both sides.
+QUIET, LOST, STRETCHED = 1.0, 1.8, 100.0
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
 SECOND_ORDER = 1.0
@@ -617,6 +622,19 @@ def infer(
     )
 
 
+def information_noise(found: Array, plan: PassPlan) -> float:
+    """Return the noise of the information over its size, as released: ``nu sqrt(2p)/(tr H/p)``."""
+    r, n = len(found), plan.rows
+    size = max(float(np.trace(found)) / (r * n), 1e-300)
+    return plan.noise.information / n * math.sqrt(2.0 * r) / size
+
+
+def stretch(noise: float) -> float:
+    """Return the factor of errors at a noise of the information; continuous in it."""
+    far = min(max((noise - QUIET) / (LOST - QUIET), 0.0), 1.0)
+    return 1.0 / math.sqrt(max(1.0 - far**2, STRETCHED**-2))
+
+
 def infer_units(
     chain: Any, N: int, by_cluster: Callable[[Array], Array] | None = None
 ) -> Inference:
@@ -633,8 +651,13 @@ def infer_units(
         total, error = lengths.overflow(plan.clip)
         tail = Tail(0.0, total / plan.rows, error / plan.rows)
     r = len(chain.last.d)
-    return infer(
+    found = infer(
         chain.released[-1], plan, chain.before, chain.last, chain.model,
         free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
         by_cluster=by_cluster, remainder=chain.model.remainder(chain.before, chain.last.d),
     )  # fmt: skip
+    more = stretch(information_noise(chain.released[-1].information, plan)) ** 2 - 1.0
+    if not more:
+        return found
+    # the noise of the information is the cause: what it adds is said to be of privacy
+    return replace(found, privacy=found.privacy + more * (found.sampling + found.privacy))

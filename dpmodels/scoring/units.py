@@ -21,7 +21,9 @@ from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_un
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     LINEAR,
+    OF_LINEAR_UNITS,
     OF_UNITS,
+    Forecast,
     Guide,
     PassPlan,
     guide_share,
@@ -230,6 +232,12 @@ class UnitsPlan(ScoringPlan):
         return tuple(step for chain in self.chains for step in chain.score.prelude(self.mu))
 
     @property
+    def forecast(self) -> Forecast:
+        """What the noise of the information lets expect."""
+        nonlinear = self.chains[0].score.rules is NONLINEAR_UNITS
+        return OF_UNITS if nonlinear else OF_LINEAR_UNITS
+
+    @property
     def left(self) -> float:
         """Of mu, what prelude and closing leave."""
         own = math.fsum((s.share or 0.0) for s in self.prelude)
@@ -337,7 +345,7 @@ def _advice(scoring: UnitsPlan) -> tuple[str, ...]:
     fewer = f", or at most {most} coefficients" if most else ""
     return (
         f"not determined at this budget: the noise of the information of {p} coefficients will be "
-        f"{scoring.noise:.2g} of its size (above {OF_UNITS.loud:g}). About "
+        f"{scoring.noise:.2g} of its size (above {scoring.forecast.loud:g}). About "
         f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times the "
         f"eps{fewer} would do",
     )
@@ -521,7 +529,7 @@ def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[An
 
 
 UNITS = Strategy(
-    ("places", "scales"), OF_UNITS, _chains, _schedule, _plan, _shown, _advice, _locate, False,
+    ("places", "scales"), _chains, _schedule, _plan, _shown, _advice, _locate, False,
     _begin, _aim, _scorers,
 )  # fmt: skip
 UnitsPlan.strategy = UNITS

@@ -12,7 +12,7 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
-from dpmodels.scoring.estimate import Part, _void
+from dpmodels.scoring.estimate import Part, _complete, _lost
 from dpmodels.scoring.unit_starts import unit_pass
 
 
@@ -101,12 +101,12 @@ def test_units_that_count_as_nothing_are_told(counts, said):
     plan = SimpleNamespace(request=SimpleNamespace(relation="replace", unit=None))
     lengths = SimpleNamespace(counts=np.array(counts), sd=1.0)
     part = SimpleNamespace(
-        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0))
+        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0), people=True)
     )
-    found = _void(plan, None, part)
+    found = _lost(plan, None, part, _complete(plan, part))
     assert (found[0].startswith(said) if said else not found), found
     lengths.sd = 1000.0
-    assert _void(plan, None, part) == []
+    assert _lost(plan, None, part, _complete(plan, part)) == []
 
 
 def test_a_fit_may_have_the_noise_of_its_errors_and_an_average_more():
