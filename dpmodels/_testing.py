@@ -42,6 +42,10 @@ class ZeroNoise:
         """Return one half."""
         return np.full(size, 0.5)
 
+    def integers_below(self, n: int, size: int) -> list[int]:
+        """Return the middle."""
+        return [n // 2] * size
+
     def bernoulli(self, p: float) -> bool:
         """Return True for any positive probability."""
         return p > 0

@@ -379,7 +379,7 @@ def _occurs(label: Any, kind: str) -> bool:
         return isinstance(label, (int, float, np.number)) and bool(np.isfinite(label))
     if kind == "bool":
         return label in (0, 1)
-    return kind != "datetime"
+    return kind not in ("datetime", "duration")
 
 
 def _names(cells: Array) -> list[str]:

@@ -184,7 +184,7 @@ def _check_column(unit: str, columns: Mapping[str, str]) -> None:
             + " Columns: "
             + ", ".join(list(map(str, columns))[:12])
         )
-    if columns[unit] in ("bool", "datetime"):
+    if columns[unit] in ("bool", "datetime", "duration"):
         raise RequestError(
             f"unit={unit!r}: a column of type {columns[unit]} names no person. Ids are whole "
             "numbers or text"

@@ -27,6 +27,8 @@ from dpmodels.errors import RequestError, did_you_mean, shown
 
 #: Corners of the bias box are counted up to so many coefficients; beyond, a bound stands for them.
 _CORNERS = 12
+#: A p-value below this is no number to take quantiles of.
+SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,32 @@ class Wald:
     pvalue : float
     noncentrality : float
         What bounded bias may add; 0 without a bound.
+    free : float or None
+        Denominator degrees of freedom of the reference.
     """
 
     statistic: float
     df: int
     pvalue: float
     noncentrality: float = 0.0
+    free: float | None = None
+
+    @property
+    def adjusted(self) -> float:
+        """The quantile of the p-value: the statistic without a bound of the bias, else less.
+
+        Where the p-value is too small for a number what is left after the largest bias.
+        """
+        from scipy.special import chdtri
+        from scipy.stats import f
+
+        if self.noncentrality <= 0.0:
+            return self.statistic
+        if self.pvalue < SMALLEST:
+            return max(math.sqrt(self.statistic) - math.sqrt(self.noncentrality), 0.0) ** 2
+        if self.free is None:
+            return float(chdtri(self.df, self.pvalue))
+        return float(self.df * f.isf(self.pvalue, self.df, self.free))
 
 
 def noncentrality(L: Array, inverse: Array, bias: Array) -> float:
@@ -101,9 +123,10 @@ def wald(
     if moved > 0.0 and bias_of is not None:
         moved = min(moved, _along(L, spread, bias_of))
     if moved > 0:
-        return Wald(statistic, df, float(ncx2.sf(statistic, df, moved)), moved)
+        central = statistic if free is None else _as_normal(statistic, df, moved, free)
+        return Wald(statistic, df, float(ncx2.sf(central, df, moved)), moved, free)
     if free is not None:
-        return Wald(statistic, df, float(f.sf(statistic / df, df, free)))
+        return Wald(statistic, df, float(f.sf(statistic / df, df, free)), free=free)
     return Wald(statistic, df, chi2_upper_tail(statistic, df))
 
 
@@ -116,6 +139,61 @@ def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) ->
     some = values > values.max(initial=0.0) * 1e-12
     along = bias_of(axes[:, some].T @ L)
     return math.inf if along is None else float(np.sum(along**2 / values[some]))
+
+
+def _as_normal(statistic: float, df: int, moved: float, free: float) -> float:
+    """Return the noncentral chi2 that an F reference stretches to ``statistic``.
+
+    By the ratio of the two central quantiles of the same p-value, as an interval with a t
+    reference does (:func:`adjusted`).
+    """
+    from scipy.special import chdtri
+    from scipy.stats import f, ncx2
+
+    low, high = 0.0, statistic
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        p = max(float(ncx2.sf(middle, df, moved)), SMALLEST)
+        below = chdtri(df, p)
+        stretched = middle * (df * f.isf(p, df, free) / below if below > 0.0 else 1.0)
+        low, high = (middle, high) if stretched < statistic else (low, middle)
+    return (low + high) / 2.0
+
+
+def adjusted(x: Array, a: Array, free: float | None = None) -> Array:
+    """Return the sizes z of adjusted statistics, ``P = P(|N(a, 1)| > x) = 2 P(N > z)``.
+
+    Parameters
+    ----------
+    x : (k,) array
+        Estimate over standard error, >= 0.
+    a : (k,) array
+        Bound of the bias over standard error, >= 0; where 0 the size is x.
+    free : float, optional
+        Degrees of freedom of a t reference: an interval is then stretched by the ratio of the
+        quantiles of t and normal at its level, and the size is one of t.
+    """
+    from scipy.special import log_ndtr, ndtr, ndtri_exp, stdtrit
+
+    def normal(c: Array) -> Array:
+        near = log_ndtr(a - c)
+        tail = near + np.log1p(np.exp(log_ndtr(-a - c) - near))
+        return np.asarray(np.maximum(-ndtri_exp(np.minimum(tail, 0.0) - math.log(2.0)), 0.0))
+
+    if free is None:
+        return np.asarray(np.where(a > 0.0, normal(x), x))
+
+    def reference(z: Array) -> Array:
+        return np.asarray(-stdtrit(free, np.maximum(ndtr(-z), SMALLEST)))
+
+    low, high = np.zeros_like(x), np.array(x, dtype=float)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        z = normal(middle)
+        stretch = np.divide(reference(z), z, out=np.ones_like(z), where=z > 0.0)
+        under = middle * stretch < x
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return np.asarray(np.where(a > 0.0, reference(normal((low + high) / 2.0)), x))
 
 
 def critical_value(a: Array, level: float) -> Array:
@@ -567,7 +645,7 @@ class Carried:
         """
         edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
         possible = self.counts + 2.0 * self.sd >= ALIKE * self.n * share[:, None]
-        top = np.where(possible, edges, 1.0).max(axis=1)
+        top = (possible * edges).max(axis=1)
         if self.longest is not None:
             top = np.where(possible[:, -1], self.longest * scale / self.clip, top)
         return np.asarray(np.maximum(top, 1.0))

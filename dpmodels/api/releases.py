@@ -124,7 +124,8 @@ def _plan(
     if rows < 1:
         raise RequestError("the table has no rows")
     plan = plan_table(design, rows, eps, delta, settings, full)
-    countable = [c for c, kind in source.kinds.items() if kind not in ("bool", "datetime")]
+    no_ids = ("bool", "datetime", "duration")
+    countable = [c for c, kind in source.kinds.items() if kind not in no_ids]
     name = identifier_among([*full, *countable]) if settings.unit == "record" else ""
     if not name:
         return plan

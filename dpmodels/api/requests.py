@@ -18,7 +18,7 @@ from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.survey import Frame, Survey
 from dpmodels.units import LEVELS, Person, identifier_among, person_of
-from dpmodels.variables import Count, Levels, Text
+from dpmodels.variables import Binary, Count, Levels, Real, Text
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -461,7 +461,7 @@ def _identifier(
         return ""
     levels = () if declared is None else declared
     return identifier_among(
-        [*levels, *(c for c, kind in kinds.items() if kind not in ("bool", "datetime"))]
+        [*levels, *(c for c, kind in kinds.items() if kind not in ("bool", "datetime", "duration"))]
     )
 
 
@@ -477,12 +477,13 @@ def _relation(method: Method, asked: str | None) -> str:
 
 
 def check_declared(
-    kinds: Mapping[str, str], declared: Schema | None, bounds: Any, needed: Iterable[str]
-) -> None:
+    kinds: Mapping[str, str], declared: Schema | None, bounds: Any, needed: Iterable[str],
+    formula: str,
+) -> None:  # fmt: skip
     """Refuse what would be taken for something else without a word: by names and types alone.
 
     A declaration that no column has, where a column of the formula with nearly that name has none;
-    a date as a number without a range: its slope would be per second since 1970.
+    a date or text as a number; a column of a file without types.
     """
     given = bounds if isinstance(bounds, Mapping) else {}
     known = set() if declared is None else set(declared)
@@ -494,12 +495,56 @@ def check_declared(
                 f"the schema declares {name!r}, which no column is called. Did you mean "
                 f"{close[0]!r}? It has no declaration"
             )
+    from dpmodels.formula.parser import inline_variables
+    from dpmodels.sources.tables import Untyped
+
+    inline = inline_variables(formula)
+    untyped = [name for name in silent if isinstance(kinds, Untyped) and name not in inline]
+    if untyped and bounds != "private":
+        name = untyped[0]
+        raise SchemaError(
+            f"a CSV file has no types, so {name!r} must be declared. A number: "
+            f"schema={{{name!r}: dp.Real(lower, upper)}} (dp.Real() buys its range); a category: "
+            f"{{{name!r}: dp.Levels([...])}}. A Parquet file or a frame has types"
+        )
+    for name in needed:
+        kind = kinds.get(name)
+        said = declared.get(name) if declared is not None and name in known else None
+        number = name in given or isinstance(said, (Real, Count))
+        if kind == "datetime" and (number or isinstance(said, Binary)):
+            ends = given.get(name) if name in given else getattr(said, "interval", None)
+            if ends is None or max(map(abs, ends)) < _SECONDS:
+                raise SchemaError(
+                    f"{name!r} is a date, and {_declared_as(said)} takes numbers: seconds since "
+                    "1970, which this range does not hold. Make a number with a unit first, for "
+                    f"example days since a public date: (data[{name!r}] - "
+                    "pd.Timestamp('2020-01-01')).dt.days"
+                )
+        if kind == "text" and number:
+            raise SchemaError(
+                f"{name!r} is a column of text, and {_declared_as(said)} takes numbers. A "
+                f"category: schema={{{name!r}: dp.Levels([...])}}; numbers kept as text: "
+                f"data[{name!r}] = pd.to_numeric(data[{name!r}], errors='coerce')"
+            )
+        if kind == "text" and isinstance(said, Binary) and said.levels is None:
+            raise SchemaError(
+                f"{name!r} is a column of text, and dp.Binary() takes 0/1. Say what stands for 0 "
+                f"and for 1: schema={{{name!r}: dp.Binary(('no', 'yes'))}}"
+            )
     for name in silent:
-        if kinds[name] == "datetime":
+        if kinds[name] in ("datetime", "duration"):
             raise SchemaError(
                 f"{name!r} is a date, and would enter as seconds since 1970. Make a number with a "
                 f"unit and a range first, for example days since a public date: {name}_days"
             )
+
+
+#: Dates are seconds since 1970: a range below four months of them was not meant so.
+_SECONDS = 1e7
+
+
+def _declared_as(said: Any) -> str:
+    return "a range in bounds=" if said is None else f"dp.{type(said).__name__}"
 
 
 def check_level(level: Any) -> None:
@@ -664,7 +709,7 @@ def build_request(
         subset=common["subset"],
         weights=common["weights"],
     )
-    check_declared(kinds, declared, bounds, needed)
+    check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
     labels = labels_declared(survey, declared, kinds)
     request = Request(

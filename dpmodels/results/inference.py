@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.inference import Hypothesis, Wald, critical_value, read_hypothesis, wald
+from dpmodels.after.inference import (
+    Hypothesis,
+    Wald,
+    adjusted,
+    critical_value,
+    read_hypothesis,
+    wald,
+)
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
@@ -108,35 +115,35 @@ def widened(est: Estimate) -> Array:
 
 
 def statistics(est: Estimate) -> Array:
-    """Return (p,) estimate over the error that decides (:func:`deciding`); NaN where untested."""
-    error = deciding(est)
-    out = np.full(error.shape, np.nan)
-    np.divide(est.params, error, out=out, where=error > 0)
-    if est.untested is not None:
-        out[est.untested] = np.nan
-    return out
+    """Return (p,) adjusted statistics: z (or t) whose two-sided p-value is :func:`p_values`.
+
+    Without a bias bound estimate over error; with one less, so that z, p and the interval say the
+    same at every level. NaN where untested.
+    """
+    size = _adjusted_sizes(est)
+    return np.asarray(np.sign(est.params) * size)
 
 
 def p_values(est: Estimate) -> Array:
     """Return (p,) two-sided p-values, normal reference (t if the method says so).
 
-    With a bias bound b the larger of the tail of z and of the largest tail probability
-    ``P(|N(a, 1)| > |estimate|/se)`` over ``|a| <= b / se``: below .05 just where the 95 %
-    interval excludes zero, and never smaller than z says.
+    The level at which an interval just touches zero, less one: with a bias bound b the largest
+    tail probability ``P(|N(a, 1)| > |estimate|/se)`` over ``|a| <= b / se``.
     """
-    from scipy.special import log_ndtr, stdtr
+    from scipy.special import ndtr, stdtr
 
-    z = -np.abs(statistics(est))
-    tail = stdtr(est.use_t, z) if est.use_t is not None else np.exp(log_ndtr(z))
-    p = np.asarray(2.0 * tail)
-    if est.bias is None:
-        return p
-    a, se = relative_bias(est), standard_errors(est)
-    own = np.full(se.shape, np.nan)
-    np.divide(-np.abs(est.params), se, out=own, where=se > 0)
-    own /= quantile(DECIDES, est.use_t) / quantile(DECIDES)  # agrees with the 95 % interval
-    aware = np.exp(log_ndtr(own + a)) + np.exp(log_ndtr(own - a))
-    return np.asarray(np.where(np.isnan(p), np.nan, np.fmax(p, aware)))
+    size = _adjusted_sizes(est)
+    return np.asarray(2.0 * (ndtr(-size) if est.use_t is None else stdtr(est.use_t, -size)))
+
+
+def _adjusted_sizes(est: Estimate) -> Array:
+    """Return (p,) sizes of adjusted statistics; NaN where there is no error, or it is untested."""
+    se = standard_errors(est)
+    x = np.full(se.shape, np.nan)
+    np.divide(np.abs(est.params), se, out=x, where=se > 0)
+    if est.untested is not None:
+        x[est.untested] = np.nan
+    return x if est.bias is None else adjusted(x, relative_bias(est), est.use_t)
 
 
 def errors(est: Estimate) -> pd.DataFrame:
@@ -439,6 +446,9 @@ def _matches(option: str, wanted: str, names: Sequence[str]) -> list[str]:
     """Return the names an entry stands for: itself, or those that a regular expression finds."""
     if wanted in names:
         return [wanted]
+    same = [name for name in names if plain_name(name) == plain_name(wanted)]
+    if same:
+        return same
     found: list[str] | None = None
     try:
         found = [name for name in names if re.search(wanted, name)]
@@ -478,6 +488,15 @@ def chosen(
     if not out:
         raise RequestError("keep= and drop= leave no coefficient to show")
     return out
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a coefficient without the ``C()`` of factors: ``g[T.x]``.
+
+    ``C(g)`` and ``g`` are one variable where levels are declared, so coefficients of both are one
+    row of a table of several fits.
+    """
+    return re.sub(r"(^|:)C\((\w+)\)(?=\[)", r"\1\2", name)
 
 
 def labelled(name: str, labels: Mapping[str, str] | None) -> str:
@@ -581,7 +600,7 @@ class JointTest(Result):
     Attributes
     ----------
     statistic, df, pvalue : float, int, float
-        chi2, or F if ``use_f``.
+        chi2, or F if ``use_f``: the quantile of its p-value, so the two say the same.
     use_f : bool
         ``statistic`` is divided by ``df``.
     df_denom : float or None
@@ -602,10 +621,7 @@ class JointTest(Result):
     def table(self) -> Table:
         """Return the test as a table."""
         letter = "F" if self.use_f else "chi2"
-        note = (
-            "The p-value allows for the bias bound of the fit: reference noncentral chi2, "
-            f"noncentrality {self.noncentrality:.3g}."
-        )
+        note = "Statistic and P are adjusted for possible clipping bias (the bias bound)."
         cells = ("Wald", number(self.statistic, 4), str(self.df), p_value(self.pvalue))
         return Table(
             facts=tuple(("" if k else "Hypothesis", h) for k, h in enumerate(self.hypotheses)),
@@ -630,9 +646,7 @@ class JointTest(Result):
         from dpmodels.tables.pictures import new_axes
 
         x = self.statistic * (self.df if self.use_f else 1)
-        free = (
-            stats.ncx2(self.df, self.noncentrality) if self.noncentrality else (stats.chi2(self.df))
-        )
+        free = stats.chi2(self.df)
         ax = new_axes(ax, (5.6, 3.0))
         at = np.linspace(0.0, max(float(free.ppf(0.999)), 1.1 * x), 400)[1:]
         color = style.get("color", "C0")
@@ -653,6 +667,7 @@ def _joint(record: Record, L: Array, q: Array) -> Wald:
     V, bias = _known(record)
     est = record.estimate
     one = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
+    one = replace(one, statistic=one.adjusted)
     if est.untested is None or not (np.abs(L[:, est.untested]) > 0).any():
         return one
     # not determined at this budget: neither z nor p of a single one, nor of several together

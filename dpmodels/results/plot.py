@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
-from dpmodels.results.inference import labelled, quantile, series, terms_of
-from dpmodels.tables.pictures import new_axes
+from dpmodels.results.inference import labelled, plain_name, quantile, series, terms_of
+from dpmodels.tables.pictures import new_axes, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +48,7 @@ def coefplot(
     groups: Any = None,
     term: str | None = None,
     at: Mapping[str, Any] | None = None,
+    exponentiate: bool = False,
 ) -> Any:
     """Draw estimates with two nested error bars: inner sampling error only, outer total.
 
@@ -76,6 +77,8 @@ def coefplot(
         others are held at the middle of their range or their first level, or as ``at`` says.
     at : mapping, optional
         Of ``term``.
+    exponentiate : bool
+        Odds, rate or hazard ratios: exp of estimates and of ends of intervals, on a log axis.
 
     Privacy
     -------
@@ -85,19 +88,27 @@ def coefplot(
     if term is not None:
         return effect_curve(fit, term, ax, level=level, at=at, color=color)
     if groups is not None:
-        return _panels(fit, groups, level=level, color=color, labels=labels, scale=scale)
+        return _panels(
+            fit, groups, level=level, color=color, labels=labels, scale=scale,
+            exponentiate=exponentiate,
+        )  # fmt: skip
     import numpy as np
 
     estimates: Any = fit.params
+    # C(g)[T.x] and g[T.x] are one row
+    before = [] if ax is None or ax not in _DRAWN else _DRAWN[ax].names
+    known = {plain_name(name): name for name in [*(names or ()), *before]}
+    own = {name: known.get(plain_name(name), name) for name in estimates.index}
+    estimates = estimates.rename(own)
     shown = [name for name in estimates.index if intercept or name != "Intercept"]
     if names is not None:
         shown = [name for name in names if name in estimates.index]
     z = quantile(level, fit._record.estimate.use_t)
     ends = fit.conf_int(level)
-    half = (ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0  # with the allowance for bias
-    inner = z * fit.bse_sampling
+    half = ((ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0).rename(own)  # with the bound of a bias
+    inner = (z * fit.bse_sampling).rename(own)
     if scale == "standardised":
-        unit = _half_ranges(fit)
+        unit = _half_ranges(fit).rename(own)
         estimates, half, inner = (v * unit for v in (estimates, half, inner))
         shown = [name for name in shown if np.isfinite(unit[name])]
     if ax is None:
@@ -110,9 +121,8 @@ def coefplot(
     k = len(drawn.titles)
     color = color or f"C{k}"
     lines_at = [drawn.names.index(name) + _APART * k for name in shown]
-    drawn.titles.append(
-        f"{_wrapped(fit.formula, _TITLE)}\n{fit.privacy.statement().partition(';')[0]}"
-    )
+    drawn.titles.append(one_line(fit))
+    middle = np.exp(estimates) if exponentiate else estimates
     tag = f"({k + 1}) " if k else ""
     for length, width, label in (
         (half, 1.2, f"{tag}{100 * level:g} % interval, total error"),
@@ -120,23 +130,29 @@ def coefplot(
     ):
         if length[shown].isna().all():  # nothing to draw, and nothing to explain
             continue
+        bars: Any = length[shown]
+        if exponentiate:
+            ends_of = [np.exp(estimates[shown] + sign * bars) for sign in (-1.0, 1.0)]
+            bars = np.stack([middle[shown] - ends_of[0], ends_of[1] - middle[shown]])
         ax.errorbar(
-            estimates[shown],
+            middle[shown],
             lines_at,
-            xerr=length[shown],
+            xerr=bars,
             fmt="none",
             ecolor=color,
             elinewidth=width,
             label=label,
         )
-    ax.plot(estimates[shown], lines_at, "o", color="white", markeredgecolor=color, zorder=3)
+    ax.plot(middle[shown], lines_at, "o", color="white", markeredgecolor=color, zorder=3)
     ticks = [_wrapped(labelled(name, labels)) for name in drawn.names]
     ax.set_yticks(list(range(len(drawn.names))), ticks)
     ax.set_ylim(len(drawn.names) - 1 + _APART * k + 0.5, -0.5)  # first name on top, no bar cut
     if not k:
-        ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-        wide = "estimate" if scale == "raw" else "estimate x half the range of its column"
-        ax.set_xlabel(wide)
+        ax.axvline(1.0 if exponentiate else 0.0, color="0.6", linewidth=0.8, zorder=0)
+        if exponentiate:
+            ax.set_xscale("log")
+        what = "ratio" if exponentiate else "estimate"
+        ax.set_xlabel(what if scale == "raw" else f"{what} x half the range of its column")
         title = drawn.titles[0]
     else:
         title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
@@ -171,8 +187,9 @@ def _half_ranges(fit: Fit) -> Any:
 
 
 def _panels(
-    fit: Fit, groups: Any, *, level: float, color: str | None, labels: Any, scale: str
-) -> Any:
+    fit: Fit, groups: Any, *, level: float, color: str | None, labels: Any, scale: str,
+    exponentiate: bool,
+) -> Any:  # fmt: skip
     """Draw groups of coefficients in panels with scales of their own."""
     import matplotlib.pyplot as plt
 
@@ -201,7 +218,7 @@ def _panels(
     marks: Any = None
     for k, (ax, (title, listed)) in enumerate(zip(axes[:, 0], found.items(), strict=True)):
         coefplot(fit, ax, level=level, color=color or "C0", labels=labels, names=listed,
-                 scale=scale)  # fmt: skip
+                 scale=scale, exponentiate=exponentiate)  # fmt: skip
         ax.set_title(title, fontsize="small")
         if ax.get_legend() is not None:  # one for all panels, below them
             marks = ax.get_legend_handles_labels()
@@ -210,10 +227,7 @@ def _panels(
             ax.set_xlabel("")
     if marks is not None:
         figure.legend(*marks, loc="outside lower center", ncols=2, fontsize="small", frameon=False)
-    figure.suptitle(
-        f"{_wrapped(fit.formula, _TITLE)}\n{fit.privacy.statement().partition(';')[0]}",
-        fontsize="small",
-    )
+    figure.suptitle(one_line(fit), fontsize="small")
     return axes[:, 0]
 
 

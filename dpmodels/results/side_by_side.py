@@ -25,6 +25,7 @@ from dpmodels.results.inference import (
     joint_test,
     labelled,
     pair,
+    plain_name,
 )
 from dpmodels.results.moments import moments_of
 from dpmodels.results.plot import coefplot
@@ -87,6 +88,8 @@ class Etable(Result):
     title : str
     numbers : DataFrame
         The numbers behind the text: ``tidy()`` of each fit, with a column ``model``.
+    exponentiated : bool
+        The numbers are ratios.
     """
 
     fits: tuple[str, ...]
@@ -94,6 +97,7 @@ class Etable(Result):
     notes: tuple[str, ...]
     title: str
     numbers: Any
+    exponentiated: bool = False
 
     def table(self) -> Table:
         """Return the table: a bare one unless it has a title."""
@@ -114,6 +118,8 @@ class Etable(Result):
 
         slopes = self.numbers[self.numbers["term"] != "Intercept"]
         frame = slopes if len(slopes) else self.numbers
+        if self.exponentiated:
+            style = {"zero": 1.0, "xlabel": "ratio", **style}
         return forest(frame, ax, by="model", **style)
 
     @also.method
@@ -142,8 +148,12 @@ def etable(
     stars: bool = False,
     title: str = "",
     file: Any = None,
+    headers: Any = None,
+    exponentiate: bool = False,
 ) -> Any:
     """Show several fits side by side.
+
+    Coefficients ``C(g)[T.x]`` and ``g[T.x]`` are one row. A heading is number, response and model.
 
     Parameters
     ----------
@@ -167,8 +177,12 @@ def etable(
         Significance stars, with their legend. After a search over models they mean little.
     title : str
     file : path, optional
-        Write the table there: ``.tex``, ``.html``, ``.md``, ``.typ``, ``.txt`` or ``.docx`` (needs
+        Write the table there: ``.tex``, ``.html``, ``.md``, ``.txt`` or ``.docx`` (needs
         python-docx).
+    headers : list of str, or mapping of str to int, optional
+        Above the heading of each fit: one text a fit, or text -> how many fits it stands above.
+    exponentiate : bool
+        Odds, rate and hazard ratios: exp of the coefficients, and below them their intervals.
 
     Returns
     -------
@@ -192,13 +206,12 @@ def etable(
     more = " A Word file: file='table.docx'" if type in ("word", "docx") else ""
     choice("type", type or "text", TYPES, more=more)
     path = None if file is None else check_file(file)
-    names = chosen(
-        dict.fromkeys(n for fit in given for n in fit._record.estimate.names),
-        order=order, keep=keep, drop=drop,
-    )  # fmt: skip
-    columns = [_cells(fit, se, digits, stars) for fit in given]
+    if exponentiate and se != "total":
+        raise RequestError("exponentiate=True shows intervals of ratios in brackets: leave se= out")
+    names = chosen(_shared_names(given), order=order, keep=keep, drop=drop)
+    columns = [_cells(fit, se, digits, stars, exponentiate) for fit in given]
     rows = [
-        Row((text, *(column.get(name, ("-", ""))[k] for column in columns)))
+        Row((text, *(column.get(plain_name(name), ("-", ""))[k] for column in columns)))
         for name in names
         for k, text in enumerate((labelled(name, labels), ""))
     ]
@@ -206,14 +219,28 @@ def etable(
         Row((_LABELS.get(key, key), *(_stat(fit, key, digits) for fit in given)))
         for key in (_DEFAULT_STATS if stats is None else stats)
     ]
-    frames = [fit.tidy(style="python").assign(model=f"({k})") for k, fit in enumerate(given, 1)]
+    frames = [
+        fit.tidy(style="python", **({"exponentiate": True} if exponentiate else {})).assign(
+            model=f"({k})"
+        )
+        for k, fit in enumerate(given, 1)
+    ]
     numbers = pd.concat(frames, ignore_index=True)
+    shared = {plain_name(name): name for name in names}
+    numbers["term"] = [shared.get(plain_name(str(n)), n) for n in numbers["term"]]
     table = Etable(
-        _heads(given, labels),
+        _heads(given, labels, headers),
         (*rows, RULE, *facts),
-        (_legend(se), *((STARS,) if stars else ()), *_about(given), _ran(given), joint_line(given)),
+        (
+            _legend(se, given, exponentiate),
+            *((STARS,) if stars else ()),
+            *_about(given),
+            _ran(given),
+            joint_line(given),
+        ),
         str(title),
         numbers[numbers["term"].isin(names)].reset_index(drop=True),
+        exponentiate,
     )
     if path is not None:
         write_file(table, path)
@@ -243,27 +270,54 @@ def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
     return found
 
 
-def _heads(given: Sequence[Any], labels: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return the heads: number and method, response, and family, link or quantile if any has."""
-    what = [_what(fit) for fit in given]
-    lines = [
-        [f"({k}) {fit.method}", labelled(response_of(fit._record), labels)]
-        for k, fit in enumerate(given, 1)
-    ]
-    if any(what):
-        lines = [[*line, more] for line, more in zip(lines, what, strict=True)]
-    return tuple("\n".join(line) for line in lines)
+def _shared_names(given: Iterable[Any]) -> list[str]:
+    """Return the coefficients of all fits, each under the name that it has first."""
+    found: dict[str, str] = {}
+    for fit in given:
+        for name in fit._record.estimate.names:
+            found.setdefault(plain_name(name), name)
+    return list(found.values())
+
+
+def _heads(given: Sequence[Any], labels: Mapping[str, str] | None, headers: Any) -> tuple[str, ...]:
+    """Return the heads: what ``headers=`` says, number, response, and what the model is."""
+    above = _above(headers, len(given))
+    return tuple(
+        "\n".join([*over, f"({k})", labelled(response_of(fit._record), labels), _what(fit)])
+        for k, (fit, over) in enumerate(zip(given, above, strict=True), 1)
+    )
+
+
+def _above(headers: Any, fits: int) -> list[list[str]]:
+    """Return the lines of ``headers=`` above each fit."""
+    if headers is None:
+        return [[] for _ in range(fits)]
+    if isinstance(headers, Mapping):
+        counts = list(headers.values())
+        if not all(isinstance(n, int) and n > 0 for n in counts) or sum(counts) != fits:
+            raise RequestError(
+                f"headers= says above how many fits each text stands: the numbers add up to the "
+                f"{fits} fits of the table, for example headers={{'All': {fits}}}"
+            )
+        return [[str(text)] for text, n in headers.items() for _ in range(n)]
+    listed = [headers] if isinstance(headers, str) else list(headers)
+    if len(listed) != fits:
+        raise RequestError(
+            f"headers= takes one text a fit: {fits} fits, {len(listed)} texts. A text above "
+            "several: headers={'Men': 2, 'Women': 1}"
+        )
+    return [[str(text)] for text in listed]
 
 
 def _what(fit: Any) -> str:
-    """Return what makes a model what it is beside its formula: "binomial, logit", "tau = 0.5"."""
+    """Return the name of a model: "binomial, logit", "tau = 0.5", else "linear regression"."""
     options = fit.facts.options
     words = []
     for label, key in fit.kind.says:
         value = options.get(key)
         if value is not None:
             words.append(f"{key} = {value}" if label == "Quantile" else str(value))
-    return ", ".join(words)
+    return ", ".join(words) or str(fit.kind.title)
 
 
 def _ran(given: Sequence[Any]) -> str:
@@ -279,7 +333,10 @@ def _ran(given: Sequence[Any]) -> str:
 modelsummary = etable
 
 
-def _legend(se: str) -> str:
+def _legend(se: str, fits: Sequence[Fit], exponentiate: bool) -> str:
+    if exponentiate:
+        levels = dict.fromkeys(f"{100 * fit.level:g} %" for fit in fits)
+        return f"Ratios: exp of the coefficients; {', '.join(levels)} intervals in brackets."
     what = "(sampling | privacy)" if se == "split" else "total"
     return f"Std. errors in brackets: {what}."
 
@@ -291,9 +348,23 @@ def _about(fits: Sequence[Fit]) -> tuple[str, ...]:
     return ("Total errors, p-values and intervals allow for the bias bound of clipping.",)
 
 
-def _cells(fit: Fit, se: str, digits: int, stars: bool) -> dict[str, tuple[str, str]]:
-    """Coefficient name -> (estimate, bracket)."""
+def _cells(
+    fit: Any, se: str, digits: int, stars: bool, exponentiate: bool
+) -> dict[str, tuple[str, str]]:
+    """Plain coefficient name -> (estimate, bracket)."""
     est = fit._record.estimate
+    names = [plain_name(name) for name in est.names]
+    if exponentiate:
+        low, high = (np.exp(end) for end in inference.conf_int(est, fit.level))
+        params = np.exp(est.params)
+        few = f.decimals_of(params * inference.deciding(est), digits)
+        shown = f.column(params, few)
+        brackets = [
+            f"[{a}, {b}]" for a, b in zip(f.column(low, few), f.column(high, few), strict=True)
+        ]
+        if stars:
+            shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
+        return dict(zip(names, zip(shown, brackets, strict=True), strict=True))
     error = inference.deciding(est)
     both = [inference.standard_errors(est, kind) for kind in ("sampling", "privacy")]
     parts = [error] if se == "total" else both
@@ -305,7 +376,7 @@ def _cells(fit: Fit, se: str, digits: int, stars: bool) -> dict[str, tuple[str, 
         shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
     return {
         name: (number, f"({'|'.join(words)})")
-        for name, number, words in zip(fit._record.estimate.names, shown, inside, strict=True)
+        for name, number, words in zip(names, shown, inside, strict=True)
     }
 
 
@@ -496,6 +567,7 @@ def coef_plot(
     level: float | None = None,
     ax: Axes | None = None,
     scale: str = "raw",
+    exponentiate: bool = False,
 ) -> Axes:
     """Draw the coefficients of several fits in one picture, aligned by name.
 
@@ -511,13 +583,15 @@ def coef_plot(
     ax : matplotlib Axes, optional
     scale : {"raw", "standardised"}
         As in ``fit.plot``.
+    exponentiate : bool
+        Odds, rate and hazard ratios, on a log axis.
 
     Privacy
     -------
     Draws released numbers: costs nothing.
     """
     fits = tuple(fits_of("coef_plot", fits))
-    every = dict.fromkeys(n for fit in fits for n in fit._record.estimate.names)
+    every = dict.fromkeys(_shared_names(fits))
     if not intercept and len(every) > 1:
         every.pop("Intercept", None)
     names = chosen(every, order=order, keep=keep, drop=drop)
@@ -529,6 +603,7 @@ def coef_plot(
             labels=labels,
             names=names,
             scale=scale,
+            exponentiate=exponentiate,
         )
     assert ax is not None
     return ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,9 +39,10 @@ __all__ = ["Page", "Summary", "build"]
 
 
 _NA = {
-    "zero-row": "rows with missing\nvalues were replaced by zero rows",
-    "impute-midpoint": "missing values\nby the middle of the range",
-    "declared": "missing values\nby the declared constant, or the row by a zero row",
+    "zero-row": "rows with missing\nvalues contribute nothing",
+    "impute-midpoint": "missing values\nwere replaced by the middle of the range",
+    "declared": "missing values\nwere replaced by the declared constant, or the row contributes "
+    "nothing",
 }
 _PRIVACY_SE = {
     "public": "The privacy part is the known scale of the added noise",
@@ -60,24 +62,25 @@ _WEIGHTS = (
           "About ")),
     (86, ("No standard errors", "No intervals")),
     (85, ("inference=False", "This fit released no", "No coefficient of this fit")),
-    (80, ("Unit: one row. If", "First stage of", "Anderson-Rubin", "Suppressed:")),
+    (80, ("Unit: one row", "First stage of", "Anderson-Rubin", "Suppressed:")),
     (75, ("May rest on few",)),
-    (70, ("Ranges bought", "That bias exceeds")),
+    (70, ("Ranges bought", "Ranges estimated", "That bias exceeds")),
     (65, ("Most of the variance",)),
     (60, ("Errors are model-based", "Privacy: converted")),
-    (45, ("Intervals and p-values are bias-aware", "Chosen by")),
-    (42, ("Largest share",)),
+    (45, ("Errors and P are widened", "Intervals and p-values are bias-aware", "Chosen by")),
+    (42, ("Errors allow", "Each person counts once")),
     (40, ("Values outside", "Rows with missing")),
-    (35, ("Std. Error:",)),
-    (30, ("Errors allow",)),
+    (35, ("Error:", "Std. Error:")),
+    (30, ("Largest share",)),
     (20, ("Not reported",)),
     (17, (OF_ITS_OWN,)),
     (15, ("Normal approximation", "t (", "Method chosen", "Moments only", "One stage", "Two stages",
           "R-squared is")),
 )  # fmt: skip
 _ORDINARY = 50
-#: So many notes are shown unless all are asked for.
+#: So many notes are shown unless all are asked for, of each the first sentence.
 SHOWN = 3
+_NEXT_SENTENCE = re.compile(r"(?<=[.)])\s+(?=[A-Z])")
 
 
 def _weight(note: str) -> int:
@@ -106,14 +109,24 @@ def notes_of(record: Record) -> tuple[str, ...]:
 
 
 def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
-    """Return the notes that a summary shows: all, or those that weigh most."""
+    """Return the notes that a summary shows: all, or a sentence each of those that weigh most.
+
+    A condition of the guarantee is never cut.
+    """
     notes = notes_of(record)
-    rest = len(notes) - SHOWN
-    if full or rest < 1:
+    if full or not notes:
         return notes
-    *head, last = notes[:SHOWN]
-    more = f"({rest} more note{'s' if rest > 1 else ''}: summary(full=True).)"
-    return (*head, f"{last} {more}")
+    whole = {" ".join(note.split()) for note in record.guarantee.notes}
+    *head, last = (
+        note if note in whole else _NEXT_SENTENCE.split(note, maxsplit=1)[0]
+        for note in notes[:SHOWN]
+    )
+    rest = len(notes) - SHOWN
+    if rest > 0:
+        last += f" ({rest} more note{'s' if rest > 1 else ''}: summary(full=True).)"
+    elif (*head, last) != notes:
+        last += " (In full: summary(full=True).)"
+    return (*head, last)
 
 
 # -- coefficients that deserve care ----------------------------------------------------------------
@@ -123,7 +136,7 @@ FEW_PART, FEW_ROWS = 0.15, 10
 #: Public rows over the ranges, among which the longest is looked for.
 _CORNERS = 4096
 _MARKS = {
-    "n": "no z and p, as the error does not hold all there is: see the notes",
+    "n": "not tested: too noisy at this budget (see the notes)",
     "c": "a combination of other columns, whatever the rows: drop a term",
     "f": f"may rest on fewer than {FEW_ROWS} rows of high leverage: more bias is possible",
 }
@@ -228,14 +241,14 @@ def _errors(record: Record) -> list[str]:
     if np.isnan(est.params).all() or np.isnan(inference.standard_errors(est)).all():
         return ["No coefficient of this fit has standard errors: the notes below say why."]
     whole = (
-        "total² = sampling² + privacy²"
+        "Error: total² = sampling² + privacy²"
         if est.bias is None
-        else "total: sampling, privacy and what an interval allows for a bias (fit.errors())"
+        else "Error: total holds sampling error, privacy noise and possible clipping bias (bias)"
     )
     reference = "Normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)"
     tested = any(step.reply_test for step in record.guarantee.steps)
     return [
-        f"Std. Error: {whole}. "
+        f"{whole}. "
         + _PRIVACY_SE.get(call.privacy_se, call.privacy_se)
         + "; the sampling part comes from private releases (fit.ledger).",
         f"{reference} approximation{', conditional on a reply' if tested else ''}.",
@@ -249,13 +262,12 @@ def bought_ranges(record: Record) -> list[str]:
 
 
 def _ranges(record: Record) -> list[str]:
-    what = "bought or declared" if record.bought else "declared"
+    what = "estimated or declared" if record.bought else "declared"
     missing = _NA.get(record.call.na, record.call.na)
-    moved = f"Values outside the {what} ranges were moved to the nearest bound and {missing}. "
+    moved = f"Values outside the {what} ranges were moved to the nearest bound, and {missing}. "
     if not ranged(record.design):  # public data took the place of ranges: nothing is clipped
         moved = f"{missing[0].upper()}{missing[1:]}. "
-    # a share from a released count may stand among the notes of the estimate
-    counted = any("of the rows were empty" in note for note in record.estimate.notes)
+    counted = COMPLETE in record.estimate.stats
     many = "How many exactly is private." if counted else "How many is private and is not reported."
     return [*_bought(record), moved + many]
 
@@ -263,8 +275,10 @@ def _ranges(record: Record) -> list[str]:
 def _bought(record: Record) -> list[str]:
     if not record.bought:
         return []
+    part = record.shares.get("ranges")
+    cost = f", for {f.percent(part)} of the budget" if part else ""
     return [
-        "Ranges bought from the budget (declared ones cost nothing: bounds= or schema=): "
+        f"Ranges estimated{cost} (declared ones cost nothing: bounds= or schema=): "
         + ", ".join(bought_ranges(record))
         + "."
     ]
@@ -305,7 +319,7 @@ def _promise(record: Record) -> list[str]:
     name = record.call.identifier
     if name:
         notes.append(
-            f"Unit: one row. If {name} names people who may have several rows, unit={name!r} "
+            f"Unit: one row: if {name} names people who may have several rows, unit={name!r} "
             "protects a person."
         )
     if promise.proved == "add-remove" and promise.relation == "replace":
@@ -393,7 +407,10 @@ def no_reply_page(record: Record) -> Page:
 
 #: A summary is a table like any other.
 Summary = Table
-_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True)
+_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, across=2)
+#: Among the statistics of a fit: share of the rows (people) that count, from a released count; it
+#: is printed where its sd is at most so much.
+COMPLETE, UNSURE = "complete_share", 0.1
 
 
 def build(
@@ -430,8 +447,8 @@ def build(
         )
     return Summary(
         title=f"Differentially private {kind.title}",
-        facts=_header(record),
-        aside=_facts(record),
+        facts=_header(record, full),
+        aside=_facts(record, full),
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
@@ -452,26 +469,21 @@ def _notes(record: Record, exponentiate: bool, full: bool) -> tuple[str, ...]:
     return (*((said,) if exponentiate else ()), *shown_notes(record, full=full))
 
 
-def _header(record: Record) -> tuple[tuple[str, str], ...]:
-    promise = record.guarantee
-    neighbours = promise.neighbours
-    if promise.unit != "record":
-        neighbours += f"; unit: {named(promise.unit)}"
+def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
+    promise, call = record.guarantee, record.call
+    pair = promise.statement() if promise.seeded else f"{f.pair(promise.eps, promise.delta)}-DP"
+    who = f"; unit: {named(promise.unit)}" if promise.unit != "record" else ""
     lines = [
-        ("Formula", record.call.formula),
+        ("Formula", call.formula),
+        ("Privacy", f"{pair}; neighbours: {promise.neighbours}{who}"),
+        ("Method", f'{call.method_title} (method="{call.method}")'),
         *_model(record),
         *rows_used(record.design),
         *_sample(record),
-        ("Method", f'{record.call.method_title} (method="{record.call.method}")'),
-        (
-            "Privacy",
-            promise.statement() if promise.seeded else f"{f.pair(promise.eps, promise.delta)}-DP",
-        ),
-        ("Neighbours", neighbours),
     ]
-    if record.shares:
-        words = " ".join(f"{name} {f.share(v)}" for name, v in record.shares.items())
-        lines.append(("Budget", words))
+    if record.shares and full:
+        words = ", ".join(f"{name} {100 * v:.3g}" for name, v in record.shares.items())
+        lines.append(("Split, %", words))
     return tuple(lines)
 
 
@@ -490,19 +502,22 @@ def _sample(record: Record) -> list[tuple[str, str]]:
     return [("Design", said)] if said else []
 
 
-def _facts(record: Record) -> tuple[tuple[str, str], ...]:
-    kind = verb_of(record.call.verb)
-    facts = [
-        (_counted(record), "private" if record.n is None else str(record.n)),
-        (kind.count, str(len(record.estimate.names))),
-    ]
+def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
+    kind, stats = verb_of(record.call.verb), record.estimate.stats
+    facts = [(_counted(record), "private" if record.n is None else str(record.n))]
+    if COMPLETE in stats and (full or stats[f"{COMPLETE}_se"] <= UNSURE):
+        of, sd = (100 * stats[key] for key in (COMPLETE, f"{COMPLETE}_se"))
+        facts.append(("of which used", f"{of:.0f} % (sd {sd:.1f})"))
+    if full or kind.body:
+        facts.append((kind.count, str(len(record.estimate.names))))
     norm = row_norm(record.design)
-    if norm == norm and not kind.body:
+    if full and norm == norm and not kind.body:
         facts.append(("Row norm bound", f.number(norm, 4)))
-    facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
+    if full or not record.estimate.released:
+        facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
     for label, key in kind.header:
-        if key in record.estimate.stats:
-            facts.append((label, _with_error(record.estimate.stats, key)))
+        if key in stats:
+            facts.append((label, _with_error(stats, key)))
     return tuple(facts)
 
 
@@ -517,7 +532,8 @@ def _with_error(stats: Mapping[str, float], key: str) -> str:
     if f"{key}_low" in stats:
         low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
         return f"{value:.3f} [{low},{high}]"
-    return f.number(value, 4) + (f" ({f.number(error, 4)})" if error is not None else "")
+    few = 0 if key == "events" else 4
+    return f.number(value, few) + (f" ({f.number(error, 4)})" if error is not None else "")
 
 
 def _table(
@@ -555,7 +571,18 @@ def _table(
     def ends(one: Array, other: Array) -> list[str]:
         return f.column(one, few, other)
 
-    errors = "Std. Error"
+    biased = est.bias is not None and bool((np.nan_to_num(est.bias) > 0.0).any())
+    errors = "Error (incl. bias)" if biased else "Std. Error"
+    bias = (
+        [
+            (
+                Column("bias", errors, width=7, blocks=(1,)),
+                f.column(np.asarray(est.bias), few, beside),
+            )
+        ]
+        if biased
+        else []
+    )
     marked = [m + f.stars(v) for m, v in zip(marks, p, strict=True)] if stars else marks
     spec = (
         (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
@@ -569,6 +596,7 @@ def _table(
             f.column(parts["sampling"], few, beside),
         ),
         (Column("privacy", errors, width=7, blocks=(1,)), f.column(parts["privacy"], few, beside)),
+        *bias,
         (
             Column("share", errors, width=7, wide=False, blocks=(1,)),
             [f.percent(v) for v in inference.privacy_share(est)],

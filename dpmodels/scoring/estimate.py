@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.inference import BiasBound
+from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
-from dpmodels.scoring.intervals import Inference, infer, infer_units
+from dpmodels.scoring.intervals import LOST, Inference, infer, infer_units, information_noise
 from dpmodels.scoring.notes import (
-    EMPTY,
-    SEEN,
+    LINEAR,
     cluster_notes,
+    complete_share,
     effects_beyond,
     empty_rows,
     few_events,
     fit_notes,
+    is_seen,
+    lost_share,
     named,
     no_ranges_note,
     still_moving,
     those,
+    too_wide,
 )
-from dpmodels.scoring.rules import OF_UNITS
 from dpmodels.scoring.scores import State, roots
 from dpmodels.scoring.starts import most_root, unweighted
 
@@ -70,6 +72,8 @@ class Part:
         Unit responses to one of the user's.
     constant : (r,) array or None
         a with ``a'w = 1`` in every complete row; of units none.
+    wide : (p,) bool array
+        Of units: intervals too wide to be of use over the declared ranges.
     """
 
     release: Fitting
@@ -78,6 +82,7 @@ class Part:
     T: Array
     unit: float = 1.0
     constant: Array | None = None
+    wide: Mask | None = None
 
     @property
     def before(self) -> State:
@@ -91,19 +96,10 @@ class Part:
         return out @ roots(self.inference.meat)[0] if self.inference.people else out
 
     @property
-    def noise(self) -> float:
-        """Noise of the information over its size, as released: ``nu sqrt(2p)/(tr H/p)``."""
-        last, found = self.inference.plan, self.release.released[-1].information
-        return last.spectral / max(float(np.trace(found)) / (last.p * last.rows), 1e-300)
-
-    @property
     def undetermined(self) -> Mask:
-        """Which coefficients are not determined at this budget: along unresolved directions.
-
-        Of units all where the released noise of the information is beyond what intervals bear.
-        """
+        """Which coefficients are not determined: along unresolved directions, or far too wide."""
         open_ = self.inference.undetermined(self.T)
-        return open_ | (self.noise > OF_UNITS.loud) if self.inference.people else open_
+        return open_ if self.wide is None else open_ | self.wide
 
 
 Back = Callable[["ScoringRelease", "Fitting"], tuple[Array, Array]]
@@ -145,10 +141,11 @@ def estimate_fit(
     marks: list[tuple[Mask, ...]] = []
     for i, fit in enumerate(found.fits):
         A, a = coordinates.back() if back is None else back(found, fit)
+        inference, T = _infer(plan, release, i), A @ fit.before.W.T
         parts.append(
             Part(
-                fit, _infer(plan, release, i), A @ fit.state.theta + a, A @ fit.before.W.T,
-                float(coordinates.unit.scale[-1]), _constant(found, fit),
+                fit, inference, A @ fit.state.theta + a, T, float(coordinates.unit.scale[-1]),
+                _constant(found, fit), _too_wide(plan, design, own, fit, inference, T),
             )
         )  # fmt: skip
         marks.append(_marks(release, parts[-1], of_columns=back is None and names is None))
@@ -157,19 +154,20 @@ def estimate_fit(
     bias[gone] = math.nan
     leverage = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
-    said = fit_notes(plan, every, bias, leverage & ~open_, open_, gone)
+    said = fit_notes(plan, every, leverage & ~open_, open_, gone)
     for which, text in zip(zip(*marks, strict=True), (STOPPED, BEYOND, FEW), strict=True):
         marked = np.concatenate(which) & ~gone
         if marked.any():
             open_ = open_ | marked
             said.append(text + those(every, marked))
     said += cluster_notes(plan, clusters, len(parts))
+    complete = _complete(plan, parts[0])
     reported: dict[str, float] = {}
     for label, part in zip(labels, parts, strict=True):
         last = part.inference.plan
         values = {
             **stats(part), "score_clip": last.clip, "score_noise": last.noise.score,
-            **found.statistics,
+            **found.statistics, **complete,
         }  # fmt: skip
         reported |= dict(zip(named(tuple(values), label), values.values(), strict=True))
     sampling, privacy = covariances(parts, lost, by_cluster=clusters is not None)
@@ -186,7 +184,7 @@ def estimate_fit(
         untested=open_ if open_.any() else None,
         stats=reported,
         use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
-        notes=(*said, *_void(plan, design, parts[0]), *_cut_deviances(found), *more),
+        notes=(*said, *_lost(plan, design, parts[0], complete), *_cut_deviances(found), *more),
         arrays=kept if arrays is None else kept | arrays(parts[0]),
     )
 
@@ -298,23 +296,46 @@ def _cut_deviances(found: ScoringRelease) -> list[str]:
     ]
 
 
-def _void(plan: Plan[Any], design: Design, part: Part) -> list[str]:
-    """Say how many units count as nothing: the histogram has one entry each of the others."""
+def _too_wide(
+    plan: Plan[Any], design: Design, names: Sequence[str], fit: Fitting, inference: Inference,
+    T: Array,
+) -> Mask | None:  # fmt: skip
+    """Say which coefficients of units have intervals too wide to be of use; None: rows."""
+    if not inference.people:
+        return None
+    V = T @ (inference.sampling + inference.privacy) @ T.T
+    se = np.sqrt(np.maximum(np.diag(V), 0.0))
+    a = np.divide(inference.allowance.bias(T), se, out=np.zeros_like(se), where=se > 0.0)
+    linear = plan.request.verb in LINEAR if fit.score is None else bool(fit.score.of_residual)
+    wide = too_wide(design, names, critical_value(a, 0.95) * se, linear=linear)
+    noise = information_noise(fit.released[-1].information, fit.plans[-1])
+    return np.asarray(wide | (noise >= LOST))
+
+
+def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
+    """Return the share of units that count: a released histogram has one entry of each."""
     if plan.request.relation != "replace":
-        return []
+        return {}
     fit, last = part.release, part.inference.plan
     if fit.lengths:
-        counts, sd = fit.lengths[-1].counts, fit.lengths[-1].sd
-    else:
-        counts, sd = fit.released[-1].bins, last.noise.count
-    assert counts is not None
-    lost = min(1.0 - float(np.sum(counts)) / last.rows, 1.0)
-    sd *= math.sqrt(len(counts)) / last.rows
-    if not fit.lengths:
+        return complete_share(fit.lengths[-1].counts, fit.lengths[-1].sd, last.rows)
+    bins = fit.released[-1].bins
+    assert bins is not None
+    return complete_share(bins, last.noise.count, last.rows)
+
+
+def _lost(
+    plan: Plan[Any], design: Design, part: Part, complete: Mapping[str, float]
+) -> list[str]:  # fmt: skip
+    """Say how many units contribute nothing, where that is clear of the noise."""
+    lost, sd = lost_share(complete)
+    if not part.inference.people:
         return empty_rows(lost, sd, design, shortened=False)
-    if lost < EMPTY or lost <= SEEN * sd:
+    if not is_seen(lost, sd):
         return []
-    what = "rows count as nothing" if plan.request.unit is None else (
-        "people have no row that counts"
-    )  # fmt: skip
-    return [f"About {lost:.0%} of the {what} (from the released histogram, free)."]
+    who = "people" if plan.request.unit is not None else "rows"
+    why = "their values are missing" + (", or they have one row" if who == "people" else "")
+    return [
+        f"About {lost:.0%} (sd {sd:.1%}) of the {who} contribute nothing: {why}. "
+        "The share is from the released histogram, free."
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.rules import PassPlan
 
 
-#: So many bounds of a bias are printed under a summary.
-SHOWN = 8
 #: A share of empty rows below this is not worth a note; one within so many noise sds is none.
 EMPTY, SEEN = 0.05, 3.0
 CONSERVATIVE = (
@@ -49,24 +47,34 @@ def named(names: Sequence[str], label: str) -> tuple[str, ...]:
     return tuple(f"{name} [{label}]" if label else name for name in names)
 
 
+def complete_share(counts: Array, sd: float, n: int) -> dict[str, float]:
+    """Return the share of the units that count, and its sd, from a released histogram of them."""
+    share = min(max(float(np.sum(counts)) / n, 0.0), 1.0)
+    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / n}
+
+
+def lost_share(complete: Mapping[str, float]) -> tuple[float, float]:
+    """Return the share that does not count, and its sd; (0, 0) where it was not released."""
+    return 1.0 - complete.get("complete_share", 1.0), complete.get("complete_share_se", 0.0)
+
+
+def is_seen(lost: float, sd: float) -> bool:
+    """Say whether a share that does not count is worth a note, and clear of its noise."""
+    return lost >= EMPTY and lost > SEEN * sd
+
+
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
     """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
-    if lost < EMPTY or lost <= SEEN * sd:
+    if not is_seen(lost, sd):
         return []
     outside = ", or outside subset=," if design.subset else ""
     return [
-        f"About {lost:.0%} of the rows were empty"
+        f"About {lost:.0%} (sd {sd:.1%}) of the rows were empty"
         + (" or shortened" if shortened else "")
-        + " (from the released count, free). A row is empty where a cell is missing, cannot be "
+        + ", by the released count. A row is empty where a cell is missing, cannot be "
         f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
         "levels."
     ]
-
-
-def _listed(names: tuple[str, ...], bias: Array) -> str:
-    """Return the first bounds in words."""
-    given = [f"{n} {b:.2g}" for n, b in zip(names, bias, strict=True) if math.isfinite(b)]
-    return ", ".join(given[:SHOWN]) + (", ..." if len(given) > SHOWN else "") or "none"
 
 
 def counted(plan: Plan[Any]) -> str:
@@ -111,7 +119,6 @@ def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> str:
 def fit_notes(
     plan: Plan[Any],
     names: tuple[str, ...],
-    bias: Array,
     few: npt.NDArray[np.bool_],
     undetermined: npt.NDArray[np.bool_],
     lost: npt.NDArray[np.bool_],
@@ -126,10 +133,8 @@ def fit_notes(
             "would help: dp.plan() says by how much, at no cost.",
         )
     notes.append(
-        "Intervals and p-values are bias-aware: they allow for what the clipping of long scores "
-        "may have moved, by a rule calibrated on real tables, not a proof. Bound of the bias "
-        "(fit.bias_bound): "
-        f"{_listed(names, bias)}."
+        "Errors and P are widened for possible clipping bias (column bias), by a rule calibrated "
+        "on real tables, not a proof."
     )
     notes.append(_errors(plan))
     if few.any():
@@ -139,8 +144,8 @@ def fit_notes(
         )
     if undetermined.any():
         notes.append(
-            f"Not determined at this budget, so the interval is wide and no z and p are given: "
-            f"{those(names, undetermined)}. More {counted(plan)}, a larger eps, narrower ranges or "
+            f"Not determined at this budget, so not tested: {those(names, undetermined)}. "
+            f"More {counted(plan)}, a larger eps, narrower ranges or "
             "fewer terms would help."
         )
     if lost.any():
@@ -195,6 +200,9 @@ MOST = 400
 #: An estimated effect over the declared range of its variables is no more than so many ranges of
 #: the response.
 RANGES = 3.0
+#: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
+#: ratio that is not known to this factor is of no use.
+LINEAR, RATIO = frozenset({"dp_ols", "dp_feols"}), 100.0
 #: Events cut at a public row move its score by at most so many noise sds ...
 LOST = 1.0
 #: ... as long as C is at most so many lengths of the typical long score (``mean_score.long_score``
@@ -332,6 +340,30 @@ def reaching_events(
     reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
     clip = min(reach, LONGEST * typical)
     return one if clip <= one.clip else one.clipped_at(clip, humped=True)
+
+
+def too_wide(design: Design, names: Sequence[str], half: Array, *, linear: bool) -> Mask:
+    """Say which coefficients have intervals wider than their declared ranges allow to be of use.
+
+    Parameters
+    ----------
+    half : (p,) array
+        Half widths of their intervals.
+    linear : bool
+        Of effects on the response itself: wider, over the range of the column, than the range of
+        the response. Else of logs of ratios: a ratio over the range is not known to a factor of
+        ``RATIO``.
+    """
+    response = None if design.response is None else design.response.interval
+    most = math.log(RATIO)
+    if linear:
+        most = math.inf if response is None else response[1] - response[0]
+    width = {
+        column.name: column.interval[1] - column.interval[0]
+        for column in design.columns
+        if column.interval is not None
+    }
+    return np.asarray(half * np.array([width.get(name) or 1.0 for name in names]) > most)
 
 
 def effects_beyond(design: Design, params: Array) -> Mask:

@@ -66,8 +66,8 @@ def plan_fit(
         design, n,
         [*(s.within(paid.rest) for s in first), *(s.within(left) for s in scoring.steps)],
         printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
-        advice=own.advice(scoring) if scoring.noise > own.forecast.loud else (),
-        expected_se=expected, detail=detail, forecast=own.forecast.said(scoring.noise),
+        advice=own.advice(scoring) if scoring.noise > scoring.forecast.loud else (),
+        expected_se=expected, detail=detail, forecast=scoring.forecast.said(scoring.noise),
     )  # fmt: skip
 
 

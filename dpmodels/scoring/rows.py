@@ -28,6 +28,7 @@ from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
 from dpmodels.scoring.rules import (
     COLUMNS,
     OF_ROWS,
+    Forecast,
     Guide,
     PassPlan,
     Rules,
@@ -90,6 +91,11 @@ class RowsPlan(ScoringPlan):
     start: float
     radius: float
     passes: tuple[PassPlan, ...]
+
+    @property
+    def forecast(self) -> Forecast:
+        """What the noise of the information lets expect."""
+        return OF_ROWS
 
     @property
     def many(self) -> int:
@@ -442,7 +448,7 @@ def _chains(_: Request, model: Model) -> tuple[Chain, ...]:
 
 
 ROWS = Strategy(
-    ("start",), OF_ROWS, _chains, _schedule, _plan, _shown, _advice, _locate, True, _begin, _aim,
+    ("start",), _chains, _schedule, _plan, _shown, _advice, _locate, True, _begin, _aim,
     _scorers,
 )  # fmt: skip
 RowsPlan.strategy = ROWS

@@ -118,6 +118,11 @@ class ScoringPlan:
         raise NotImplementedError
 
     @property
+    def forecast(self) -> Forecast:
+        """What that noise lets expect."""
+        raise NotImplementedError
+
+    @property
     def readings(self) -> int:
         """How often the rows are read before the fit closes."""
         raise NotImplementedError
@@ -210,8 +215,6 @@ class Strategy:
     ----------
     before : tuple of str
         What ``split=`` calls the shares before the passes.
-    forecast : Forecast
-        What the public noise of the information lets expect.
     chains : function
         ``(request, model)``: the chains as they are planned.
     schedule : function
@@ -237,7 +240,6 @@ class Strategy:
     """
 
     before: tuple[str, ...]
-    forecast: Forecast
     chains: Callable[[Request, Model], tuple[Chain, ...]]
     schedule: Callable[..., tuple[float, tuple[float, ...], Guide, ScalePlan | None]]
     plan: Callable[[Any, int, str, Design], ScoringPlan]

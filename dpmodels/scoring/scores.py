@@ -99,9 +99,7 @@ def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
     return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)
 
 
-def shrunk(
-    J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25
-) -> Array:
+def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25) -> Array:
     """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread.
 
     Parameters
@@ -473,6 +471,11 @@ class Score:
         return False
 
     @property
+    def jump(self) -> float:
+        """The larger ``|psi|`` where psi has two values whatever the fit; 0: it has more."""
+        return 0.0
+
+    @property
     def can_be_rare(self) -> bool:
         """Whether rare responses have long scores: events and counts."""
         return False
@@ -509,7 +512,7 @@ class Score:
         noise : float
             What noise adds to ``d'H d`` on average.
         """
-        return Curved(self.curvature * state.length(d) / self.unit(state))
+        return Curved(self.bends(state, state.length(d)))
 
     def remainder(self, state: State, d: Array) -> float:
         """Return the variance of a row's score beyond its mean change along a last step d."""
@@ -596,8 +599,7 @@ class Quantile(Score):
 
     def most(self, state: State) -> tuple[float, float]:
         """Return the larger of ``tau, 1 - tau``, and the height of the narrower kernel."""
-        psi = max(self.tau, 1.0 - self.tau) / self._root
-        return psi, _NORMAL / (math.sqrt(2.0 * math.pi) * min(_WIDTHS) * self._root)
+        return self.jump, _NORMAL / (math.sqrt(2.0 * math.pi) * min(_WIDTHS) * self._root)
 
     def learnt(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the local scale of the released density, at least .3 of the last one."""
@@ -606,9 +608,25 @@ class Quantile(Score):
         local = max(min(state.nuisance, old / density), _FALL * old)
         return replace(state, phi=(_NORMAL * local) ** 2)
 
+    @property
+    def jump(self) -> float:
+        """The larger of tau and 1 - tau, over the root of their product."""
+        return max(self.tau, 1.0 - self.tau) / self._root
+
     def remainder(self, state: State, d: Array) -> float:
         """Return that of the rows between the two fits, whose scores jump (``theory.md``, 5.2)."""
         return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
+
+    def bends(self, state: State, moved: float) -> float:
+        """Return what the slope of a normal density leaves of a step, away from the median.
+
+        ``f'/f = z/sd``: half of that along the step, over the local scale of the quantile.
+        """
+        from scipy.special import ndtri
+
+        z = float(ndtri(self.tau))
+        slope = 0.5 * abs(z) * self._root * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
+        return max(self.curvature, slope / _NORMAL) * moved / self.unit(state)
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""

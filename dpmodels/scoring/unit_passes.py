@@ -175,6 +175,10 @@ class Expansion:
         """Return what the curvature of the loss leaves of a last step (H in w)."""
         raise NotImplementedError
 
+    def remainder(self, state: State, d: Array) -> float:
+        """Return 0: scores have a derivative."""
+        return 0.0
+
 
 def in_u(coordinates: Coordinates, rows: Array) -> Array:
     """Return u of the rows of a block, (r, m), of each by itself."""
@@ -339,15 +343,18 @@ class Regression(Expansion):
         return self.score.least_meat(state)
 
     def typical_long(self, state: State) -> float:
-        """Return the length of the score of a unit with the rarer outcome of an event.
+        """Return the length of the score of a unit with the rarer of two outcomes.
 
-        ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T the rows of a
-        unit, by the information of the constant before the first pass. Fits that noise has led away
-        are believed up to ``BEYOND sqrt(1/m_0 + r)``, m_0 the released share.
+        Of an event ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T
+        the rows of a unit, by the information of the constant before the first pass. Fits that
+        noise has led away are believed up to ``BEYOND sqrt(1/m_0 + r)``, m_0 the released share. Of
+        a quantile that of one row beyond it: ``max(tau, 1 - tau) sqrt(r/T)`` over the root.
         """
         a, values = self.coordinates.constant, self.values
-        if a is None or values is None or not self.score.is_event:
+        if a is None or values is None:
             return 0.0
+        if not self.score.is_event:
+            return self.score.jump * math.sqrt(len(a) / max(float(a @ state.M @ a), 1.0))
         first = min(max(values.mean, 1.0 - values.mean), 1.0 - 1e-3)
         rows = max(float(a @ state.M @ a) / (first * (1.0 - first)), 1.0)
         u = a / float(a @ a)
@@ -361,6 +368,10 @@ class Regression(Expansion):
         omega = self._constant(root @ H @ root.T)
         moved = math.sqrt(max(float(d @ H @ d), 0.0) / omega)
         return self.score.curved_of_units(state, d, H, moved, noise, self.values)
+
+    def remainder(self, state: State, d: Array) -> float:
+        """Return that of a row: with m alike rows a unit no less by a factor of sqrt(m)."""
+        return self.score.remainder(state, d)
 
 
 # -- Passes over expanded units: what one unit comes to, in exact integers.

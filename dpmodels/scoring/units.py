@@ -20,13 +20,14 @@ from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_units
 from dpmodels.scoring.passes import PassSums, Released
 from dpmodels.scoring.rules import (
-    BOUNDED,
     DAMPED_OF_UNITS,
     FLOOR_OF_UNITS,
     LINEAR,
     LINEAR_UNITS,
     NONLINEAR_UNITS,
+    OF_LINEAR_UNITS,
     OF_UNITS,
+    Forecast,
     Guide,
     PassPlan,
     forecast,
@@ -179,7 +180,7 @@ class RowModel(UnitModel):
     @property
     def shares(self) -> tuple[float, ...]:
         """Shares of places, scales and passes: few passes where those of rows are few."""
-        return LINEAR_UNITS if self.score.rules in (LINEAR, BOUNDED) else NONLINEAR_UNITS
+        return LINEAR_UNITS if self.score.rules is LINEAR else NONLINEAR_UNITS
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -224,6 +225,12 @@ class UnitsPlan(ScoringPlan):
     def prelude(self) -> tuple[LedgerStep, ...]:
         """The models' own steps, one model after the other."""
         return tuple(step for chain in self.chains for step in chain.score.prelude(self.mu))
+
+    @property
+    def forecast(self) -> Forecast:
+        """What the noise of the information lets expect."""
+        nonlinear = self.chains[0].score.shares is NONLINEAR_UNITS
+        return OF_UNITS if nonlinear else OF_LINEAR_UNITS
 
     @property
     def left(self) -> float:
@@ -332,7 +339,7 @@ def _advice(scoring: UnitsPlan) -> tuple[str, ...]:
     fewer = f", or at most {most} coefficients" if most else ""
     return (
         f"not determined at this budget: the noise of the information of {p} coefficients will be "
-        f"{scoring.noise:.2g} of its size (above {OF_UNITS.loud:g}). About "
+        f"{scoring.noise:.2g} of its size (above {scoring.forecast.loud:g}). About "
         f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times the "
         f"eps{fewer} would do",
     )
@@ -521,7 +528,7 @@ def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[An
 
 
 UNITS = Strategy(
-    ("places", "scales"), OF_UNITS, _chains, _schedule, _plan, _shown, _advice, _locate, False,
+    ("places", "scales"), _chains, _schedule, _plan, _shown, _advice, _locate, False,
     _begin, _aim, _scorers,
 )  # fmt: skip
 UnitsPlan.strategy = UNITS

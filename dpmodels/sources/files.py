@@ -22,6 +22,7 @@ from dpmodels.sources.tables import (
     Chunk,
     Piece,
     Source,
+    Untyped,
     arrow_kind,
     batch_chunks,
     check_names,
@@ -592,7 +593,7 @@ class CsvSource:
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
         check_names(headers[0])
-        self.kinds = dict.fromkeys(headers[0], "unknown")
+        self.kinds = Untyped.fromkeys(headers[0], "unknown")
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield parsed chunks."""

@@ -33,7 +33,9 @@ class Source(Protocol):
     Attributes
     ----------
     kinds : mapping of str to str
-        Column -> "numeric", "bool", "category", "text", "datetime" or "unknown" (CSV): public.
+        Column -> "numeric", "bool", "category", "text", "datetime", "duration", "object" (any
+        cells)
+        or "unknown" (CSV, lists): public.
     n : int or None
         Row count if the container knows it without a pass.
     rescannable : bool
@@ -67,12 +69,18 @@ class Source(Protocol):
         ...
 
 
+class Untyped(dict[str, str]):
+    """Kinds of the columns of a file that has no types: all "unknown" until they are declared."""
+
+
 def numpy_kind(dtype: Any) -> str:
     """Public kind of a pandas or numpy dtype."""
     letter = getattr(dtype, "kind", "O")
     if letter == "O" and str(dtype) == "category":
         return "category"
-    return {"i": "numeric", "u": "numeric", "f": "numeric", "b": "bool", "m": "datetime",
+    if isinstance(dtype, np.dtype) and letter == "O":  # whatever its cells are
+        return "object"
+    return {"i": "numeric", "u": "numeric", "f": "numeric", "b": "bool", "m": "duration",
             "M": "datetime"}.get(letter, "text")  # fmt: skip
 
 
@@ -85,8 +93,10 @@ def arrow_kind(dtype: Any) -> str:
         return "numeric"
     if text == "bool":
         return "bool"
-    if text.startswith(("timestamp", "date", "time", "duration")):
+    if text.startswith(("timestamp", "date")):
         return "datetime"
+    if text.startswith(("time", "duration")):
+        return "duration"
     return "text"
 
 
@@ -648,9 +658,9 @@ def cells_of(columns: Sequence[Any], variable: Variable) -> Array:
 #: What has the types, where they were declared or are those of a lazy frame.
 WHOLE = "the whole table"
 #: What a cell may come as, where the table says numbers (or truth values).
-_READABLE = ("numeric", "bool", "text", "category", "category of numbers", "unknown")
+_READABLE = ("numeric", "bool", "text", "category", "category of numbers", "object", "unknown")
 #: Cells that are read one by one as they are written, whatever their part was taken for.
-_WRITTEN = {"text", "category", "unknown"}
+_WRITTEN = {"text", "category", "object", "unknown"}
 
 
 class TypedPart:

@@ -99,16 +99,16 @@ def _pair(label: str, value: str, pad: int, width: int, layout: Layout) -> list[
 
 
 def _facts_text(table: Table, width: int, wide: bool) -> list[str]:
-    """Return the first fact over the full width, then words left and those aside right."""
+    """Return the first facts over the full width, then words left and those aside right."""
     facts, layout = (*table.facts, *table.aside), table.layout
     if not (wide and table.aside):
         pad = layout.label or max((len(label) for label, _ in facts), default=0) + 2
         return [line for fact in facts for line in _pair(*fact, pad, width, layout)]
-    first, *words = table.facts
+    first, words = table.facts[: layout.across], table.facts[layout.across :]
     left = [line for fact in words for line in _pair(*fact, _LABEL, width - _RIGHT - 1, layout)]
     right = [f"{label}:{value.rjust(_RIGHT - len(label) - 1)}" for label, value in table.aside]
     both = zip_longest(left, right, fillvalue="")
-    start = _pair(*first, _LABEL, width, layout)
+    start = [line for fact in first for line in _pair(*fact, _LABEL, width, layout)]
     return start + [f"{a:<{width - _RIGHT}}{b}" for a, b in both]
 
 

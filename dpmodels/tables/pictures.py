@@ -12,6 +12,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+#: Signs of a title.
+_TITLE = 80
+
+
+def one_line(fit: Any) -> str:
+    """Return the title of a picture of a fit: formula and guarantee; the model where it is long."""
+    promise = fit.privacy.statement().partition(";")[0]
+    whole = f"{fit.formula}; {promise}"
+    if len(whole) <= _TITLE:
+        return whole
+    left = fit.formula.partition("~")[0].strip()
+    said = f"{left}: {fit.kind.title}; {promise}"
+    return said if left and len(said) <= _TITLE else f"{fit.kind.title}; {promise}"
+
+
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:
     """Return the axes that are given, or new ones of a size in inches."""
     if ax is not None:

@@ -127,6 +127,8 @@ class Layout:
         Width of the labels of facts; 0: that of the longest.
     facts_last : bool
         Facts come after the table.
+    across : int
+        So many facts stand over the full width, before words left and those aside right.
     gap, indent : int
         Blanks between columns, and before the first.
     span : str
@@ -148,6 +150,7 @@ class Layout:
     closed: bool = True
     label: int = 0
     facts_last: bool = False
+    across: int = 1
     gap: int = 2
     indent: int = 0
     span: str = "{} {}"

@@ -52,7 +52,7 @@ CLAIMS = [
     ("docs/coming/statsmodels.md", r"`dp.dp_quantreg\(f, df, tau=.5",
      lambda f: default(dp.dp_quantreg, "tau") == 0.5),
     ("dpmodels/api/regressions.py", r"end by private Fisher scoring, their\s+default, errors are robust \(HC1\)",
-     lambda f: f["fit"].facts.title == "least squares by private Fisher scoring"),
+     lambda f: f["fit"].facts.title == "least squares, private"),
     ("dpmodels/api/regressions.py", r"moments alone \(``scoring=False``,\s+``inference=False``, ``delta=0``\)",
      lambda f: {f[k].facts.title for k in ("moments", "pure", "points")}
      == {"least squares from noisy moments"}),

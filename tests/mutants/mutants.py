@@ -37,7 +37,7 @@ AFTER = (
     Mutant("dpmodels/after/moments.py", "+ float(np.sum(inner * Cn))", "", ORACLE),
     Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
     Mutant("dpmodels/after/moments.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
-    Mutant("dpmodels/after/inference.py", "ncx2.sf(statistic, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
+    Mutant("dpmodels/after/inference.py", "ncx2.sf(central, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
     Mutant("dpmodels/after/inference.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
     Mutant("dpmodels/models/moments.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
 )  # fmt: skip
@@ -82,8 +82,8 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/starts.py", "differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each", "differ = np.abs(raw[:, 0]) >= 0.0", _SCALES),
     Mutant("dpmodels/scoring/rows.py", "mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))", "mu *= 1.0", _SCALES),
     Mutant("dpmodels/scoring/starts.py", "lo, hi = max(lo, narrow[0]), min(hi, narrow[1])", "lo, hi = narrow", _SCALES),
-    Mutant("dpmodels/results/inference.py", "np.fmax(p, aware)", "p", ("tests/unit/results/test_deciding.py",)),
-    Mutant("dpmodels/results/inference.py", "out[est.untested] = np.nan", "pass", ("tests/unit/results/test_deciding.py",)),
+    Mutant("dpmodels/results/inference.py", "else adjusted(x, relative_bias(est), est.use_t)", "else x", ("tests/unit/results/test_deciding.py",)),
+    Mutant("dpmodels/results/inference.py", "x[est.untested] = np.nan", "pass", ("tests/unit/results/test_deciding.py",)),
     Mutant("dpmodels/results/inference.py", "return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)",
            "return se", ("tests/unit/results/test_deciding.py",)),
 )

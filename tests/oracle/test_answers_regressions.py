@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize
 
 import dpmodels as dp
 from dpmodels._testing import ZeroNoise, noise_source
@@ -32,6 +33,8 @@ FAMILIES = {
     "gamma": lambda: sm.families.Gamma(sm.families.links.Log()),
 }
 MODELS = ["ols", "ols", "ols", "quantile", *FAMILIES]
+#: Cases of the many that were wrong: quantiles of people, whose early passes cut one side alone.
+WRONG = (1348, 2761)
 #: At most this part of the coefficients of all cases may be marked as not tested.
 MARKED = 0.1
 
@@ -75,12 +78,24 @@ class Case:
         if self.model == "ols":
             return smf.wls(self.formula, frame, weights=weights).fit().params
         if self.model == "quantile":
-            return smf.quantreg(self.formula, frame).fit(q=self.options["tau"]).params
+            return quantiles(smf.quantreg(self.formula, frame), self.options["tau"])
         offset = frame["o"] if "offset" in self.options else None
         found = smf.glm(
             self.formula, frame, family=FAMILIES[self.model](), offset=offset, var_weights=weights
         )
         return found.fit().params
+
+
+def quantiles(model, tau: float) -> pd.Series:
+    """Return the regression quantile, a linear program by its dual.
+
+    Reweighted least squares goes in circles, and stops far away where columns are nearly alike
+    (case 2368).
+    """
+    Q, R = np.linalg.qr(model.exog)
+    found = optimize.linprog(-model.endog, A_eq=Q.T, b_eq=(1 - tau) * Q.sum(axis=0), bounds=(0, 1))
+    assert found.success
+    return pd.Series(np.linalg.solve(R, -found.eqlin.marginals), model.exog_names)
 
 
 def case_of(number: int) -> Case:
@@ -155,7 +170,9 @@ def case_of(number: int) -> Case:
         frame["g"] = frame["g"].astype("category")
     formula = "y ~ " + " + ".join(terms) + ("" if constant else " - 1")
     source = str(rng.choice(["frame", "frame", "columns", "polars"]))
-    return Case(model, formula, frame, dp.Schema(**variables), float(rng.uniform(1, 4)), options, source)
+    return Case(
+        model, formula, frame, dp.Schema(**variables), float(rng.uniform(1, 4)), options, source
+    )
 
 
 def beyond(number: int) -> tuple[list[str], int, int]:
@@ -183,7 +200,7 @@ def check(numbers) -> None:
 
 
 def test_random_regressions_are_the_exact_ones():
-    check(range(120))
+    check([*range(120), *WRONG])
 
 
 @pytest.mark.parametrize(
@@ -227,6 +244,6 @@ def test_a_response_far_from_zero_has_the_errors_of_one_near_it(formula, weights
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(30))
+@pytest.mark.parametrize("part", range(10))
 def test_many_random_regressions_are_the_exact_ones(part):
-    check(range(1000 + 100 * part, 1000 + 100 * (part + 1)))
+    check(range(1000 + 300 * part, 1000 + 300 * (part + 1)))

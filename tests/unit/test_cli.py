@@ -58,7 +58,7 @@ def schema(tmp_path):
 def test_demo(run):
     code, out, err = run("demo")
     assert code == 0
-    assert "Differentially private linear regression" in out and "Reply:" in out
+    assert "Differentially private linear regression" in out and "of which used:" in out
     assert "(eps = 1, delta = 1e-06)-DP" in out and "NOT PRIVATE" not in out
     assert "Privacy ledger" in out and "information and scores 2" in out and "method=" not in err
     assert "Ranges bought" not in out, "the bundled data declare their ranges"
@@ -76,7 +76,7 @@ def test_fit_formats_and_file(run, table, schema, tmp_path):
     assert code == 0 and json.loads(out)["format"] == "dpmodels.fit"
     words = (*words, "--method", "eptr")
     code, out, _ = run(*words, "--format", "md", "--no-inference", "--option", "whiten=false")
-    assert code == 0 and out.startswith("**Differentially private") and "inference=True" in out
+    assert code == 0 and out.startswith("**Differentially private") and "inference=False asked" in out
 
 
 def test_bounds_on_the_command_line(run, table):
@@ -84,7 +84,7 @@ def test_bounds_on_the_command_line(run, table):
     code, out, _ = run("fit", "y ~ x1 + x2", "--data", table, *PRIVACY, *bounds)
     assert code == 0 and "Ranges bought" not in out
     code, out, _ = run("fit", "y ~ x1", "--data", table, *PRIVACY, "--bounds", "private")
-    assert code in (0, 4) and "ranges" in out
+    assert code in (0, 4) and "anges" in out
     code, _, err = run("fit", "y ~ x1", "--data", table, *PRIVACY, "--bounds", "x1=0-1")
     assert code == 2 and "alcohol=8:15" in err
 

@@ -18,7 +18,8 @@ def block(language):
 
 def without_releases(lines):
     """Leave out the facts that are released numbers: they differ from run to run."""
-    kept = [re.sub(r"(R-squared|Residual sd): +[\d.]+( \[[\d., ]+\])?", "", line) for line in lines]
+    said = r"(R-squared|Residual sd|of which used): +[\d.]+( \[[\d., ]+\]| % \(sd [\d.]+\))?"
+    kept = [re.sub(said, "", line) for line in lines]
     return [line for line in kept if line.strip()]
 
 

@@ -392,5 +392,5 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
 
 PMT_SCORED = Backend(
     plan_pmt_scored, scored.release, estimate_pmt_scored, people=True,
-    title="least squares by private Fisher scoring from public moments",
+    title="least squares, private, from public moments",
 )  # fmt: skip

@@ -561,7 +561,7 @@ register_method(
         name="scoring",
         verb="dp_coxph",
         proof="models/survival/theory.md",
-        title="proportional hazards by private Fisher scoring",
+        title="proportional hazards, private",
         backend=BACKEND,
         needs=("delta > 0", "several passes"),
         inference="yes",

@@ -11,7 +11,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
-from dpmodels.tables.pictures import new_axes
+from dpmodels.tables.pictures import new_axes, one_line
 from dpmodels.tables.table import Column, Row, Table
 from dpmodels.tables.table import Layout as Look
 
@@ -386,10 +386,6 @@ def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
 # -- Pictures of tables: bars with error bars, dots of group means. Released numbers only.
 
 
-def _title(fit: Any) -> str:
-    return f"{fit.formula}\n{fit.privacy.statement().partition(';')[0]}"
-
-
 def _chosen(fit: Any, what: str | None) -> Any:
     """Return the section to draw: the last with bins, means with groups, else the first."""
     found = {_name(fit, s): (s, items, numbers) for s, items, numbers in parts(fit._record)}
@@ -405,6 +401,47 @@ def _chosen(fit: Any, what: str | None) -> Any:
     return found[what]
 
 
+def _one_a_variable(fit: Any) -> list[str]:
+    """Return the parts that show every variable once: numbers by groups, then counts of others."""
+    layout = layout_from(fit._record)
+    sections = sorted((s for s, _, _ in parts(fit._record)), key=lambda s: len(s.axes) or 99)
+    out: list[Section] = []
+    shown: dict[str, set[str]] = {}
+    for section in (s for s in sections if s.kind != "counts"):
+        by = {layout.axes[j].name for j in section.axes}
+        known = shown.setdefault(section.variable, set())
+        if not by <= known or not any(s.variable == section.variable for s in out):
+            out.append(section)
+            known |= by
+    seen = set(shown).union(*shown.values())
+    for section in (s for s in sections if s.kind == "counts"):
+        names = {layout.axes[j].name for j in section.axes}
+        if not names <= seen:
+            out.append(section)
+            seen |= names
+    return [_name(fit, section) for section in out]
+
+
+def _panels_of(fit: Any, names: list[str], level: float, color: str) -> Any:
+    """Draw parts of a table below each other, under one title."""
+    import matplotlib.pyplot as plt
+
+    found = {_name(fit, s): (s, items) for s, items, _ in parts(fit._record)}
+    heights = [
+        3.0 if found[name][0].kind == "counts" else 1.0 + 0.28 * len(found[name][1])
+        for name in names
+    ]
+    figure, axes = plt.subplots(
+        len(names), 1, figsize=(6.4, 0.4 + sum(heights)), height_ratios=heights,
+        layout="constrained", squeeze=False,
+    )  # fmt: skip
+    for ax, name in zip(axes[:, 0], names, strict=True):
+        plot_table(fit, ax, level=level, what=name, color=color)
+        ax.set_title(name, fontsize="small")
+    figure.suptitle(one_line(fit), fontsize="small")
+    return axes[:, 0]
+
+
 def _name(fit: Any, section: Section) -> str:
     layout = layout_from(fit._record)
     by = " x ".join(layout.axes[j].name for j in section.axes)
@@ -418,7 +455,10 @@ def plot_table(
     fit: Any, ax: Axes | None = None, *, level: float = 0.95, what: str | None = None,
     color: str = "C0", kind: str = "bars",
 ) -> Axes:  # fmt: skip
-    """Draw one part of a table: means as dots with error bars, counts as bars with error bars.
+    """Draw a table: means as dots with error bars, counts as bars with error bars.
+
+    Where ``what`` is left out every variable is drawn, in panels below each other if there are
+    several; the axes are then returned as an array.
 
     Parameters
     ----------
@@ -427,8 +467,8 @@ def plot_table(
     level : float
         That of the fit: the intervals are made with it.
     what : str, optional
-        ``"wage by region"``, ``"region"``, ``"region x gender"``; default: means by group if there
-        are any, else the first counts.
+        ``"wage by region"``, ``"region"``, ``"region x gender"``. Default: each number by its
+        groups, and counts of what stands on no axis; with ``ax`` the first of these.
     color : str
     kind : {"bars", "density", "ecdf"}
         Of a histogram: its bars, the density, or the empirical distribution with its band.
@@ -442,6 +482,9 @@ def plot_table(
     choice("kind", kind, ("bars", "density", "ecdf"))
     if kind != "bars":
         return _distribution(fit, what, ax, level, color, kind)
+    several = _one_a_variable(fit) if what is None and ax is None else []
+    if len(several) > 1:
+        return _panels_of(fit, several, level, color)
     section, items, numbers = _chosen(fit, what)
     if section.kind == "means":
         keep = [i for i, item in enumerate(items) if item.statistic == "mean"]
@@ -468,7 +511,7 @@ def plot_table(
         ax.errorbar(values, at, xerr=bars, fmt="o", color=color, elinewidth=1.2, label=text)
         ax.set_yticks(at, labels)
         ax.set_xlabel(f"{section.kind[:-1]} of {section.variable}")
-    ax.set_title(_title(fit), fontsize="small")
+    ax.set_title(one_line(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax
 
@@ -521,7 +564,7 @@ def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str,
         )  # fmt: skip
         ax.set_ylabel("share of rows at most")
     ax.set_xlabel(column.name)
-    ax.set_title(_title(fit), fontsize="small")
+    ax.set_title(one_line(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax
 
@@ -552,6 +595,6 @@ def plot_quantiles(
     ax.errorbar(q, values, yerr=bars, fmt="o", color=color, label=f"{100 * level:g} % interval")
     ax.set_xlabel("probability")
     ax.set_ylabel("quantile")
-    ax.set_title(_title(fit), fontsize="small")
+    ax.set_title(one_line(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax

@@ -209,6 +209,15 @@ def test_context():
     assert current_budget() is None
 
 
+def test_a_budget_may_be_a_block_within_its_own_block():
+    """Leaving the inner one leaves that one: the block between stays the innermost."""
+    outer, between = Budget(1, 1e-6), Budget(2, 1e-6)
+    with outer, between:
+        with outer:
+            assert current_budget() is outer
+        assert current_budget() is between
+
+
 def test_one_budget_is_the_block_of_several_threads_at_once():
     """Tokens of one thread were reset in another: all fits charged, then a ValueError."""
     budget, inner, met = Budget(100, 1e-3), Budget(1, 1e-6), threading.Barrier(4, timeout=30)

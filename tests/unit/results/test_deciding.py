@@ -95,8 +95,9 @@ def test_a_widened_covariance_holds_every_combination():
     assert inference.widened(Estimate(("a",), np.zeros(1), V[:1, :1], V[:1, :1])) == 2.0 * V[:1, :1]
 
 
-def test_a_contrast_prints_the_error_that_its_z_rests_on(quiet):
+def test_a_contrast_prints_the_z_of_its_p_and_the_error_of_its_interval(quiet):
     import pandas as pd
+    from scipy.stats import norm
 
     import dpmodels as dp
 
@@ -107,7 +108,70 @@ def test_a_contrast_prints_the_error_that_its_z_rests_on(quiet):
     fit = dp.dp_ols("y ~ x + v", frame, eps=1, delta=1e-6, bounds=bounds, seed=1)
     found = fit.contrast({"x": 1}).summary_frame().iloc[0]
     assert found["std_error"] == pytest.approx(fit.errors().loc["x", "error"], rel=1e-9)
-    assert found["statistic"] == pytest.approx(found["estimate"] / found["std_error"], rel=1e-9)
+    assert found["statistic"] == pytest.approx(fit.zvalues["x"], rel=1e-9)
+    assert found["p_value"] == pytest.approx(2 * norm.sf(abs(found["statistic"])), rel=1e-9)
     half = (found["conf_high"] - found["conf_low"]) / 2
     assert half == pytest.approx(inference.quantile(0.95) * found["std_error"], rel=1e-9)
     assert found["std_error"] > fit.bse["x"]
+
+
+@pytest.mark.parametrize("free", [None, 3.0, 40.0])
+def test_p_z_and_the_interval_of_a_row_agree_at_every_level(free):
+    """2 000 random (estimate, errors, bias): the interval of level 1 - P ends at zero."""
+    from scipy import stats
+
+    rng = np.random.default_rng(11)
+    sampling, privacy = np.exp(rng.normal(0.0, 2.0, (2, 2000)))
+    total = np.hypot(sampling, privacy)
+    bias = total * rng.choice([0.0, 0.01, 0.3, 1.0, 4.0, 30.0], 2000)
+    params = (bias + total * rng.uniform(0.0, 6.0, 2000)) * rng.choice([-1.0, 1.0], 2000)
+    est = Estimate(
+        tuple(f"x{j}" for j in range(2000)), params, np.diag(sampling**2), np.diag(privacy**2),
+        bias=bias, use_t=free,
+    )  # fmt: skip
+    z, p = inference.statistics(est), inference.p_values(est)
+    reference = stats.norm if free is None else stats.t(free)
+    assert p == pytest.approx(2.0 * reference.sf(np.abs(z)), rel=1e-9)
+    assert (np.sign(z) == np.sign(params))[p < 1.0].all()
+    for j in np.flatnonzero((p > 1e-9) & (p < 1 - 1e-9)):
+        half = inference.half_width(total[j : j + 1], bias[j : j + 1], 1.0 - p[j], free)
+        assert half[0] == pytest.approx(abs(params[j]), rel=1e-5), (j, p[j])
+    for level in (0.5, 0.8, 0.95, 0.99, 0.999):
+        low, high = inference.conf_int(est, level)
+        clear = np.abs(p - (1.0 - level)) > 1e-9
+        assert ((p < 1.0 - level) == ((low > 0.0) | (high < 0.0)))[clear].all()
+        assert ((np.abs(z) > inference.quantile(level, free)) == (p < 1.0 - level))[clear].all()
+    exact = bias == 0.0
+    assert z[exact] == pytest.approx((params / total)[exact], rel=1e-12)
+
+
+def test_statistics_of_far_estimates_are_numbers():
+    est = estimate([1e3, 1e6, 5.0], [1.0, 1e3, 50.0])
+    z = inference.statistics(est)
+    assert np.isfinite(z).all() and z[0] == pytest.approx(999.0, rel=1e-3) and abs(z[2]) < 1e-3
+
+
+@pytest.mark.parametrize("free", [None, 12.0])
+def test_a_joint_test_and_its_p_value_say_the_same(free):
+    """chi2 (or F) is the quantile of P; of one coefficient the test is that of its row."""
+    from scipy import stats
+
+    from dpmodels.after.inference import wald
+
+    rng = np.random.default_rng(12)
+    for k in (1, 2, 5):
+        A = rng.normal(size=(k, k))
+        V, bias = A @ A.T + np.eye(k), rng.uniform(0.1, 2.0, k)
+        b = 3.0 * rng.normal(size=k)
+        one = wald(np.eye(k), b, V, bias=bias, free=free)
+        tail = stats.chi2.sf(one.adjusted, k) if free is None else (
+            stats.f.sf(one.adjusted / k, k, free)
+        )  # fmt: skip
+        assert one.pvalue == pytest.approx(tail, rel=1e-6)
+        assert one.adjusted < one.statistic
+        if k == 1:
+            est = Estimate(("x",), b, V / 2, V / 2, bias=bias, use_t=free)
+            assert one.pvalue == pytest.approx(inference.p_values(est)[0], rel=1e-6)
+            assert one.adjusted == pytest.approx(inference.statistics(est)[0] ** 2, rel=1e-5)
+    far = wald(np.eye(2), np.array([300.0, 0.0]), np.eye(2), bias=np.array([1.0, 1.0]))
+    assert 290.0**2 < far.adjusted < 300.0**2

@@ -81,3 +81,85 @@ def test_other_names_of_types_and_fits_without_a_list(make_fit):
         etable(fit, "md", type="tex")
     with pytest.raises(RequestError, match="at least one fit"):
         etable()
+
+
+def _factor(formula, **more):
+    import numpy as np
+    import pandas as pd
+
+    import dpmodels as dp
+
+    rng = np.random.default_rng(3)
+    d = pd.DataFrame({"g": rng.choice(["a", "b"], 3000), "x": rng.uniform(0, 1, 3000)})
+    d["y"] = d["x"] + (d["g"] == "b") + rng.normal(0, 0.5, 3000)
+    d["hit"] = (rng.uniform(size=3000) < 1 / (1 + np.exp(1 - d["x"]))).astype(int)
+    schema = dp.Schema(g=dp.Levels(["a", "b"]), x=dp.Real(0, 1), y=dp.Real(-2, 4), hit=dp.Binary())
+    verb = dp.dp_glm if formula.startswith("hit") else dp.dp_ols
+    return verb(formula, d, eps=2, delta=1e-6, schema=schema, seed=1, **more)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_one_row_a_coefficient_whatever_way_the_factor_is_written():
+    """C(g)[T.b] and g[T.b] are one variable: each fit has a number in the row."""
+    two = [_factor("y ~ x + g"), _factor("y ~ C(g) + x:C(g)"), _factor("y ~ x:g + C(g)")]
+    frame = etable(two, "df", labels={"g[T.b]": "group b"})
+    assert frame.index.tolist().count("group b") == 1 and "C(g)[T.b]" not in frame.index
+    assert "-" not in frame.loc["group b"].tolist()
+    crossed = [name for name in frame.index if name.startswith("x:")]
+    assert all("-" not in frame.loc[name].tolist()[1:] for name in crossed) and crossed
+    only = etable(two, "df", keep="C(g)[T.b]")
+    assert only.index[0] == "g[T.b]" and "-" not in only.iloc[0].tolist()
+    assert set(etable(two).tidy()["term"]) == {"Intercept", "x", "g[T.b]", *crossed}
+
+
+def test_headings_are_number_response_and_model_and_what_headers_says(make_fit):
+    fits = [make_fit(), make_fit(eps=2.0), make_fit(eps=3.0)]
+    assert etable(fits).fits == tuple(f"({k})\nquality\nlinear regression" for k in (1, 2, 3))
+    said = etable(fits, headers=["All", "Red", "White"]).fits
+    assert [head.split("\n")[0] for head in said] == ["All", "Red", "White"]
+    over = etable(fits, headers={"Pooled": 1, "By colour": 2}).fits
+    assert [head.split("\n")[0] for head in over] == ["Pooled", "By colour", "By colour"]
+    with pytest.raises(RequestError, match=r"one text a fit: 3 fits, 2 texts"):
+        etable(fits, headers=["a", "b"])
+    with pytest.raises(RequestError, match=r"add up to the 3 fits"):
+        etable(fits, headers={"a": 1, "b": 1})
+
+
+@pytest.mark.usefixtures("quiet")
+def test_ratios_with_intervals_in_tables_frames_and_pictures():
+    pytest.importorskip("matplotlib")
+    import numpy as np
+
+    import dpmodels as dp
+
+    fit = _factor("hit ~ x + g", event=1)
+    table = etable(fit, exponentiate=True, digits=3)
+    frame, ratios = table.to_frame(), np.exp(fit.conf_int())
+    shown = frame.iloc[:, 0].tolist()
+    at = frame.index.tolist().index("x")
+    assert float(shown[at]) == pytest.approx(np.exp(fit.params["x"]), abs=0.01)
+    low, high = (float(v) for v in shown[at + 1].strip("[]").split(", "))
+    assert (low, high) == pytest.approx(tuple(ratios.loc["x"]), abs=0.01)
+    assert "intervals in brackets" in str(table)
+    tidy = fit.tidy(exponentiate=True).set_index("term")
+    assert table.tidy().set_index("term")["conf_high"]["x"] == tidy["conf_high"]["x"]
+    ax = dp.coef_plot(fit, exponentiate=True)
+    assert ax.get_xscale() == "log" and ax.get_xlabel() == "ratio"
+    drawn = ax.collections[0].get_segments()
+    ends = sorted(tuple(segment[:, 0]) for segment in drawn)
+    assert ends[0] == pytest.approx(
+        sorted(map(tuple, ratios.drop("Intercept").to_numpy()))[0], rel=1e-6
+    )
+    assert "\n" not in ax.get_title() and table.plot().get_xlabel() == "ratio"
+    with pytest.raises(RequestError, match="leave se= out"):
+        etable(fit, exponentiate=True, se="split")
+
+
+def test_a_column_has_one_number_of_decimals(make_fit):
+    import numpy as np
+
+    for scale in (1e-3, 1.0, 300.0, 1e4):
+        params = scale * np.array([2.613, 0.0341, -1.238, 641.0, -0.304])
+        table = etable(make_fit(estimate={"params": params}), "df", stats=[])
+        cells = [c.strip("()") for c in table.iloc[:, 0]]
+        assert len({len(c.partition(".")[2]) for c in cells if "e" not in c}) == 1, cells

@@ -300,7 +300,7 @@ def test_the_style_of_columns_is_one_setting(made):
 
 def test_the_method_that_ran_is_the_one_that_is_printed(made):
     d = table(1500)
-    scores = "least squares by private Fisher scoring"
+    scores = "least squares, private"
     moments = "least squares from noisy moments"
     fit = made["dp_ols"]
     assert fit.facts.title == scores and scores in str(fit.summary())

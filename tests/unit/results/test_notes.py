@@ -98,7 +98,7 @@ def test_what_limits_a_fit_comes_before_what_explains_it():
     assert gone is not None and gone.any()
     assert "ot determined" in fit.notes[0] or "ot determined" in fit.notes[1]
     text = str(fit.summary())
-    assert "n  no z and p" in text and "n/d" in text
+    assert "n  not tested: too noisy" in text and "n/d" in text
 
 
 def test_nothing_says_p_of_what_is_not_determined():
@@ -152,3 +152,21 @@ def test_one_number_of_decimals_a_column():
     least = fit.errors()["error"].min()
     shown = [r.cells[1] for r in table.rows if r.cells and not r.span]
     assert 10.0 ** -len(shown[0].partition(".")[2]) >= least / 1000
+
+
+def test_a_short_page_has_one_sentence_a_note_and_the_share_of_rows_that_count():
+    d = even(6000, 7)
+    d.loc[d.index[:1500], "x"] = np.nan
+    fit = dp.dp_ols("y ~ x + z", d, eps=1, delta=1e-6, bounds=BOUNDS, seed=1)
+    table = fit.summary().table()
+    facts = dict((*table.facts, *table.aside))
+    assert facts["of which used"].startswith("75 % (sd ") and "Row norm bound" not in facts
+    assert "Reply" not in facts and "Split, %" not in facts
+    assert abs(fit.stats["complete_share"] - 0.75) < 4 * fit.stats["complete_share_se"]
+    bare = [note.partition(" (")[0] for note in table.notes]
+    assert len(bare) <= 3 and all(". " not in note for note in bare)
+    full = fit.summary(full=True).table()
+    assert {"Row norm bound", "Reply", "Split, %"} <= set(dict((*full.facts, *full.aside)))
+    at = [column.label for column in table.columns].index("bias")
+    shown = [float(row.cells[at]) for row in table.rows]
+    assert shown == pytest.approx(fit.bias_bound.to_numpy(), abs=1e-3)

@@ -118,7 +118,7 @@ def test_a_family_registers_its_kind(parts, monkeypatch):
     plan, release, estimate = parts()
     plan = replace(plan, request=replace(plan.request, verb="dp_test"))
     fit = Fit(plan, release, estimate)
-    text = str(fit.summary())
+    text = str(fit.summary(full=True))
     assert "Differentially private test family" in text and "Sigma:" in text and "Mean" in text
     assert "Cells:" in text and "Absent" not in text and "R-squared" not in text
     assert Fit.from_json(fit.to_json()).kind.title == "test family"

@@ -46,7 +46,9 @@ def scored(fit):
     """Clip and noise of the last scores are those of the plan: public numbers."""
     stats = stats_of(fit)
     assert stats["score_clip"] > 0 and stats["score_noise"] > 0
-    return {k: v for k, v in stats.items() if k not in PUBLIC_STEPS and "r_squared" not in k}
+    out = {k: v for k, v in stats.items() if k not in PUBLIC_STEPS and "r_squared" not in k}
+    assert out.pop("complete_share") == pytest.approx(1.0) and out.pop("complete_share_se") > 0
+    return out
 
 
 @pytest.mark.parametrize("options", [{}, {"vcov": "iid"}, {"unit": "pid"}])

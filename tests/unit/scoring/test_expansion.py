@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpmodels as dp
 from dpmodels.families import LINKS, family_of
@@ -11,7 +12,7 @@ from dpmodels.scoring.intervals import _left, overflow, tail_curve
 from dpmodels.scoring.mean_scores import MeanScore
 from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
 from dpmodels.scoring.rules import OF_UNITS, forecast, needed
-from dpmodels.scoring.scores import Beginning
+from dpmodels.scoring.scores import Beginning, LeastSquares, Quantile, State
 from dpmodels.scoring.starts import public_coordinates
 from dpmodels.scoring.unit_passes import (
     CELLS,
@@ -66,7 +67,7 @@ def people(seed):
 
 def test_the_sums_of_a_pass_are_those_of_the_formulas():
     """Information looked at in coordinates of its own, scores cut at C, the meat in its ball."""
-    at, block, one = centre(2), people(2), plan()
+    at, block, one = centre(2), people(2), replace(plan(), plain=False)
     turn = np.diag([1.0, 2.0, 0.5])
     sums = UnitsJob(RegressionRows(at), one, P, True, turn).over([block])
     matrix, shift = affine_of(at, 1.0)
@@ -98,7 +99,7 @@ class Halved(RegressionRows):
 
 def test_who_is_not_whole_is_not_ordinary():
     """The information is of all, ordinary information of those of whom nothing is left out."""
-    at, block, one = centre(2), people(2), plan()
+    at, block, one = centre(2), people(2), replace(plan(), plain=False)
     every = UnitsJob(RegressionRows(at), one, P, True).over([block])
     half = UnitsJob(Halved(at), one, P, True).over([block])
     assert (every.information == half.information).all() and (every.score == half.score).all()
@@ -283,3 +284,42 @@ def test_scores_of_rare_events_are_as_long_as_the_model_says():
     long = Regression(score, c, values=values).typical_long(state)
     assert long == pytest.approx(np.sqrt((1 - m) / m) / np.linalg.norm(a), rel=0.01)
     assert Regression(score, c, values=values).least_meat(state) == 1.0
+    # of a quantile: one row beyond it, of a unit whose three rows carry the information
+    of_rows = replace(state, M=3.0 * np.eye(r) / (a @ a))
+    for tau, jump in ((0.5, 1.0), (0.8, 2.0), (0.1, 3.0)):
+        long = Regression(Quantile(tau=tau), c, values=values).typical_long(of_rows)
+        assert long == pytest.approx(jump * np.sqrt(r / 3.0))
+
+
+def test_a_hump_of_long_scores_is_seen_beyond_the_curve_of_the_tail():
+    """Sums over C of ordered classes (cloglog), of lengths even in the logarithm of each bin."""
+    counts, C = np.zeros(OCTAVES), 3.5
+    counts[OCTAVE_ZERO : OCTAVE_ZERO + 7] = [0, 1645, 1803, 473, 114, 81, 2]
+    inside = (np.arange(1000) + 0.5) / 1000
+    size = 2.0 ** ((np.arange(OCTAVES)[:, None] - OCTAVE_ZERO + inside) / 2.0)
+    exact = float(counts @ np.maximum(size - C, 0.0).mean(axis=1))
+    found, error = Lengths(counts, 5.0).overflow(C)
+    assert abs(found - exact) < 0.15 * exact
+    assert 0.02 * exact < error < 0.1 * exact
+
+
+def test_a_step_of_a_quantile_leaves_half_the_slope_of_its_density():
+    """Of a normal response of sd 1: ``z/2`` of the step, and no less than at the median."""
+    for tau in (0.1, 0.25, 0.8):
+        z = stats.norm.ppf(tau)
+        phi = tau * (1 - tau) / stats.norm.pdf(z) ** 2
+        state = State(np.zeros(2), np.eye(2), phi, np.eye(2))
+        assert Quantile(tau=tau).bends(state, 0.2) == pytest.approx(0.2 * abs(z) / 2)
+    median = State(np.zeros(2), np.eye(2), np.pi / 2, np.eye(2))
+    assert Quantile(tau=0.5).bends(median, 0.2) == pytest.approx(
+        0.15 * 0.2 * 1.25 / np.sqrt(np.pi / 2)
+    )
+
+
+def test_rows_between_the_last_two_fits_of_people_are_in_the_error():
+    """Noise off: of a quantile of people the remainder of the step, none of a mean."""
+    design = dp.plan("y ~ x", {"y": (0, 1), "x": (-1, 1)}, n=500, eps=1, delta=1e-6).design
+    model = Regression(Quantile(tau=0.8), public_coordinates(design, raw=True))
+    state = State(np.zeros(2), np.eye(2), 4.0, np.eye(2))
+    assert model.remainder(state, np.array([0.3, 0.4])) == pytest.approx(0.5 / 2.0 / 0.4)
+    assert replace(model, score=LeastSquares()).remainder(state, np.array([0.3, 0.4])) == 0.0

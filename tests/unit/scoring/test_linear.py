@@ -95,7 +95,7 @@ def test_a_fit_has_bias_aware_intervals(quiet):
         outside = (ends[:, 0] > 0) | (ends[:, 1] < 0)
         assert (outside == (fit.pvalues.to_numpy() < 1 - level)).all()
     assert "bias_bound" in fit.tidy()
-    assert any("bias-aware" in note for note in fit.notes)
+    assert any("possible clipping bias" in note for note in fit.notes)
     again = dp.results.Fit.from_json(fit.to_json())
     assert again.conf_int().equals(fit.conf_int())
     assert again.bias_bound.equals(fit.bias_bound)

@@ -1,19 +1,25 @@
 """Released sums to printed numbers, and scores to integers: against formulas written out."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import dpmodels as dp
 from dpmodels.families import FAMILIES
+from dpmodels.models.survival.hazard import _LEAST, Timeline
 from dpmodels.models.table.weighted_quantiles import Contrasts
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
-from dpmodels.scoring.estimate import Part, _void
-from dpmodels.scoring.unit_starts import unit_pass
+from dpmodels.scoring.estimate import Part, _complete, _free, _lost
+from dpmodels.scoring.notes import SEEN
+from dpmodels.scoring.passes import AT_CLIP
+from dpmodels.scoring.unit_passes import CELLS
+from dpmodels.scoring.unit_starts import Number, unit_pass
 
 
 @pytest.mark.parametrize(
@@ -103,12 +109,12 @@ def test_units_that_count_as_nothing_are_told(counts, said):
     plan = SimpleNamespace(request=SimpleNamespace(relation="replace", unit=None))
     lengths = SimpleNamespace(counts=np.array(counts), sd=1.0)
     part = SimpleNamespace(
-        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0))
+        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0), people=True)
     )
-    found = _void(plan, None, part)
+    found = _lost(plan, None, part, _complete(plan, part))
     assert (found[0].startswith(said) if said else not found), found
     lengths.sd = 1000.0
-    assert _void(plan, None, part) == []
+    assert _lost(plan, None, part, _complete(plan, part)) == []
 
 
 def test_a_fit_may_have_the_noise_of_its_errors_and_an_average_more():
@@ -141,3 +147,73 @@ def test_the_noise_of_a_pass_over_units_is_radius_over_mu(last):
     assert sd.count == pytest.approx(math.sqrt(2) / (mu * math.sqrt(counts)))
     assert sd.spread == pytest.approx(math.sqrt(2) * 2.0 * trace / (mu * math.sqrt(ordinary)) if last else 0.0)
     assert sd.scale == 0.0
+
+
+def test_the_deviance_beyond_its_range_is_told_by_the_lengths_of_scores():
+    """Of an event: half octave k beyond C has squared residuals ``phi C^2/p 2^(k + 1/2)``."""
+    phi, C, p, width = 0.8, 3.0, 4, 2.5
+    bins = np.zeros(16)
+    bins[AT_CLIP - 2 : AT_CLIP + 4] = [900.0, 300.0, 100.0, 50.0, 20.0, 4.0]
+    own = SimpleNamespace(
+        family=FAMILIES["binomial"], low=np.zeros(3), width=np.array([1.0, 1.0, width]),
+        _cut_near_zero=lambda found: 0.0,
+    )  # fmt: skip
+    last = SimpleNamespace(clip=C, p=p, noise=SimpleNamespace(count=5.0))
+    k = np.arange(16.0) - AT_CLIP
+    each = 2.0 * np.log1p(phi * C**2 / p * 2.0 ** (k + 0.5))
+    seen = np.where(bins > SEEN * 5.0, bins, 0.0)
+    assert each[seen > 0.0].min() < width < each[seen > 0.0].max()
+    expected = float(np.sum(seen * np.maximum(each - width, 0.0)))
+    assert Deviance.cut(own, None, bins, last, phi) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("sample", "expected"), [
+    (None, 50 / 46), (True, 49 / 46), (False, 1.0),
+])  # fmt: skip
+def test_the_small_sample_factor_is_that_of_the_errors(sample, expected):
+    """HC1, CRV1, and none of a survey, whose errors are by its design."""
+    frame = SimpleNamespace(survey=SimpleNamespace(errors_only=sample))
+    given = None if sample is None else SimpleNamespace(frame=frame)
+    plan = SimpleNamespace(detail=SimpleNamespace(rows=50), request=SimpleNamespace(sample=given))
+    assert _free(plan, 4) == pytest.approx(expected)
+
+
+def test_cells_that_are_not_seen_share_what_the_seen_leave():
+    """Two cells hold nine tenths of 1000 units: the others a tenth, evenly."""
+    counts = np.zeros(CELLS)
+    counts[3], counts[10] = 500.0, 400.0
+    found = Number("x", 1, 0.0, 1.0).shares(counts, 4.0, 1000.0)
+    assert found[3] == pytest.approx(0.5 + 0.1 / CELLS) and found[10] == pytest.approx(0.4 + 0.1 / CELLS)
+    assert found[0] == pytest.approx(0.1 / CELLS)
+
+
+def test_the_terms_of_a_baseline_are_orthonormal_under_its_events():
+    events = np.array([[30.0, 20.0, -2.0, 8.0, 1.0], [3.0, 9.0, 27.0, 9.0, 3.0]])
+    one = SimpleNamespace(edges=np.array([0.0, 1.0, 2.0, 4.0, 5.0, 9.0]), events=events)
+    for terms, own in zip(Timeline.terms.func(one), events, strict=True):
+        share = np.maximum(own, 0.0) + _LEAST * np.maximum(own, 0.0).sum()
+        assert (terms * share / share.sum()) @ terms.T == pytest.approx(np.eye(3), abs=1e-9)
+
+
+def test_the_advice_of_clusters_is_the_first_budget_that_does():
+    """The factor said is the least of the list at which both limits hold."""
+    schema = dp.Schema(y=dp.Real(0, 1), x=dp.Real(-1, 1), v=dp.Levels(list(range(400))))
+    said = set()
+    for eps in (0.25, 0.5, 1.0, 2.0, 4.0):
+        plan = dp.plan(
+            "y ~ x", schema, n=20_000, eps=eps, delta=1e-6, verb="dp_ols",
+            design=dp.Survey(psu="v", psus=400),
+        )  # fmt: skip
+        one, p = plan.detail.clusters, plan.design.p
+
+        def does(more, one=one, p=p):
+            then = replace(one, mu=one.mu * more).radii(p)
+            noise = then.noise * one.frame.correction
+            return then.ratio <= cluster_rules.LOUD and noise <= cluster_rules.TOO_LOUD
+
+        usual = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
+        first = next((more for more in usual if does(more)), None)
+        told = one._enough(p)
+        assert told.startswith("no budget" if first is None else f"about {first:g} times"), told
+        said.add(first)
+    assert len(said) > 2

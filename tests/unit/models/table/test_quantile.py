@@ -324,6 +324,6 @@ def test_nothing_is_said_of_values_beyond_a_bought_range(method):
                              delta=1e-6, method=method, seed=1)  # fmt: skip
     ends = fit.conf_int().to_numpy()
     assert ends[0, 0] == -np.inf and ends[2, 1] == np.inf
-    said = " ".join(str(fit.summary()).split())
+    said = " ".join(str(fit.summary(full=True)).split())
     assert "-inf" in said and "half a step further out" in said and "range was bought" in said
     assert type(fit).from_json(fit.to_json()).tidy().equals(fit.tidy())

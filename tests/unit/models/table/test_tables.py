@@ -178,7 +178,17 @@ def test_pictures(people):
     import matplotlib.pyplot as plt
 
     found = fit("wage ~ region * sex", people, eps=5, histogram=4)
-    assert found.plot().get_xlabel() == "mean of wage"
+    axes = found.plot()  # every variable: the mean by region and by sex
+    assert [ax.get_title() for ax in axes] == ["wage by region", "wage by sex"]
+    assert all(ax.get_xlabel() == "mean of wage" for ax in axes)
+    assert "\n" not in axes[0].figure.get_suptitle()
+    one = plt.subplots()[1]
+    assert found.plot(ax=one) is one and one.get_xlabel() == "mean of wage"
+    several = fit("~ region + sex + wage", people, eps=5, histogram=4).plot()
+    titles = [ax.get_title() for ax in several]
+    assert sorted(titles) == ["region", "sex", "wage"]
+    labels = [t.get_text() for t in several[titles.index("region")].get_xticklabels()]
+    assert set(labels) == {"north", "south", "west"}
     assert len(found.plot(what="region").patches) == 3
     assert found.plot(what="region x sex x wage") is not None
     with pytest.raises(DPModelsError, match="no part of this table"):
