@@ -101,8 +101,9 @@ class _Private(BaseEstimator):  # type: ignore[misc]
                 "fewer features, or a method that always replies"
             )
         self.results_, self.privacy_ = fit, fit.privacy
-        intercept = float(fit.params["Intercept"]) if self.fit_intercept else 0.0
-        return fit.params[names].to_numpy(copy=True), intercept
+        own = fit.shrunk  # what noise explains is no reason to predict beyond the declared ranges
+        intercept = float(own["Intercept"]) if self.fit_intercept else 0.0
+        return own[names].to_numpy(copy=True), intercept
 
     def _linear(self, X: Any) -> Array:
         """Return the linear predictor at new rows; cells are not clipped to the bounds."""

@@ -498,6 +498,30 @@ class Predictions(Held):
 
         return widths(self._record.estimate, L, level)
 
+    def _shrunk(self) -> pd.Series[float]:
+        """Coefficients for predictions: shrunk towards the public guess as far as they are noise.
+
+        A posterior mean (``after/theory.md``): about the mean row the level has the variance of the
+        declared range of the response, and the predictors together half of the response's variance.
+        Where the printed errors are small beside that they are the estimates. ``predict``, plots of
+        a term and the estimators of scikit-learn use them; tables with tests keep the estimate that
+        their intervals are about.
+
+        Returns
+        -------
+        Series of length p; the estimates where there is no guess: no constant, no range of the
+        response, no errors, or a link without a scale of its own.
+
+        Privacy
+        -------
+        Post-processing of released and public numbers: costs nothing.
+        """
+        from dpmodels.results.effects import shrunk
+
+        return inference.series(shrunk(self._record), self._record.estimate.names, "shrunk")
+
+    shrunk = also(_shrunk)
+
     def predict(
         self,
         new: Any = None,
@@ -509,10 +533,11 @@ class Predictions(Held):
         outside: str = "clip",
         **other: Any,
     ) -> Any:
-        """Predict at new rows.
+        """Predict at new rows, by the coefficients for predictions (``shrunk``).
 
-        Warns of cells that are outside the ranges in force, or not a declared level: the rows are
-        the caller's, so that may be said.
+        Intervals and errors are those of the estimate, whose middle may be another. Warns of cells
+        that are outside the ranges in force, or not a declared level: the rows are the caller's,
+        so that may be said.
 
         Parameters
         ----------

@@ -36,12 +36,13 @@ from dpmodels.results.contrasts import (
 )
 from dpmodels.results.inference import checked_errors
 from dpmodels.results.record import interval_of
-from dpmodels.verbs import new_release
+from dpmodels.verbs import new_release, verb_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.records import Estimate
+    from dpmodels.results.record import Record
 
 
 #: Half a step of a slope, over the range of the variable.
@@ -450,6 +451,33 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
     return eta, X, getattr(new, "index", None)
 
 
+def shrunk(record: Record) -> Array:
+    """Return the coefficients for predictions, as they are where there is no public guess."""
+    from dpmodels.after.shrunk import HANDLED, UNKNOWN, prior, shrunken
+    from dpmodels.results.moments import information_of
+
+    est, design = record.estimate, record.design
+    link = LINKS.get(verb_of(record.call.verb).link_name(record.call.options))
+    b, names = np.asarray(est.params), [column.name for column in design.columns]
+    response = None if design.response is None else design.response.interval
+    V = None if est.vcov_privacy is None else inference.covariance(est)
+    if response is None or "Intercept" not in names or V is None:
+        return b
+    if link is None or link.name not in HANDLED:
+        return b
+    middle, level, tau2 = prior(link, response, est.stats)
+    level *= 1.0 if design.offset is None else UNKNOWN
+    p, out = len(names), np.array(b)
+    for at in range(0, len(b), p):
+        own = slice(at, at + p)
+        if np.isfinite(b[own]).all() and np.isfinite(V[own, own]).all():
+            out[own] = shrunken(
+                b[own], V[own, own], information_of(record), design.intervals()[:p],
+                names.index("Intercept"), (middle, level, tau2),
+            )  # fmt: skip
+    return out
+
+
 def _offset(fit: Any, new: Any, outside: str) -> Array:
     """Return the known part of the linear predictor, ``offset(z)``, at new rows."""
     from dpmodels.formula.build import build_design
@@ -471,8 +499,9 @@ def regression(
 ) -> Any:
     """Predict a regression with an inverse link: mean (or link), intervals, standard errors.
 
-    Confidence intervals are transformed end points of the linear predictor's; standard errors of
-    a mean use the delta method. A prediction interval adds the released residual variance and
+    The mean is by the shrunk coefficients (``Fit.shrunk``). Confidence intervals are of the
+    estimate: transformed end points of the linear predictor's; standard errors of a mean use the
+    delta method. A prediction interval adds the released residual variance and
     exists for the identity link only.
 
     Privacy
@@ -487,7 +516,7 @@ def regression(
     shown = LINKS["identity" if what == "link" else link]
     inverse = shown.inverse
     eta, X, index = linear_predictor(fit, new, outside)
-    mean = inverse(eta)
+    mean = inverse(eta + X @ (shrunk(fit._record) - np.asarray(fit._record.estimate.params)))
     if interval is None and not se_fit:
         return pd.Series(mean, index=index, name="fit")
     est = fit._record.estimate
@@ -565,7 +594,7 @@ def predict_quantiles(
             "intervals of predictions are given for one quantile: fit tau=0.5, say, by itself"
         )
     X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
-    params = np.asarray(fit._record.estimate.params).reshape(len(taus), X.shape[1])
+    params = shrunk(fit._record).reshape(len(taus), X.shape[1])
     values = np.sort(X @ params.T, axis=1)
     index = getattr(new, "index", None)
     return pd.DataFrame(values, index=index, columns=[f"tau = {t:g}" for t in sorted(taus)])

@@ -308,7 +308,15 @@ def inflation(record: Record) -> pd.DataFrame:
 
     from dpmodels.results.inference import terms_of
 
-    S, names = _information(record), record.estimate.names
+    if not record.estimate.released:
+        raise NotReleasedError("this fit got no reply: there is nothing to read factors off")
+    S, names = information_of(record), record.estimate.names
+    if S is None:
+        raise NotReleasedError(
+            "vif is a function of the released information of the columns, which fits of full rank "
+            "hold by dp_ols(method='ssp' or 'pmt'), dp_glm(method='scoring'), or on m = "
+            "dp_moments('y + x1 + x2', ...)"
+        )
     if "Intercept" in names:
         j = names.index("Intercept")
         S = S - np.outer(S[:, j], S[j]) / S[j, j]
@@ -344,11 +352,9 @@ def inflation(record: Record) -> pd.DataFrame:
     return frame.set_index("coefficient")
 
 
-def _information(record: Record) -> Array:
+def information_of(record: Record) -> Array | None:
     """Return the released information per row of a fit, (p, p): X'X, of other families X'WX."""
     est = record.estimate
-    if not est.released:
-        raise NotReleasedError("this fit got no reply: there is nothing to read factors off")
     if est.bias_bound is not None and len(est.bias_bound.parts) == 1:
         T, one = est.bias_bound.parts[0]
         if T.shape[0] == T.shape[1]:
@@ -356,11 +362,7 @@ def _information(record: Record) -> Array:
     elif "functionals" in est.arrays:
         B = np.asarray(est.arrays["functionals"])[:-1]
         return np.asarray(B @ np.asarray(est.arrays["released_moments"]) @ B.T)
-    raise NotReleasedError(
-        "vif is a function of the released information of the columns, which fits of full rank "
-        "hold by dp_ols(method='ssp' or 'pmt'), dp_glm(method='scoring'), or on m = "
-        "dp_moments('y + x1 + x2', ...)"
-    )
+    return None
 
 
 # -- Gelbach's decomposition of a coefficient of a fit that holds released second moments.

@@ -70,6 +70,7 @@ _WEIGHTS = (
     (45, ("Errors and P are widened", "Intervals and p-values are bias-aware", "Chosen by")),
     (42, ("Errors allow", "Each person counts once")),
     (40, ("Values outside", "Rows with missing")),
+    (37, ("Predictions are shrunk",)),
     (35, ("Error:", "Std. Error:")),
     (30, ("Largest share",)),
     (20, ("Not reported",)),
@@ -78,6 +79,10 @@ _WEIGHTS = (
           "R-squared is")),
 )  # fmt: skip
 _ORDINARY = 50
+#: What predicts by coefficients that may be shrunk.
+_BY_SHRUNK = frozenset(
+    f"dpmodels.results.effects:{name}" for name in ("regression", "predict_quantiles")
+)
 #: So many notes are shown unless all are asked for, of each the first sentence.
 SHOWN = 3
 _NEXT_SENTENCE = re.compile(r"(?<=[.)])\s+(?=[A-Z])")
@@ -100,6 +105,7 @@ def notes_of(record: Record) -> tuple[str, ...]:
         *(n for n in record.estimate.notes if not n.startswith("Rests on ")),
         *(f"Warning: {w}" for w in record.estimate.warnings),
         *promise,
+        *_shrunk(record),
         *_absent(record),
     ]
     conditions = (n for n in record.guarantee.notes if not n.startswith(OF_ITS_OWN))
@@ -221,6 +227,25 @@ def _few(record: Record) -> list[str]:
         f"May rest on few rows of high leverage (fewer than {FEW_ROWS}): {names}. The interval "
         "allows for a bias of bias_bound; more is possible. Narrower ranges, or a transformed "
         "predictor (log), would help."
+    ]
+
+
+def _shrunk(record: Record) -> list[str]:
+    """Say which coefficients are others for predictions, by more than a quarter of an error."""
+    if verb_of(record.call.verb).predict not in _BY_SHRUNK or not record.estimate.released:
+        return []
+    from dpmodels.results.effects import shrunk
+
+    b, own = np.asarray(record.estimate.params), shrunk(record)
+    se = inference.standard_errors(record.estimate)
+    far = np.abs(own - b) > 0.25 * se
+    if not far.any():
+        return []
+    names = [f"{n} {v:.3g}" for n, v, w in zip(record.estimate.names, own, far, strict=True) if w]
+    more = ", ..." if len(names) > 4 else ""
+    return [
+        "Predictions are shrunk towards the middle of the declared range, as far as these are "
+        f"noise: {', '.join(names[:4])}{more} (fit.shrunk)."
     ]
 
 

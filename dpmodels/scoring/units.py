@@ -17,7 +17,13 @@ import numpy as np
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.clusters import PersonScores
-from dpmodels.scoring.intervals import FLOOR_NOISE, FLOOR_SHRUNK, Step, infer_units
+from dpmodels.scoring.intervals import (
+    FLOOR_NOISE,
+    FLOOR_SHRUNK,
+    Step,
+    infer_units,
+    scale_ratio,
+)
 from dpmodels.scoring.passes import PassSums, Released
 from dpmodels.scoring.rules import (
     DAMPED_OF_UNITS,
@@ -469,10 +475,9 @@ def unit_step(
         if not expansion.linear:
             d = d / (1.0 + DAMPED_OF_UNITS * moved / math.sqrt(state.phi))
         d = d * min(1.0, expansion.longest(state) / max(moved, 1e-300))
-        ratio = None
-        if released.scale is not None:  # of scores, whose coordinates are their own
-            own_look = np.linalg.inv(turn)
-            ratio = released.scale / (m * float(np.trace(own_look @ safe @ own_look.T)))
+        own_look = np.linalg.inv(turn)  # of scores, whose coordinates are their own
+        size = m * float(np.trace(own_look @ safe @ own_look.T))
+        ratio = scale_ratio(released, plan, size)
         weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
         learnt = expansion.learnt(state, in_u / np.outer(weight_one, weight_one), ratio)
         W = _whitening(

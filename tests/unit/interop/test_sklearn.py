@@ -56,7 +56,7 @@ def test_fit_is_dp_ols_and_predict_is_linear(data):
     assert abs(model.coef_ - [0.5, -0.2]).max() < 0.1 and abs(model.intercept_ - 0.3) < 0.1
     np.testing.assert_allclose(model.predict(X[:4]), X[:4] @ model.coef_ + model.intercept_)
     assert model.privacy_.eps == 1.0 and model.n_features_in_ == 2
-    assert model.results_.params["x1"] == model.coef_[1]
+    assert model.results_.shrunk["x1"] == model.coef_[1]
     assert model.privacy_.seeded
 
 

@@ -175,7 +175,10 @@ def test_like_statsmodels(both):
     )
     assert like.scale == pytest.approx(theirs.scale, rel=1e-6)
     new = frame().head(4)
-    assert np.asarray(like.predict(new)) == pytest.approx(np.asarray(theirs.predict(new)), **NEAR)
+    moved = np.abs(like.shrunk - like.params)  # for predictions: well within the errors
+    assert (moved < 0.2 * like.bse).all()
+    near = np.asarray(like.predict(new)) - np.asarray(theirs.predict(new))
+    assert np.abs(near).max() < 0.01
     assert like.cov_params(np.eye(5)[:2]).shape == (2, 2) and like.df_resid == theirs.df_resid
     assert "params" in dir(like)
     with pytest.raises(AttributeError, match="Residuals"):

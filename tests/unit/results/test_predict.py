@@ -23,7 +23,7 @@ X = np.column_stack([np.ones(2), NEW.to_numpy()])
 
 
 def test_mean_and_intervals(fit):
-    expected = X @ fit.params.to_numpy()
+    expected, eta = X @ fit.shrunk.to_numpy(), X @ fit.params.to_numpy()
     out = fit.predict(NEW)
     assert list(out.index) == [7, 9]
     np.testing.assert_allclose(out, expected, rtol=1e-12)
@@ -34,7 +34,7 @@ def test_mean_and_intervals(fit):
     np.testing.assert_allclose(both["upr"] - both["lwr"], 2 * 1.959963984540054 * se, rtol=1e-9)
     wide = fit.predict(NEW, interval="prediction", level=0.8)
     half = 1.2815515655446004 * np.sqrt(se**2 + 0.65**2)
-    np.testing.assert_allclose(wide["upr"] - wide["fit"], half, rtol=1e-9)
+    np.testing.assert_allclose(wide["upr"] - eta, half, rtol=1e-9)  # about the estimate
 
 
 def test_outside_the_declared_ranges(fit):
@@ -42,7 +42,7 @@ def test_outside_the_declared_ranges(fit):
     with pytest.warns(UtilityWarning, match="1 of 2 cells of 'alcohol' are outside"):
         clipped, nan = fit.predict(far, outside="clip"), fit.predict(far, outside="nan")
     asis = fit.predict(far, outside="extrapolate")
-    slope = fit.params["alcohol"]
+    slope = fit.shrunk["alcohol"]
     np.testing.assert_allclose(clipped - fit.predict(NEW), [slope * (15 - 9), 0], atol=1e-12)
     np.testing.assert_allclose(asis - fit.predict(NEW), [slope * (20 - 9), 0], atol=1e-12)
     assert np.isnan(nan.iloc[0]) and nan.iloc[1] == fit.predict(NEW).iloc[1]
@@ -86,9 +86,10 @@ def test_links_transform_ends_and_use_the_delta_method(parts, link):
     estimate = replace(estimate, params=estimate.params / 5)
     fit = Fit(plan, release, estimate)
     inverse = {"logit": lambda e: 1 / (1 + np.exp(-e)), "log": np.exp}[link]
-    eta = X @ fit.params.to_numpy()
+    eta = X @ fit.shrunk.to_numpy()
     np.testing.assert_allclose(fit.predict(NEW), inverse(eta), rtol=1e-12)
     np.testing.assert_allclose(fit.predict(NEW, what="link"), eta, rtol=1e-12)
+    eta = X @ fit.params.to_numpy()
     out = fit.predict(NEW, interval="confidence", se_fit=True)
     link_out = fit.predict(NEW, what="link", interval="confidence", se_fit=True)
     np.testing.assert_allclose(out["upr"], inverse(link_out["upr"]), rtol=1e-12)
@@ -143,7 +144,7 @@ def test_an_offset_is_part_of_the_prediction():
         fit = dp.dp_ols(
             "y ~ x + offset(3*z)", rows, eps=8, delta=1e-6, method="eptr", bounds=bounds, seed=1
         )
-    by_hand = fit.params["Intercept"] + fit.params["x"] * rows["x"] + 3 * rows["z"]
+    by_hand = fit.shrunk["Intercept"] + fit.shrunk["x"] * rows["x"] + 3 * rows["z"]
     np.testing.assert_allclose(fit.predict(rows), by_hand, rtol=1e-12)
     assert abs(fit.predict(rows) - rows["y"]).mean() < 0.2
     assert Fit.from_json(fit.to_json()).predict(rows).equals(fit.predict(rows))

@@ -126,14 +126,17 @@ def test_the_scale_of_a_person_is_cut():
     assert UnitsJob(RegressionRows(centre(1)), early, P, True).over([block]).scale == 2**20
 
 
-def test_intervals_stretch_continuously_with_the_noise_of_the_information():
-    from dpmodels.scoring.intervals import LOST, QUIET, STRETCHED, stretch
+@pytest.mark.parametrize("people", [True, False])
+def test_intervals_stretch_continuously_with_the_noise_of_the_information(people):
+    from dpmodels.scoring.intervals import ROWS_BEAR, STRETCHED, UNITS_BEAR, stretch
 
-    at = np.linspace(0.0, 2.0 * LOST, 4001)
-    factors = np.array([stretch(noise) for noise in at])
-    assert (factors[at <= QUIET] == 1.0).all() and (np.diff(factors) >= 0.0).all()
-    assert factors[-1] == pytest.approx(STRETCHED) and stretch(LOST) == pytest.approx(STRETCHED)
-    middle = at < LOST - 0.05  # no jump: an interval just beyond is as wide as one just below
+    quiet, lost = UNITS_BEAR if people else ROWS_BEAR
+    at = np.linspace(0.0, 2.0 * lost, 4001)
+    factors = np.array([stretch(noise, people=people) for noise in at])
+    assert (factors[at <= quiet] == 1.0).all() and (np.diff(factors) >= 0.0).all()
+    assert factors[-1] == pytest.approx(STRETCHED)
+    assert stretch(lost, people=people) == pytest.approx(STRETCHED)
+    middle = at < lost - 0.05 * (lost - quiet)  # no jump: just beyond it is as wide as just below
     assert np.diff(factors)[middle[1:]].max() < 0.02 * factors[middle].max()
 
 

@@ -1,0 +1,109 @@
+"""Coefficients for predictions: a posterior mean, by formulas of its own and at its ends."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.after.shrunk import prior, shrunken
+from dpmodels.families import LINKS
+
+ENDS = np.array([[1.0, 1.0], [-1.0, 3.0], [0.0, 2000.0]])
+
+
+def rows(seed=0, n=400):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([np.ones(n), rng.uniform(-1, 3, n), rng.uniform(0, 2000, n)])
+
+
+def test_it_is_the_posterior_mean_about_the_mean_row():
+    X, b, guess = rows(), np.array([4.0, 1.0, -0.002]), (5.0, 3.0, 2.0)
+    S, V = X.T @ X / len(X), np.linalg.inv(X.T @ X) * 40.0
+    mean, var = X[:, 1:].mean(axis=0), X[:, 1:].var(axis=0)
+    # precision form, in (level at the mean row, slopes)
+    turn = np.eye(3)
+    turn[0, 1:] = mean
+    Vx = turn @ V @ turn.T
+    D = np.diag([guess[1], *(guess[2] / 2 / var)])
+    at = np.array([guess[0], 0.0, 0.0])
+    A, B = np.linalg.inv(Vx), np.linalg.inv(D)
+    exact = np.linalg.solve(turn, np.linalg.solve(A + B, A @ turn @ b + B @ at))
+    assert shrunken(b, V, S, ENDS, 0, guess) == pytest.approx(exact)
+    # the unit of the information does not matter, nor that of a column
+    assert shrunken(b, V, 7.0 * S, ENDS, 0, guess) == pytest.approx(exact)
+    unit = np.array([1.0, 1.0, 1e-6])
+    small = shrunken(
+        b / unit, V / np.outer(unit, unit), S * np.outer(unit, unit), ENDS * unit[:, None], 0, guess
+    )
+    assert small * unit == pytest.approx(exact)
+
+
+def test_nothing_moves_without_noise_and_noise_alone_is_the_guess():
+    X, b, guess = rows(), np.array([4.0, 1.0, -0.002]), (5.0, 3.0, 2.0)
+    S, V = X.T @ X / len(X), np.linalg.inv(X.T @ X)
+    assert shrunken(b, 1e-9 * V, S, ENDS, 0, guess) == pytest.approx(b, rel=1e-6)
+    assert shrunken(b, 1e9 * V, S, ENDS, 0, guess) == pytest.approx([5.0, 0.0, 0.0], abs=1e-4)
+    moved = [np.abs(shrunken(b, v * V, S, ENDS, 0, guess) - b).max() for v in np.geomspace(1, 1e6, 60)]
+    assert (np.diff(moved) >= 0).all()
+    assert np.isfinite(shrunken(b, V, None, ENDS, 0, guess)).all()  # by the declared box
+
+
+def test_the_guess_of_a_link():
+    middle, level, tau2 = prior(LINKS["identity"], (2.0, 8.0), {"sigma": 1.0, "r_squared": 0.75})
+    assert (middle, level, tau2) == pytest.approx((5.0, 3.0, 2.0))
+    assert prior(LINKS["identity"], (2.0, 8.0), {"sigma": 1.2})[2] == pytest.approx(1.44)
+    assert prior(LINKS["identity"], (2.0, 8.0), {})[2] == pytest.approx(3.0)
+    middle, level, tau2 = prior(LINKS["logit"], (0.0, 1.0), {})
+    assert (middle, tau2) == pytest.approx((0.0, np.pi**2 / 3)) and level > tau2
+    assert prior(LINKS["log"], (0.0, 40.0), {})[0] == pytest.approx(np.log(40.0) - np.log(1e3) / 2)
+
+
+@pytest.mark.parametrize("unit", [None, "pid"])
+@pytest.mark.parametrize(("verb", "response", "options"), [
+    (dp.dp_ols, "y", {}), (dp.dp_glm, "e", {"family": "binomial"}),
+    (dp.dp_glm, "k", {"family": "poisson"}), (dp.dp_quantreg, "y", {"tau": [0.25, 0.5]}),
+])  # fmt: skip
+def test_predictions_of_a_hopeless_budget_stay_within_the_declared_range(
+    verb, response, options, unit
+):
+    """Seeds fixed. At eps = .02 the estimates predict far beyond; at eps = 40 both are alike."""
+    rng = np.random.default_rng(3)
+    n = 2000
+    frame = pd.DataFrame({"x": rng.uniform(-1, 1, n), "z": rng.uniform(0, 50, n)})
+    frame["y"] = np.clip(3 + frame.x + rng.normal(size=n), 0, 6)
+    frame["e"] = (frame.y > 3.2) * 1
+    frame["k"] = np.minimum(rng.poisson(np.exp(0.3 * frame.x)), 20)
+    frame["pid"] = np.arange(n) // 2
+    schema = dp.Schema(
+        x=dp.Real(-1, 1), z=dp.Real(0, 50), y=dp.Real(0, 6), e=dp.Binary(), k=dp.Count(20)
+    )
+    options = options | ({} if unit is None else {"unit": unit, "units": n // 2})
+    seen = []
+    for eps in (0.02, 40.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = verb(f"{response} ~ x + z", frame, eps=eps, delta=1e-6, schema=schema, seed=5, **options)
+            seen.append((fit, np.asarray(fit.predict(frame, outside="clip"), dtype=float)))
+    low, high = (0.0, 1.0) if response == "e" else (0.0, 20.0) if response == "k" else (0.0, 6.0)
+    fit, values = seen[0]
+    assert np.isfinite(values).all()
+    assert (values > low - 0.5 * (high - low)).all() and (values < high + 0.5 * (high - low)).all()
+    fit, values = seen[1]
+    gap = np.abs(fit.shrunk - fit.params) / fit.bse
+    assert gap.max() < 0.1
+    assert list(fit.shrunk.index) == list(fit.params.index)
+
+
+@pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")
+def test_a_summary_says_which_coefficients_predictions_shrink():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.uniform(-1, 1, 3000)})
+    frame["y"] = np.clip(frame.x + rng.normal(size=3000), -3, 3)
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Real(-3, 3))
+    said = {}
+    for eps in (0.05, 10.0):
+        fit = dp.dp_ols("y ~ x", frame, eps=eps, delta=1e-6, schema=schema, seed=2)
+        said[eps] = "Predictions are shrunk" in " ".join(str(fit.summary(full=True)).split())
+    assert said == {0.05: True, 10.0: False}
