@@ -509,7 +509,7 @@ def test_half_a_sensitivity_is_seen(monkeypatch):
     case = Case("dp_ols", "ssp", scoring=True)
     monkeypatch.setattr(replay, "ReplayRun", Understating)
     _, worst = worst_ratios(case)
-    assert min(worst.values()) > 1.5
+    assert min(worst.values()) > 1.25  # 1 is the claim: every step is seen
 
 
 def replayed(step, first, second, seed=0):
