@@ -424,6 +424,12 @@ def power(
     """
     plan = make(n, eps)
     known = [name for name in plan.expected_se if name != "Intercept"]
+    if not known and plan.request.unit is not None:
+        raise RequestError(
+            "power is not forecast where people are protected (unit=), as no errors are expected "
+            "there before the fit: print(plan) says whether intervals will be narrow. For one row "
+            "a person leave unit= out and give n=, the number of people"
+        )
     if not known:
         raise RequestError(
             "power needs expected errors, which this plan does not have: more rows, declare every "

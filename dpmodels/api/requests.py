@@ -356,7 +356,7 @@ def _own_unit(method: Method, options: dict[str, Any]) -> dict[str, Any]:
     Noised tables protect one row ("record") or one variable of it ("attribute").
     """
     given = options.get("unit")
-    if given not in LEVELS:
+    if not isinstance(given, str) or given not in LEVELS:
         return {}
     del options["unit"]
     if any(o.name == "unit" for o in method.options):

@@ -510,6 +510,14 @@ def too_many_terms(what: str) -> FormulaError:
     )
 
 
+def power_of_one(name: str, digits: str) -> FormulaError:
+    """Return the refusal of ``x^2``, which R takes for x alone without a word."""
+    return FormulaError(
+        f"{name}^{digits} crosses {name} with itself, which is {name} alone. The power of a number "
+        f"is written I({name}**{digits})"
+    )
+
+
 def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
     """Refuse terms of more columns than any fit can have, before they are written out.
 
@@ -544,6 +552,8 @@ def capped_powers(text: str, others: int = 0) -> str:
         if found is None:
             return text
         start, stop, end, digits = found
+        if text[start] not in "([{" and int(digits[:7]) > 1:
+            raise power_of_one(text[start:stop], digits)
         power = min(int(digits) if len(digits) < 7 else factors, factors)
         if power > 2 and subsets(factors, power) > MOST_TERMS:
             raise too_many_terms(f"a power of {factors} factors")

@@ -71,6 +71,21 @@ _LABELS = {
 }
 
 
+_ARGUMENTS = ("type", "se", "stats", "digits", "labels", "order", "keep", "drop", "stars", "title",
+              "file", "headers", "exponentiate")  # fmt: skip
+#: What fixest, modelsummary and stargazer call an argument of a table.
+_MEANT = {
+    **dict.fromkeys(("coef_map", "coef_rename", "dict", "covariate_labels"), "labels={'x': '...'}"),
+    **dict.fromkeys(("coef_omit", "omit"), "drop='region'"),
+    **dict.fromkeys(("output", "format", "fmt"), "type='tex', or file='table.tex'"),
+    **dict.fromkeys(("gof_map", "fitstat", "gof_omit", "statistics"), "stats=['nobs', 'sigma']"),
+    **dict.fromkeys(("names", "model_names", "column_labels"), "headers=['First', 'Second']"),
+    **dict.fromkeys(("vcov", "cluster", "robust"), "no kind of error: it is that of each fit"),
+    **dict.fromkeys(("exp", "eform", "exponentiated"), "exponentiate=True"),
+    **dict.fromkeys(("se_type", "std_error", "statistic"), "se='split', or leave it out"),
+}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Etable(Result):
     """A table of fits, all text.
@@ -150,6 +165,7 @@ def etable(
     file: Any = None,
     headers: Any = None,
     exponentiate: bool = False,
+    **other: Any,
 ) -> Any:
     """Show several fits side by side.
 
@@ -195,6 +211,10 @@ def etable(
     """
     import pandas as pd
 
+    for name in other:
+        meant = _MEANT.get(name, "")
+        hint = f" Type {meant}" if meant else did_you_mean(name, _ARGUMENTS)
+        raise RequestError(f"etable has no argument {name!r}.{hint}")
     listed = list(fits)
     if listed and isinstance(listed[-1], str):
         if type is not None:
