@@ -132,10 +132,6 @@ def checked(budget: Any, seed: Any) -> None:
         raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
 
 
-#: From this eps on a call is warned of.
-_SAYS_NOTHING = 100.0
-
-
 def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: str = "") -> Opened:
     """Check, warn, charge: everything that comes before the first row.
 
@@ -167,13 +163,6 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
                 f"delta = {guarantee.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
                 f"{what_is_lost(guarantee.unit)} to be published outright. A usual choice is well "
                 "below 1/n"
-            )
-        )
-    if guarantee.eps >= _SAYS_NOTHING:
-        tell(
-            UtilityWarning(
-                f"eps = {guarantee.eps:g}: a guarantee above about 10 says little, and this one "
-                "next to nothing. A usual eps is between .1 and 10"
             )
         )
     tell(*map(UtilityWarning, plan.advice))

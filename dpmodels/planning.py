@@ -588,6 +588,8 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
 
 def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of what is released below it."""
+    from dpmodels.privacy.budget import shown_step
+
     known = bool(plan.expected_se)
     columns = [
         (
@@ -600,7 +602,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     ]
     steps = [
         (
-            s.name,
+            shown_step(s.name),
             s.label or s.mechanism.kind,
             "" if s.share is None else f"{s.share:.2f}",
             f"{s.mechanism.mu:.4g}" if hasattr(s.mechanism, "mu") else "",

@@ -668,8 +668,10 @@ def build_request(
     from dpmodels import formula as language
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
+    from dpmodels.formula.words import refuse_powers_of_one
 
     check_first(formula)
+    refuse_powers_of_one(formula)
     entry = resolve(verb, method)
     own = dict(options)
     survey = survey_of(own)

@@ -33,7 +33,6 @@ from dpmodels.formula.words import (
     check_columns,
     literal,
     parse_expression,
-    power_of_one,
     subsets,
     too_many_terms,
 )
@@ -422,8 +421,6 @@ def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str
         if symbol in ("**", "^"):
             (text,) = own or {"1"}
             power = int(text) if text.isdigit() else 1
-            if power > 1 and not hasattr(node.args[0], "operator"):
-                raise power_of_one(str(node.args[0]), text)
             degree *= power
             terms = min(terms ** min(power, 64), subsets(len(factors), degree))
         elif symbol in (":", "*", "in", "%in%"):

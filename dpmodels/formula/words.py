@@ -510,12 +510,18 @@ def too_many_terms(what: str) -> FormulaError:
     )
 
 
-def power_of_one(name: str, digits: str) -> FormulaError:
-    """Return the refusal of ``x^2``, which R takes for x alone without a word."""
-    return FormulaError(
-        f"{name}^{digits} crosses {name} with itself, which is {name} alone. The power of a number "
-        f"is written I({name}**{digits})"
-    )
+def refuse_powers_of_one(text: str) -> None:
+    """Refuse ``x^2`` in a call, which is x alone, as in R; files that hold it are read."""
+    found = _next_power(text, 0)
+    while found is not None:
+        start, stop, end, digits = found
+        if text[start] not in "([{" and digits != "1":
+            name, power = text[start:stop], digits[:20]
+            raise FormulaError(
+                f'"{text[:200]}": {name}^{power} crosses {name} with itself, which is {name} '
+                f"alone. The power of a number is written I({name}**{power})"
+            )
+        found = _next_power(text, end)
 
 
 def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
@@ -552,8 +558,6 @@ def capped_powers(text: str, others: int = 0) -> str:
         if found is None:
             return text
         start, stop, end, digits = found
-        if text[start] not in "([{" and int(digits[:7]) > 1:
-            raise power_of_one(text[start:stop], digits)
         power = min(int(digits) if len(digits) < 7 else factors, factors)
         if power > 2 and subsets(factors, power) > MOST_TERMS:
             raise too_many_terms(f"a power of {factors} factors")

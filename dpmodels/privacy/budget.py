@@ -484,6 +484,18 @@ def kind_of(step: Step) -> str:
     return name + (", reply test" if step.reply_test else "")
 
 
+#: Steps whose name in files is not a statistician's word.
+_SHOWN = {"places of values": "centres of values", "score lengths": "sizes of scores"}
+
+
+def shown_step(name: str) -> str:
+    """Return the name of a step as it is printed; ``to_frame()`` has the one of files."""
+    for own, said in _SHOWN.items():
+        if name.startswith(own):
+            return said + name[len(own) :]
+    return name
+
+
 def _price(m: Mechanism) -> tuple[float | None, float | None, float]:
     """Return (mu, eps, delta) of a mechanism; None where it has no such number."""
     if isinstance(m, Gaussian):
@@ -564,7 +576,7 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
         for step in g.steps:
             number += 1
             mu, eps, delta = _price(step.mechanism)
-            cells = [str(number), step.name, kind_of(step), _share(step.share)]
+            cells = [str(number), shown_step(step.name), kind_of(step), _share(step.share)]
             cells.append("" if mu is None else f"{mu:.4f}")
             if with_eps:
                 cells.append("" if eps is None else f"{eps:.4g}")

@@ -170,7 +170,10 @@ class Combinations(Result):
             columns = (*columns[:3], *columns[5:])
             cells = ((*row[:3], *row[5:]) for row in cells)  # type: ignore[assignment]
         if self.record.estimate.bias is not None:
-            notes = (*notes, "Intervals and p-values allow for the bias bound of the fit.")
+            notes = (
+                *notes,
+                "Intervals and P are widened for possible clipping bias (the bias bound).",
+            )
         return Table(columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_LAYOUT)
 
 

@@ -291,6 +291,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
         return notes_of(self._record)
 
+    @also.method
     def statement(self) -> str:
         """Return a paragraph for a methods section: guarantee, neighbours, noise, method, errors.
 

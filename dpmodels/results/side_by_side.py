@@ -365,7 +365,7 @@ def _about(fits: Sequence[Fit]) -> tuple[str, ...]:
     """Say what stars and intervals rest on where it is not the standard error alone."""
     if all(fit._record.estimate.bias is None for fit in fits):
         return ()
-    return ("Total errors, p-values and intervals allow for the bias bound of clipping.",)
+    return ("Errors, P and intervals are widened for possible clipping bias.",)
 
 
 def _cells(
@@ -445,7 +445,7 @@ def joint_line(fits: Sequence[Fit]) -> str:
     exact = _exact(promises, delta)
     if exact < eps:
         line += f" (sums); {pair(round(exact, 4), delta)}-DP"
-        line += " if all were declared before the first ran"
+        line += " if all models were fixed beforehand"
     return line + "."
 
 
@@ -507,7 +507,7 @@ def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
     one = _score_row if same and test != "wald" else _wald_row
     rows = [one(small, large) for small, large in itertools.pairwise(fits)]
     if one is _score_row:
-        notes = ["Score tests from the smaller model: right also where noise rules the larger."]
+        notes = ["Score tests from the smaller model: valid where the larger model is noisy."]
     else:
         notes = ["Wald tests in the larger model, noise included."]
         if not same:

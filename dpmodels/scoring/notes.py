@@ -61,12 +61,12 @@ def expected_intervals(
     between : str
         What intervals are between the two.
     """
-    said = f"forecast: the noise of the information will be {noise:.2g} of its size, so "
+    said = f"forecast: noise is {noise:.0%} of the signal, so "
     if noise <= fine:
-        return said + f"intervals will be about as narrow as they can be (below {fine:g})"
+        return said + f"intervals will be about as narrow as they can be (below {fine:.0%})"
     if noise <= loud:
-        return said + f"intervals will be {between} (between {fine:g} and {loud:g})"
-    return said + f"{beyond} (above {loud:g})"
+        return said + f"intervals will be {between} (between {fine:.0%} and {loud:.0%})"
+    return said + f"{beyond} (above {loud:.0%})"
 
 
 def complete_share(counts: Array, sd: float, n: int) -> dict[str, float]:
@@ -118,14 +118,14 @@ def _errors(plan: Plan[Any]) -> str:
         counts = plan.request.options.get("person_weights") == "equal"
         return (
             ("Each person counts once, whatever the number of rows. " if counts else "")
-            + f"Errors allow unequal variances, and rows of one {whose} that go "
-            "together in any way (cluster-robust)."
+            + f"Errors allow unequal variances, and correlated rows of one {whose} "
+            "(cluster-robust)."
             + (between if len(plan.detail.models) > 1 else "")
         )
     if getattr(plan.detail, "clusters", None) is not None:
         column = plan.request.sample.frame.survey.psu
         return (
-            "Errors allow unequal variances, and rows of one cluster that go together in any way "
+            "Errors allow unequal variances, and correlated rows of one cluster "
             f"(cluster-robust by {column})."
         )
     if getattr(plan.detail, "model", None) is None or plan.detail.model.meat:

@@ -320,7 +320,7 @@ def _advice(noise: float) -> tuple[str, ...]:
     if noise <= LOUD:
         return ()
     return (
-        f"the noise of the information will be {noise:.2g} of its size (above {LOUD:g}): this "
+        f"noise is {noise:.0%} of the signal (above {LOUD:.0%}): this "
         "budget does not carry this model, intervals will be wide and coefficients not "
         "determined. More rows, a larger eps, narrower ranges or fewer terms help; for "
         "predictions alone inference=False spends nothing on errors",

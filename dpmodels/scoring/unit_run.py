@@ -726,8 +726,8 @@ def _advice(
     counted = "people" if scoring.people else "rows"
     fewer = f", or at most {most} coefficients" if most else ""
     return (
-        f"not determined at this budget: the noise of the information of {p} coefficients will be "
-        f"{rho:.2g} of its size (above {loud:g}). About {_round(more)} {counted}, or about "
+        f"not determined at this budget: with {p} coefficients noise is {rho:.0%} of the signal "
+        f"(above {loud:.0%}). About {_round(more)} {counted}, or about "
         f"{factor:.2g} times the eps{fewer} would do",
     )
 
