@@ -201,7 +201,7 @@ def _label(plan: Plan[Any]) -> str:
     """Return the call as the ledger prints it: formula, and what changes the release."""
     request = plan.request
     defaults = {option.name: option.default for option in request.method.options}
-    own = {k: v for k, v in request.options.items() if k in defaults and v != defaults[k]}
+    own = {k: v for k, v in request.options.items() if k in defaults and _differs(v, defaults[k])}
     if own.get("link") == verb_of(request.verb).link:
         del own["link"]
     formula, person = request.formula, request.unit
@@ -219,6 +219,12 @@ def _label(plan: Plan[Any]) -> str:
     words = [f'{request.verb}("{formula}"', f'method="{request.method.name}"']
     words += [f"{name}={_written(value)}" for name, value in own.items()]
     return ", ".join(words) + ")"
+
+
+def _differs(value: Any, default: Any) -> bool:
+    """Say whether an option is not its default; tables and arrays are never one."""
+    plain = isinstance(value, (str, int, float, bool, tuple, list, dict, type(None)))
+    return not plain or bool(value != default)
 
 
 #: Verbs that take the effects of people behind a bar.
