@@ -32,8 +32,9 @@ _MEANT = {
 
 def _name(what: str, value: Any) -> str | None:
     if isinstance(value, str) and value.lstrip().startswith("~"):
-        raise RequestError(f"{what}= takes the name of a column, not a formula: "
-                           f"{what}={value.strip()[1:].strip()!r}")  # fmt: skip
+        name = value.strip()[1:].strip()
+        name = name if name.isidentifier() and len(name) < 40 else "w"
+        raise RequestError(f"{what}= takes the name of a column, not a formula: {what}={name!r}")
     if value is not None and (not isinstance(value, str) or not value):
         raise RequestError(f"{what}= takes the name of a column, got {shown(value)}")
     return value

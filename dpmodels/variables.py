@@ -158,7 +158,7 @@ class Real(_Base):
         unit: str | None = None,
     ) -> None:
         if isinstance(lower, (list, tuple)) and upper is None and len(lower) == 2:
-            raise SchemaError(f"Real takes two numbers: Real({lower[0]!r}, {lower[1]!r})")
+            raise SchemaError("Real takes two numbers, not a pair: Real(0, 10)")
         lo, hi = _bounds(lower, upper, "Real")
         _freeze(self, lower=lo, upper=hi, na=_na(na, lo, hi, "Real"), label=label, unit=unit)
 
@@ -205,8 +205,8 @@ class Count(_Base):
     ) -> None:
         if more:
             raise SchemaError(
-                f"Count starts at 0 and takes the largest count: Count({shown(more[0])}); another "
-                f"start: Real({shown(upper)}, {shown(more[0])})"
+                "Count starts at 0 and takes the largest count alone: Count(10); another start: "
+                "Real(1, 10)"
             )
         hi = None if upper is None else _bounds(0, upper, "Count")[1]
         _freeze(self, upper=hi, na=_na(na, 0.0, hi, "Count"), label=label, unit=unit)
@@ -249,7 +249,7 @@ class Binary(_Base):
         self, levels: Any = None, *more: Any, na: Any = None, label: str | None = None
     ) -> None:
         if more:
-            raise SchemaError(f"Binary takes one pair: Binary(({levels!r}, {more[0]!r}))")
+            raise SchemaError("Binary takes one pair: Binary(('no', 'yes'))")
         pair = None if levels is None else _levels(levels, "Binary")
         if pair is not None and len(pair) != 2:
             raise SchemaError(f"Binary: needs exactly two levels, got {len(pair)}. Use Levels")
@@ -300,7 +300,7 @@ class Levels(_Base):
     ) -> None:
         name = type(self).__name__
         if more:
-            raise SchemaError(f"{name} takes one list: {name}({[levels, *more]!r})")
+            raise SchemaError(f"{name} takes one list: {name}(['a', 'b'])")
         listed = list(levels) if not isinstance(levels, (str, bytes)) else levels
         if other is not None and isinstance(listed, list) and other not in listed:
             listed = [*listed, other]
@@ -374,8 +374,8 @@ def as_variable(name: str, spec: Any) -> Variable:
         return spec()
     if isinstance(spec, (list, tuple)) and any(isinstance(one, str) for one in spec):
         raise SchemaError(
-            f"variable {name!r}: the levels of a category are dp.Levels({list(spec)!r}); two that "
-            f"stand for 0 and 1 are dp.Binary(({spec[0]!r}, {spec[-1]!r}))"
+            f"variable {name!r}: the levels of a category are dp.Levels(['a', 'b', 'c']); two that "
+            "stand for 0 and 1 are dp.Binary(('no', 'yes'))"
         )
     if isinstance(spec, Mapping):
         given = dict(spec)
