@@ -94,6 +94,14 @@ _MEANT = {
     **dict.fromkeys(("mean", "median", "quantile", "dp_median"), "dp.dp_mean or dp.dp_quantile"),
     **dict.fromkeys(("predict", "summary", "tidy", "vif", "emmeans", "avg_slopes"),
                     "fit.predict(new), fit.summary(), fit.tidy(): methods of a fit"),
+    **dict.fromkeys(("svyglm", "svymean", "svytable", "svydesign"),
+                    "dp.dp_glm(formula, data, design=dp.Survey(weights='w', psu='village'))"),
+    **dict.fromkeys(("lmer", "mixedlm", "plm", "panelols"),
+                    'dp.dp_feols("y ~ x", data, unit="id", re="id"), random intercepts'),
+    **dict.fromkeys(("stargazer", "texreg", "summary_col"), "dp.etable(fit1, fit2)"),
+    **dict.fromkeys(("coxph", "phreg", "coxphfitter"), "dp.dp_coxph"),
+    **dict.fromkeys(("survfit", "kaplanmeierfitter"), "dp.dp_survfit"),
+    **dict.fromkeys(("set_seed", "seed"), "seed=1 in the call: the result is then NOT PRIVATE"),
     **dict.fromkeys(("read_csv", "save"), "pandas.read_csv, or the path itself as data; fit.save"),
 }  # fmt: skip
 _MODULES = ("datasets", "errors", "privacy", "results", "formula", "interop")

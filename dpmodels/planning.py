@@ -452,6 +452,12 @@ def power(
     """
     plan = make(n, eps)
     known = [name for name in plan.expected_se if name != "Intercept"]
+    if not known and plan.request.unit is not None:
+        raise RequestError(
+            "power is not forecast where people are protected (unit=), as no errors are expected "
+            "there before the fit: print(plan) says whether intervals will be narrow. For one row "
+            "a person leave unit= out and give n=, the number of people"
+        )
     if not known:
         raise RequestError(
             "power needs expected errors, which this plan does not have: more rows, declare every "
@@ -610,6 +616,8 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
 
 def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of what is released below it."""
+    from dpmodels.privacy.budget import shown_step
+
     known = bool(plan.expected_se)
     columns = [
         (
@@ -622,7 +630,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     ]
     steps = [
         (
-            s.name,
+            shown_step(s.name),
             s.label or s.mechanism.kind,
             "" if s.share is None else f"{s.share:.2f}",
             f"{s.mechanism.mu:.4g}" if hasattr(s.mechanism, "mu") else "",

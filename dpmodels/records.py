@@ -200,7 +200,7 @@ class Release:
 #: Statistics whose errors take rows for independent.
 _OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})
 _ALIKE = (
-    "Rows of one person may depend on each other in any way: sampling variances, in tests and "
+    "Rows of one person may be correlated: sampling variances, in tests and "
     "intervals too, are {m} times those of unrelated rows (max_rows={m}), which is always enough "
     "and mostly too much. One row a person, max_rows=1, has no such factor."
 )

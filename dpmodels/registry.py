@@ -267,6 +267,29 @@ _MEANT = {
         "errors are robust by default; vcov='iid' assumes one variance",
     ),
     **dict.fromkeys(
+        ("disp", "maxiter", "tol", "start_params", "control", "epsilon_tol"),
+        "the number of passes over the data is fixed by the plan, so there is nothing to control",
+    ),
+    **dict.fromkeys(
+        ("random_state", "rng", "set_seed"),
+        "seed=1 repeats the noise for tests, and the result is then NOT PRIVATE",
+    ),
+    **dict.fromkeys(("nobs", "N", "size"), "the number of rows is counted, or declared: n=1000"),
+    **dict.fromkeys(
+        ("by", "groupby", "fsplit", "group_by"),
+        "one fit a group, each with a charge: subset=\"region == 'north'\"; or an interaction, "
+        "y ~ x * region",
+    ),
+    **dict.fromkeys(("margins", "margin"), "margins are released with the cells: fit.crosstab()"),
+    **dict.fromkeys(("probs", "tau_list", "quantile"), "quantiles are q=[0.25, 0.5, 0.75]"),
+    **dict.fromkeys(
+        ("ledger", "account", "accountant"),
+        "a ledger is a budget, budget=dp.Budget.open('study.ledger', eps=3, delta=1e-5)",
+    ),
+    **dict.fromkeys(
+        ("survey", "svydesign"), 'a survey is design=dp.Survey(weights="w", psu="village")'
+    ),
+    **dict.fromkeys(
         ("missing", "na_action"), "na='zero-row' is the default, na='declared' another"
     ),
 }

@@ -20,7 +20,21 @@ ICC = 0.15
 LEAST = 20
 
 
+#: What svydesign and samplics call a thing, and what to type here.
+_MEANT = {
+    **dict.fromkeys(("id", "ids", "cluster", "clusters"), 'psu="village" names its clusters'),
+    **dict.fromkeys(("weight", "probs", "pw"), 'weights="w" names the column of weights'),
+    **dict.fromkeys(("stratum", "stratas"), 'strata="region" names the strata'),
+    "nest": "units of psu= are always nested in strata=",
+    "data": "the table is an argument of the call, dp.dp_ols(formula, data, design=dp.Survey(...))",
+}
+
+
 def _name(what: str, value: Any) -> str | None:
+    if isinstance(value, str) and value.lstrip().startswith("~"):
+        name = value.strip()[1:].strip()
+        name = name if name.isidentifier() and len(name) < 40 else "w"
+        raise RequestError(f"{what}= takes the name of a column, not a formula: {what}={name!r}")
     if value is not None and (not isinstance(value, str) or not value):
         raise RequestError(f"{what}= takes the name of a column, got {shown(value)}")
     return value
@@ -95,6 +109,13 @@ class Survey:
     icc: float = ICC
     #: Whether it stands for ``vcov={"CRV1": ...}``: errors by cluster, and no more.
     errors_only: bool = field(default=False, repr=False)
+
+    def __new__(cls, *given: Any, **named: Any) -> Survey:
+        """Answer the names that svydesign has for the same."""
+        for name in named:
+            if name in _MEANT:
+                raise RequestError(f"dp.Survey has no {name}=: {_MEANT[name]}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for name in ("weights", "strata", "psu"):

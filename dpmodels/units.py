@@ -136,9 +136,11 @@ def person_of(
                 )
         return None
     if not isinstance(unit, str) or not unit:
+        own = getattr(unit, "name", None)
+        named_ = own if isinstance(own, str) and own else "person_id"
         raise RequestError(
-            "unit= takes the name of the column that says whose row it is, for example "
-            f'unit="person_id"; got {shown(unit)}'
+            "unit= takes the name of the column that says whose row it is, not its values, for "
+            f"example unit={named_!r}; got {shown(unit)}"
         )
     if columns is not None:
         _check_column(unit, columns)

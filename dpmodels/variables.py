@@ -157,6 +157,8 @@ class Real(_Base):
         label: str | None = None,
         unit: str | None = None,
     ) -> None:
+        if isinstance(lower, (list, tuple)) and upper is None and len(lower) == 2:
+            raise SchemaError("Real takes two numbers, not a pair: Real(0, 10)")
         lo, hi = _bounds(lower, upper, "Real")
         _freeze(self, lower=lo, upper=hi, na=_na(na, lo, hi, "Real"), label=label, unit=unit)
 
@@ -196,11 +198,16 @@ class Count(_Base):
     def __init__(
         self,
         upper: Any = None,
-        *,
+        *more: Any,
         na: Any = None,
         label: str | None = None,
         unit: str | None = None,
     ) -> None:
+        if more:
+            raise SchemaError(
+                "Count starts at 0 and takes the largest count alone: Count(10); another start: "
+                "Real(1, 10)"
+            )
         hi = None if upper is None else _bounds(0, upper, "Count")[1]
         _freeze(self, upper=hi, na=_na(na, 0.0, hi, "Count"), label=label, unit=unit)
 
@@ -238,7 +245,11 @@ class Binary(_Base):
     na: float | None = None
     label: str | None = None
 
-    def __init__(self, levels: Any = None, *, na: Any = None, label: str | None = None) -> None:
+    def __init__(
+        self, levels: Any = None, *more: Any, na: Any = None, label: str | None = None
+    ) -> None:
+        if more:
+            raise SchemaError("Binary takes one pair: Binary(('no', 'yes'))")
         pair = None if levels is None else _levels(levels, "Binary")
         if pair is not None and len(pair) != 2:
             raise SchemaError(f"Binary: needs exactly two levels, got {len(pair)}. Use Levels")
@@ -285,9 +296,11 @@ class Levels(_Base):
     label: str | None = None
 
     def __init__(
-        self, levels: Any, *, other: Any = None, na: Any = None, label: str | None = None
+        self, levels: Any, *more: Any, other: Any = None, na: Any = None, label: str | None = None
     ) -> None:
         name = type(self).__name__
+        if more:
+            raise SchemaError(f"{name} takes one list: {name}(['a', 'b'])")
         listed = list(levels) if not isinstance(levels, (str, bytes)) else levels
         if other is not None and isinstance(listed, list) and other not in listed:
             listed = [*listed, other]
@@ -314,9 +327,9 @@ class Ordered(Levels):
     kind: ClassVar[str] = "ordered"
 
     def __init__(
-        self, levels: Any, *, other: Any = None, na: Any = None, label: str | None = None
+        self, levels: Any, *more: Any, other: Any = None, na: Any = None, label: str | None = None
     ) -> None:
-        super().__init__(levels, other=other, na=na, label=label)
+        super().__init__(levels, *more, other=other, na=na, label=label)
 
 
 @dataclass(frozen=True, repr=False)
@@ -359,6 +372,11 @@ def as_variable(name: str, spec: Any) -> Variable:
         return spec  # type: ignore[return-value]
     if isinstance(spec, type) and issubclass(spec, (Real, Binary, Count)):
         return spec()
+    if isinstance(spec, (list, tuple)) and any(isinstance(one, str) for one in spec):
+        raise SchemaError(
+            f"variable {name!r}: the levels of a category are dp.Levels(['a', 'b', 'c']); two that "
+            "stand for 0 and 1 are dp.Binary(('no', 'yes'))"
+        )
     if isinstance(spec, Mapping):
         given = dict(spec)
         kind = str(given.pop("type", "real"))

@@ -151,7 +151,7 @@ print(huber.params.round(3).to_dict(), "scale", round(huber.stats["scale"], 3))
 # `scoring` serves every model with errors; its plan says whether the budget carries the model. With
 # `inference=False` (or an option that only it has, or under `relation="add-remove"` without
 # `n_guess=`) `objpert` runs: objective perturbation, which solves a noisy objective. Its ridge
-# shrinks coefficients, and that bias is in its errors to first order only: it prints no z and p.
+# shrinks coefficients, and that bias is in its errors to first order only: it prints no z and P: "not tested".
 # The summary says which method ran and why.
 
 # %%

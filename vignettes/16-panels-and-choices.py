@@ -59,8 +59,8 @@ assert abs(within.params["hours"] - 0.2) < 0.05 < pooled.params["hours"] - 0.2
 #
 # `re="id"` makes the person's effect random. Two variances are released first; people are then weighed
 # by them, so the target is the fit *at the released weights*. Means of a person's own rows are in the
-# model by default: `hours` is the effect within people again, `mean(hours)` what the effect between
-# them has more, and that it is nothing is Hausman's test, free. Here it is far from nothing.
+# model by default: `hours` is the effect within people again, `mean(hours)` the effect between minus
+# within, and that it is zero is Hausman's test, free. Here it is far from zero.
 
 # %%
 random = dp.dp_feols("wage ~ hours", panel, eps=1, delta=1e-6, bounds=bounds, unit="id", re="id",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,7 @@ from dpmodels.errors import (
 from dpmodels.planning import Plan, capped_plan, check_size
 from dpmodels.quiet import one_thread, tell
 from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.records import Estimate, Release, Request
@@ -63,7 +65,7 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
         planned = functools.partial(capped_plan, planned)
     with one_thread():
         plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
-    plan = replace(plan, backend=backend, advice=(*plan.advice, *large))
+    plan = replace(plan, backend=backend, advice=(*plan.advice, *large, *_two_valued(plan)))
     if plan.purchase is not None and n is not None:
         from dpmodels.ranges import purchase_advice
 
@@ -71,6 +73,19 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     if request.seed is not None or _testing.NOISE.get() is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
     return plan
+
+
+def _two_valued(plan: Plan[Any]) -> list[str]:
+    """Say which verb is for a response of two values: by the schema alone."""
+    request, response = plan.request, plan.design.response
+    if request.verb != "dp_ols" or response is None:
+        return []
+    if getattr(plan.design.kinds.get(response.name), "kind", "") != "binary":
+        return []
+    return [
+        f"{response.name} is 0/1: coefficients are differences of probabilities, and rare events "
+        f'count as outlying rows. For odds ratios: dp.dp_glm("{request.formula}", ...)'
+    ]
 
 
 def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
@@ -183,8 +198,43 @@ def _default_reply(plan: Plan[Any], estimate: Estimate) -> Any:
 
 
 def _label(plan: Plan[Any]) -> str:
+    """Return the call as the ledger prints it: formula, and what changes the release."""
     request = plan.request
-    return f'{request.verb}("{request.formula}", method="{request.method.name}")'
+    defaults = {option.name: option.default for option in request.method.options}
+    own = {k: v for k, v in request.options.items() if k in defaults and _differs(v, defaults[k])}
+    if own.get("link") == verb_of(request.verb).link:
+        del own["link"]
+    formula, person = request.formula, request.unit
+    if person is not None and request.verb in _EFFECTS and not own.get("re"):
+        formula = f"{formula} | {person.column}"
+    elif person is not None:
+        own["unit"] = person.column
+    if person is not None and person.most:
+        own["max_rows"] = person.most
+    for name in ("weights", "subset"):
+        if getattr(request, name) is not None:
+            own[name] = getattr(request, name)
+    if request.sample is not None:
+        own["design"] = request.sample.frame.survey.text
+    words = [f'{request.verb}("{formula}"', f'method="{request.method.name}"']
+    words += [f"{name}={_written(value)}" for name, value in own.items()]
+    return ", ".join(words) + ")"
+
+
+def _differs(value: Any, default: Any) -> bool:
+    """Say whether an option is not its default; tables and arrays are never one."""
+    plain = isinstance(value, (str, int, float, bool, tuple, list, dict, type(None)))
+    return not plain or bool(value != default)
+
+
+#: Verbs that take the effects of people behind a bar.
+_EFFECTS = ("dp_feols", "dp_fepois")
+
+
+def _written(value: Any) -> str:
+    """Return an option as it is typed; of what is long its beginning."""
+    text = json.dumps(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"<{type(value).__name__}>"
 
 
 def _after(plan: Plan[Any], release: Release, estimate: Estimate) -> None:

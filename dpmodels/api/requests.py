@@ -356,7 +356,7 @@ def _own_unit(method: Method, options: dict[str, Any]) -> dict[str, Any]:
     Noised tables protect one row ("record") or one variable of it ("attribute").
     """
     given = options.get("unit")
-    if given not in LEVELS:
+    if not isinstance(given, str) or given not in LEVELS:
         return {}
     del options["unit"]
     if any(o.name == "unit" for o in method.options):
@@ -668,8 +668,10 @@ def build_request(
     from dpmodels import formula as language
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
+    from dpmodels.formula.words import refuse_powers_of_one
 
     check_first(formula)
+    refuse_powers_of_one(formula)
     entry = resolve(verb, method)
     own = dict(options)
     survey = survey_of(own)

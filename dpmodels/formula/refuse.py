@@ -20,6 +20,14 @@ _STATEFUL: frozenset[str] = frozenset(
 )
 #: those that read the row before
 _ORDERED = frozenset(["lag", "lead", "shift", "diff", "cumsum", "cumprod", "rolling", "expanding"])
+#: What R writes in a formula, and what to type here.
+_INSTEAD = {
+    "cbind": " Events are one 0/1 column a row: y ~ x, or a comparison, {y > 3} ~ x.",
+    "cluster": ' Errors by cluster are vcov={"CRV1": "village"}; of a person unit="id".',
+    "tt": " Effects that change in time are not offered: strata(g), or fits by period, subset=.",
+    "frailty": ' Random intercepts are dp_feols("y ~ x", data, unit="id", re="id").',
+    "te": " Smooths of one variable are ns(x, knots=[...]).",
+}
 _SPLINES = frozenset(["cs", "cc", "te"])
 _NODES: dict[type, str] = {
     ast.Lambda: "a lambda",
@@ -265,7 +273,8 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
         )
     known = sorted({*CALLS, *FUNCTIONS, *REGISTERED} - {"standardize", "Q"})
     return ctx.refuse(
-        f"{name}() is not a function of the formula language.{did_you_mean(last, known)}",
+        f"{name}() is not a function of the formula language."
+        f"{_INSTEAD.get(last) or did_you_mean(last, known)}",
         "Known: " + ", ".join(known),
         "A row-wise function of your own can be added: "
         f"dp.register_rowwise({last!r}, func, interval=(lo, hi))",

@@ -295,6 +295,23 @@ class _Survival(Builder):
         right = tuple((j,) for j in range(len(sources)))
         return self.cells_of(sources, (), right, survival=survival)
 
+    def not_absorbed(self, sides: _Sides, strata: Sequence[str]) -> None:
+        """Refuse the effect of a variable whose levels are strata: each has a hazard of its own."""
+
+        def bare(text: str) -> str:
+            return text.replace(" ", "").removeprefix("C(").removesuffix(")")
+
+        own = {bare(text) for text in strata}
+        gone = [t for t in sides.terms if all(bare(text) in own for text, _ in t)]
+        if gone:
+            name = ":".join(text for text, _ in gone[0])
+            kept = [":".join(x for x, _ in t) for t in sides.terms if t not in gone]
+            right = " + ".join([*(one for one in kept if one not in ("", "1")), *sides.strata])
+            raise FormulaError(
+                f'"{self.formula}": strata() gives each level of {bare(name)} a hazard of its own, '
+                f"which absorbs the effect of {name}. Leave the effect out: {sides.surv} ~ {right}"
+            )
+
     def regression(self) -> Design:
         """Compile a regression: columns of the terms; start, event and stratum aside."""
         self.checked()
@@ -302,7 +319,9 @@ class _Survival(Builder):
         found = self.follow_up(sides.surv)
         if any(_is_call(text, "offset") for term in sides.terms for text, _ in term):
             raise FormulaError(f'"{self.formula}": offset() is not offered with Surv()')
-        strata = self.crossed(self.strata_texts(sides.strata), "strata")
+        texts = self.strata_texts(sides.strata)
+        self.not_absorbed(sides, texts)
+        strata = self.crossed(texts, "strata")
         products, columns, infos = self.products(sides.terms)
         aside: dict[str, Node] = {} if found.start is None else {"start": found.start}
         aside["event"] = found.event

@@ -510,6 +510,20 @@ def too_many_terms(what: str) -> FormulaError:
     )
 
 
+def refuse_powers_of_one(text: str) -> None:
+    """Refuse ``x^2`` in a call, which is x alone, as in R; files that hold it are read."""
+    found = _next_power(text, 0)
+    while found is not None:
+        start, stop, end, digits = found
+        if text[start] not in "([{" and digits != "1":
+            name, power = text[start:stop], digits[:20]
+            raise FormulaError(
+                f'"{text[:200]}": {name}^{power} crosses {name} with itself, which is {name} '
+                f"alone. The power of a number is written I({name}**{power})"
+            )
+        found = _next_power(text, end)
+
+
 def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
     """Refuse terms of more columns than any fit can have, before they are written out.
 

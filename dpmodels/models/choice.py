@@ -472,7 +472,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     said = (
         f"Not determined at this budget: what compares {levels} with others, as by the fit itself "
         f"too few {counted} are there for the first passes to see. Interval and bias may be larger "
-        "than said, and no z and p are given: join levels, or a larger eps."
+        "than said, so these are not tested: join levels, or a larger eps."
     )
     untested = open_ if out.untested is None else out.untested | open_
     return replace(out, untested=untested, notes=(*out.notes, said))

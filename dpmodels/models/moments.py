@@ -88,7 +88,7 @@ OF_PEOPLE = (
     "Moments of rows, each person's weighed by what all rows of that person come to: one with many "
     "rows, or rows far from the centre, counts less, so spread is understated where either has "
     f"heavy tails. '{ROWS_OF_ONE}' is the released number of rows that count, per person. Rows of "
-    "one person may depend on each other in any way: what follows from these moments has errors of "
+    "one person may be correlated: what follows from these moments has errors of "
     "the noise alone; dp_ols(formula, data, unit=...) has cluster-robust ones."
 )
 #: Least mean weight of a row that moments are divided by.

@@ -38,7 +38,7 @@ _LOST = (
     "fit.anova() on a smaller model still tests terms"
 )
 _NO_ERRORS = (
-    "Rows of one person may depend on each other, and the release does not hold how much: there "
+    "Rows of one person may be correlated, and the release does not hold how much: there "
     "are no sampling errors, tests or intervals, only the errors of the noise (bse_privacy). "
     "dp_ols(formula, data, unit=...) has cluster-robust errors."
 )

@@ -650,8 +650,8 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
     ]
     if mundlak:
         more.append(
-            f"x is the effect within people ({request.unit.column}), mean(x) what the effect "
-            "between people has more: fit.hausman() tests that it is nothing. What is constant in "
+            f"x is the effect within people ({request.unit.column}), mean(x) the effect "
+            "between minus within: fit.hausman() tests that it is zero. What is constant in "
             "a person has no effect within: mundlak=False leaves the means out."
         )
     else:

@@ -14,7 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import BudgetError, RequestError, choice
+from dpmodels._version import __version__
+from dpmodels.errors import BudgetError, RequestError, choice, shown
 from dpmodels.privacy.account import Account, Remaining
 from dpmodels.privacy.composition import Guarantee, joint, neighbours_of
 from dpmodels.privacy.ledger_file import (
@@ -90,6 +91,10 @@ class Budget(Shown):
         in eps, in any order, with half of delta kept for calls that are known by a pair only.
         "caps": one fixed division, the most for Gaussian calls alone. "auto": mixed if the first
         call has a Gaussian form, else basic.
+    accounting : {"gaussian", "sums"}, optional
+        The rule in words: "gaussian" is "mixed" (for calls by Gaussian noise, as regressions and
+        tables are), "sums" is "basic" (for calls with pure noise or a reply test). Left out, the
+        first call sets it; ``print(budget)`` says what holds.
     cap_eps, cap_delta : float, optional
         Parts of the budget kept for pure and for (0, delta) mechanisms; they choose the caps rule.
         Default there: what the first call needs, and a fifth of delta.
@@ -103,14 +108,21 @@ class Budget(Shown):
     def __init__(
         self,
         eps: float,
-        delta: float,
+        delta: float | None = None,
         *,
         relation: str = "replace",
         unit: str = "record",
         rule: str = "auto",
+        accounting: str | None = None,
         cap_eps: float | None = None,
         cap_delta: float | None = None,
     ) -> None:
+        if delta is None:
+            raise RequestError(
+                f"a budget has a delta beside its eps, well below one over the number of rows: "
+                f"dp.Budget({shown(eps)}, 1e-6); delta=0 is pure differential privacy"
+            )
+        rule = _rule(accounting, None if rule == "auto" else rule) or rule
         account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
         self._store: Store = MemoryStore(account)
         self.label = ""
@@ -134,6 +146,7 @@ class Budget(Shown):
         relation: str | None = None,
         unit: str | None = None,
         rule: str | None = None,
+        accounting: str | None = None,
         cap_eps: float | None = None,
         cap_delta: float | None = None,
         create: bool | None = None,
@@ -148,7 +161,7 @@ class Budget(Shown):
             Needed to create; on reopening they may be left out, and must agree if given.
         label : str
             Names the data set (default: the file's name without its ending). A file has one.
-        relation, unit, rule, cap_eps, cap_delta
+        relation, unit, rule, accounting, cap_eps, cap_delta
             As for ``Budget``.
         create : bool, optional
             True: there must be no ledger yet. False: there must be one. None: either.
@@ -173,7 +186,7 @@ class Budget(Shown):
             "label": label,
             "relation": relation,
             "unit": None if unit is None else checked_unit(unit),
-            "rule": rule,
+            "rule": _rule(accounting, rule),
             "cap_eps": cap_eps,
             "cap_delta": cap_delta,
         }
@@ -335,12 +348,27 @@ class Budget(Shown):
         choice("format", format, [*FORMATS, "frame"])
         return self.render(format)
 
+    def statement(self) -> str:
+        """Return a paragraph for a methods section: what was charged, and what it promises."""
+        account, calls = self._store.account(), len(self.charges)
+        if any(c.guarantee.seeded for c in self.charges):
+            return "NOT PRIVATE: the noise of a call on this budget was seeded."
+        many = "one release was" if calls == 1 else f"{calls} releases were"
+        return (
+            f"Differential privacy: {many} charged to one budget of eps = {account.eps:g} and "
+            f"delta = {account.delta:g}, which bounds all of them together, however they were "
+            f"chosen after earlier results. Neighbours: "
+            f"{neighbours_of(account.relation, account.unit)}. {_ACCOUNTING[account.rule][1]} "
+            f"Spent so far: eps = {self.eps_spent():.3g} at this delta. Software: dpmodels "
+            f"{__version__}."
+        )
+
     def __repr__(self) -> str:
         account = self._store.account()
         name = f"{self.label!r}, " if self.label else ""
         return (
             f"<Budget {name}(eps = {account.eps:g}, delta = {account.delta:g}) | "
-            f"{account.calls} calls charged>"
+            f"{account.calls} calls charged | accounting: {_ACCOUNTING[account.rule][0]}>"
         )
 
     def __reduce__(self) -> Any:
@@ -417,6 +445,29 @@ def current_budget() -> Budget | None:
 # -- Ledgers as tables and frames.
 
 
+#: Stopping rule -> what it is called, and what it does.
+_ACCOUNTING = {
+    "auto": ("set by the first call", "Accounting is set by the first call."),
+    "caps": ("caps", "Gaussian parts add in mu^2 under a fixed cap, others in eps."),
+    "mixed": (
+        "Gaussian",
+        "Accounting: Gaussian (mu^2 of Gaussian noise adds up, other parts in eps).",
+    ),
+    "basic": ("sums", "Accounting: the pairs of the calls add up (basic composition)."),
+}
+
+
+def _rule(accounting: str | None, rule: str | None) -> str | None:
+    """Return the rule that ``accounting=`` or ``rule=`` names."""
+    if accounting is None:
+        return rule
+    words = {"gaussian": "mixed", "sums": "basic", "pure": "basic"}
+    choice("accounting", accounting, sorted(words))
+    if rule not in (None, words[accounting]):
+        raise RequestError(f"accounting={accounting!r} is rule={words[accounting]!r}: give one")
+    return words[accounting]
+
+
 _LAYOUT = Layout(outer="-", closed=False, grows=True, span="    {:<50} {}", mark="")
 
 
@@ -431,6 +482,18 @@ def kind_of(step: Step) -> str:
         "approximate": "(eps, delta)",
     }.get(m.kind, str(getattr(m, "name", m.kind)))
     return name + (", reply test" if step.reply_test else "")
+
+
+#: Steps whose name in files is not a statistician's word.
+_SHOWN = {"places of values": "centres of values", "score lengths": "sizes of scores"}
+
+
+def shown_step(name: str) -> str:
+    """Return the name of a step as it is printed; ``to_frame()`` has the one of files."""
+    for own, said in _SHOWN.items():
+        if name.startswith(own):
+            return said + name[len(own) :]
+    return name
 
 
 def _price(m: Mechanism) -> tuple[float | None, float | None, float]:
@@ -513,7 +576,7 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
         for step in g.steps:
             number += 1
             mu, eps, delta = _price(step.mechanism)
-            cells = [str(number), step.name, kind_of(step), _share(step.share)]
+            cells = [str(number), shown_step(step.name), kind_of(step), _share(step.share)]
             cells.append("" if mu is None else f"{mu:.4f}")
             if with_eps:
                 cells.append("" if eps is None else f"{eps:.4g}")
@@ -556,20 +619,14 @@ def of_budget(budget: Budget) -> Table:
                 text = "spent, tightest proved composition"
             rows.append(_total(text, _pair4(budget.eps_spent(sums[1]), sums[1])))
     left = account.remaining()
-    by = {
-        "auto": "nothing charged yet",
-        "caps": "charged by: caps",
-        "mixed": "charged by: mixed caps",
-        "basic": "charged by: sums",
-    }
     mu = f"mu = {left.mu:.4f}: " if account.rule in ("caps", "mixed") else ""
-    said = f"left of the budget ({by[account.rule]})"
+    said = f"left of the budget (accounting: {_ACCOUNTING[account.rule][0]})"
     rows.append(_total(said, mu + _pair4(left.eps, left.delta)))
     notes = []
     if charges:
         notes.append(
-            "The promise for calls chosen after seeing outputs is the budget's. The composed "
-            "total is exact\nfor calls declared together."
+            "If analyses are chosen after seeing results, only the total of the budget holds. The "
+            "composed\ntotal is exact where all were fixed beforehand."
         )
     if any(c.guarantee.seeded for c in charges):
         notes.append("* NOT PRIVATE: the noise of this call was seeded.")

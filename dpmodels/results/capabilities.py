@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning
+from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean
 from dpmodels.results import inference
 from dpmodels.tables.table import also
 from dpmodels.verbs import new_release, verb_of
@@ -342,6 +342,7 @@ class Means(Held):
         adjust: str | None = None,
         what: str = "mean",
         level: float | None = None,
+        **other: Any,
     ) -> Combinations:
         """Estimate adjusted means over a public grid, as R's emmeans does.
 
@@ -363,7 +364,8 @@ class Means(Held):
             Of p-values and intervals for several of them (holm: p-values; intervals are then
             Bonferroni's). Default: none for means, "tukey" for ``.pairs()``.
         what : {"mean", "link"}
-            For models with a link.
+            For models with a link; also called ``type=``, as in R. Means are printed without z and
+            P: those would be of the link scale. ``.pairs()`` tests differences.
         level : float, optional
 
         Privacy
@@ -373,6 +375,16 @@ class Means(Held):
         from dpmodels.results.contrasts import emmeans
 
         fit: Any = self
+        if "type" in other:
+            given = other.pop("type")
+            what = _SCALES.get(given, given)
+        if other:
+            name = next(iter(other))
+            known = ("specs", "by", "at", "over", "adjust", "what", "type", "level")
+            raise RequestError(
+                f"emmeans has no argument {name!r}.{did_you_mean(name, known)} It takes "
+                f"{', '.join(known)}"
+            )
         return emmeans(
             fit, specs, by=by, at=at, over=over, adjust=adjust, what=what, level=self._level(level)
         )
@@ -423,9 +435,9 @@ class Means(Held):
 
     def avg_comparisons(
         self,
-        variables: Any = None,
+        *given: Any,
         newdata: Any = None,
-        *,
+        variables: Any = None,
         by: Any = None,
         level: float | None = None,
         **paid: Any,
@@ -434,11 +446,14 @@ class Means(Held):
 
         Parameters
         ----------
+        *given
+            ``newdata`` first, then ``variables``; what can only be ``variables`` is taken as such:
+            ``avg_comparisons({"age": 10})``.
+        newdata, by, level, **paid
+            As in :meth:`avg_slopes`.
         variables : str, list of str or mapping, optional
             ``{"age": 10}`` (ten more), ``{"age": (20, 60)}`` (from 20 to 60), names (a number: one
             more; a factor: each level against the first). Default: all.
-        newdata, by, level, **paid
-            As in :meth:`avg_slopes`.
 
         Privacy
         -------
@@ -447,6 +462,13 @@ class Means(Held):
         from dpmodels.results.effects import avg_comparisons, charged_means
 
         fit: Any = self
+        for one in given:
+            if variables is None and (_names_changes(one) or newdata is not None):
+                variables = one
+            elif newdata is None:
+                newdata = one
+            elif one is not None:
+                raise RequestError("avg_comparisons takes newdata, then variables={'age': 10}")
         return avg_comparisons(
             fit, variables, charged_means(fit, newdata, paid), by, self._level(level)
         )
@@ -480,6 +502,15 @@ class Means(Held):
         return avg_predictions(
             fit, charged_means(fit, newdata, paid), by, variables, self._level(level)
         )
+
+
+def _names_changes(given: Any) -> bool:
+    """Say whether an argument names variables, or changes of them, and is no table."""
+    if isinstance(given, str):
+        return True
+    if isinstance(given, Mapping):
+        return all(np.isscalar(v) or isinstance(v, tuple) for v in given.values())
+    return isinstance(given, (list, tuple)) and all(isinstance(v, str) for v in given)
 
 
 #: Other words for what is predicted, and for its scale.

@@ -166,8 +166,14 @@ class Combinations(Result):
         heads = (self.what, "Std. Error", "z", "P>|z|", low_name, high_name)
         columns = (Column(left=True, width=width), *(Column(h, width=10) for h in heads))
         notes = self.notes
+        if self.on_scale is not None:  # means of a model with a link: no test against 0
+            columns = (*columns[:3], *columns[5:])
+            cells = ((*row[:3], *row[5:]) for row in cells)  # type: ignore[assignment]
         if self.record.estimate.bias is not None:
-            notes = (*notes, "Intervals and p-values allow for the bias bound of the fit.")
+            notes = (
+                *notes,
+                "Intervals and P are widened for possible clipping bias (the bias bound).",
+            )
         return Table(columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_LAYOUT)
 
 
@@ -489,6 +495,9 @@ def _on_mean(fit: Any, found: Combinations) -> Combinations:
         low=link.inverse(found.low),
         high=link.inverse(found.high),
         on_scale=found.effect,
+        # of the link scale, and so of another hypothesis than that the mean is 0
+        statistic=np.full(len(found.effect), np.nan),
+        pvalue=np.full(len(found.effect), np.nan),
     )
 
 

@@ -105,7 +105,7 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
                 "released means"
             )
         )
-    text = f"Averaged over {n} public row{'s' if n > 1 else ''}, to which errors are conditional."
+    text = f"Averaged over {n} public row{'s' if n > 1 else ''}: errors treat these rows as fixed."
     return _Rows(table, n, (text,))
 
 
@@ -132,7 +132,7 @@ def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
     moving = tuple(name for name in needed if len(axes[name]) == 1 and name in means)
     V = _covariance(released, moving)
     text = f"At released means ({', '.join(said)}), " + (
-        "to which errors are conditional" if V is None else "whose own errors are in those here"
+        "which errors treat as fixed" if V is None else "whose own errors are in those here"
     )
     even = [name for name in needed if fit.design.schema[name].codes]
     text += f"; equal weights to the levels of {', '.join(even)}." if even else "."

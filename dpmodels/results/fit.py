@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from dpmodels.errors import NotReleasedError, did_you_mean, whole
+from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown, whole
 from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
@@ -64,7 +64,20 @@ _NOT_RELEASED = {
     "null_deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['null_deviance'].",
     "df_resid": "Intervals are normal, or say otherwise; fit.as_statsmodels().df_resid is n less "
     "the coefficients, where n is public.",
-    "get_influence": "Influence measures are one number a row; no budget makes them private.",
+    **dict.fromkeys(
+        ("get_influence", "outlier_test", "hatvalues", "cooks_distance", "plot_diagnostics"),
+        "Influence and residuals are numbers of single rows; no budget makes them private. "
+        "fit.diagnose(data, eps=, delta=) releases means of residuals by groups.",
+    ),
+    **dict.fromkeys(
+        ("get_robustcov_results", "vcovHC"),
+        'Errors are robust from the start; another kind is said in the call, vcov={"CRV1": "g"}.',
+    ),
+    **dict.fromkeys(
+        ("check_assumptions", "cox_zph"),
+        "Residuals of hazards are one number a row. Compare curves by group: dp.dp_survfit.",
+    ),
+    "remove_data": "A fit keeps no data.",
     "data": "A fit keeps no data.",
     "exog": "A fit keeps no data.",
     "endog": "A fit keeps no data.",
@@ -86,6 +99,11 @@ _ELSEWHERE = {
     "best_subset": "m = dp.dp_moments('y + x1 + x2', ...), then m.best_subset('y')",
     "corr": "m = dp.dp_moments('y + x1 + x2', ...), then m.corr()",
     "predict": "regressions, classifiers and curves predict",
+    **dict.fromkeys(("coef_", "coefs", "coefficients", "betas"), "fit.params has the coefficients"),
+    "get_prediction": "fit.predict(new, interval='confidence')",
+    "predict_survival_function": "fit.predict(new, what='survival', times=[...])",
+    **dict.fromkeys(("median", "median_survival_time_"), "fit.quantile(0.5)"),
+    "intercept_": "fit.params['Intercept']",
     "to_csv": "fit.tidy().to_csv(path)",
     "to_excel": "fit.tidy().to_excel(path)",
     "to_pickle": "fit.save('fit.json'), read by dp.load",
@@ -189,6 +207,13 @@ class Fit(Written, Held, MaketablesPlugin):
     def __dir__(self) -> list[str]:
         return sorted({*own_names(self), *dict(self.kind.views)})
 
+    def __getitem__(self, name: Any) -> Any:
+        raise RequestError(
+            f"a fit has no items: fit.params[{shown(name)}], fit.tidy() for a table of all"
+        )
+
+    __iter__: None = None
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -266,6 +291,18 @@ class Fit(Written, Held, MaketablesPlugin):
 
         return notes_of(self._record)
 
+    @also.method
+    def statement(self) -> str:
+        """Return a paragraph for a methods section: guarantee, neighbours, noise, method, errors.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. Every number is public.
+        """
+        from dpmodels.results.record import methods_paragraph
+
+        return methods_paragraph(self._record)
+
     # -- tables, pictures, files -----------------------------------------------------------
     def summary(
         self,
@@ -317,6 +354,7 @@ class Fit(Written, Held, MaketablesPlugin):
         style: str | None = None,
         *,
         exponentiate: bool = False,
+        **other: Any,
     ) -> pd.DataFrame:
         """One row an estimate, with the column names of R's broom.
 
@@ -336,6 +374,11 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         Post-processing: costs nothing.
         """
+        for name in other:
+            meant = {"conf_level": "level=0.9", "alpha": "level=0.9", "exp": "exponentiate=True"}
+            known = ("conf_int", "level", "style", "exponentiate")
+            hint = f" Type {meant[name]}" if name in meant else did_you_mean(name, known)
+            raise RequestError(f"tidy has no argument {name!r}.{hint}")
         level = self._level(level)
         own = self.kind.load_tidy()
         if own is not None and self.released:

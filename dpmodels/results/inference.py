@@ -518,7 +518,7 @@ def labelled(name: str, labels: Mapping[str, str] | None) -> str:
 
 _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 _GONE = (
-    "No statistic and p: a coefficient of the hypothesis is not determined at this budget. More "
+    "Not tested: a coefficient of the hypothesis is too noisy at this budget. More "
     "rows, a larger ε or fewer terms would help."
 )
 _WIDE = Layout(width=76, wrap=True)
@@ -801,7 +801,7 @@ def anova_table(record: Record, kind: int = 3) -> AnovaTable:
             "effects averages over the other factor."
         )
     if record.estimate.bias is not None:
-        notes.append("P-values allow for the bias bound of the fit.")
+        notes.append("Statistics and P are adjusted for possible clipping bias (the bias bound).")
     if lost:
         notes.append(f"Not determined at this budget, so not tested: {', '.join(lost)}.")
     return AnovaTable("Analysis of variance", tuple(rows), tuple(notes))

@@ -100,7 +100,7 @@ def moments_of(record: Record) -> MomentFacts:
 MOST_TERMS = 14
 _PATH = 40
 OF_PEOPLE = (
-    "Rows of one person may depend on each other, so there are no sampling errors: "
+    "Rows of one person may be correlated, so there are no sampling errors: "
     "'std_error_privacy' is the noise of the release."
 )
 AFTER_SELECTION = (

@@ -234,6 +234,41 @@ def interval_of(design: Design, column: str) -> tuple[float, float] | None:
     return next((c.interval for c in design.z if c.name == column), None)
 
 
+def methods_paragraph(record: Record) -> str:
+    """Return what a methods section says of a fit: all of it public."""
+    from dpmodels._version import __version__
+    from dpmodels.privacy.mechanisms import Gaussian
+    from dpmodels.registry import method_names, resolve
+    from dpmodels.units import named
+
+    promise, call = record.guarantee, record.call
+    if promise.seeded:
+        return "NOT PRIVATE: the noise was seeded, so this fit is for trying out, not for reports."
+    count = len(promise.steps)
+    gaussian = all(isinstance(step.mechanism, Gaussian) for step in promise.steps)
+    noise = "Gaussian noise" if gaussian else "calibrated noise"
+    composed = "composed exactly as Gaussian differential privacy" if gaussian else (
+        "composed by the tightest proved bound"
+    )  # fmt: skip
+    known = call.method in method_names(call.verb)
+    reference = resolve(call.verb, call.method).reference if known else ""
+    parts = [
+        f"Estimates are ({promise.eps:g}, {promise.delta:g})-differentially private. Neighbouring "
+        f"tables: {promise.neighbours}; unit of privacy: {named(promise.unit)}.",
+        f"{noise[0].upper()}{noise[1:]} was added to {count} released "
+        f"statistic{'s' if count > 1 else ''}" + (f", {composed}." if count > 1 else "."),
+        f'Method: {call.method_title} ({call.verb}, method="{call.method}"'
+        + (f"; {reference})." if reference else ")."),
+    ]
+    est = record.estimate
+    if est.vcov_sampling is not None and est.vcov_privacy is not None:
+        held = "sampling error and privacy noise"
+        held += "" if est.bias is None else ", and a bound of the bias that clipping may leave"
+        parts.append(f"Standard errors, tests and intervals hold {held}.")
+    parts += [note.rstrip(".") + "." for note in promise.notes]
+    return " ".join([*parts, f"Software: dpmodels {__version__}."])
+
+
 def ledger_of(record: Record) -> Ledger:
     """Return the charges of a record, one line a step."""
     from dpmodels.privacy.budget import Ledger

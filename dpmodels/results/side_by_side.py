@@ -71,6 +71,21 @@ _LABELS = {
 }
 
 
+_ARGUMENTS = ("type", "se", "stats", "digits", "labels", "order", "keep", "drop", "stars", "title",
+              "file", "headers", "exponentiate")  # fmt: skip
+#: What fixest, modelsummary and stargazer call an argument of a table.
+_MEANT = {
+    **dict.fromkeys(("coef_map", "coef_rename", "dict", "covariate_labels"), "labels={'x': '...'}"),
+    **dict.fromkeys(("coef_omit", "omit"), "drop='region'"),
+    **dict.fromkeys(("output", "format", "fmt"), "type='tex', or file='table.tex'"),
+    **dict.fromkeys(("gof_map", "fitstat", "gof_omit", "statistics"), "stats=['nobs', 'sigma']"),
+    **dict.fromkeys(("names", "model_names", "column_labels"), "headers=['First', 'Second']"),
+    **dict.fromkeys(("vcov", "cluster", "robust"), "no kind of error: it is that of each fit"),
+    **dict.fromkeys(("exp", "eform", "exponentiated"), "exponentiate=True"),
+    **dict.fromkeys(("se_type", "std_error", "statistic"), "se='split', or leave it out"),
+}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Etable(Result):
     """A table of fits, all text.
@@ -150,6 +165,7 @@ def etable(
     file: Any = None,
     headers: Any = None,
     exponentiate: bool = False,
+    **other: Any,
 ) -> Any:
     """Show several fits side by side.
 
@@ -195,6 +211,10 @@ def etable(
     """
     import pandas as pd
 
+    for name in other:
+        meant = _MEANT.get(name, "")
+        hint = f" Type {meant}" if meant else did_you_mean(name, _ARGUMENTS)
+        raise RequestError(f"etable has no argument {name!r}.{hint}")
     listed = list(fits)
     if listed and isinstance(listed[-1], str):
         if type is not None:
@@ -345,7 +365,7 @@ def _about(fits: Sequence[Fit]) -> tuple[str, ...]:
     """Say what stars and intervals rest on where it is not the standard error alone."""
     if all(fit._record.estimate.bias is None for fit in fits):
         return ()
-    return ("Total errors, p-values and intervals allow for the bias bound of clipping.",)
+    return ("Errors, P and intervals are widened for possible clipping bias.",)
 
 
 def _cells(
@@ -425,7 +445,7 @@ def joint_line(fits: Sequence[Fit]) -> str:
     exact = _exact(promises, delta)
     if exact < eps:
         line += f" (sums); {pair(round(exact, 4), delta)}-DP"
-        line += " if all were declared before the first ran"
+        line += " if all models were fixed beforehand"
     return line + "."
 
 
@@ -487,7 +507,7 @@ def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
     one = _score_row if same and test != "wald" else _wald_row
     rows = [one(small, large) for small, large in itertools.pairwise(fits)]
     if one is _score_row:
-        notes = ["Score tests from the smaller model: right also where noise rules the larger."]
+        notes = ["Score tests from the smaller model: valid where the larger model is noisy."]
     else:
         notes = ["Wald tests in the larger model, noise included."]
         if not same:

@@ -96,14 +96,14 @@ def _errors(plan: Plan[Any]) -> str:
         counts = plan.request.options.get("person_weights") == "equal"
         return (
             ("Each person counts once, whatever the number of rows. " if counts else "")
-            + f"Errors allow unequal variances, and rows of one {whose} that go "
-            "together in any way (cluster-robust)."
+            + f"Errors allow unequal variances, and correlated rows of one {whose} "
+            "(cluster-robust)."
             + (between if len(plan.detail.chains) > 1 else "")
         )
     if getattr(plan.detail, "clusters", None) is not None:
         column = plan.request.sample.frame.survey.psu
         return (
-            "Errors allow unequal variances, and rows of one cluster that go together in any way "
+            "Errors allow unequal variances, and correlated rows of one cluster "
             f"(cluster-robust by {column})."
         )
     if getattr(plan.detail, "model", None) is None or plan.detail.model.meat:

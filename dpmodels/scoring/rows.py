@@ -262,9 +262,9 @@ def _expected(detail: ScoredDetail, relation: str) -> Mapping[str, float]:
 def _advice(scoring: RowsPlan) -> tuple[str, ...]:
     """Say what would help a model that the budget does not carry."""
     return (
-        f"the noise of the information will be {scoring.noise:.2g} of its size (above "
-        f"{OF_ROWS.loud:g}): this budget does not carry this model, intervals will be wide and "
-        "coefficients not determined. More rows, a larger eps, narrower ranges or fewer terms "
+        f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.loud:.0%}): this "
+        "budget does not carry this model, intervals will be wide and coefficients not "
+        "determined. More rows, a larger eps, narrower ranges or fewer terms "
         "help; for predictions alone inference=False spends nothing on errors",
     )
 

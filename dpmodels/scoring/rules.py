@@ -555,14 +555,13 @@ class Forecast:
 
     def said(self, noise: float) -> str:
         """Return the sentence of a plan."""
-        said = f"forecast: the noise of the information will be {noise:.2g} of its size, so "
+        said = f"forecast: noise is {noise:.0%} of the signal, so "
         if noise <= self.fine:
-            return said + f"intervals will be about as narrow as they can be (below {self.fine:g})"
+            return said + f"intervals will be about as narrow as they can be (below {self.fine:.0%})"
         if noise <= self.loud:
-            return (
-                f"{said}intervals will be {self.between} (between {self.fine:g} and {self.loud:g})"
-            )
-        return f"{said}{self.beyond} (above {self.loud:g})"
+            between = f"{self.fine:.0%} and {self.loud:.0%}"
+            return f"{said}intervals will be {self.between} (between {between})"
+        return f"{said}{self.beyond} (above {self.loud:.0%})"
 
 
 #: Of rows: the planned spectral noise ``nu sqrt(2 p)`` beside the information of the declared box.

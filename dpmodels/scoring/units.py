@@ -344,8 +344,8 @@ def _advice(scoring: UnitsPlan) -> tuple[str, ...]:
     counted = "people" if scoring.people else "rows"
     fewer = f", or at most {most} coefficients" if most else ""
     return (
-        f"not determined at this budget: the noise of the information of {p} coefficients will be "
-        f"{scoring.noise:.2g} of its size (above {scoring.forecast.loud:g}). About "
+        f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} of the "
+        f"signal (above {scoring.forecast.loud:.0%}). About "
         f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times the "
         f"eps{fewer} would do",
     )

@@ -494,7 +494,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         lost = ~found.coordinates.identified[1:]
         more = (
             "The baseline hazard is that of the released table, a number for each half of a cell "
-            "of time, with a released quadratic in time; ties are no matter.",
+            "of time, with a released quadratic in time, and ties need no correction.",
         )
 
     def stats(part: Part) -> dict[str, float]:

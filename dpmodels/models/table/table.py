@@ -138,8 +138,8 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, .
     notes = [
         "Counts are those of this table: their intervals contain the noise and nothing else. "
         "Shares and means are of the population: their intervals contain sampling error too.",
-        "Counts are consistent (margins are sums of cells, the total is n), so they are no "
-        "integers and may be negative.",
+        "Counts are consistent (margins are sums of cells, the total is n), so they are not "
+        "whole numbers and may be negative.",
     ]
     if people:
         notes.append(
@@ -149,12 +149,11 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, .
         )
     if "means" in kinds:
         notes.append(
-            "Intervals of means are sets (Fieller) and right whatever the count of the group is "
-            f"over its noise: groups whose count is below {_SMALL:g} standard deviations of it "
-            "have no mean, only the interval. Errors of standard deviations hold whatever the "
-            "values are within their range, so they are wide where it is; an sd is shown only "
-            "where noise lets it be seen, so small groups that show "
-            "one tend to too large ones."
+            f"Fieller intervals, valid for small groups: a group whose count is below {_SMALL:g} "
+            "standard deviations of its noise has no mean, only the interval. Errors of "
+            "standard deviations hold whatever the values "
+            "are within their range, so they are wide where it is; an sd is shown only "
+            "where it stands out of the noise, so sds of small groups are overstated."
         )
     if "quantiles" in kinds:
         notes.append("Quantiles by the exponential mechanism; dp_quantile gives intervals.")

@@ -29,13 +29,13 @@ def test_the_people_that_a_plan_asks_for_are_enough():
 
     False-alarm probability below 1e-3.
     """
-    plan = dp.plan("y ~ x + z | id + year", verb="dp_feols", n=5000, **CALL)
+    plan = dp.plan("y ~ x + z | id + year", verb="dp_feols", n=1000, **CALL)
     assert "not be determined" in plan.forecast
     needed = int(re.search(r"About (\d+) people", " ".join(plan.advice))[1])
     assert 8000 < needed < 20_000
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        few = dp.dp_feols("y ~ x + z | id + year", panel(5000), seed=1, **CALL)
+        few = dp.dp_feols("y ~ x + z | id + year", panel(1000), seed=1, **CALL)
         enough = dp.dp_feols("y ~ x + z | id + year", panel(needed), seed=1, **CALL)
     assert few.pvalues[["x", "z"]].isna().all(), "as the plan said"
     assert (enough.pvalues[["x", "z"]] < 1e-6).all()

@@ -116,7 +116,6 @@ def test_a_changed_release_is_refused_by_an_error_of_the_package(frame, tmp_path
 POWERS = (
     "y ~ (x + z)**99999",
     "y ~ (x + {z})^2999",
-    "y ~ x**999999999",
     "y ~ ((x + z)**99)**99",
     "y ~ (x + z)**" + "9" * 5000,
 )

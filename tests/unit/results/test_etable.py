@@ -18,7 +18,7 @@ def test_the_last_line_is_the_sum_and_the_exact_with_its_condition(make_fit):
     steps = [s for fit in fits for s in fit.privacy.steps]
     exact = eps_of_parts(steps, 2.1e-6)
     assert "(ε = 2.5, δ = 2.1e-06)-DP (sums)" in line
-    assert "if all were declared before the first ran" in line
+    assert "if all models were fixed beforehand" in line
     shown = float(line.split("; (ε = ")[1].split(",")[0])
     assert exact <= shown <= exact + 1.1e-4 and exact < 2.5
     assert str(etable(fits)).splitlines()[-1].endswith(".")
