@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dpmodels.after.inference import BiasBound
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
+from dpmodels.scoring.arrival import still_moving, with_left
 from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.notes import (
     EMPTY,
@@ -25,7 +26,7 @@ from dpmodels.scoring.notes import (
     fit_notes,
     named,
     no_ranges_note,
-    still_moving,
+    public_rows,
     those,
 )
 from dpmodels.scoring.plan import ScoredDetail
@@ -274,6 +275,7 @@ def estimate_fit(
     unit = float(coordinates.unit.scale[-1])
     parts: list[Part] = []
     stopped, beyond, few = [], [], []
+    moves = None if found.seen is None else public_rows(design)
     for i, (chain, one) in enumerate(zip(chains, found.chains, strict=True)):
         inference = infer(
             one.released[-1], one.plans[-1], one.before, one.last, chain.score,
@@ -286,17 +288,18 @@ def estimate_fit(
         if coordinates.constant is not None:
             constant = np.asarray(np.linalg.solve(one.before.W, coordinates.constant))
         params, T = A @ one.last.state.theta + a, A @ one.before.W
+        none = np.zeros(len(params), dtype=bool)
+        stopped.append(none)
+        if moves is not None and found.seen is not None:
+            seen = found.seen @ one.before.W
+            far = still_moving(seen, one.last.d, inference.privacy)
+            inference = with_left(inference, found.seen, one.before, chain.score, far)
+            stopped[-1] = moves.columns(far)
         inference = if_determined(inference, clusters, i)
         parts.append(Part(one, inference, params, T, constant, unit))
-        none = np.zeros(len(params), dtype=bool)
-        seen = None if found.seen is None else found.seen @ one.before.W
-        stopped.append(
-            none if seen is None
-            else still_moving(design, seen, one.last.d, inference.privacy)
-        )  # fmt: skip
         few.append(few_events(
             design, coordinates, one.before, one.last.state.theta, chain.score, inference.H,
-            one.plans[-1].rows,
+            one.plans[-1].rows, inference.privacy,
         ))  # fmt: skip
         beyond.append(effects_beyond(design, params) if chain.score.of_residual else none)
     return estimated(

@@ -264,9 +264,9 @@ def release_scoring(
         ]
         taken = []
         read = guide.read_last() if one.last else guide.read_early()
-        if not one.last and any(own.plan.humped for own in passes):
+        if any(own.plan.humped for own in passes):
             # events are few where rows are many: of one row in k their noise were k times larger
-            passes = [replace(own, plan=replace(own.plan, rows=n)) for own in passes]
+            passes = [replace(own, plan=replace(own.plan, rows=n, tail_rows=n)) for own in passes]
             read = Read()
         together = ScorePasses(tuple(passes), design)
         for i, chain in enumerate(plan.chains):

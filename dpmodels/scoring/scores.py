@@ -488,6 +488,10 @@ class Score:
         """
         return None
 
+    def left_at(self, eta: Array, step: Array) -> Array:
+        """Return half of what a linear step leaves of linear predictors: 0 of straight models."""
+        return np.zeros_like(eta)
+
     def farthest(self, eta: float) -> float:
         """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
         return 0.0

@@ -556,7 +556,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/after/inference.py",
-        "return np.asarray(out + self._unsettled(rows, few))",
+        "return np.asarray(out + self._unsettled(rows, few) + self._left(rows))",
         "return np.asarray(out)",
         ("tests/unit/scoring/test_settled.py",),
     ),
