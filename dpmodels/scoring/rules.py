@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Forecast of the released noise of the information up to which intervals are narrow; beyond the
 #: second number coefficients are not determined.
 FINE, LOUD = 0.35, 0.4
-#: From this many columns on least squares has many; the same for the shares of its passes, where
+#: From this many columns on a model of a residual has many; the same for the shares of its passes, where
 #: the noise (:func:`columns_noise`) is above the second number too.
 COLUMNS, WIDE = 6, 0.008
 #: The same for models of a mean.
@@ -65,14 +65,14 @@ class Manner:
     far: bool = False
 
 
-#: Scores with a bound (quantiles, Huber).
+#: Scores with a bound (quantiles, Huber), with few columns.
 TAME = Manner()
 #: Least squares with few and with many columns.
 LEAST_SQUARES = Manner(far=True)
 WIDE_LEAST_SQUARES = Manner(
-    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=2.25, ordinary=1.5, far=True
+    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=1.0, ordinary=1.5, far=True
 )
-#: Models of a mean with few and with many columns.
+#: Models of a mean with few columns; these and scores with a bound with many.
 FEW = Manner(by_leverage=True)
 MANY = Manner(by_leverage=True, shrinks=True)
 
@@ -98,7 +98,7 @@ def manner_of(p: int, *, averages: bool, of_mean: bool) -> Manner:
         return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
     if of_mean:
         return MANY if p >= COLUMNS_OF_MEANS else FEW
-    return TAME
+    return MANY if p >= COLUMNS else TAME
 
 
 #: Radius of the meat, over p: least, and factor of the root of mu n / p.
@@ -147,8 +147,8 @@ class Rules:
 
 
 LINEAR = Rules((0.15, 0.20, 0.65))
-#: Shares of least squares with many columns: the noise of the early passes decides.
-MANY_COLUMNS = (0.25, 0.10, 0.15, 0.50)
+#: Shares of models of a residual with many columns: the noise of the early passes decides.
+MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
 EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 #: Models with a bounded score (no scale is released: its density says it).
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
@@ -315,7 +315,8 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     mu : float
         Of the whole scoring.
     """
-    many = rules is LINEAR and p >= COLUMNS and columns_noise(mu, n, p) > WIDE
+    of_residual = rules in (LINEAR, BOUNDED)
+    many = of_residual and p >= COLUMNS and columns_noise(mu, n, p) > WIDE
     return MANY_COLUMNS if many else rules.passes
 
 
