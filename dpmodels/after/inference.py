@@ -429,6 +429,8 @@ class Allowance:
         are round in those.
     points, left : (k, r), (k,) arrays or None
         Public rows in the coordinates of d, and what is left of the step at each.
+    short : (r, k) array or None
+        What is left of the step along directions whose information was floored, columns.
     """
 
     kind: str
@@ -449,6 +451,7 @@ class Allowance:
     turn: Array | None = None
     points: Array | None = None
     left: Array | None = None
+    short: Array | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage.
@@ -487,7 +490,7 @@ class Allowance:
         """Return a copy whose arrays cannot be written to."""
         arrays = ("inverse", "H", "ordinary", "d")
         kept: dict[str, Any] = {name: _read_only(getattr(self, name)) for name in arrays}
-        for name in ("turn", "points", "left"):
+        for name in ("turn", "points", "left", "short"):
             array = getattr(self, name)
             kept[name] = None if array is None else _read_only(array)
         if self.carried is not None:
@@ -521,16 +524,19 @@ class Allowance:
         return np.asarray(np.maximum(part * unsure, near))
 
     def _left(self, rows: Array) -> Array:
-        """Return what linear functions hold of what is left at public rows.
+        """Return what linear functions hold of what is left of a step.
 
-        Of L = sum c_i x_i it is at most ``sum |c_i| left_i``, with the c of least
-        ``sum (c_i left_i)^2`` (``theory.md``, 5.9).
+        Along directions that were floored, and at public rows: of L = sum c_i x_i it is at most
+        ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2`` (``theory.md``, 5.9).
         """
+        out = np.zeros(len(rows))
+        if self.short is not None:
+            out += np.abs(rows @ self.short).sum(axis=1)
         if self.points is None or self.left is None or not self.left.any():
-            return np.zeros(len(rows))
+            return out
         size = np.maximum(self.left, LEAST_LEFT * float(self.left.max()))
         parts = np.linalg.pinv((self.points / size[:, None]).T, rcond=SPANNED) @ rows.T
-        return np.asarray(self.left / size @ np.abs(parts))
+        return np.asarray(out + self.left / size @ np.abs(parts))
 
     def _unsettled(self, rows: Array, few: Array) -> Array:
         """Return what may be missing of a step along which scores were clipped (``theory.md``, 4).

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.after.inference import BiasBound
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
-from dpmodels.scoring.arrival import still_moving, with_left
+from dpmodels.scoring.arrival import arrived
 from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.notes import (
     EMPTY,
@@ -88,9 +88,9 @@ class Fitted(Protocol):
 F = TypeVar("F", bound=Fitted)
 
 STOPPED = (
-    "Not arrived: the last step still moved the linear predictor by more than .3 where these "
-    "coefficients count, so they are not tested, and the truth may lie outside the interval (a "
-    "larger eps, or levels with more events, would help): "
+    "Not arrived: the last step still moved the fit where these coefficients count, so they are "
+    "not tested, and the truth may lie outside the interval (a larger eps, narrower ranges, or "
+    "levels with more rows or events would help): "
 )
 BEYOND = (
     "Effects beyond what the declared ranges allow (more than three ranges of the response), so "
@@ -291,10 +291,8 @@ def estimate_fit(
         none = np.zeros(len(params), dtype=bool)
         stopped.append(none)
         if moves is not None and found.seen is not None:
-            seen = found.seen @ one.before.W
-            far = still_moving(seen, one.last.d, inference.privacy)
-            inference = with_left(inference, found.seen, one.before, chain.score, far)
-            stopped[-1] = moves.columns(far)
+            inference, far = arrived(inference, found.seen, one.before, chain.score)
+            stopped[-1] = moves.columns(far) | one.on_its_way
         inference = if_determined(inference, clusters, i)
         parts.append(Part(one, inference, params, T, constant, unit))
         few.append(few_events(

@@ -25,6 +25,7 @@ from dpmodels.scoring.rules import (
     BOUNDED,
     COLUMNS,
     LINEAR,
+    RESERVE,
     STATISTICS_SHARE,
     STATISTICS_STEP,
     Guide,
@@ -134,6 +135,8 @@ class ScoredDetail:
         What is asked about centres and scales first.
     clusters : ClusterPlan or None
         The pass by cluster, after the others.
+    reserve : bool
+        The last pass may give a part to passes before it: with many columns and no ``split=``.
     """
 
     model: Model
@@ -145,6 +148,7 @@ class ScoredDetail:
     weighted: bool = False
     scales: ScalePlan | None = None
     clusters: ClusterPlan | None = None
+    reserve: bool = False
 
     @functools.cached_property
     def _scorings(self) -> dict[tuple[int, str], ScoringPlan]:
@@ -162,7 +166,7 @@ class ScoredDetail:
             replace(model.rules, passes=self.shares), self.mu, self.rows, rank, relation,
             chains=model.chains, meat=model.meat, guide=self.guide, radius=model.radius,
             weighted=self.weighted, of_weights=self.weighted or bool(self.design.scaled),
-            statistics=model.statistics,
+            statistics=model.statistics, reserve=self.reserve,
         )  # fmt: skip
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -231,6 +235,7 @@ def plan_fit(request: Request, design: Design, n: int, model: Model) -> Plan[Any
     detail = ScoredDetail(
         model, mu, design, shares, rows, _guide(request, design, n, x),
         weighted=design.place_aside("weights") is not None, scales=scales, clusters=clusters,
+        reserve=design.p >= COLUMNS and not model.raw and request.split is None,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     names = pass_names(replace(model.rules, passes=shares))
@@ -392,4 +397,5 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     if detail.clusters is not None and found.clusters is not None:
         for label, J in zip(detail.clusters.chains, found.clusters.products, strict=True):
             values[f"cluster scores{label}"] = J
-    return Release(values, plan.guarantee, design, detail=found)
+    remarks = {RESERVE: scoring.spent(found)} if scoring.more else {}
+    return Release(values, plan.guarantee, design, detail=found, remarks=remarks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 #: Forecast of the released noise of the information up to which intervals are narrow; beyond the
 #: second number coefficients are not determined.
 FINE, LOUD = 0.35, 0.4
-#: From this many columns on a model of a residual has many; the same for the shares of its passes, where
-#: the noise (:func:`columns_noise`) is above the second number too.
+#: From this many columns on a model of a residual has many; the same for the shares of its passes,
+#: where the noise (:func:`columns_noise`) is above the second number too.
 COLUMNS, WIDE = 6, 0.008
 #: The same for models of a mean.
 COLUMNS_OF_MEANS = 10
@@ -148,11 +149,19 @@ class Rules:
 
 LINEAR = Rules((0.15, 0.20, 0.65))
 #: Shares of models of a residual with many columns: the noise of the early passes decides.
+#: The same where it is small: two, as it takes two steps to see that a fit is on its way.
+STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
 EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 #: Models with a bounded score (no scale is released: its density says it).
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
+
+#: Models of a residual: a pass more takes this part of what is left for the last one, which keeps
+#: at least this share of all; at most so many passes are before it (``theory.md``, 3.2).
+A_PASS_MORE, LEAST_LAST, MOST_PASSES = 0.18, 0.2, 6
+#: The step that pays for the last pass and those.
+RESERVE = "passes from the reserve"
 
 #: Share of mu^2 that fit statistics take where they are asked for; their step in the ledger.
 STATISTICS_SHARE, STATISTICS_STEP = 0.10, "fit statistics"
@@ -315,9 +324,24 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     mu : float
         Of the whole scoring.
     """
-    of_residual = rules in (LINEAR, BOUNDED)
-    many = of_residual and p >= COLUMNS and columns_noise(mu, n, p) > WIDE
-    return MANY_COLUMNS if many else rules.passes
+    if p < COLUMNS or rules not in (LINEAR, BOUNDED):
+        return rules.passes
+    return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE else STRONG_COLUMNS
+
+
+def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
+    """Yield the shares of a fit with one pass more, two, ...: of the last one's, fixed before data.
+
+    Parameters
+    ----------
+    passes : tuple of float
+        Of the start and the planned passes.
+    """
+    *early, last = passes
+    while len(early) <= MOST_PASSES and (1.0 - A_PASS_MORE) * last >= LEAST_LAST:
+        early.append(A_PASS_MORE * last)
+        last *= 1.0 - A_PASS_MORE
+        yield (*early, last)
 
 
 @functools.lru_cache(maxsize=512)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,19 @@ from dpmodels.arrays import Array
 from dpmodels.formula.cells import grid_of_images
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.scoring.arrival import moves_on, too_long
 from dpmodels.scoring.cells import CellPass, CellPasses, Deviance, scoring_grid
 from dpmodels.scoring.intervals import Step, newton_step
 from dpmodels.scoring.notes import named, public_rows, reaching_events
 from dpmodels.scoring.passes import Centre, Passes, PassSums, Released, ScorePass, ask_pass
 from dpmodels.scoring.rules import (
+    RESERVE,
     STATISTICS_SHARE,
     STATISTICS_STEP,
     Guide,
     PassPlan,
     Rules,
+    longer,
     manner_of,
     plan_pass,
 )
@@ -87,6 +90,11 @@ class ScoringPlan:
         pass.
     statistics : float
         mu of the fit statistics; 0: none.
+    more : tuple of (PassPlan, PassPlan)
+        One pass more from the reserve and the last pass after it, two, ...; empty: the last pass is
+        as planned.
+    reserve : float
+        mu of the last pass, or of those in its place.
     """
 
     p: int
@@ -99,6 +107,24 @@ class ScoringPlan:
     guide: Guide
     chains: tuple[Chain, ...]
     statistics: float = 0.0
+    more: tuple[tuple[PassPlan, PassPlan], ...] = ()
+    reserve: float = 0.0
+
+    def ahead(self, moving: Callable[[], bool]) -> Iterator[PassPlan]:
+        """Yield the passes; ``moving``: whether the step of the last one has not arrived."""
+        *early, last = self.passes
+        yield from early
+        for one, end in self.more:
+            if not moving():
+                break
+            yield one
+            last = end
+        yield last
+
+    def spent(self, found: ScoringRelease) -> str:
+        """Say how many passes the reserve paid for, of how many it could."""
+        used = len(found.chains[0].plans) - len(self.passes)
+        return f"{len(self.passes)} passes planned, {used} more used of {len(self.more)}"
 
     def bound(self, design: Design) -> ScoringPlan:
         """Return the plan for a design whose ranges are known."""
@@ -118,12 +144,15 @@ class ChainRelease:
     before : State
         Where the last pass looked from.
     last : Step
+    on_its_way : bool
+        The last step is longer than noise explains, and no shorter than the one before.
     """
 
     plans: tuple[PassPlan, ...]
     released: tuple[Released, ...]
     before: State
     last: Step
+    on_its_way: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +170,7 @@ class ScoringRelease:
     clusters : ClusterRelease or None
         Of a pass by cluster.
     seen : (k, r) array or None
-        Public rows in u, of models of events and counts.
+        Public rows in u, of models of events and counts and of a residual.
     """
 
     coordinates: Coordinates
@@ -166,6 +195,7 @@ def plan_scoring(
     weighted: bool = False,
     of_weights: bool = False,
     statistics: bool = False,
+    reserve: bool = False,
 ) -> ScoringPlan:
     """Plan a scoring fit from public numbers.
 
@@ -179,6 +209,8 @@ def plan_scoring(
         The same, or rows are multiplied by them.
     statistics : bool
         Release fit statistics.
+    reserve : bool
+        The last pass may give a part to passes before it.
     """
     own = mu * math.sqrt(STATISTICS_SHARE) if statistics else 0.0
     whole, mu = mu, math.sqrt(mu * mu - own * own)
@@ -187,33 +219,52 @@ def plan_scoring(
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
     manner = manner_of(p, averages=first.averages, of_mean=not first.of_residual)
-    passes = tuple(
-        plan_pass(
-            rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
-            tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
-            manner=manner, of_weights=of_weights,
-        )
-        for k in range(1, last + 1)
-    )  # fmt: skip
+
+    def one(rules: Rules, k: int) -> PassPlan:
+        return plan_pass(
+            rules, k, part, guide.early(n) if k < len(rules.passes) - 1 else n, p, relation,
+            meat=meat, tail=guide.tail(n),
+            weighted=weighted or any(c.score.weighted for c in chains), manner=manner,
+            of_weights=of_weights,
+        )  # fmt: skip
+
+    passes = tuple(one(rules, k) for k in range(1, last + 1))
+    more = tuple(
+        (one(own_rules, len(shares) - 2), one(own_rules, len(shares) - 1))
+        for shares in (longer(rules.passes) if reserve else ())
+        for own_rules in (replace(rules, passes=shares),)
+    )
     start = mu * math.sqrt(rules.passes[0])
     radius = radius or math.sqrt(p + 1.0)
-    return ScoringPlan(p, n, whole, start, radius, relation, passes, guide, chains, own)
+    return ScoringPlan(
+        p, n, whole, start, radius, relation, passes, guide, chains, own, more,
+        mu * math.sqrt(rules.passes[-1]) if more else 0.0,
+    )  # fmt: skip
 
 
 def steps(plan: ScoringPlan, part: float = 1.0) -> tuple[LedgerStep, ...]:
     """Return the steps of the ledger in the order of the release; they are ``part`` of mu^2."""
     out = [("start", plan.start)]
     for k, one in enumerate(plan.passes, 1):
-        for chain in plan.chains:
-            label = chain.step(k)
-            out.append((f"information and scores {label}", one.mu_joint))
-            out += [(f"scale {label}", one.mu_scale)] if one.mu_scale else []
-            out += [(f"score lengths {label}", one.mu_histogram)] if one.mu_histogram else []
-            out += [(f"far scores {label}", one.mu_far)] if one.mu_far else []
+        if one.last and plan.more:
+            out.append((RESERVE, plan.reserve))
+        else:
+            out += [step for chain in plan.chains for step in _pass_steps(one, chain.step(k))]
     out += [(STATISTICS_STEP, plan.statistics)] if plan.statistics else []
     return tuple(
         LedgerStep(name, Gaussian(mu), share=(mu / plan.mu) ** 2 * part) for name, mu in out
     )
+
+
+def _pass_steps(one: PassPlan, label: str) -> Iterator[tuple[str, float]]:
+    """Yield name and mu of what a pass releases of a chain."""
+    yield f"information and scores {label}", one.mu_joint
+    if one.mu_scale:
+        yield f"scale {label}", one.mu_scale
+    if one.mu_histogram:
+        yield f"score lengths {label}", one.mu_histogram
+    if one.mu_far:
+        yield f"far scores {label}", one.mu_far
 
 
 def release_scoring(
@@ -244,13 +295,32 @@ def release_scoring(
     Q, s = moments.values, float(moments.sd[0, 0])
     start = Start.of(Q, s, guide.start(n), coordinates)
     states = [chain.score.start(start) for chain in plan.chains]
-    places = public_rows(design) if plan.chains[0].score.can_be_rare else None
+    wanted = plan.chains[0].score.can_be_rare or plan.more
+    places = public_rows(design) if wanted else None
     seen = None if places is None else places.seen(coordinates, start.M)
     befores = states
     released: list[list[Released]] = [[] for _ in plan.chains]
     plans: list[list[PassPlan]] = [[] for _ in plan.chains]
     taken: list[Step] = []
-    for k, one in enumerate(plan.passes, 1):
+    moved = [0.0 for _ in plan.chains]
+    on_its_way = [False for _ in plan.chains]
+
+    def moving() -> bool:
+        """Whether the step of the last pass still moves a public row: by released numbers."""
+        if seen is None:
+            return False
+        last = zip(plan.chains, released, plans, befores, taken, strict=True)
+        return any(
+            moves_on(seen, chain.score, out[-1], ran, before, step)
+            for chain, out, ran, before, step in last
+        )
+
+    for k, one in enumerate(plan.ahead(moving), 1):
+        if plan.more and k >= len(plan.passes):
+            ask.pay(RESERVE, [
+                LedgerStep(name, Gaussian(mu))
+                for chain in plan.chains for name, mu in _pass_steps(one, chain.step(k))
+            ])  # fmt: skip
         befores = states
         passes = [
             ScorePass(
@@ -275,6 +345,12 @@ def release_scoring(
             found = ask_pass(ask, own, together, operator.itemgetter(i), chain.step(k), r, read)
             released[i].append(passes[i].back(found))
             taken.append(newton_step(released[i][-1], own, befores[i], chain.score))
+            length = befores[i].length(taken[i].d)
+            on_its_way[i] = (
+                bool(plan.more) and k > 1 and length > moved[i]
+                and too_long(taken[i], befores[i], own, plans[i][-2])
+            )  # fmt: skip
+            moved[i] = length
         states = [step.state for step in taken]
     statistics: dict[str, float] = {}
     if plan.statistics:
@@ -286,8 +362,10 @@ def release_scoring(
         coordinates,
         Q,
         tuple(
-            ChainRelease(tuple(ran), tuple(out), before, step)
-            for ran, out, before, step in zip(plans, released, befores, taken, strict=True)
+            ChainRelease(tuple(ran), tuple(out), before, step, still)
+            for ran, out, before, step, still in zip(
+                plans, released, befores, taken, on_its_way, strict=True
+            )
         ),
         statistics,
         seen=seen,
