@@ -184,6 +184,8 @@ class Release:
         mechanism, paid for, and safe to print.
     detail : object
         The method's own frozen record (public numbers derived from released ones).
+    remarks : mapping of str to str
+        What a step turned out to be, for the ledger: by released numbers.
     """
 
     values: Mapping[str, npt.NDArray[np.float64]]
@@ -192,6 +194,7 @@ class Release:
     reply: bool = True
     why: str = ""
     detail: Any = field(default=None)
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
 
 # -- An estimate: post-processing of a release, in the user's units

@@ -435,6 +435,9 @@ SETTLED = 0.6
 ALIKE = 0.4
 #: Least part of the information that ordinary rows count as having.
 LONGEST = 0.02
+#: What is left at a public row counts as at least this part of the largest where rows are combined;
+#: directions of less than so much of the longest are not spanned.
+LEAST_LEFT, SPANNED = 1e-3, 1e-9
 
 
 def _read_only(array: Array) -> Array:
@@ -502,6 +505,10 @@ class Allowance:
     turn : (r, r) array or None
         From coordinates in which noise and clip of the scores are round to those of d; None: they
         are round in those.
+    points, left : (k, r), (k,) arrays or None
+        Public rows in the coordinates of d, and what is left of the step at each.
+    short : (r, k) array or None
+        What is left of the step along directions whose information was floored, columns.
     """
 
     kind: str
@@ -520,6 +527,9 @@ class Allowance:
     every: float = 0.0
     carried: Carried | None = None
     turn: Array | None = None
+    points: Array | None = None
+    left: Array | None = None
+    short: Array | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage.
@@ -552,13 +562,15 @@ class Allowance:
             length = np.linalg.norm(along, axis=1) * math.sqrt(self.phi)
             part = np.minimum(BASE + self.leverage_factor * few, MOST)
             out += length * np.maximum(part * self.score, self._moved(few))
-        return np.asarray(out + self._unsettled(rows, few))
+        return np.asarray(out + self._unsettled(rows, few) + self._left(rows))
 
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""
         arrays = ("inverse", "H", "ordinary", "d")
         kept: dict[str, Any] = {name: _read_only(getattr(self, name)) for name in arrays}
-        kept["turn"] = None if self.turn is None else _read_only(self.turn)
+        for name in ("turn", "points", "left", "short"):
+            array = getattr(self, name)
+            kept[name] = None if array is None else _read_only(array)
         if self.carried is not None:
             counts = _read_only(self.carried.counts)
             return replace(self, **kept, carried=replace(self.carried, counts=counts))
@@ -588,6 +600,21 @@ class Allowance:
             unsure = np.maximum(tail.total, tail.unseen)
         near = 0.0 if self.kind == "plain" else TAIL * tail.near
         return np.asarray(np.maximum(part * unsure, near))
+
+    def _left(self, rows: Array) -> Array:
+        """Return what linear functions hold of what is left of a step.
+
+        Along directions that were floored, and at public rows: of L = sum c_i x_i it is at most
+        ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2`` (``theory.md``, 5.9).
+        """
+        out = np.zeros(len(rows))
+        if self.short is not None:
+            out += np.abs(rows @ self.short).sum(axis=1)
+        if self.points is None or self.left is None or not self.left.any():
+            return out
+        size = np.maximum(self.left, LEAST_LEFT * float(self.left.max()))
+        parts = np.linalg.pinv((self.points / size[:, None]).T, rcond=SPANNED) @ rows.T
+        return np.asarray(out + self.left / size @ np.abs(parts))
 
     def _unsettled(self, rows: Array, few: Array) -> Array:
         """Return what may be missing of a step along which scores were clipped (``theory.md``, 4).

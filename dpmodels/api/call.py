@@ -180,6 +180,8 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Rel
         estimate = _finite(backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_alike_rows(plan.request.alike)
     door.note(release.reply)
+    for step, text in release.remarks.items():
+        door.remark(step, text)
     if not release.reply and request.on_no_reply == "default":
         estimate = replace(estimate, params=_default_reply(plan, estimate))
     _after(plan, release, estimate)

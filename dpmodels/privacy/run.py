@@ -34,6 +34,8 @@ from dpmodels.privacy.noise import NoiseSource, drawn_from, exponential_weights
 ROUND_UP = 1.0 + 1e-9
 #: int64, or Python integers where these do not hold them.
 Integers = npt.NDArray[Any]
+#: What sums of shares may lose to rounding, relatively.
+_SLACK = 1e-12
 #: Noise sd over grid step; below this the lattice is refined before noise is added.
 _FINE = 1 << 20
 #: Integers below it are added in 64 bits.
@@ -189,9 +191,12 @@ class Run:
         listed = tuple(steps)
         self._listed = listed
         self._open = {step.name: step for step in listed}
-        self._steps = len(listed)
         if len(self._open) != len(listed):
             raise PrivacyBugError("two steps of a plan have the same name")
+        self._drawn = 0
+        #: mu^2 left of steps that pay for others; those others, by the step that pays.
+        self._left: dict[str, float] = {}
+        self._paid: dict[str, str] = {}
         self.noise = noise
         #: True once a release drew float noise: its guarantee must carry ``FLOAT_NOTE``.
         self.float_note = False
@@ -199,12 +204,41 @@ class Run:
     @property
     def undrawn(self) -> tuple[str, ...]:
         """Names of the steps that were not drawn (charged all the same)."""
-        return tuple(self._open)
+        return tuple(dict.fromkeys(self._paid.get(name, name) for name in self._open))
 
     @property
     def untouched(self) -> bool:
         """Whether nothing was released yet."""
-        return len(self._open) == self._steps
+        return not self._drawn
+
+    def pay(self, name: str, steps: Iterable[Step]) -> None:
+        """Open steps that a step of the plan pays for: their mu^2 is taken off what it has left.
+
+        Sizes may depend on what was released before, never on rows: all are Gaussian, and the sum
+        of their mu^2 is at most that of the step that pays, whatever the path (theory.md, 4).
+        """
+        if name not in self._left:
+            payer = self._open.get(name)
+            if (
+                payer is None or payer.failure or payer.reply_test
+                or not isinstance(payer.mechanism, Gaussian)
+            ):
+                raise PrivacyBugError(f"step {name!r} cannot pay for others")
+            self._left[name] = payer.mechanism.mu**2
+            del self._open[name]
+        listed = tuple(steps)
+        known = {*self._paid, *(step.name for step in self._listed)}
+        for step in listed:
+            if step.name in known or not isinstance(step.mechanism, Gaussian) or step.failure:
+                raise PrivacyBugError(f"step {step.name!r} cannot be paid for by {name!r}")
+            known.add(step.name)
+        cost = math.fsum(s.mechanism.mu**2 for s in listed if isinstance(s.mechanism, Gaussian))
+        # what sums of floats lose, ROUND_UP of the noise pays for
+        if cost > self._left[name] * (1.0 + _SLACK):
+            raise PrivacyBugError(f"step {name!r} has not so much left")
+        self._left[name] = max(self._left[name] - cost, 0.0)
+        self._open.update({step.name: step for step in listed})
+        self._paid.update({step.name: name for step in listed})
 
     def mechanism(self, name: str) -> Any:
         """Return the mechanism of a step that is open: public."""
@@ -223,6 +257,7 @@ class Run:
             raise PrivacyBugError(f"step {name!r} is not in the plan, or was drawn already")
         if not isinstance(step.mechanism, kind):
             raise PrivacyBugError(f"step {name!r} is planned as {step.mechanism!r}")
+        self._drawn += 1
         return step.mechanism
 
     def gaussian(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
+from dpmodels.scoring.arrival import arrived
 from dpmodels.scoring.intervals import Inference, infer, infer_units, is_lost
 from dpmodels.scoring.notes import (
     LINEAR,
@@ -27,7 +28,7 @@ from dpmodels.scoring.notes import (
     lost_share,
     named,
     no_ranges_note,
-    still_moving,
+    public_rows,
     those,
     too_wide,
 )
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 Mask = npt.NDArray[np.bool_]
 
 STOPPED = (
-    "Not arrived: the last step still moved these coefficients further than its noise, or the "
-    "linear predictor by more than .3 where they count, so they are not tested, and the truth may "
-    "lie outside the interval (a larger eps, or levels with more events, would help): "
+    "Not arrived: the last step still moved the fit where these coefficients count, so they are "
+    "not tested, and the truth may lie outside the interval (a larger eps, narrower ranges, or "
+    "levels with more rows or events would help): "
 )
 BEYOND = (
     "Effects beyond what the declared ranges allow (more than three ranges of the response), so "
@@ -147,13 +148,23 @@ def estimate_fit(
     for i, fit in enumerate(found.fits):
         A, a = coordinates.back() if back is None else back(found, fit)
         inference, T = _infer(plan, release, i), A @ fit.before.W.T
+        stopped = np.zeros(len(T), dtype=bool)
+        if fit.public is not None:
+            inference, far = arrived(inference, fit.public, fit.before, fit.model)
+            rows = public_rows(design)
+            assert rows is not None
+            stopped = rows.columns(far) | fit.on_its_way
+        elif inference.people and not fit.model.linear:
+            stopped = _on_its_way(fit, inference, T)
         parts.append(
             Part(
                 fit, inference, A @ fit.state.theta + a, T, float(coordinates.unit.scale[-1]),
                 _constant(found, fit), _too_wide(plan, design, own, fit, inference, T),
             )
         )  # fmt: skip
-        marks.append(_marks(release, parts[-1], of_columns=back is None and names is None))
+        marks.append(
+            (stopped, *_marks(release, parts[-1], of_columns=back is None and names is None))
+        )
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
@@ -264,36 +275,30 @@ def _constant(found: ScoringRelease, fit: Fitting) -> Array | None:
     return np.asarray(np.linalg.solve(fit.before.W, a))
 
 
-def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mask, Mask]:
-    """Say which coefficients have not arrived, are beyond their ranges, or have few events."""
+def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mask]:
+    """Say which coefficients are beyond their ranges, or have few events."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
-    stopped = beyond = few = np.zeros(len(part.params), dtype=bool)
-    if fit.public is not None:
-        seen = fit.public @ fit.before.W
-        stopped = still_moving(design, seen, fit.last.d, part.inference.privacy)
-    if part.inference.people and not fit.model.linear:
-        stopped = _on_its_way(part)
+    beyond = few = np.zeros(len(part.params), dtype=bool)
     if not part.inference.people:
         few = few_events(
             design, coordinates, fit.before, fit.state.theta, fit.score, part.inference.H,
-            fit.plans[-1].rows,
+            fit.plans[-1].rows, part.inference.privacy,
         )  # fmt: skip
     if of_columns and fit.score is not None and fit.score.of_residual:
         beyond = effects_beyond(design, part.params)
-    return stopped, beyond, few
+    return beyond, few
 
 
-def _on_its_way(part: Part) -> Mask:
+def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
     """Say which coefficients the last step over units moved further than noise explains.
 
     By more than ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
     of models whose steps are not exact.
     """
-    fit, inverse = part.release, np.linalg.inv(part.inference.H)
     sd = math.hypot(*(one.noise.score / one.rows for one in fit.plans[-2:]))
-    turned = part.T @ inverse @ fit.turn
+    turned = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
     noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(turned, axis=1)
-    return np.asarray(np.abs(part.T @ fit.last.d) > STEPS_OF_NOISE * noise)
+    return np.asarray(np.abs(T @ fit.last.d) > STEPS_OF_NOISE * noise)
 
 
 def _cut_deviances(found: ScoringRelease) -> list[str]:

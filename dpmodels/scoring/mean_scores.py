@@ -275,6 +275,18 @@ class MeanScore(Score):
         omega = self.family.score(mean, before, self.link, state.nuisance)[1]
         return np.asarray(rarer / np.maximum(omega, 1e-300))
 
+    def left_at(self, eta: Array, step: Array) -> Array:
+        """Return half of what a step leaves at rows of their own: means move by ``mu' step``."""
+        assert self.link is not None
+        eta = np.clip(eta, *self.link.reach)
+        mean = self.link.inverse(eta)
+        after = mean + self.link.slope(eta) * step
+        after = np.maximum(after, LEAST_KEPT * mean)
+        if self.is_event:
+            after = np.minimum(after, 1.0 - LEAST_KEPT * (1.0 - mean))
+        end = np.array([self.link.forward(one) for one in after.tolist()])
+        return np.asarray(HALF * np.abs(step - (end - eta)))
+
     def farthest(self, eta: float) -> float:
         """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
         assert self.family is not None and self.link is not None
@@ -372,6 +384,8 @@ BEYOND = 1.75
 _LEAST_LOGIT, _LEAST = 1e-4, 1e-3
 #: Of the change of the information along a step, half is what second order leaves.
 HALF = 0.5
+#: A step leaves at least this part of the mean of a row (and of what it is short of 1).
+LEAST_KEPT = 0.05
 #: The information falls at most to this part of itself (log) along a last step.
 _LEAST_STRETCH = -1.5
 #: Counts up to here are enough for means up to 4.

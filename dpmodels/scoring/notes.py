@@ -208,11 +208,9 @@ LOST = 1.0
 #: ... as long as C is at most so many lengths of the typical long score (``mean_score.long_score``
 #: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
 LONGEST = 3.0 / 1.75
-#: A last step that moves the linear predictor of a public row by more than this, and by more than
-#: so many of its noise sds, has not arrived.
-ARRIVED, NOISE_SDS = 0.3, 3.0
-#: A level with fewer expected events than this (or counts) is not tested.
-FEW_EVENTS = 25.0
+#: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
+#: them do not count.
+FEW_EVENTS, FEW_SDS = 25.0, 0.5
 #: Ends of a number lie at most so many released sds from its released mean.
 FAR_ENDS = 3.0
 
@@ -259,6 +257,10 @@ class PublicRows:
             levels = np.isin(self.rows, (0.0, 1.0)).all(axis=0)
             z = np.where(levels, z, np.clip(z, mean - far, mean + far))
         return np.asarray(np.where(self.moved, z, mean) @ coordinates.W0.T)
+
+    def columns(self, marked: Mask) -> Mask:
+        """Return which columns belong to marked rows."""
+        return np.asarray(self.moved[marked].any(axis=0))
 
 
 def public_rows(design: Design) -> PublicRows | None:
@@ -398,26 +400,9 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     return beyond
 
 
-def still_moving(design: Design, seen: Array, d: Array, privacy: Array) -> Mask:
-    """Say which columns belong to public rows at which a last step has not arrived.
-
-    Parameters
-    ----------
-    seen : (k, r) array
-        Public rows in w.
-    d, privacy : (r,), (r, r) arrays
-        The step, and the covariance of its noise.
-    """
-    rows = public_rows(design)
-    assert rows is not None
-    noise = np.sqrt(np.maximum(np.sum((seen @ privacy) * seen, axis=1), 0.0))
-    far = np.abs(seen @ d) > np.maximum(ARRIVED, NOISE_SDS * noise)
-    return np.asarray(rows.moved[far].any(axis=0))
-
-
 def few_events(
     design: Design, coordinates: Coordinates, state: State, theta: Array, score: Score, H: Array,
-    n: float,
+    n: float, privacy: Array,
 ) -> Mask:  # fmt: skip
     """Say which columns belong to levels at which fewer than ``FEW_EVENTS`` events are expected.
 
@@ -431,22 +416,27 @@ def few_events(
     H : (r, r) array
         Information per row in w.
     n : float
+    privacy : (r, r) array
+        Covariance of the noise of the last step, in w.
 
     Notes
     -----
     At most ``n/(w'H^-1 w)`` of the information lies at a row x, by the information of one of these
-    so many rows, of which the fit expects so many events. Of a level beside numbers those at the
-    value with the most count. Those of the base level are those of all columns of its factor.
+    so many rows, of which the fit expects so many events. ``FEW_SDS`` noise sds of their number do
+    not count: where few are expected of many, noise made them. Of a level beside numbers those at
+    the value with the most count. Those of the base level are those of all columns of its factor.
     """
     rows, few = public_rows(design), np.zeros(design.p, dtype=bool)
     if rows is None:
         return few
     u = rows.seen(coordinates, state.M)
-    each = score.events_of(state, u @ state.theta, u @ theta)
-    if each is None:
+    before = u @ state.theta
+    each, earlier = (score.events_of(state, before, at) for at in (u @ theta, before))
+    if each is None or earlier is None:
         return few
     w = u @ state.W
-    events = each * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
+    sd = np.sqrt(np.maximum(np.sum((w @ privacy) * w, axis=1), 0.0))
+    events = (each - FEW_SDS * earlier * sd) * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
     for number in range(int(rows.group.max()) + 1):
         own = rows.group == number
         moved = rows.moved[own][0]

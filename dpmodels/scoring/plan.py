@@ -51,7 +51,7 @@ def plan_fit(
     mu, shares, guide, scales = own.schedule(request, design, n, rows, paid.mu(paid.rest), model)
     detail = ScoredDetail(
         model, own, chains, design, rows, mu, shares, guide, scales, paid.clusters,
-        request.unit is not None,
+        request.unit is not None, request.split is None,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
     first = () if scales is None else scale_steps(scales)
@@ -110,4 +110,6 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
         passes, turns = own.scorers(detail, found, read)
         by_cluster = release_clusters(detail.clusters, passes, read, ask)
         found = replace(found, clusters=by_cluster, turns=turns)
-    return Release(found.values, plan.guarantee, design, detail=found)
+    return Release(
+        found.values, plan.guarantee, design, detail=found, remarks=scoring.remarks(found)
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from dpmodels.formula.cells import grid_of_images
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.scoring.arrival import moves_on, too_long
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.intervals import newton_step
 from dpmodels.scoring.notes import public_rows, reaching_events
@@ -28,6 +29,7 @@ from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
 from dpmodels.scoring.rules import (
     COLUMNS,
     OF_ROWS,
+    RESERVE,
     Forecast,
     Guide,
     PassPlan,
@@ -35,6 +37,7 @@ from dpmodels.scoring.rules import (
     first_share,
     guide_share,
     guide_windows,
+    longer,
     manner_of,
     noise_ratio,
     passes_of,
@@ -86,11 +89,36 @@ class RowsPlan(ScoringPlan):
         mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
     passes : tuple of PassPlan
         Of each chain.
+    more : tuple of (PassPlan, PassPlan)
+        One pass more from the reserve and the last pass after it, two, ...; empty: the last pass is
+        as planned.
+    reserve : float
+        mu of the last pass, or of those in its place.
     """
 
     start: float
     radius: float
     passes: tuple[PassPlan, ...]
+    more: tuple[tuple[PassPlan, PassPlan], ...] = ()
+    reserve: float = 0.0
+
+    def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[PassPlan]:
+        """Yield the passes; more from the reserve while a step has not arrived."""
+        *early, last = self.passes
+        yield from early
+        for one, end in self.more:
+            if not _moving(fits()):
+                break
+            yield one
+            last = end
+        yield last
+
+    def remarks(self, found: ScoringRelease) -> Mapping[str, str]:
+        """Say how many passes the reserve paid for, of how many it could."""
+        if not self.more:
+            return {}
+        planned, used = len(self.passes), len(found.fits[0].plans) - len(self.passes)
+        return {RESERVE: f"{planned} passes planned, {used} more used of {len(self.more)}"}
 
     @property
     def forecast(self) -> Forecast:
@@ -104,8 +132,8 @@ class RowsPlan(ScoringPlan):
 
     @property
     def readings(self) -> int:
-        """How often the rows are read before the fit closes."""
-        return 1 + len(self.passes)
+        """How often the rows are read before the fit closes, at most."""
+        return 1 + len(self.passes) + len(self.more)
 
     @property
     def noise(self) -> float:
@@ -117,13 +145,29 @@ class RowsPlan(ScoringPlan):
         """Steps before the fit closes."""
         out = [("start", self.start)]
         for k, one in enumerate(self.passes, 1):
-            for label in (chain.step(k) for chain in self.chains):
-                parts = (
-                    ("information and scores", one.mu_joint), ("scale", one.mu_scale),
-                    ("score lengths", one.mu_histogram), ("far scores", one.mu_far),
-                )  # fmt: skip
-                out += [(f"{name} {label}", mu) for name, mu in parts if mu]
+            if one.last and self.more:
+                out.append((RESERVE, self.reserve))
+            else:
+                out += [step for chain in self.chains for step in _pass_steps(one, chain.step(k))]
         return tuple(LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in out)
+
+
+def _pass_steps(one: PassPlan, label: str) -> Iterator[tuple[str, float]]:
+    """Yield name and mu of what a pass releases of a chain."""
+    parts = (
+        ("information and scores", one.mu_joint), ("scale", one.mu_scale),
+        ("score lengths", one.mu_histogram), ("far scores", one.mu_far),
+    )  # fmt: skip
+    return ((f"{name} {label}", mu) for name, mu in parts if mu)
+
+
+def _moving(fits: Sequence[Fitting]) -> bool:
+    """Whether the step of the last pass still moves a public row: by released numbers."""
+    return any(
+        one.public is not None
+        and moves_on(one.public, one.model, one.released[-1], one.plans, one.before, one.last)
+        for one in fits
+    )
 
 
 def plan_scoring(
@@ -140,6 +184,7 @@ def plan_scoring(
     weighted: bool = False,
     of_weights: bool = False,
     closing: Closing | None = None,
+    reserve: bool = False,
 ) -> RowsPlan:
     """Plan a scoring fit from public numbers.
 
@@ -153,6 +198,8 @@ def plan_scoring(
         The same, or rows are multiplied by them.
     closing : Closing or None
         What is released after the passes.
+    reserve : bool
+        The last pass may give a part to passes before it.
     """
     whole = mu
     if closing is not None:
@@ -162,17 +209,27 @@ def plan_scoring(
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
     manner = manner_of(p, averages=first.averages, of_mean=not first.of_residual)
-    passes = tuple(
-        plan_pass(
-            rules, k, part, guide.early(n) if k < last else n, p, relation, meat=meat,
-            tail=guide.tail(n), weighted=weighted or any(c.score.weighted for c in chains),
-            manner=manner, of_weights=of_weights,
-        )
-        for k in range(1, last + 1)
-    )  # fmt: skip
+
+    def one(rules: Rules, k: int) -> PassPlan:
+        return plan_pass(
+            rules, k, part, guide.early(n) if k < len(rules.passes) - 1 else n, p, relation,
+            meat=meat, tail=guide.tail(n),
+            weighted=weighted or any(c.score.weighted for c in chains), manner=manner,
+            of_weights=of_weights,
+        )  # fmt: skip
+
+    passes = tuple(one(rules, k) for k in range(1, last + 1))
+    more = tuple(
+        (one(with_more, len(shares) - 2), one(with_more, len(shares) - 1))
+        for shares in (longer(rules.passes) if reserve else ())
+        for with_more in (replace(rules, passes=shares),)
+    )
     start = mu * math.sqrt(rules.passes[0])
     radius = radius or math.sqrt(p + 1.0)
-    return RowsPlan(p, n, whole, relation, guide, chains, closing, start, radius, passes)
+    left = mu * math.sqrt(rules.passes[-1]) if more else 0.0
+    return RowsPlan(
+        p, n, whole, relation, guide, chains, closing, start, radius, passes, more, left
+    )
 
 
 def _schedule(
@@ -223,6 +280,7 @@ def _plan(detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan
         rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
         guide=detail.guide, radius=model.radius, weighted=weighted,
         of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
+        reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
     )  # fmt: skip
 
 
@@ -302,7 +360,7 @@ def _begin(
     moments = ask("start", moments_query(over, radius=radius), guide.read_start(plan.many - 1))
     Q, s = moments.values, float(moments.sd[0, 0])
     start = Start.of(Q, s, guide.start(n), coordinates)
-    places = public_rows(design) if scores[0].can_be_rare else None
+    places = public_rows(design) if scores[0].can_be_rare or plan.more else None
     seen = None if places is None else places.seen(coordinates, start.M)
     return [
         Fitting(chain, score, score.start(start), {"start": Q}, seen)
@@ -311,32 +369,42 @@ def _begin(
 
 
 def _aim(
-    plan: RowsPlan, k: int, fits: Sequence[Fitting], coordinates: Coordinates, design: Design,
-    _: Ask,
+    plan: RowsPlan, k: int, one: PassPlan, fits: Sequence[Fitting], coordinates: Coordinates,
+    design: Design, ask: Ask,
 ) -> tuple[list[Aimed], Read]:  # fmt: skip
     """Return pass k of all models over one reading of the rows."""
-    one, passes = plan.passes[k - 1], []
+    if plan.more and k >= plan.many:
+        steps = [step for fit in fits for step in _pass_steps(one, fit.chain.step(k))]
+        ask.pay(RESERVE, [LedgerStep(name, Gaussian(mu)) for name, mu in steps])
+    passes = []
     for fit in fits:
         own = within(one, fit.model, fit.state, coordinates, design)
         own = reaching_events(own, fit.public, fit.state, fit.model)
         centre = centre_of(fit.model, fit.state, k, coordinates, design)
         passes.append(ScorePass(own, centre, turned=True))
     read = plan.guide.read_last() if one.last else plan.guide.read_early()
-    if not one.last and any(own.plan.humped for own in passes):
+    if any(own.plan.humped for own in passes):
         # events are few where rows are many: of one row in k their noise were k times larger
-        passes = [replace(own, plan=replace(own.plan, rows=plan.n)) for own in passes]
+        passes = [
+            replace(own, plan=replace(own.plan, rows=plan.n, tail_rows=plan.n)) for own in passes
+        ]
         read = Read()
     over = ScorePasses(tuple(passes), design)
     return [
-        Aimed(own.plan, over, operator.itemgetter(i), functools.partial(_take, fit, own))
+        Aimed(own.plan, over, operator.itemgetter(i), functools.partial(_take, plan, fit, own))
         for i, (fit, own) in enumerate(zip(fits, passes, strict=True))
     ], read
 
 
-def _take(fit: Fitting, one: ScorePass, released: Released) -> Fitting:
+def _take(plan: RowsPlan, fit: Fitting, one: ScorePass, released: Released) -> Fitting:
     """Return the model after the Newton step of a pass."""
-    found = one.back(released)
-    return fit.after(one.plan, found, fit.state, newton_step(found, one.plan, fit.state, fit.model))
+    found, state = one.back(released), fit.state
+    step = newton_step(found, one.plan, state, fit.model)
+    still = (
+        bool(plan.more and fit.plans) and state.length(step.d) > fit.before.length(fit.last.d)
+        and too_long(step, state, one.plan, fit.plans[-1])
+    )  # fmt: skip
+    return fit.after(one.plan, found, state, step, on_its_way=still)
 
 
 @dataclass(frozen=True, eq=False)

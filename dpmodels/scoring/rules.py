@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 # -- How the passes of a model treat rows: one record a kind of model, chosen by public numbers
 
 
-#: From this many columns on least squares has many; the same for the shares of its passes, where
-#: the noise (:func:`columns_noise`) is above the second number too.
+#: From this many columns on a model of a residual has many; the same for the shares of its passes,
+#: where the noise (:func:`columns_noise`) is above the second number too.
 COLUMNS, WIDE = 6, 0.008
 #: The same for models of a mean.
 COLUMNS_OF_MEANS = 10
@@ -62,14 +63,14 @@ class Manner:
     far: bool = False
 
 
-#: Scores with a bound (quantiles, Huber).
+#: Scores with a bound (quantiles, Huber), with few columns.
 TAME = Manner()
 #: Least squares with few and with many columns.
 LEAST_SQUARES = Manner(far=True)
 WIDE_LEAST_SQUARES = Manner(
-    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=2.25, ordinary=1.5, far=True
+    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=1.0, ordinary=1.5, far=True
 )
-#: Models of a mean with few and with many columns.
+#: Models of a mean with few columns; these and scores with a bound with many.
 FEW = Manner(by_leverage=True)
 MANY = Manner(by_leverage=True, shrinks=True)
 
@@ -95,7 +96,7 @@ def manner_of(p: int, *, averages: bool, of_mean: bool) -> Manner:
         return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
     if of_mean:
         return MANY if p >= COLUMNS_OF_MEANS else FEW
-    return TAME
+    return MANY if p >= COLUMNS else TAME
 
 
 #: Radius of the meat, over p: least, and factor of the root of mu n / p.
@@ -144,12 +145,20 @@ class Rules:
 
 
 LINEAR = Rules((0.15, 0.20, 0.65))
-#: Shares of least squares with many columns: the noise of the early passes decides.
-MANY_COLUMNS = (0.25, 0.10, 0.15, 0.50)
+#: Shares of models of a residual with many columns: the noise of the early passes decides.
+#: The same where it is small: two, as it takes two steps to see that a fit is on its way.
+STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
+MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
 EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 #: Models with a bounded score (no scale is released: its density says it).
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
+
+#: Models of a residual: a pass more takes this part of what is left for the last one, which keeps
+#: at least this share of all; at most so many passes are before it (``theory.md``, 3.2).
+A_PASS_MORE, LEAST_LAST, MOST_PASSES = 0.18, 0.2, 6
+#: The step that pays for the last pass and those.
+RESERVE = "passes from the reserve"
 
 #: Share of mu^2 that fit statistics take where they are asked for; their step in the ledger.
 STATISTICS_SHARE, STATISTICS_STEP = 0.10, "fit statistics"
@@ -317,8 +326,24 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     mu : float
         Of the whole scoring.
     """
-    many = rules is LINEAR and p >= COLUMNS and columns_noise(mu, n, p) > WIDE
-    return MANY_COLUMNS if many else rules.passes
+    if p < COLUMNS or rules not in (LINEAR, BOUNDED):
+        return rules.passes
+    return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE else STRONG_COLUMNS
+
+
+def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
+    """Yield the shares of a fit with one pass more, two, ...: of the last one's, fixed before data.
+
+    Parameters
+    ----------
+    passes : tuple of float
+        Of the start and the planned passes.
+    """
+    *early, last = passes
+    while len(early) <= MOST_PASSES and (1.0 - A_PASS_MORE) * last >= LEAST_LAST:
+        early.append(A_PASS_MORE * last)
+        last *= 1.0 - A_PASS_MORE
+        yield (*early, last)
 
 
 @functools.lru_cache(maxsize=512)
@@ -557,7 +582,8 @@ class Forecast:
         """Return the sentence of a plan."""
         said = f"forecast: noise is {noise:.0%} of the signal, so "
         if noise <= self.fine:
-            return said + f"intervals will be about as narrow as they can be (below {self.fine:.0%})"
+            below = f"(below {self.fine:.0%})"
+            return f"{said}intervals will be about as narrow as they can be {below}"
         if noise <= self.loud:
             between = f"{self.fine:.0%} and {self.loud:.0%}"
             return f"{said}intervals will be {self.between} (between {between})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -102,6 +102,14 @@ class ScoringPlan:
         """Number of passes."""
         raise NotImplementedError
 
+    def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[Any]:
+        """Yield what each pass is planned as; ``fits``: the models after the pass before."""
+        raise NotImplementedError
+
+    def remarks(self, found: ScoringRelease) -> Mapping[str, str]:
+        """Return what steps turned out to be, for the ledger."""
+        return {}
+
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
         """Steps before the fit closes, in the order of the release; their shares are of mu^2."""
@@ -142,7 +150,7 @@ class Fitting:
     values : mapping
         What was released before the passes, by name.
     public : (k, r) array or None
-        Public rows in u, of models of events and counts of rows.
+        Public rows in u, of models of events and counts of rows, and where passes have a reserve.
     plans : tuple of PassPlan
         As they were run: radii no larger than rows and scores can be.
     lengths : tuple of Lengths
@@ -156,6 +164,8 @@ class Fitting:
         Of units: the W in which the next pass looks at the information.
     turn : (r, r) array or None
         Of units: from the coordinates of scores to those of the information.
+    on_its_way : bool
+        The last step is longer than noise explains, and no shorter than the one before.
     """
 
     chain: Chain
@@ -170,6 +180,7 @@ class Fitting:
     last: Step = None  # type: ignore[assignment]
     look: Array | None = None
     turn: Array | None = None
+    on_its_way: bool = False
 
     @property
     def score(self) -> Any:
@@ -233,7 +244,8 @@ class Strategy:
     begin : function
         ``(scoring, chains, coordinates, spreads, design, ask)``: models before their first pass.
     aim : function
-        ``(scoring, k, fits, coordinates, design, ask)``: pass k of each, and what it reads.
+        ``(scoring, k, planned, fits, coordinates, design, ask)``: pass k of each as its plan has it
+        (:meth:`ScoringPlan.sequence`), and what it reads.
     scorers : function
         ``(detail, found, design)``: the scores at the final fit, for sums by cluster, and the turns
         to them.
@@ -362,6 +374,8 @@ class ScoredDetail:
         The pass by cluster, after the others.
     people : bool
         The unit is a person.
+    whole : bool
+        The shares are those of the rules: the last pass may give a part to passes before it.
     """
 
     model: Model
@@ -375,6 +389,7 @@ class ScoredDetail:
     scales: ScalePlan | None = None
     clusters: ClusterPlan | None = None
     people: bool = False
+    whole: bool = True
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
         """Return the plan of the passes for a design of this rank; of the planned one made once."""
@@ -471,8 +486,8 @@ def release_scoring(
     fits: list[Fitting] = []
     for chains in (plan.chains,) if own.together else ((chain,) for chain in plan.chains):
         some = own.begin(plan, chains, coordinates, spreads, design, ask)
-        for k in range(1, plan.many + 1):
-            aimed, read = own.aim(plan, k, some, coordinates, design, ask)
+        for k, planned in enumerate(plan.sequence(lambda: some), 1):  # noqa: B023
+            aimed, read = own.aim(plan, k, planned, some, coordinates, design, ask)
             some = [
                 to.take(ask_pass(ask, to.plan, to.over, to.pick, fit.chain.step(k), plan.p, read))
                 for fit, to in zip(some, aimed, strict=True)

@@ -491,6 +491,10 @@ class Score:
         """
         return None
 
+    def left_at(self, eta: Array, step: Array) -> Array:
+        """Return half of what a linear step leaves of linear predictors: 0 of straight models."""
+        return np.zeros_like(eta)
+
     def farthest(self, eta: float) -> float:
         """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
         return 0.0
@@ -533,6 +537,11 @@ class Score:
     def common(self, other: Score) -> float:
         """Return the correlation of the scores of two chains in a row; 0: as if unrelated."""
         return 0.0
+
+    @property
+    def corner(self) -> float:
+        """Standardised residual beyond which the score of a row does not grow."""
+        return math.inf
 
     def unit(self, state: State) -> float:
         """Return the unit of ``longest``, and what ``curvature`` is over."""
@@ -638,6 +647,11 @@ class Quantile(Score):
         low, high = sorted((self.tau, other.tau))
         return math.sqrt(low * (1.0 - high) / (high * (1.0 - low)))
 
+    @property
+    def corner(self) -> float:
+        """The local scale: scores jump within it."""
+        return 1.0 / _NORMAL
+
     def unit(self, state: State) -> float:
         """Return the local scale."""
         return math.sqrt(state.phi) / _NORMAL
@@ -678,6 +692,11 @@ class Huber(Score):
         """Return the clipped residual, and 1 inside the corner."""
         top = self.k
         return lambda x, _: (np.clip(x, -top, top), (np.abs(x) <= top).astype(float))
+
+    @property
+    def corner(self) -> float:
+        """The corner of the loss."""
+        return self.k
 
     def most(self, state: State) -> tuple[float, float]:
         """Return the corner, and 1."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -265,6 +265,10 @@ class UnitsPlan(ScoringPlan):
         """Number of passes."""
         return len(self.shares) - 2
 
+    def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[float]:
+        """Yield the shares of the passes."""
+        yield from self.passes
+
     @property
     def readings(self) -> int:
         """How often the rows are read before the fit closes."""
@@ -382,13 +386,13 @@ def _begin(
 
 
 def _aim(
-    plan: UnitsPlan, k: int, fits: Sequence[Fitting], coordinates: Coordinates, design: Design,
-    ask: Ask,
+    plan: UnitsPlan, k: int, share: float, fits: Sequence[Fitting], coordinates: Coordinates,
+    design: Design, ask: Ask,
 ) -> tuple[list[Aimed], Read]:  # fmt: skip
     """Release the lengths of scores, and return pass k of the one model by them."""
     (fit,), guide, r = fits, plan.guide, plan.p
     expansion, state, last = fit.model, fit.state, k == plan.many
-    mu, early = plan.part(plan.passes[k - 1]), guide.read_early()
+    mu, early = plan.part(share), guide.read_early()
     scale = fit.chain.score.scale
     n = plan.n if last else guide.early(plan.n)
     local = expansion.at(state, k)

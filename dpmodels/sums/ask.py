@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
-from dpmodels.privacy.mechanisms import Gaussian, Pure
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, tail_margin
 from dpmodels.proof.prove import (
     INTERCEPT_WEIGHTS,
@@ -230,6 +230,15 @@ class Ask:
     def private(self) -> bool:
         """Whether the noise is: False where it comes of a seed."""
         return bool(getattr(self._run.noise, "private", False))
+
+    def pay(self, step: str, steps: Iterable[Step]) -> None:
+        """Open steps that a step of the plan pays for, by public and released numbers alone.
+
+        Privacy
+        -------
+        At most the mechanism of the step that pays, whatever is opened (``privacy/theory.md``, 4).
+        """
+        self._run.pay(step, steps)
 
     def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
         """Return a query's numbers with the noise of a step.

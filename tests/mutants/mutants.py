@@ -49,6 +49,7 @@ _PASS = ("tests/privacy/test_scoring_sensitivity.py", "-m", "not statistical")
 _S = "dpmodels/scoring/"
 #: Rules for many columns and rare events, far scores, and what is asked of ranges first.
 MODELS_PEOPLE_FIT = (
+    Mutant("dpmodels/privacy/run.py", "self._left[name] = max(self._left[name] - cost, 0.0)", "pass", ("tests/unit/privacy/test_noise_run.py",)),
     Mutant(f"{_S}rules.py", "far=twice * (FAR - 1.0) * C / mu_far", "far=(FAR - 1.0) * C / mu_far", _PASS),
     Mutant(f"{_S}rules.py", "return (FAR - 1.0) * self.clip", "return (FAR - 2.0) * self.clip", _PASS),
     Mutant("dpmodels/scoring/passes.py", "size = np.minimum(norm, FAR * plan.clip)", "size = np.minimum(norm, 2.0 * FAR * plan.clip)", _PASS),
@@ -58,7 +59,7 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/passes.py", "bins = bins[:BINS] + bins[BINS:]", "bins = bins[:BINS]", _MANNER),
     Mutant(f"{_S}rules.py", "math.sqrt(2.0) if self.manner.signed else 1.0", "1.0", _MANNER),
     Mutant(f"{_S}rules.py", "return max(least, min(free, factor * x / math.sqrt(p)))", "return max(least, free)", _MANNER),
-    Mutant(f"{_S}rules.py", "many = rules is LINEAR and p >= COLUMNS", "many = rules is LINEAR", _MANNER),
+    Mutant(f"{_S}rules.py", "if p < COLUMNS or rules not in (LINEAR, BOUNDED):", "if rules not in (LINEAR, BOUNDED):", _MANNER),
     Mutant(f"{_S}rules.py", "return replace(self, clip=clip, noise=noise, plain=True, humped=humped)",
            "return replace(self, clip=clip, plain=True, humped=humped)", _RARE),
     Mutant("dpmodels/scoring/scores.py", "size = np.maximum((1.0 - lam) * np.abs(away), beyond)", "size = (1.0 - lam) * np.abs(away)", _MANNER),
@@ -559,7 +560,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/after/inference.py",
-        "return np.asarray(out + self._unsettled(rows, few))",
+        "return np.asarray(out + self._unsettled(rows, few) + self._left(rows))",
         "return np.asarray(out)",
         ("tests/unit/scoring/test_settled.py",),
     ),

@@ -116,7 +116,8 @@ def test_effects_that_carry_the_response_are_not_beyond_its_range():
 
 def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.notes import public_rows, still_moving
+    from dpmodels.scoring.arrival import still_moving
+    from dpmodels.scoring.notes import public_rows
 
     design = build_design(
         "y ~ g + x", dp.Schema(y=dp.Real(0, 1), x=dp.Real(-1, 1), g=dp.Levels(["u", "v", "w"]))
@@ -125,9 +126,10 @@ def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
     rows = np.where(found.moved, found.rows, 0.0)  # means of 0, whitened by nothing
     d = np.array([0.0, 0.4, 0.0, 0.0])
     quiet, loud = 1e-4 * np.eye(4), 0.05 * np.eye(4)
-    assert still_moving(design, rows, d, quiet).tolist() == [False, True, True, False]
-    assert not still_moving(design, rows, d, loud).any()
-    assert not still_moving(design, rows, 0.7 * d, quiet).any()
+    far = still_moving(rows, d, quiet)
+    assert found.columns(far).tolist() == [False, True, True, False]
+    assert not still_moving(rows, d, loud).any()
+    assert not still_moving(rows, 0.7 * d, quiet).any()
 
 
 @pytest.mark.parametrize("rates", [(0.0003, 0.0095), (0.0095, 0.0003)])

@@ -171,6 +171,9 @@ CASES = [
     # what is asked of centres and scales; many columns; so many rows that far scores go out
     *both_guessed("dp_ols", "ssp", ranges="uncertain", scoring=True),
     *both_guessed("dp_ols", "ssp", "y ~ a*b + I(a**2) + I(b**2)", eps=30.0, table="uniform"),
+    # passes from the reserve: none, and some
+    Case("dp_quantreg", "scoring", "y ~ a*b + I(a**2) + I(b**2)", eps=40.0, n=60, tau=[0.3, 0.7]),
+    Case("dp_mest", "scoring", "y ~ a*b + I(a**2) + I(b**2)", eps=400.0, n=60, loss="huber"),
     *both_guessed("dp_ols", "ssp", n=60, eps=4e4, table="zeros"),
     *both_guessed("dp_ols", "ssp", "y ~ g * k", FACTORS, n=60, eps=4e4, table="zeros"),
     Case("dp_ols", "ssp", "y ~ g + a + b", MIXED, n=240, eps=40.0, table="uniform", pairs=30),

@@ -14,7 +14,7 @@ from dpmodels.registry import _entries
 PACKAGE = Path(__file__).parents[2] / "dpmodels"
 #: Rooms in which noise is drawn: the run itself, and the door of a stage.
 DRAWS = {name for name in vars(Run) if not name.startswith("_")} - {
-    "mechanism", "undrawn", "untouched",
+    "mechanism", "undrawn", "untouched", "pay",
 }  # fmt: skip
 TRUSTED = ("privacy/", "sums/ask.py", "audit/", "_testing.py")
 #: Who may make the door of a stage.

@@ -199,6 +199,51 @@ def test_each_step_once_and_as_planned():
         Run([Step("a", Pure(1.0)), Step("a", Pure(1.0))], Scripted())
 
 
+def test_a_step_that_pays_for_others_never_pays_more_than_it_has():
+    """Sizes may follow outputs; their squares add up to at most that of the step in the ledger."""
+    half = [Step(name, Gaussian(math.sqrt(0.5) * 0.3)) for name in ("x", "y")]
+
+    def paying():
+        return Run([Step("a", Gaussian(0.5)), Step("rest", Gaussian(0.3))], Scripted())
+
+    run = paying()
+    assert run.untouched
+    run.pay("rest", half[:1])
+    assert run.untouched and run.undrawn == ("a", "rest")  # its part is open
+    run.gaussian("x", [1], 1.0)
+    assert not run.untouched
+    run.pay("rest", half[1:])
+    run.gaussian("y", [1], 1.0)
+    assert run.undrawn == ("a",)
+    with pytest.raises(PrivacyBugError, match="has not so much left"):
+        run.pay("rest", [Step("z", Gaussian(1e-3))])
+    for name, steps, told in (
+        ("rest", [Step("x", Gaussian(0.300001))], "has not so much left"),
+        ("rest", [half[0], half[0]], "cannot be paid for"),
+        ("rest", [Step("a", Gaussian(0.1))], "cannot be paid for"),
+        ("rest", [Step("rest", Gaussian(0.1))], "cannot be paid for"),
+        ("rest", [Step("x", Pure(0.1))], "cannot be paid for"),
+        ("rest", [Step("x", Gaussian(0.1), failure=1e-9)], "cannot be paid for"),
+        ("no", half, "cannot pay"),
+    ):
+        run = paying()
+        with pytest.raises(PrivacyBugError, match=told):
+            run.pay(name, steps)
+        with pytest.raises(PrivacyBugError):
+            run.gaussian("x", [1], 1.0)  # nothing was opened
+    run = paying()
+    run.gaussian("rest", [1], 1.0)
+    with pytest.raises(PrivacyBugError, match="cannot pay"):  # drawn as it is
+        run.pay("rest", half)
+    run = paying()
+    run.pay("rest", half[:1])
+    with pytest.raises(PrivacyBugError, match="drawn already"):  # it pays: no draw of its own
+        run.gaussian("rest", [1], 1.0)
+    for bad in (Step("rest", Pure(0.3)), Step("rest", Gaussian(0.3), failure=1e-9)):
+        with pytest.raises(PrivacyBugError, match="cannot pay"):
+            Run([bad], Scripted()).pay("rest", half)
+
+
 @pytest.mark.parametrize("sensitivity", [1e-6, 1.0, 2.0**20, math.sqrt(2) * 2.0**40, 2.0**90])
 def test_gaussian_scale_and_grid(sensitivity):
     noise = Scripted()

@@ -20,12 +20,14 @@ from dpmodels.scoring.intervals import (
 )
 from dpmodels.scoring.passes import AT_CLIP, BINS, PassSums, Released, ask_pass
 from dpmodels.scoring.rules import (
+    BOUNDED,
     EVENT,
     FEW,
     LEAST_SQUARES,
     LINEAR,
     MANY,
     MANY_COLUMNS,
+    STRONG_COLUMNS,
     TAME,
     WIDE_LEAST_SQUARES,
     columns_noise,
@@ -54,22 +56,25 @@ def test_which_manner():
     assert manner_of(6, **kinds) is WIDE_LEAST_SQUARES
     mean = {"averages": False, "of_mean": True}
     assert manner_of(9, **mean) is FEW and manner_of(10, **mean) is MANY
-    assert manner_of(20, averages=False, of_mean=False) is TAME
+    tame = {"averages": False, "of_mean": False}
+    assert manner_of(5, **tame) is TAME and manner_of(6, **tame) is MANY
 
 
 def test_shares_of_many_columns():
     """(.25, .10, .15, .50) where p^1.5/(mu n) is above .008 and there are 6 columns or more."""
     assert columns_noise(0.5, 1000, 9) == pytest.approx(27 / 500)
-    assert passes_of(LINEAR, 0.5, 1000, 9) == MANY_COLUMNS == (0.25, 0.10, 0.15, 0.50)
-    assert passes_of(LINEAR, 0.5, 10_000, 9) == LINEAR.passes
+    assert passes_of(LINEAR, 0.5, 1000, 9) == MANY_COLUMNS == (0.18, 0.06, 0.09, 0.15, 0.52)
+    assert passes_of(LINEAR, 0.5, 10_000, 9) == STRONG_COLUMNS == (0.15, 0.07, 0.13, 0.65)
     assert passes_of(LINEAR, 0.5, 1000, 5) == LINEAR.passes
     assert passes_of(EVENT, 0.5, 1000, 9) == EVENT.passes
+    assert passes_of(BOUNDED, 0.5, 1000, 9) == MANY_COLUMNS
+    assert passes_of(BOUNDED, 0.5, 1000, 5) == BOUNDED.passes
     assert math.fsum(MANY_COLUMNS) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("p", "n"), [(8, 1500), (8, N), (30, N), (8, 400_000)])
 def test_radii_of_many_columns(p, n):
-    """R_H^2 = p max(1.75, min(.22 x^.7, .12 x/sqrt p)), C from 2.25 sqrt p, R_L^2 = 1.5 p."""
+    """R_H^2 = p max(1.75, min(.22 x^.7, .12 x/sqrt p)), C from sqrt p, R_L^2 = 1.5 p."""
     one = last_pass(p, n=n)
     worth = math.sqrt(2.0) * one.information**2 / one.noise.information  # mu of the information
     x = worth * n / p
@@ -77,7 +82,7 @@ def test_radii_of_many_columns(p, n):
         p * max(1.75, min(0.22 * x**0.7, 0.12 * x / math.sqrt(p))), rel=1e-9
     )
     worth = 2.0 * one.clip / one.noise.score
-    assert one.clip == pytest.approx(max(2.25 * math.sqrt(p), 0.36 * (worth * n) ** 0.45), rel=1e-9)
+    assert one.clip == pytest.approx(max(math.sqrt(p), 0.36 * (worth * n) ** 0.45), rel=1e-9)
     assert one.spread**2 == pytest.approx(1.5 * p)
     assert last_pass(p, TAME, n).spread ** 2 == pytest.approx(2.0 * p)
 
