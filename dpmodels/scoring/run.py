@@ -126,6 +126,11 @@ class ScoringPlan:
         used = len(found.chains[0].plans) - len(self.passes)
         return f"{len(self.passes)} passes planned, {used} more used of {len(self.more)}"
 
+    def facing(self, design: Design, coordinates: Coordinates) -> ScoringPlan:
+        """Return the plan whose models know what values a response has in its released unit."""
+        chains = (replace(c, score=c.score.facing(design, coordinates.unit)) for c in self.chains)
+        return replace(self, chains=tuple(chains))
+
     def bound(self, design: Design) -> ScoringPlan:
         """Return the plan for a design whose ranges are known."""
         chains = tuple(replace(c, score=c.score.bound(design)) for c in self.chains)
@@ -276,6 +281,7 @@ def release_scoring(
     -------
     The steps of the plan. Every pass looks from released numbers only.
     """
+    plan = plan.facing(design, coordinates)
     r = coordinates.rank
     radius, guide, n = plan.radius, plan.guide, plan.n
     rowmap = RowMap(
