@@ -17,6 +17,7 @@ from dpmodels.arrays import Array
 from dpmodels.families import Family, Link
 from dpmodels.scoring.rules import COUNT, EVENT, Rules
 from dpmodels.scoring.scores import (
+    BEYOND_EVENTS,
     Beginning,
     Curved,
     Evaluate,
@@ -378,8 +379,6 @@ def _least_mean(start: Start) -> float:
 
 #: Counts with a mean below are rare.
 RARE = 1.0
-#: C over the length of typical long scores.
-BEYOND = 1.75
 #: Least share of the rarer outcome that is believed: by a logit's information; by a mean.
 _LEAST_LOGIT, _LEAST = 1e-4, 1e-3
 #: Of the change of the information along a step, half is what second order leaves.
@@ -436,9 +435,9 @@ def long_score(family: Family, link: Link, state: State) -> float:
     r = len(state.W)
     if family.is_event:
         mean = _event_share(link, state)
-        return BEYOND * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
+        return BEYOND_EVENTS * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
     mean = _count_mean(family, state)
-    return BEYOND * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE else 0.0
+    return BEYOND_EVENTS * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE else 0.0
 
 
 def curved(

@@ -424,7 +424,8 @@ def few_events(
     At most ``n/(w'H^-1 w)`` of the information lies at a row x, by the information of one of these
     so many rows, of which the fit expects so many events. ``FEW_SDS`` noise sds of their number do
     not count: where few are expected of many, noise made them. Of a level beside numbers those at
-    the value with the most count. Those of the base level are those of all columns of its factor.
+    the value with the most count. Those of the base level are those of all columns of its factor,
+    and of the constant.
     """
     rows, few = public_rows(design), np.zeros(design.p, dtype=bool)
     if rows is None:
@@ -445,4 +446,6 @@ def few_events(
         for k, pattern in enumerate(patterns if levels.any() else ()):
             if events[own][which.ravel() == k].max() < FEW_EVENTS:
                 few[levels] |= pattern if pattern.any() else True
+                if not pattern.any():
+                    few |= np.array([c.kind == "intercept" for c in design.columns])
     return few

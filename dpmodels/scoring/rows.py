@@ -346,7 +346,7 @@ def _begin(
     -------
     GDP for one row, its mu as planned: second moments of rows in a ball.
     """
-    scores = [chain.score.bound(design) for chain in chains]
+    scores = [chain.score.bound(design).facing(design, coordinates.unit) for chain in chains]
     r, radius, guide, n = coordinates.rank, plan.radius, plan.guide, plan.n
     rowmap = RowMap(
         coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,

@@ -19,6 +19,8 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
 from dpmodels.scoring.starts import Coordinates, scoring_rows
+from dpmodels.sums.rowmap import UnitScale
+from dpmodels.variables import Binary
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -158,6 +160,10 @@ def mass_of(M: Array, constant: Array) -> float:
 def mean_row(M: Array, constant: Array) -> Array:
     """Return the mean of u over the rows of a start; the ball shortens rows, so also their 1."""
     return np.asarray(M @ constant / mass_of(M, constant))
+
+
+#: C over the length of typical scores of rare events, counts and second values.
+BEYOND_EVENTS = 1.75
 
 
 # -- What a model is to the engine: its score, its information, its start, and what it learns.
@@ -385,6 +391,8 @@ class Score:
         The response of the start; None: the response itself.
     bounded : bool
         Residuals are: long scores are those of long rows.
+    ends : (float, float) or None
+        The two values of a response that has only these, in its unit; None: it has others.
     """
 
     rules: Rules = LINEAR
@@ -396,6 +404,7 @@ class Score:
     of_residual: bool = True
     working: Any = None
     bounded: bool = False
+    ends: tuple[float, float] | None = None
 
     @property
     def learns_scale(self) -> bool:
@@ -437,9 +446,23 @@ class Score:
         """Return the score of a design whose ranges are known (declared or bought)."""
         return self
 
+    def facing(self, design: Design, unit: UnitScale) -> Score:
+        """Return least squares of a response of two values as one that knows them.
+
+        Parameters
+        ----------
+        unit : UnitScale
+            As released, of rows and response.
+        """
+        variable = None if design.response is None else design.kinds.get(design.response.name)
+        if not self.averages or design.scaled or not isinstance(variable, Binary):
+            return self
+        low, high = (float(unit.scale[-1] * y + unit.shift[-1]) for y in (0.0, 1.0))
+        return replace(self, ends=(low, high))
+
     def start(self, start: Start) -> State:
         """Return the state after the start."""
-        return start.heard().state()
+        return replace(start.heard().state(), constant=start.constant)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
@@ -462,8 +485,12 @@ class Score:
         return math.inf, math.inf
 
     def typical_long(self, state: State) -> float:
-        """Return the length of the scores of rare events or counts; 0: there are none."""
-        return 0.0
+        """Return C for the scores of rare events or counts; 0: there are none."""
+        if self.ends is None or state.constant is None:
+            return 0.0
+        mean = np.array([float(state.theta @ mean_row(state.M, state.constant))])
+        length = float(self.rarer(mean)[0]) * math.sqrt(len(state.theta) / state.phi)
+        return BEYOND_EVENTS * length
 
     @property
     def is_event(self) -> bool:
@@ -477,12 +504,15 @@ class Score:
 
     @property
     def can_be_rare(self) -> bool:
-        """Whether rare responses have long scores: events and counts."""
-        return False
+        """Whether rare responses have long scores: events and counts, one of two values."""
+        return self.ends is not None
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
-        return np.zeros_like(eta)
+        if self.ends is None:
+            return np.zeros_like(eta)
+        low, high = self.ends
+        return np.maximum(np.abs(high - eta), np.abs(low - eta))
 
     def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
         """Return events (or counts) at linear predictors, over the information as of before.

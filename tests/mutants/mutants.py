@@ -74,7 +74,7 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/after/inference.py", "part * (tail.total + tail.error), near", "part * tail.total, near", _MANNER),
     Mutant("dpmodels/after/inference.py", "near = 0.0 if self.kind == \"plain\" else TAIL * tail.near", "near = TAIL * tail.near", _MANNER),
     Mutant("dpmodels/after/inference.py", "unsure = tail.total + UNSURE * few * tail.error", "unsure = tail.total", _MANNER),
-    Mutant("dpmodels/scoring/mean_scores.py", "return BEYOND * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))",
+    Mutant("dpmodels/scoring/mean_scores.py", "return BEYOND_EVENTS * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))",
            "return BEYOND * math.sqrt((1.0 - mean) / (mean * min(state.phi, 1.0)))", _RARE),
     Mutant("dpmodels/scoring/mean_scores.py", "q = max(square - noise, 0.25 * square)", "q = square", _RARE),
     Mutant("dpmodels/scoring/mean_scores.py", "math.exp(min(max(moved, _LEAST_STRETCH), 0.0))", "1.0", _RARE),
