@@ -52,7 +52,7 @@ GROUPS = (
         "models/objpert.py models/holdout.py "
         "models/kernel.py models/kernel_regression.py models/linear/compared.py "
         "models/linear/inference.py models/survival/table.py "
-        "models/survival/cox.py "
+        "models/survival/cox.py models/survival/zph.py "
         "models/table/quantiles.py "
         "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py "
         "models/table/weighted_quantiles.py",

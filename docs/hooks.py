@@ -55,6 +55,7 @@ BUILT_FROM = (
 MADE = (
     "results.contrasts.Combinations", "results.inference.JointTest", "results.inference.AnovaTable",
     "results.side_by_side.Etable", "models.holdout.Score", "models.holdout.Diagnosis",
+    "models.survival.zph.CoxZph",
     "models.votes.VoteResult", "models.votes.PateResult", "planning.Plan",
     "api.custom.Selection",
 )  # fmt: skip

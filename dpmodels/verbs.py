@@ -18,6 +18,7 @@ _NEW_RELEASES = {
     "diagnose": "dpmodels.api.followups:diagnose",
     "update": "dpmodels.api.followups:update",
     "means": "dpmodels.api.followups:means",
+    "cox_zph": "dpmodels.api.followups:cox_zph",
     "survdiff": "dpmodels.api.survival:survdiff_of",
 }
 

@@ -1,4 +1,4 @@
-"""``fit.score``, ``fit.diagnose``, ``fit.update``: new releases about a fit, on given rows."""
+"""``fit.score``, ``diagnose``, ``update``, ``cox_zph``: new releases about a fit, on given rows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.api.releases import holds_moments, is_release
-from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import Schema, declared_schema
 from dpmodels.records import check_eps_delta
 from dpmodels.survey import Survey
-from dpmodels.units import column_of
+from dpmodels.units import column_of, person_of
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.models.holdout import Diagnosis, HoldoutPlan, Predictor, Score, Sums
+    from dpmodels.models.survival.zph import CoxZph
     from dpmodels.results import Fit
 
-__all__ = ["diagnose", "means", "score", "update"]
+__all__ = ["cox_zph", "diagnose", "means", "score", "update"]
 
 
 METRICS = ("auc", "logloss", "rmse")
@@ -103,7 +104,6 @@ def _released(
 ) -> tuple[HoldoutPlan, tuple[Array, ...]]:  # fmt: skip
     """Check the table, charge, and call the one stage."""
     from dpmodels.models.holdout import plan_holdout, release
-    from dpmodels.sources.tasks import as_source
 
     checked(budget, seed)
     if column_of(fit.privacy.unit) is not None:
@@ -111,13 +111,7 @@ def _released(
             f"the fit protects {fit.privacy.unit}, and a held-out table would be scored row by "
             "row: keep one row of each of its people, and score a fit without unit= on it"
         )
-    source = as_source(data)
-    for name in fit.design.variables:
-        if name not in source.kinds:
-            raise RequestError(
-                f"the held-out table has no column {name!r}."
-                f"{did_you_mean(name, source.kinds)} It needs {', '.join(fit.design.variables)}"
-            )
+    source = _source(fit, data, "held-out table")
     n = row_count(source, None, fit.design.variables[0], asks_n=False)
     if n < 1:
         raise RequestError("the held-out table has no rows")
@@ -126,6 +120,20 @@ def _released(
     rows = functools.partial(rows_of, source, n)
     door, found = answered(call, plan, release, rows, budget, seed, what="the score is ")
     return replace(plan, guarantee=door.guarantee), found
+
+
+def _source(fit: Fit, data: Any, what: str) -> Any:
+    """Return the table of a new release, which has the variables of the fit."""
+    from dpmodels.sources.tasks import as_source
+
+    source = as_source(data)
+    for name in fit.design.variables:
+        if name not in source.kinds:
+            raise RequestError(
+                f"the {what} has no column {name!r}."
+                f"{did_you_mean(name, source.kinds)} It needs {', '.join(fit.design.variables)}"
+            )
+    return source
 
 
 def _checked_fit(fit: Fit) -> bool:
@@ -179,6 +187,60 @@ def _clip(fit: Fit, metric: str, given: Any) -> float:
         return -math.log(_LEAST)
     width, sigma = _width(fit), fit.stats.get("sigma")
     return width**2 if not sigma else min((_SDS * float(sigma)) ** 2, width**2)
+
+
+# -- are hazards proportional ---------------------------------------------------------------------
+
+
+def cox_zph(
+    fit: Fit, data: Any, *, eps: Any, delta: Any, transform: str, intervals: Any, units: Any,
+    budget: Any, seed: int | None,
+) -> CoxZph:  # fmt: skip
+    """Release scores of a Cox fit by interval of time; see ``Hazards.cox_zph``."""
+    from dpmodels.models.survival.hazard import Timeline
+    from dpmodels.models.survival.zph import TRANSFORMS, plan_zph, release, whitened, zph_of
+
+    eps, delta = check_eps_delta(eps, delta)
+    choice("transform", transform, TRANSFORMS)
+    if isinstance(intervals, bool) or not isinstance(intervals, int) or not 2 <= intervals <= 20:
+        raise RequestError("intervals= is a whole number of parts of the follow-up, from 2 to 20")
+    checked(budget, seed)
+    if not fit.released:
+        raise NotReleasedError("this fit got no reply: there is nothing to check")
+    arrays, estimate, design = fit.arrays, fit._record.estimate, fit.design
+    params = np.asarray(fit.params, dtype=float)
+    known = np.isfinite(params) & np.isfinite(np.diag(estimate.vcov_sampling))
+    kept = np.flatnonzero(known)
+    if not known.any() or not np.isfinite(params).all():
+        raise NotReleasedError("some coefficients of this fit are not known: nothing is checked")
+    line = Timeline(*(np.asarray(arrays[k]) for k in ("edges", "baseline", "baseline_events")))
+    joint = np.asarray(arrays["baseline_vcov"])
+    own = np.r_[0, kept + 1, len(params) + 1 : len(joint)]
+    seen = whitened(
+        estimate.vcov_sampling[np.ix_(kept, kept)], joint[np.ix_(own, own)],
+        float(fit.stats["events"]), kept + 1, design.q,
+    )  # fmt: skip
+    source, column = _source(fit, data, "table"), column_of(fit.privacy.unit)
+    person = person_of(column, units, columns=source.kinds)
+    if person is None:
+        n = row_count(source, None, design.variables[0], asks_n=False)
+    else:
+        n = people_count(source, person, public_n=True)
+    if n < 1:
+        raise RequestError("the table has no rows")
+    plan = plan_zph(
+        design, n, fit.privacy.unit, seen, params[kept], line, intervals, eps, delta,
+        float(fit.stats["events"]),
+    )  # fmt: skip
+    rows = functools.partial(rows_of, source, n, person=person)
+    call = f"{fit.model}({fit.formula!r}).cox_zph"
+    door, flat = answered(call, plan, release, rows, budget, seed, what="the check is ")
+    names = tuple(estimate.names[k] for k in kept)
+    local = plan.local
+    return zph_of(
+        local.layout, names, params[kept], seen.W, local.ends, flat, plan.noise, transform,
+        door.guarantee,
+    )  # fmt: skip
 
 
 # -- a fit again, changed --------------------------------------------------------------------------

@@ -265,7 +265,7 @@ def dp_coxph(
     Fit
         Log hazard ratios with errors by unit; ``fit.predict(new, what="risk")``,
         ``what="survival"`` with ``times=``, ``fit.hazard_ratios()``, ``fit.baseline()``,
-        ``fit.concordance()``.
+        ``fit.concordance()``; ``fit.cox_zph(data, ...)`` checks proportionality, a new release.
 
     Notes
     -----

@@ -158,7 +158,7 @@ class Combinations(Result):
         few = f.decimals_of(self.error, 4)
         cells = zip(
             self.labels, f.column(self.effect, few), f.column(self.error, few),
-            f.tested(f.column(self.statistic, 2), self.untested),
+            f.tested(f.z_column(self.statistic, 2), self.untested),
             f.tested([f.p_value(p) for p in self.pvalue], self.untested),
             f.column(self.low, few, self.high), f.column(self.high, few, self.low), strict=True,
         )  # fmt: skip

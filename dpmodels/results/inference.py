@@ -358,6 +358,11 @@ def column(
     return [f"{x:.2e}" if math.isfinite(x) else number(x, decimals) for x in cells]
 
 
+def z_column(values: Iterable[float], decimals: int) -> list[str]:
+    """Return statistics of tests: one that is nearly 0 is 0, and takes no other to an exponent."""
+    return column((0.0 if abs(z) < 0.5 * 10.0**-decimals else z for z in values), decimals)
+
+
 def _common(sizes: Iterable[float]) -> int:
     """Return the digits before the point of the largest number of a column."""
     return len(str(int(max(sizes, default=0.0))))

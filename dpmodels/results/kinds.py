@@ -16,6 +16,7 @@ from dpmodels.results.capabilities import JointTests, Means, Numbers, Prediction
 from dpmodels.results.effects import widths
 from dpmodels.results.fit import Fit
 from dpmodels.tables.table import also
+from dpmodels.verbs import new_release
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,6 +95,53 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         Post-processing: costs nothing.
         """
         return concordance(self, self._level(level))
+
+    def cox_zph(
+        self,
+        data: Any,
+        *,
+        eps: float,
+        delta: float,
+        transform: str = "rank",
+        intervals: int = 3,
+        units: int | None = None,
+        budget: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Check whether hazards are proportional, as R's ``cox.zph``: a new release.
+
+        Parameters
+        ----------
+        data : table
+            Rows of the fit, which keeps none.
+        eps, delta : float
+            The guarantee of this call.
+        transform : {"rank", "identity", "log"}
+            g of ``b + slope g(t)``: events so far over all, time, its log. Free to change
+            afterwards: ``with_transform("log")``.
+        intervals : int
+            Parts of the follow-up, of about equal released events, by which scores are released.
+        units : int, optional
+            Of a fit with ``unit=``: the number of people, if it is declared.
+        budget : Budget, optional
+        seed : int, optional
+            For tests: the check is then NOT PRIVATE.
+
+        Returns
+        -------
+        CoxZph
+            ``tests`` (chi-square, df and P of each coefficient and ``GLOBAL``), ``by_interval``
+            (each coefficient by interval), ``plot(term=)``.
+
+        Privacy
+        -------
+        Unit: that of the fit, one row or one person; replace-one, their number public. Charged:
+        (eps, delta), before anything is read; on the rows of the fit it adds to what the fit cost.
+        """
+        return new_release("cox_zph")(
+            self, data, eps=eps, delta=delta, transform=transform, intervals=intervals, units=units,
+            budget=budget, seed=seed,
+        )  # fmt: skip
 
 
 class Choice(Numbers, JointTests, Predictions, Updates, Fit):

@@ -584,7 +584,7 @@ def _table(
     low_name, high_name = inference.bound_names(level)
     p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
-    z = f.column(inference.statistics(est), max(digits - 2, 1))
+    z = f.z_column(inference.statistics(est), max(digits - 2, 1))
     error = inference.deciding(est)
     parts = {kind: inference.standard_errors(est, kind) for kind in ("sampling", "privacy")}
     few = f.decimals_of(error if np.isfinite(error).any() else parts["privacy"], digits)

@@ -195,6 +195,9 @@ def after(fit: Any, what: str, given: Any, options: Mapping[str, Any]) -> Any:
         typed["variables"], given = given, True
     function = getattr(fit, AFTER[what])
     found = function(**typed) if given is True else function(given, **typed)
+    if what == "predictions" and len(found) == len(given):  # which rows these are
+        named = found.to_frame("fit") if isinstance(found, pd.Series) else pd.DataFrame(found)
+        return given.join(named.set_axis([str(c) for c in named], axis=1), rsuffix=" (predicted)")
     return found.pairs() if pairs else found
 
 

@@ -40,7 +40,8 @@ def write(ran: Any, folder: Any) -> list[Output]:
         page += [_shown(fit), _picture(fit, name) if fit.released else ""]
         outputs += _files(ran, folder, fit, (name, "estimates", name))
         for k, (one, found) in enumerate(outcome.after, 1):
-            page.append(f"<h3>{one.what}</h3>")
+            of = f": {escape(one.given)}" if isinstance(one.given, str) else ""
+            page.append(f"<h3>{one.what.capitalize()}{of}</h3>")
             if isinstance(found, str):
                 page.append(_missing(found))
                 continue
@@ -126,12 +127,13 @@ def _picture(fit: Any, name: str) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    height = min(1.2 + 0.38 * max(len(fit.params), 6), 14.0)
-    figure, file = Figure(figsize=(6.4, height), layout="constrained"), io.BytesIO()
+    figure, file = Figure(layout="constrained"), io.BytesIO()
 
     def draw() -> None:
         with mpl.rc_context({"svg.hashsalt": name}):
             fit.plot(figure.subplots())
+            lines = max(len(ax.get_yticks()) for ax in figure.axes)
+            figure.set_size_inches(6.4, min(1.4 + 0.38 * max(lines, 2), 14.0))
             figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
 
     code = "" if failure(draw) else base64.b64encode(file.getvalue()).decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,10 @@ def _checked(paper: Paper) -> str:
     checked = check(paper)
     if not checked.ok:
         raise StudyError(checked.problems)
+    if "docx" in paper.formats and find_spec("docx") is None:  # of this machine, not of the study
+        raise StudyError([f"{paper.places.line(('report', 'formats'))}: a Word file needs "
+                          "python-docx, which is not installed here: pip install python-docx",
+                          "Nothing was charged by this run."])  # fmt: skip
     return checked.rule
 
 

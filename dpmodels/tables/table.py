@@ -435,6 +435,8 @@ _KINDS = {
     "etable": "dpmodels.results.side_by_side:Etable",
     "score": "dpmodels.models.holdout:Score",
     "diagnosis": "dpmodels.models.holdout:Diagnosis",
+    "cox_zph": "dpmodels.models.survival.zph:CoxZph",
+    "intervals": "dpmodels.models.survival.zph:Intervals",
     "vote": "dpmodels.models.votes:VoteResult",
     "labels": "dpmodels.models.votes:PateResult",
     "selection": "dpmodels.api.custom:Selection",

@@ -451,10 +451,11 @@ def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     Returns
     -------
     dict
-        ``edges`` (K + 1,); ``baseline`` (S, K), hazards. Of (intercept, columns, time terms), d
-        in all: ``baseline_vcov`` (d, d); ``baseline_gradient`` (S, K, d), of the cumulative hazard
-        at the ends of the cells; ``baseline_offset`` (S, K), standard deviation that it has of what
-        the time terms leave of the offset; ``baseline_bias`` (S, K), bound of the bias of its log.
+        ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of
+        (intercept, columns, time terms), d in all: ``baseline_vcov`` (d, d);
+        ``baseline_gradient`` (S, K, d), of the cumulative hazard at the ends of the cells;
+        ``baseline_offset`` (S, K), standard deviation that it has of what the time terms leave of
+        the offset; ``baseline_bias`` (S, K), bound of the bias of its log.
     """
     fit, inference = part.release, part.inference
     model = fit.model
@@ -477,7 +478,7 @@ def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     total = np.maximum(gradient[:, :, :1], 1e-300)
     bias = inference.allowance.bias((gradient / total).reshape(-1, len(whole)) @ T)
     return {
-        "edges": line.edges, "baseline": hazards,
+        "edges": line.edges, "baseline": hazards, "baseline_events": line.events,
         "baseline_vcov": T @ (inference.sampling + inference.privacy) @ T.T,
         "baseline_gradient": gradient, "baseline_offset": residual(line, mass),
         "baseline_bias": bias.reshape(mass.shape),

@@ -8,7 +8,7 @@ import importlib
 from dpmodels.audit import kit as cases
 from dpmodels.audit.kit import derived
 
-ROOMS = ("linear", "propose", "posterior", "noised", "tables", "people", "scoring")
+ROOMS = ("linear", "propose", "posterior", "noised", "tables", "people", "scoring", "survival")
 
 
 def load():

@@ -127,6 +127,14 @@ def test_one_notation_a_column(values, beside, texts):
     assert column(values, 4, beside) == list(texts)
 
 
+def test_a_statistic_of_nearly_zero_takes_no_other_to_an_exponent():
+    """z of 7.58e+00 beside one of 2.06e-05 (P = 1.0000)."""
+    from dpmodels.results.inference import z_column
+
+    assert z_column([7.583, -2.06e-5, -0.622, float("nan")], 2) == ["7.58", "0.00", "-0.62", "n/a"]
+    assert z_column([3e8, 0.004], 2) == ["3.00e+08", "0.00e+00"]
+
+
 def test_intervals_have_as_many_digits_as_estimates(make_fit):
     fit = make_fit()
     line = next(s for s in fit.summary().as_text(88).splitlines() if s.startswith("pH"))

@@ -279,6 +279,18 @@ def test_nothing_is_charged_where_the_data_do_not_fit(study, data, tmp_path):
     assert sum(charged(study(), tmp_path / "ledger").values()) == 0
 
 
+@pytest.mark.parametrize("step", ["run", "rehearse"])
+def test_nothing_is_charged_where_word_files_cannot_be_written(study, data, tmp_path, monkeypatch, step):
+    """The analyst may have python-docx and the custodian not: the check passes, the run is refused."""
+    monkeypatch.setattr("dpmodels.study.running.find_spec", lambda name: None)
+    asked = study(STUDY.replace('"csv", "tex"', '"csv", "docx"'))
+    assert asked.check().ok
+    ledger, out = tmp_path / "ledger", tmp_path / "out"
+    with pytest.raises(StudyError, match=r"study.toml:\d+:\d+: a Word file needs python-docx"):
+        asked.run(data, ledger=ledger, out=out) if step == "run" else asked.rehearse(out)
+    assert not ledger.exists() and not out.exists()
+
+
 def test_a_folder_holds_one_run(study, data, tmp_path):
     study().run(data, ledger=tmp_path / "ledger", out=tmp_path / "out")
     other = study(STUDY.replace("upper = 20", "upper = 21"))

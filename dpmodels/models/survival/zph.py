@@ -1,0 +1,544 @@
+"""``fit.cox_zph``: are the hazards of a Cox fit proportional? Scores by interval of time, released.
+
+Grambsch and Therneau (1994): a coefficient ``b + gamma g(t)`` has the score ``sum_j g_j S_j``. What
+is released are the scores S_j of intervals at the fit, and what centres and weighs them; the
+transform g is free then. ``theory.md``, 10.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.errors import choice
+from dpmodels.models.survival.hazard import FollowedUp, Hazard, Index, Timeline, q_terms
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.sets import Ball
+from dpmodels.proof.statistics import Sum
+from dpmodels.scoring.passes import softened
+from dpmodels.scoring.unit_passes import GRAIN, Expanded, own_scores, units_of
+from dpmodels.sources.summed import Integers
+from dpmodels.sums.ask import Added, Ask, Query, Sums
+from dpmodels.sums.products import end_along, integers_of, squares
+from dpmodels.tables.table import Column, Result, Row, Table
+from dpmodels.tables.table import Layout as Page
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.formula.design import Design
+    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sources.windows import Coins
+
+#: Expected events of a unit at most: later follow-up is left out, by predictors alone.
+MOST = 2.0
+#: Weights of expected events and of second moments beside scores: less must be known of them.
+_LIGHT = 0.25
+#: Least eigenvalue of a correlation matrix, and of second moments in whitened columns.
+_FLOOR, _LEAST = 1e-3, 0.02
+#: Expected events below so many of their noise sds: not determined.
+_DETERMINED = 4.0
+STEP = "scores by interval"
+TRANSFORMS = ("rank", "identity", "log")
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """Columns as the check sees them: (1, z), ``z = W (x - c)``; in a block of rows affine.
+
+    Attributes
+    ----------
+    affine : (matrix (p + 1, q), shift (p + 1, 1))
+    W0 : (p + 1, p + 1) array
+    W : (p, p) array
+    """
+
+    affine: tuple[Array, Array]
+    W0: Array
+    W: Array
+
+
+def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) -> Whitened:
+    """Return coordinates in which predictors have about mean 0 and variance 1 among events.
+
+    Released numbers, so that nothing but the noise rests on how right they are.
+
+    Parameters
+    ----------
+    covariance : (p, p) array
+        Of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
+    joint : (p + 1 + ..., ...) array
+        Errors of intercept, coefficients and terms of time: its inverse says the means.
+    at : (p,) array of int
+        Places of the columns in a block of q rows.
+    """
+    p = len(covariance)
+    size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    values, vectors = np.linalg.eigh(covariance / np.outer(size, size))
+    root = vectors * np.sqrt(np.maximum(values, _FLOOR)) @ vectors.T
+    W = math.sqrt(max(events, 1.0)) * root * size
+    scale = np.sqrt(np.maximum(np.diag(joint), 1e-300))
+    M = np.linalg.pinv(joint / np.outer(scale, scale), rcond=_FLOOR, hermitian=True)
+    M = M / np.outer(scale, scale)
+    c = M[0, 1 : p + 1] / max(float(M[0, 0]), 1e-300)
+    matrix = np.zeros((p + 1, q))
+    matrix[1:, at] = W
+    shift = np.concatenate([[1.0], -W @ c])
+    return Whitened((matrix, shift[:, None]), np.eye(p + 1), W)
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How the numbers of a unit are laid out: what is summed of it by interval.
+
+    Of z (p numbers, no longer than ``longest``), events D_j and expected events m_j of each
+    interval: ``z (D_j - m_j)``; by stratum ``D_j - m_j``, ``z m_j`` and ``m_j``, the last two times
+    ``_LIGHT``; and ``z z' sum m_j``, times ``_LIGHT / longest``.
+    """
+
+    p: int
+    J: int
+    S: int
+
+    @property
+    def longest(self) -> float:
+        """Length of z at most."""
+        return 1.0 + math.sqrt(self.p)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of each part."""
+        p, J, S = self.p, self.J, self.S
+        return J * p, S * J, S * J * p, S * J, p * (p + 1) // 2
+
+    @property
+    def d(self) -> int:
+        """Numbers in all."""
+        return sum(self.sizes)
+
+    @property
+    def radius(self) -> float:
+        """Length of what a row adds, at most (``theory.md``, 10)."""
+        R2, m2, light = self.longest**2, MOST**2, _LIGHT**2
+        return math.sqrt((1.0 + R2) * (1.0 + m2 + light * m2) + light * R2 * m2)
+
+    @functools.cached_property
+    def pairs(self) -> tuple[Any, Array]:
+        """Return places of the upper triangle, and the weight of each of its numbers."""
+        upper = np.triu_indices(self.p)
+        weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+        return upper, weight * _LIGHT / self.longest
+
+    def parts(self, flat: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Return (scores (J, p), residuals (S, J), means (S, J, p), events (S, J), Q (p, p))."""
+        p, J, S = self.p, self.J, self.S
+        s, r, t, e, q = np.split(flat, np.cumsum(self.sizes)[:-1])
+        upper, weight = self.pairs
+        Q = np.zeros((p, p))
+        Q[upper] = q / weight
+        Q = Q + np.triu(Q, 1).T
+        return (
+            s.reshape(J, p), r.reshape(S, J), t.reshape(S, J, p) / _LIGHT,
+            e.reshape(S, J) / _LIGHT, Q,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ByInterval(FollowedUp):
+    """The follow-up of units at a released fit, laid out by intervals of time.
+
+    Attributes
+    ----------
+    layout : Intervals
+    ends : (J + 1,) array
+        Of the intervals, among the ends of cells.
+    """
+
+    layout: Intervals
+    ends: Array
+
+    def _squares(self, u: Array, stratum: Index) -> Array:
+        """Return ones: what is used up are expected events, whatever the predictors."""
+        return np.ones((self.model.timeline.K, u.shape[1]))
+
+    def _summed(
+        self, block: BlockOfPeople, u: Array, risk: Array, weight: Array, stratum: Index,
+        start: Array, T: Array, D: Array,
+    ) -> Expanded:  # fmt: skip
+        """Return the numbers of each row in the order of the layout."""
+        lay, ends = self.layout, self.ends
+        z = u[1:]
+        z = z * np.minimum(1.0, lay.longest / np.maximum(np.sqrt(squares(z)), 1e-300))
+        at_risk = np.where(start < T, risk, 0.0)
+        which = np.clip(np.searchsorted(ends, T, side="left") - 1, 0, lay.J - 1)
+        out = np.zeros((lay.d, len(T)))
+        s, r, t, e, q = np.split(out, np.cumsum(lay.sizes)[:-1])
+        total = np.zeros(len(T))
+        for j in range(lay.J):
+            first, last = (np.clip(at, ends[j], ends[j + 1]) for at in (start, T))
+            m = (self._lived(stratum, last) - self._lived(stratum, first)) * at_risk
+            residual = np.where(which == j, D, 0.0) - m
+            s[j * lay.p : (j + 1) * lay.p] = z * residual
+            for k in range(lay.S):
+                own, at = (stratum == k).astype(float), k * lay.J + j
+                r[at] = residual * own
+                e[at] = _LIGHT * m * own
+                t[at * lay.p : (at + 1) * lay.p] = z * e[at]
+            total += m
+        (one, other), factor = lay.pairs
+        q[:] = z[one] * z[other] * total * factor[:, None]
+        return Expanded(out, block.counts, lambda: out, block.counts)
+
+    def _lived(self, stratum: Index, T: Array) -> Array:
+        """Return the cumulative baseline hazard up to T."""
+        return np.asarray(self._up_to(slice(1), stratum, T, self._cell(T))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalsJob:
+    """The sums of a layout over units, each in the ball of its radius."""
+
+    local: ByInterval
+    of_people: bool
+
+    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
+        """Return the sums, (d,), in steps of a 2^20th of the radius. Confidential."""
+        lay = self.local.layout
+        clip, total = lay.radius / GRAIN, np.zeros(lay.d, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            for block in units_of(blocks):
+                own, size, _ = own_scores(self.local.expand(block))
+                kept = softened(size, clip, plain=True)
+                total += integers_of(end_along(own, size, clip, kept).sum(axis=1))
+        return Integers((total,))
+
+
+@dataclass(frozen=True, eq=False)
+class ZphPlan:
+    """Everything public about one check.
+
+    Attributes
+    ----------
+    design : Design
+        Of the fit.
+    n : int
+        Units.
+    local : ByInterval
+    guarantee : Guarantee
+    advice : tuple of str
+    """
+
+    design: Design
+    n: int
+    local: ByInterval
+    guarantee: Guarantee
+    advice: tuple[str, ...] = ()
+
+    @property
+    def statistic(self) -> Sum:
+        """Vectors in a ball."""
+        return Sum(Ball(self.local.layout.d))
+
+    @property
+    def noise(self) -> float:
+        """Noise sd of a score."""
+        found = noise_of(self.statistic, self.guarantee.steps[0].mechanism, "replace")
+        return float(found[0]) * self.local.layout.radius
+
+
+def plan_zph(
+    design: Design, n: int, unit: str, seen: Whitened, params: Array, line: Timeline,
+    intervals: int, eps: float, delta: float, events: float,
+) -> ZphPlan:  # fmt: skip
+    """Plan the check of a fit. Reads no row.
+
+    Parameters
+    ----------
+    seen : Whitened
+        Of the columns that have coefficients.
+    params : (p,) array
+    line : Timeline
+        Released hazards of a unit whose columns are 0.
+    intervals : int
+        Of about equal released events.
+    events : float
+        Released.
+    """
+    assert design.survival is not None
+    p, S = len(params), len(line.rates)
+    shift = np.linalg.solve(seen.W, -seen.affine[1][1:, 0])  # c
+    theta = np.concatenate(
+        [[float(shift @ params)], np.linalg.solve(seen.W.T, params), np.zeros(q_terms(S))]
+    )
+    people = unit != "record"
+    coordinates: Any = seen
+    model = Hazard(coordinates, design.survival, line, 1.0, people)
+    ends = ends_of(line, intervals)
+    lay = Intervals(p, len(ends) - 1, S)
+    local = ByInterval(model, theta, np.eye(len(theta)), MOST, lay, ends)
+    step = Step(STEP, Gaussian(mu_gdp(eps, delta)), share=1.0)
+    plan = ZphPlan(design, n, local, Guarantee((step,), eps, delta, "replace", unit))
+    ratio = plan.noise / math.sqrt(max(events / lay.J, 1.0))
+    if ratio <= 2.0:
+        return plan
+    said = (
+        f"the noise of the check is {ratio:.2g} times its sampling error: only strong departures "
+        "from proportional hazards would be seen at this budget"
+    )
+    return replace(plan, advice=(said,))
+
+
+def ends_of(line: Timeline, many: int) -> Array:
+    """Return ends of at most so many intervals with about equal released events in each."""
+    own = np.maximum(line.events, 0.0).sum(axis=0) + 1e-9
+    share = np.cumsum(own) / own.sum()
+    inner = [int(np.argmin(np.abs(share - k / many))) + 1 for k in range(1, many)]
+    places = sorted({0, line.K, *(k for k in inner if k < line.K)})
+    return np.asarray(line.edges[places], dtype=float)
+
+
+def release(plan: ZphPlan, ask: Ask) -> Array:
+    """Release the sums of the plan. One pass; alone in seeing rows.
+
+    Privacy
+    -------
+    The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
+    """
+    over = Sums(plan.design, IntervalsJob(plan.local, plan.guarantee.unit != "record"))
+    query = Query(plan.statistic, over, _flat, unit=plan.local.layout.radius)
+    return ask(STEP, query).values
+
+
+def _flat(found: Integers) -> Added:
+    """Return the sums as they are."""
+    return Added(found.arrays[0].astype(object))
+
+
+# -- What the check says. Sees no row.
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Centred scores by interval, their variances, and what a change of a coefficient makes.
+
+    Attributes
+    ----------
+    s : (J, p) array
+    cov : (J, p, p) array
+        Sampling and noise.
+    slope : (J, p, p) array
+        Derivatives of the expected scores by the coefficients.
+    events : (J,) array
+    determined : bool
+    """
+
+    s: Array
+    cov: Array
+    slope: Array
+    events: Array
+    determined: bool
+
+
+def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
+    """Return the scores of whitened columns, centred by stratum and interval.
+
+    Parameters
+    ----------
+    flat : (d,) array
+        Released.
+    sd : float
+        Noise of each number; 0 without.
+    """
+    p = lay.p
+    s, r, t, e, Q = lay.parts(flat)
+    of_e, of_Q = sd / _LIGHT, sd * lay.longest / _LIGHT
+    m = t * (e / np.maximum(e**2 + of_e**2, 1e-300))[:, :, None]
+    safe = np.maximum(e, max(of_e, 1e-9))
+    events = safe.sum(axis=0)
+    total = float(events.sum())
+    S = s - np.einsum("sjp,sj->jp", m, r)
+    V = (Q - np.einsum("sj,sjp,sjq->pq", safe, m, m)) / total
+    values, vectors = np.linalg.eigh(V)
+    V = vectors * np.maximum(values, _LEAST) @ vectors.T
+    # never less than what is there: noise of the second moments and of the events on top
+    wide = V + of_Q / total * np.eye(p)
+    grow = events + of_e * math.sqrt(lay.S)
+    mm = np.einsum("sjp,sjq->jpq", m, m)
+    loose = np.einsum("sj,sj->j", r**2, (of_e / safe) ** 2)
+    noise = sd**2 * (np.eye(p) + mm) + loose[:, None, None] * (np.eye(p) + mm)
+    sure = float(e.sum()) > _DETERMINED * of_e * math.sqrt(lay.S * lay.J)
+    cov, slope = grow[:, None, None] * wide + noise, np.asarray(events[:, None, None] * V)
+    return Scores(np.asarray(S), cov, slope, events, sure)
+
+
+def slopes(found: Scores, g: Array, along: Array) -> tuple[Array, Array]:
+    """Return (gamma, covariance) of ``b + along gamma g(t)``, all of b free: least squares.
+
+    Parameters
+    ----------
+    g : (J,) array
+    along : (p, k) array
+        Directions in whitened coordinates.
+    """
+    p = found.s.shape[1]
+    A, b = np.zeros((1, 1)), np.zeros(1)
+    for s, cov, slope, one in zip(found.s, found.cov, found.slope, g, strict=True):
+        X = slope @ np.hstack([np.eye(p), one * along])
+        over = np.linalg.solve(cov, np.column_stack([X, s]))
+        A, b = A + X.T @ over[:, :-1], b + X.T @ over[:, -1]
+    inverse = np.linalg.inv(A)
+    return np.asarray((inverse @ b)[p:]), np.asarray(inverse[p:, p:], dtype=float)
+
+
+def transformed(ends: Array, events: Array, transform: str) -> Array:
+    """Return g of the intervals: middles in events ("rank"), in time, in its log; centred."""
+    weight = events / events.sum()
+    if transform == "rank":
+        g = np.cumsum(weight) - weight / 2.0
+    else:
+        g = (ends[1:] + ends[:-1]) / 2.0
+        if transform == "log":
+            g = np.log(np.maximum(g, 1e-12 * float(np.max(np.abs(ends)))))
+    return np.asarray(g - weight @ g)
+
+
+_NOTES = (
+    "Score tests of b + slope g(t), each coefficient by itself and all together; the noise is in "
+    "their variances, and P is never smaller for it.",
+    "Predictors are taken to vary alike at all times among those at risk, as in Grambsch and "
+    "Therneau (1994); later follow-up of units with more than two expected events is left out.",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoxZph(Result):
+    """Tests of proportional hazards, as R's ``cox.zph``: a release of its own.
+
+    Attributes
+    ----------
+    names : tuple of str
+    transform : {"rank", "identity", "log"}
+        g; :meth:`with_transform` looks at the same numbers by another one.
+    tests : DataFrame
+        ``term, slope, std_error, statistic, df, p_value``, ``GLOBAL`` last.
+    by_interval : DataFrame
+        Of each coefficient and interval: ``term, low, high, estimate, std_error``.
+    privacy : Guarantee
+    """
+
+    transform: str
+    tests: Any
+    by_interval: Any
+    privacy: Guarantee
+    layout: Intervals
+    ends: Array
+    params: Array
+    W: Array
+    flat: Array
+    sd: float
+
+    def with_transform(self, transform: str) -> CoxZph:
+        """Return the same check by another transform of time.
+
+        Privacy
+        -------
+        Post-processing: costs nothing.
+        """
+        names = tuple(self.tests["term"][:-1])
+        return zph_of(
+            self.layout, names, self.params, self.W, self.ends, self.flat, self.sd,
+            choice("transform", transform, TRANSFORMS), self.privacy,
+        )  # fmt: skip
+
+    def table(self) -> Table:
+        """Return the table of tests."""
+
+        def cell(x: float) -> str:
+            return f"{x:.4g}" if math.isfinite(x) else "n/d"
+
+        heads = ("slope", "Std. Error", "chisq", "df", "P")
+        return Table(
+            title=f"Proportional hazards, by {self.transform} of time",
+            columns=(Column("", left=True, width=16), *(Column(h, width=10) for h in heads)),
+            rows=tuple(
+                Row((str(r.term), *("" if r.term == "GLOBAL" else cell(x) for x in r[2:4]),
+                     cell(r.statistic), f"{r.df:g}", cell(r.p_value)))
+                for r in self.tests.itertuples()
+            ),
+            notes=(*_NOTES, f"Privacy: {self.privacy.statement()}."),
+            layout=Page(width=0, grows=True, wrap=True, notes=76),
+        )  # fmt: skip
+
+    def tidy(self) -> pd.DataFrame:
+        """Return the tests, one row a coefficient and ``GLOBAL``."""
+        found: pd.DataFrame = self.tests.copy()
+        return found
+
+    def plot(self, ax: Any = None, *, term: str | None = None, **style: Any) -> Any:
+        """Draw a coefficient by interval of time with its 95 % limits (needs matplotlib).
+
+        Parameters
+        ----------
+        ax : Axes, optional
+        term : str, optional
+            Default: the first.
+        **style
+            Of the line.
+        """
+        from dpmodels.tables.pictures import new_axes
+
+        names = list(self.tests["term"][:-1])
+        term = choice("term", names[0] if term is None else term, names)
+        own = self.by_interval[self.by_interval["term"] == term]
+        ax, middle = new_axes(ax, (5.0, 3.4)), (own["low"] + own["high"]) / 2.0
+        ax.errorbar(
+            middle, own["estimate"], 1.959964 * own["std_error"], (own["high"] - own["low"]) / 2.0,
+            **{"fmt": "o", "color": "C0", **style},
+        )  # fmt: skip
+        ax.axhline(float(self.params[names.index(term)]), color="0.6", linewidth=0.8)
+        ax.set(xlabel="time", ylabel=f"coefficient of {term}")
+        return ax
+
+
+def zph_of(
+    lay: Intervals, names: tuple[str, ...], params: Array, W: Array, ends: Array, flat: Array,
+    sd: float, transform: str, promise: Guarantee,
+) -> CoxZph:  # fmt: skip
+    """Return the check from released numbers."""
+    import pandas as pd
+    from scipy.special import chdtrc
+
+    found = centred(lay, flat, sd)
+    g = transformed(ends, found.events, transform)
+    back = np.linalg.inv(W)
+    rows = []
+    for k, name in enumerate(names):
+        (gamma,), ((variance,),) = slopes(found, g, back.T[:, [k]])
+        square = gamma**2 / variance
+        rows.append((name, gamma, math.sqrt(variance), square, 1, float(chdtrc(1, square))))
+    gammas, covariance = slopes(found, g, np.eye(lay.p))
+    square = float(gammas @ np.linalg.solve(covariance, gammas))
+    rows.append(("GLOBAL", math.nan, math.nan, square, lay.p, float(chdtrc(lay.p, square))))
+    tests = pd.DataFrame(
+        rows, columns=["term", "slope", "std_error", "statistic", "df", "p_value"]
+    )
+    out = []
+    for j, (s, cov, slope) in enumerate(zip(found.s, found.cov, found.slope, strict=True)):
+        to = W.T @ np.linalg.inv(slope)
+        own = params + to @ s
+        errors = np.sqrt(np.diag(to @ cov @ to.T))
+        low, high = float(ends[j]), float(ends[j + 1])
+        out += [(n, low, high, b, se) for n, b, se in zip(names, own, errors, strict=True)]
+    by = pd.DataFrame(out, columns=["term", "low", "high", "estimate", "std_error"])
+    if not found.determined:
+        tests.loc[:, ["slope", "std_error", "statistic", "p_value"]] = math.nan
+        by.loc[:, ["estimate", "std_error"]] = math.nan
+    return CoxZph(transform, tests, by, promise, lay, ends, params, W, flat, sd)
