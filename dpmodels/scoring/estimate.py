@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
-from dpmodels.scoring.intervals import LOST, Inference, infer, infer_units, information_noise
+from dpmodels.scoring.intervals import Inference, infer, infer_units, information_noise, limits_of
 from dpmodels.scoring.notes import (
     LINEAR,
     SEEN,
@@ -455,7 +455,7 @@ def estimate_units(
             UnitPart(
                 chain, inference, A @ chain.last.state.theta + a, T,
                 too_wide(release.design, own, _half_widths(inference, T), linear=linear)
-                | (noise >= LOST),
+                | (noise >= limits_of(chain.expansion)[1]),
                 float(coordinates.unit.scale[-1]),
             )
         )  # fmt: skip

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 #: Forecast of the released noise of the information up to which intervals are narrow; beyond the
-#: second number (of linear models: the third) most coefficients are not determined. Of 2 200 random
-#: designs 4.3 % fell on the other side of it than their fits (``scoring/intervals.py``).
-FINE, LOUD, LOUD_LINEAR = 0.35, 1.2, 1.8
+#: second number (of linear models: the third; of quantiles and bounded losses: the fourth) most
+#: coefficients are not determined. Of 2 200 random designs 4.0 % fell on the other side of it than
+#: their fits (``scoring/intervals.py``).
+FINE, LOUD, LOUD_LINEAR, LOUD_BOUNDED = 0.35, 1.0, 1.2, 0.4
 #: From this many columns on least squares has many; the same for the shares of its passes, where
 #: the noise (:func:`columns_noise`) is above the second number too.
 COLUMNS, WIDE = 6, 0.008

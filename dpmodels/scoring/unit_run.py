@@ -32,6 +32,7 @@ from dpmodels.scoring.passes import Released, ask_pass, by_name
 from dpmodels.scoring.rules import (
     FINE,
     LOUD,
+    LOUD_BOUNDED,
     LOUD_LINEAR,
     STATISTICS_SHARE,
     STATISTICS_STEP,
@@ -668,7 +669,9 @@ def plan_units(
     scoring = detail.scoring(design.p, request.relation, _as_ranged(design))
     carried = scoring.left / math.sqrt(len(models))  # without what a model releases beside
     rho = forecast(carried, rows, p, scoring.passes[-1])
-    loud = LOUD_LINEAR if linear else LOUD
+    score = getattr(models[0][0], "score", None)
+    bounded = score is not None and not score.leverage
+    loud = LOUD_BOUNDED if bounded else LOUD_LINEAR if linear else LOUD
     closes = {} if closing is None else {closing.step: closing.share * share}
     left = share - math.fsum(closes.values())
     return Plan.of(
