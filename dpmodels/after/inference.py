@@ -540,7 +540,8 @@ class Allowance:
         r = rows @ self.inverse
         ordinary = np.sum((r @ self.ordinary) * r, axis=1) + noise * np.sum(r * r, axis=1)
         whole = np.sum((r @ self.H) * r, axis=1)
-        return np.clip(1.0 - ordinary / whole, 0.0, 1.0)
+        part = np.divide(ordinary, whole, out=np.zeros_like(whole), where=whole > 0.0)
+        return np.clip(1.0 - part, 0.0, 1.0)
 
     def few(self, rows: Array) -> npt.NDArray[np.bool_]:
         """Say which linear functions of d rest on rows of high leverage.

@@ -15,7 +15,7 @@ from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
 from dpmodels.scoring.arrival import arrived
-from dpmodels.scoring.intervals import Inference, infer, infer_units, is_lost
+from dpmodels.scoring.intervals import Inference, borne, infer, infer_units, information_noise
 from dpmodels.scoring.notes import (
     LINEAR,
     cluster_notes,
@@ -326,7 +326,8 @@ def _too_wide(
     T: Array,
 ) -> Mask | None:  # fmt: skip
     """Say which coefficients have intervals too wide to be of use; of rows all or none (None)."""
-    lost = is_lost(fit.released[-1].information, fit.plans[-1])
+    last = fit.plans[-1]
+    lost = information_noise(fit.released[-1].information, last) >= borne(fit.model, last)[1]
     if not inference.people:
         return np.ones(len(T), dtype=bool) if lost else None
     V = T @ (inference.sampling + inference.privacy) @ T.T

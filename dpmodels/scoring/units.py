@@ -31,6 +31,7 @@ from dpmodels.scoring.rules import (
     LINEAR,
     LINEAR_UNITS,
     NONLINEAR_UNITS,
+    OF_BOUNDED_UNITS,
     OF_LINEAR_UNITS,
     OF_UNITS,
     Forecast,
@@ -235,8 +236,10 @@ class UnitsPlan(ScoringPlan):
     @property
     def forecast(self) -> Forecast:
         """What the noise of the information lets expect."""
-        nonlinear = self.chains[0].score.shares is NONLINEAR_UNITS
-        return OF_UNITS if nonlinear else OF_LINEAR_UNITS
+        model = self.chains[0].score
+        if isinstance(model, RowModel) and not model.score.leverage:
+            return OF_BOUNDED_UNITS
+        return OF_LINEAR_UNITS if model.linear else OF_UNITS
 
     @property
     def left(self) -> float:
