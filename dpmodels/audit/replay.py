@@ -262,29 +262,30 @@ class ReplayRun(Run):
 
 
 def rows_for(
-    plan: Plan[Any], data: Mapping[str, Any], units: int | None = None, seed: int = 0
+    plan: Plan[Any], data: Any, units: int | None = None, seed: int = 0
 ) -> Any:
     """Return columns as the rows (or people) that the private stage of a plan reads.
 
-    ``units``: how many there are, in place of what the plan says. Under add-remove the columns may
-    have any length.
+    ``data``: columns; of people also ``dp.per_person`` of a table. ``units``: how many there are,
+    in place of what the plan says. Under add-remove the columns may have any length.
     """
     from dpmodels.sources.people import CappedRows, PeopleRows
     from dpmodels.sources.rows import Rows
     from dpmodels.sources.tables import DictSource
 
-    n = len(next(iter(data.values())))
+    source: Any = DictSource(data) if isinstance(data, Mapping) else data
+    n = source.n or 0
     person, public_n = plan.request.unit, plan.n is not None
     if person is None:
-        return Rows(DictSource(data), n, public_n=public_n)
+        return Rows(source, n, public_n=public_n)
     if person.most:
-        people = PeopleRows(DictSource(data), units or plan.people or 0, person)
+        people = PeopleRows(source, units or plan.people or 0, person)
         return CappedRows(people, plan.design.kinds, SeededNoise(seed))
-    return PeopleRows(DictSource(data), units or plan.n or n, person, public_n=public_n)
+    return PeopleRows(source, units or plan.n or n, person, public_n=public_n)
 
 
 def replay_stage(
-    plan: Plan[Any], data: Mapping[str, Any], seed: int, first: Mapping[str, Draw] | None = None
+    plan: Plan[Any], data: Any, seed: int, first: Mapping[str, Draw] | None = None
 ) -> dict[str, Draw]:
     """Run the private stage of a plan on columns; return its draws.
 
@@ -301,8 +302,8 @@ def replay_stage(
 
 def replay_ratios(
     plan: Plan[Any],
-    data: Mapping[str, Any],
-    others: Iterable[Mapping[str, Any]],
+    data: Any,
+    others: Iterable[Any],
     *,
     seed: int = 0,
     skip: Iterable[str] = (),
@@ -314,7 +315,7 @@ def replay_ratios(
     ----------
     plan : Plan
     data : mapping
-        Columns of the first run.
+        Columns of the first run; or ``dp.per_person`` of a table.
     others : iterable of mappings
         Neighbours of it.
     skip : iterable of str

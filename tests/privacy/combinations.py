@@ -68,6 +68,7 @@ class Combination:
     relation: str
     unit: str | None
     options: dict = field(hash=False)
+    features: dict | None = field(default=None, hash=False)
 
     @functools.cached_property
     def plan(self):
@@ -86,6 +87,10 @@ class Combination:
                                **people, **self.options)  # fmt: skip
         except (DPModelsError, ValueError):
             return None
+
+    def source(self, columns):
+        """What the stage reads of columns: these, or what the rows of each person come to."""
+        return columns if self.features is None else dp.per_person(columns, "id", **self.features)
 
     def columns(self, *, clean):
         """A table; clean: no cell of it is missing."""
@@ -136,7 +141,20 @@ def combination(number, n=None):
             formula += " + g - 1"
         if rng.random() < 0.3:
             formula = formula.replace("y ~", "far ~")
-    return Combination(number, verb, method, formula, n, eps, relation, "id" if person else None, chosen)
+    features = None
+    if person and verb not in ("dp_feols", "dp_fepois"):  # their own draws: no other case moves
+        features = features_of(np.random.default_rng([number, 1]))
+    return Combination(number, verb, method, formula, n, eps, relation, "id" if person else None, chosen, features)
+
+
+def features_of(rng):
+    """Per-person features in place of all columns, every second time; None: the rows themselves."""
+    if rng.random() < 0.5:
+        return None
+    out = {name: (str(rng.choice(["sum", "min", "max", "first", "any"])), name) for name in (*NUMBERS, "f", "w", "t")}
+    out |= {name: (str(rng.choice(["min", "max", "first"])), name) for name in ("y", "far")}
+    out |= {name: ("first", name) for name in ("e", "o", "g", "h", "many")}
+    return {**out, "n": "count" if rng.random() < 0.5 else ("count", "a")}
 
 
 def combinations(first, count, n=None):

@@ -8,6 +8,7 @@ neighbours of it with one, no draw moves by more than its noise is made for. See
 """
 
 import ast
+import itertools
 import runpy
 from pathlib import Path
 
@@ -39,16 +40,16 @@ def compared(one, again, first, what):
 def law_of_place(one, monkeypatch):
     rng = np.random.default_rng(one.number)
     data = one.columns(clean=False)
-    first = replay_stage(one.plan, data, 0)
+    first = replay_stage(one.plan, one.source(data), 0)
     cuts = ((np.array, 8191), (np.asfortranarray, 7), (np.array, 1))
     for layout, width in cuts[: 1 if one.n > 8191 else 3]:
         with monkeypatch.context() as patch:
             other_blocks(patch, layout, width)
-            compared(one, replay_stage(one.plan, data, 0, first), first, f"blocks of {width}")
+            compared(one, replay_stage(one.plan, one.source(data), 0, first), first, f"blocks of {width}")
     if not tossed(one, monkeypatch):  # coins go by the order of the rows, whatever is in them
         order = shuffled(rng, data.get("id"), one.n)
         moved = {name: cells[order] for name, cells in data.items()}
-        compared(one, replay_stage(one.plan, moved, 0, first), first, "another order")
+        compared(one, replay_stage(one.plan, one.source(moved), 0, first), first, "another order")
 
 
 def tossed(one, monkeypatch):
@@ -57,7 +58,7 @@ def tossed(one, monkeypatch):
     with monkeypatch.context() as patch:
         coins = replay._Coins.coins
         patch.setattr(replay._Coins, "coins", lambda self, m: sizes.append(m) or coins(self, m))
-        replay_stage(one.plan, one.columns(clean=True), 0)
+        replay_stage(one.plan, one.source(one.columns(clean=True)), 0)
     return bool(sizes)
 
 
@@ -101,8 +102,25 @@ def neighbours(one):
 
 def bounded(one):
     clean, others = neighbours(one)
-    ratios = replay_ratios(one.plan, clean, others, seed=1, skip=OWN_PROOFS)
+    whole, *rest = map(one.source, (clean, *others))
+    ratios = replay_ratios(one.plan, whole, rest, seed=1, skip=OWN_PROOFS)
     assert max(ratios.values(), default=0.0) <= 1.0 + 1e-9, (one, ratios)
+
+
+def made_of_features(count):
+    """So many combinations of features of people."""
+    found = (one for part in range(100) for one in combinations(500_000 + 1000 * part, 50))
+    return itertools.islice((one for one in found if one.features), count)
+
+
+def test_features_of_people_are_those_of_their_own_rows(monkeypatch):
+    """``dp.per_person`` under every verb of people: place, and what one changed row moves."""
+    met = set()
+    for one in made_of_features(24):
+        law_of_place(one, monkeypatch)
+        bounded(one)
+        met.add((one.verb, one.relation))
+    assert len(met) >= 7, met
 
 
 @pytest.mark.parametrize("part", range(10))
