@@ -102,11 +102,9 @@ FEW = (
 )
 
 
-def if_determined(
-    inference: Inference, clusters: ClusterRelease | None, chain: int
-) -> Inference:
-    """Return the inference; without sampling errors where those by cluster are lost in noise."""
-    if clusters is None or clusters.determined(chain):
+def if_counted(inference: Inference, clusters: ClusterRelease | None) -> Inference:
+    """Return the inference; without sampling errors where clusters cannot be counted."""
+    if clusters is None or not clusters.few:
         return inference
     return replace(inference, sampling=np.full_like(inference.sampling, math.nan))
 
@@ -293,7 +291,7 @@ def estimate_fit(
         if moves is not None and found.seen is not None:
             inference, far = arrived(inference, found.seen, one.before, chain.score)
             stopped[-1] = moves.columns(far) | one.on_its_way
-        inference = if_determined(inference, clusters, i)
+        inference = if_counted(inference, clusters)
         parts.append(Part(one, inference, params, T, constant, unit))
         few.append(few_events(
             design, coordinates, one.before, one.last.state.theta, chain.score, inference.H,
@@ -450,7 +448,7 @@ def estimate_units(
     for i, chain in enumerate(found.chains):
         A, a = coordinates.back() if back is None else back(found, chain)
         own_meat = None if clusters is None else functools.partial(found.meat, i)
-        inference = if_determined(infer_units(chain, detail.rows, own_meat), clusters, i)
+        inference = if_counted(infer_units(chain, detail.rows, own_meat), clusters)
         parts.append(
             UnitPart(
                 chain, inference, A @ chain.last.state.theta + a,
