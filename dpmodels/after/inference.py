@@ -426,7 +426,7 @@ UNSURE = 1.0
 UNSURE_OF_PEOPLE, OF_CLIPPED = 3.0, 2.0
 #: Least squares with many columns: at most; parts for what is even, for one sign, for a column;
 #: for leverage; and what is left of t.
-MOST_ONE_WAY, EVEN, ONE_SIGN, A_COLUMN, OF_LEVERAGE, OLD = 0.8, 0.3, 0.6, 1.2, 0.5, 2.5
+MOST_ONE_WAY, EVEN, ONE_SIGN, A_COLUMN, OF_LEVERAGE, OLD = 0.8, 0.15, 0.6, 0.6, 0.5, 2.5
 #: From this part of its information in rows of large leverage a coefficient is named.
 FEW_ROWS = 0.15
 #: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.

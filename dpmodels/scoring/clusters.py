@@ -308,6 +308,10 @@ class ClusterPasses:
 # -- Release and what is made of it
 
 
+#: Noise sds of the sum of design effects where J does not stand out of its noise.
+UPPER = 2.0
+
+
 @dataclass(frozen=True, eq=False)
 class ClusterRelease:
     """What a pass by cluster released.
@@ -343,11 +347,14 @@ class ClusterRelease:
         return self.radii.noise / size if size > 0.0 else math.inf
 
     def determined(self, chain: int) -> bool:
-        """Say whether errors by cluster are given."""
+        """Say whether J stands out of its noise; else errors are bounds from above."""
         return not self.few and self.noise(chain) <= TOO_LOUD
 
     def meat(self, chain: int, of_rows: Array) -> Array:
         """Return J per row: shrunk as far as noise explains its spread, no less than of rows.
+
+        Where it does not stand out of its noise the design effects add up to no more than released,
+        plus two noise sds, and each but one is at least ``FLOOR``: the one may be any.
 
         Parameters
         ----------
@@ -355,8 +362,12 @@ class ClusterRelease:
             Released meat of rows, positive: a design effect below .7 is not believed.
         """
         J = self.correction * self.products[chain]
-        J = shrunk(J, self.noise_sd, len(J))
         root, back = roots(of_rows)
+        if not self.determined(chain):
+            sd = self.noise_sd * float(np.linalg.norm(back @ back))
+            whole = float(np.trace(back @ J @ back)) + UPPER * sd
+            return of_rows * max(whole - FLOOR * (len(J) - 1.0), 1.0)
+        J = shrunk(J, self.noise_sd, len(J))
         return np.asarray(root @ floored(back @ J @ back, FLOOR) @ root)
 
 

@@ -231,7 +231,7 @@ def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple
 def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
     """Return the inference of the last pass of model i, over rows or over units.
 
-    Without sampling errors where those by cluster are lost in noise.
+    Without sampling errors where clusters cannot be counted.
     """
     found: ScoringRelease = release.detail
     fit, coordinates, clusters = found.fits[i], found.coordinates, found.clusters
@@ -246,7 +246,7 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
             longest=_range(release.design, unit) if fit.model.of_residual else None,
             by_cluster=by_cluster, remainder=fit.model.remainder(fit.before, fit.last.d),
         )  # fmt: skip
-    if clusters is None or clusters.determined(i):
+    if clusters is None or not clusters.few:
         return out
     return replace(out, sampling=np.full_like(out.sampling, math.nan))
 

@@ -180,9 +180,9 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
     elif lost:
         out.append(
             f"The design variance is not determined at this budget (its noise is "
-            f"{found.noise(lost[0]):.2g} of its size, above 1), so no errors are given: fewer "
-            "coefficients, more rows or a larger eps; without its clusters a call gives errors, "
-            "which are too small."
+            f"{found.noise(lost[0]):.2g} of its size, above 1), so errors by cluster are bounds "
+            "from above: those of rows, times the largest design effect that its noise allows. "
+            "Fewer coefficients, more rows or a larger eps would help."
         )
     return out
 

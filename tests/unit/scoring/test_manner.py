@@ -172,7 +172,7 @@ def test_what_clipping_may_have_moved(few):
     r, row = 8, np.eye(8)[:1]
     found = Tail(near=0.01, total=0.02, error=0.005, one_sided=0.5)
     one = last_pass(r)
-    part = min(0.8, (0.3 + 0.6 * 0.5 + 1.2 / 8) / math.sqrt(8) + 0.5 * few)
+    part = min(0.8, (0.15 + 0.6 * 0.5 + 0.6 / 8) / math.sqrt(8) + 0.5 * few)
     wanted = max(part * 0.025, 0.8 * 2.5 / 8 * 0.01)
     assert allowance(one, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
     means = last_pass(r, FEW)
