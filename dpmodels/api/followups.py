@@ -155,7 +155,7 @@ def _predictor(fit: Fit) -> Predictor:
     from dpmodels.models.holdout import Predictor
 
     inverse = LINKS[fit.kind.link_name(fit.options)].inverse
-    return Predictor(np.asarray(fit.params, dtype=float), inverse)
+    return Predictor(np.asarray(fit.shrunk, dtype=float), inverse)  # as ``predict`` does
 
 
 def _edges(fit: Fit, predictor: Predictor, bins: Any) -> Array:

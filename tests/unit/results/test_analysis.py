@@ -337,3 +337,12 @@ def test_the_lasso_says_what_noise_would_have_chosen(m):
     assert "x" in chosen["terms"][0] and "conditional" in chosen.attrs["notes"][0]
     assert m.components()["eigenvalue"].is_monotonic_decreasing
     assert m.ridge_path("y", lams=[0.0, 1e6]).iloc[1, 1:].abs().max() < 1e-4
+
+
+def test_a_path_of_the_lasso_ends_at_the_noise_and_begins_where_all_are_zero(m):
+    """No smaller penalty than the noise of a correlation, no less than a thousandth of the top."""
+    path = m.lasso_path("y")
+    penalties = np.asarray(path.index, dtype=float)
+    assert (np.diff(penalties) < 0).all()
+    assert np.abs(path.iloc[0].drop("Intercept", errors="ignore")).max() < 1e-9
+    assert penalties[-1] >= 0.999e-3 * penalties[0] and penalties[-1] < 0.5 * penalties[0]

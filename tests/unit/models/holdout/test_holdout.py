@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.inference import auc, noisy_mean, roc
+from dpmodels.after.inference import auc, auc_set, noisy_mean, roc
 from dpmodels.errors import BudgetExceededError, DPModelsError, NotReleasedError
 
 SCHEMA = dp.Schema(x=dp.Real(-1, 1), y=dp.Binary(), w=dp.Real(-2, 6))
@@ -17,6 +17,31 @@ def test_auc_of_binned_scores():
     assert found.value == pytest.approx(0.833333, abs=6e-7)
     assert found.se_privacy == pytest.approx(0.029475, abs=6e-7)
     assert found.se_sampling == pytest.approx(0.028787, abs=6e-7)
+
+
+def test_errors_of_an_area_are_delong_s_and_those_of_the_noise():
+    """Rows written out one by one: DeLong's variances of the placements, and the gradient."""
+    n1, n0, tau = np.array([5.0, 10, 20, 40]), np.array([60.0, 30, 20, 10]), 2.0
+    x1, x0 = (np.repeat(np.arange(4), n.astype(int)) for n in (n1, n0))
+    psi = (x1[:, None] > x0) + 0.5 * (x1[:, None] == x0)
+    found = auc(n1, n0, tau)
+    assert found.value == pytest.approx(psi.mean())
+    sampling = psi.mean(axis=1).var() / len(x1) + psi.mean(axis=0).var() / len(x0)
+    assert found.se_sampling == pytest.approx(np.sqrt(sampling))
+    step = 1e-5
+    moved = [
+        (auc(n1 + a * step, n0 + b * step, tau).value - found.value) / step
+        for a, b in [*((e, 0 * e) for e in np.eye(4)), *((0 * e, e) for e in np.eye(4))]
+    ]
+    assert found.se_privacy == pytest.approx(tau * np.linalg.norm(moved), rel=1e-3)
+    # the set of areas: where the difference is within z of its errors there
+    K = np.tril(np.ones((4, 4)), -1) + 0.5 * np.eye(4)
+    inside = []
+    for A in np.linspace(0, 1, 2001):
+        a, b = (K - A) @ n0, (K - A).T @ n1
+        variance = (n1 + tau**2) @ a**2 + (n0 + tau**2) @ b**2
+        inside += [A] if (n1 @ (K - A) @ n0) ** 2 <= 1.96**2 * variance else []
+    assert auc_set(n1, n0, tau, 1.96) == pytest.approx((inside[0], inside[-1]), abs=2e-3)
 
 
 def test_a_class_that_is_not_seen_above_its_noise_has_no_value():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import DPModelsError, NotPrivateWarning
+from dpmodels.errors import DPModelsError, NotPrivateWarning, RequestError
 from dpmodels.models.table import nulls as subsample
 
 SCHEMA = dp.Schema(
@@ -66,6 +66,24 @@ def test_without_noise_they_are_the_textbook_tests(table):
     many = fit("y ~ h", table)
     wanted = stats.f_oneway(*(d.loc[d["h"] == k, "y"] for k in "uvw")).statistic
     assert many.stats["statistic"] / 2 == pytest.approx(wanted, rel=0.1)
+
+
+def test_one_number_is_the_share_of_the_second_of_two_levels(table):
+    stats = pytest.importorskip("scipy.stats")
+    counts = table["g"].value_counts().loc[["a", "b"]].to_numpy()
+    wanted = stats.chisquare(counts, counts.sum() * np.array([0.6, 0.4])).statistic
+    for p in (0.4, [0.6, 0.4], {"a": 0.6, "b": 0.4}):
+        assert fit("~ g", table, p=p).stats["statistic"] == pytest.approx(wanted, rel=0.01)
+    with pytest.raises(RequestError, match="p="):
+        fit("~ h", table, p=0.4)
+
+
+@pytest.mark.parametrize("bounds", [None, {"y": (0, 10), "x": (0, 10)}])
+def test_the_shares_of_a_plan_are_the_whole_budget(bounds):
+    schema = dp.Schema(y=dp.Real(), x=dp.Real()) if bounds is None else bounds
+    plan = dp.plan("~ y + x", schema, n=5000, eps=1, delta=1e-6, verb="dp_test")
+    assert sum(plan.shares.values()) == pytest.approx(1.0)
+    assert (plan.shares["sums"] < 1.0) == (bounds is None)
 
 
 def test_oracles_of_the_test_of_tests():
