@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.scoring.run import Fitting, ScoredDetail, ScoringRelease
+    from dpmodels.scoring.starts import Coordinates
 
 
 Mask = npt.NDArray[np.bool_]
@@ -279,14 +280,26 @@ def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mas
     """Say which coefficients are beyond their ranges, or have few events."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
     beyond = few = np.zeros(len(part.params), dtype=bool)
-    if not part.inference.people:
+    if of_columns and fit.score is not None and not getattr(fit.model, "demean", False):
         few = few_events(
-            design, coordinates, fit.before, fit.state.theta, fit.score, part.inference.H,
-            fit.plans[-1].rows, part.inference.privacy,
+            design, coordinates, _at_means(fit, part.inference.H, coordinates), fit.state.theta,
+            fit.score, part.inference.H, fit.plans[-1].rows, part.inference.privacy,
         )  # fmt: skip
     if of_columns and fit.score is not None and fit.score.of_residual:
         beyond = effects_beyond(design, part.params)
     return beyond, few
+
+
+def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
+    """Return where the last pass looked from, with the second moments of rows.
+
+    Of units those by their information, as far as it is released; no second moments are.
+    """
+    a, root = coordinates.constant, np.linalg.inv(fit.before.W)
+    if not fit.plans[-1].people or a is None:
+        return fit.before
+    M = root @ H @ root.T
+    return replace(fit.before, M=M / max(float(a @ M @ a), 1e-12))
 
 
 def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:

@@ -435,7 +435,7 @@ def few_events(
     each, earlier = (score.events_of(state, before, at) for at in (u @ theta, before))
     if each is None or earlier is None:
         return few
-    w = u @ state.W
+    w = u @ state.W.T
     sd = np.sqrt(np.maximum(np.sum((w @ privacy) * w, axis=1), 0.0))
     events = (each - FEW_SDS * earlier * sd) * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
     for number in range(int(rows.group.max()) + 1):

@@ -1,6 +1,7 @@
 """Rare events and counts (theory 5.9): lengths, starts, curvature, and fits that cover."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -262,3 +263,24 @@ def test_only_least_squares_faces_two_values():
         assert score.facing(design, unit).typical_long(state_of(1.0)) == 0.0
     state = state_of(1.0, phi=0.16, eta=-0.9)
     assert faced.typical_long(state) == pytest.approx(1.75 * 1.9 * math.sqrt(2 / 0.16))
+
+
+@pytest.mark.parametrize(("share", "marked"), [(0.003, True), (0.3, False)])
+def test_levels_with_few_events_are_marked_where_people_are_protected(share, marked):
+    """Two rows a person, 10 % events: about 6 at a level of .3 %, or 600; seed fixed."""
+    rng = np.random.default_rng(1)
+    n = 20_000
+    rare = rng.random(n) < share
+    frame = pd.DataFrame({
+        "pid": np.repeat(np.arange(n // 2), 2), "x": rng.uniform(-1, 1, n),
+        "g": np.where(rare, "b", "a"), "y": (rng.random(n) < 0.1).astype(int),
+    })  # fmt: skip
+    schema = dp.Schema(g=dp.Levels(["a", "b"]), x=dp.Real(-1, 1), y=dp.Binary())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = dp.dp_glm(
+            "y ~ C(g) + x", frame, eps=4, delta=1e-6, schema=schema, seed=3, family="binomial",
+            unit="pid", units=n // 2,
+        )  # fmt: skip
+    assert fit.pvalues.isna().tolist() == [False, marked, False]
+    assert ("Fewer than 25 expected events" in " ".join(fit.notes)) == marked
