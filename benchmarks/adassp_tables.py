@@ -77,7 +77,7 @@ def table(name):
     data = data.drop(columns=list(out)).dropna().astype(float)
     y = data.pop(response)
     X = ((data - data.mean()) / data.std()).to_numpy()
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
     y = (y - y.mean()).to_numpy()
     return X, y / np.abs(y).max()
 

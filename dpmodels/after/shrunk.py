@@ -56,19 +56,16 @@ def prior(
     return (low + high) / 2.0, box, min(LATENT[link.name], box)
 
 
-def shrunken(
-    b: Array, V: Array, S: Array | None, ends: Array, one: int,
-    guess: tuple[float, float, float],
-) -> Array:  # fmt: skip
-    """Return ``b - V (V + D)^{-1} (b - b_0)`` about the mean row.
+def about_mean_row(
+    S: Array | None, ends: Array, one: int, guess: tuple[float, float, float]
+) -> tuple[Array, Array]:
+    """Return (b_0, D) of a design with a constant.
 
-    There the level has the variance of the declared range, and k slopes share the variance of the
-    predictors: ``tau^2/(k var_j)``. Where V is small nothing moves, and it does so continuously.
+    At the mean row the level has the variance of the declared range, and k slopes share the
+    variance of the predictors: ``tau^2/(k var_j)``.
 
     Parameters
     ----------
-    b, V : (p,) and (p, p) arrays
-        Estimate, and its printed covariance: sampling and privacy.
     S : (p, p) array or None
         Released information of the columns, in any unit; None: by their box.
     ends : (p, 2) array
@@ -79,7 +76,7 @@ def shrunken(
         As :func:`prior` gives them.
     """
     middle, level, tau2 = guess
-    slopes = np.delete(np.arange(len(b)), one)
+    p, slopes = len(ends), np.delete(np.arange(len(ends)), one)
     low, high = ends[slopes].T
     box = (high - low) ** 2 / 12.0
     mean, var = (low + high) / 2.0, box
@@ -87,11 +84,50 @@ def shrunken(
         mean = np.clip(S[one, slopes] / S[one, one], low, high)
         var = np.diag(S)[slopes] / S[one, one] - mean**2
     var = np.clip(var, LEAST * box, MOST * box)
-    turn, D, at = np.eye(len(b)), np.full(len(b), level), np.zeros(len(b))
-    turn[one, slopes], at[one] = mean, middle
+    D, back, b0 = np.full(p, level), np.eye(p), np.zeros(p)
     D[slopes] = tau2 / (len(slopes) * np.maximum(var, 1e-300))
-    x, Vx = turn @ b, turn @ V @ turn.T
-    size = np.sqrt(D)  # columns may be of any unit: everything over the sd of its prior
-    scaled = Vx / np.outer(size, size)
-    step = scaled @ np.linalg.solve(scaled + np.eye(len(b)), (x - at) / size)
-    return np.asarray(np.linalg.solve(turn, x - size * step))
+    back[one, slopes], b0[one] = -mean, middle
+    return b0, back @ np.diag(D) @ back.T
+
+
+def about_nothing(
+    square: Array | None, ends: Array, constant: Array | None, guess: tuple[float, float, float]
+) -> tuple[Array, Array]:
+    """Return (b_0, D) of a design without an intercept.
+
+    Columns that add up to a constant, ``x'a = 1``, begin at its level; others at none.
+
+    Parameters
+    ----------
+    square : (p,) array or None
+        Released mean squares of the columns; None: those of their box.
+    constant : (p,) array or None
+        a.
+    """
+    middle, level, tau2 = guess
+    low, high = ends.T
+    most = np.maximum(low**2, high**2)
+    box = (low**2 + low * high + high**2) / 3.0
+    m = np.clip(box if square is None else square, LEAST * most, most)
+    p = len(ends)
+    if constant is None:
+        return np.zeros(p), np.diag((tau2 + middle**2) / (p * np.maximum(m, 1e-300)))
+    D = np.diag(tau2 / (p * np.maximum(m, 1e-300))) + level * np.outer(constant, constant)
+    return middle * constant, D
+
+
+def shrunken(b: Array, V: Array, b0: Array, D: Array) -> Array:
+    """Return ``b - V (V + D)^{-1} (b - b_0)``.
+
+    Where V is small nothing moves, and it does so continuously.
+
+    Parameters
+    ----------
+    b, V : (p,) and (p, p) arrays
+        Estimate, and its printed covariance: sampling and privacy.
+    b0, D : (p,) and (p, p) arrays
+        Mean and covariance of the prior.
+    """
+    size = np.sqrt(np.diag(D))  # columns may be of any unit: everything over the sd of its prior
+    v, d = V / np.outer(size, size), D / np.outer(size, size)
+    return np.asarray(b - size * (v @ np.linalg.solve(v + d, (b - b0) / size)))

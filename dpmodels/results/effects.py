@@ -454,28 +454,50 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
 def shrunk(record: Record) -> Array:
     """Return the coefficients for predictions, as they are where there is no public guess."""
     from dpmodels.after.shrunk import HANDLED, UNKNOWN, prior, shrunken
-    from dpmodels.results.moments import information_of
 
     est, design = record.estimate, record.design
+    b, p = np.asarray(est.params), len(design.columns)
     link = LINKS.get(verb_of(record.call.verb).link_name(record.call.options))
-    b, names = np.asarray(est.params), [column.name for column in design.columns]
     response = None if design.response is None else design.response.interval
-    V = None if est.vcov_privacy is None else inference.covariance(est)
-    if response is None or "Intercept" not in names or V is None:
+    if link is None or link.name not in HANDLED or response is None or est.vcov_privacy is None:
         return b
-    if link is None or link.name not in HANDLED:
+    ends, V = design.intervals()[:p], inference.covariance(est)
+    if not np.isfinite(ends).all():
         return b
     middle, level, tau2 = prior(link, response, est.stats)
     level *= 1.0 if design.offset is None else UNKNOWN
-    p, out = len(names), np.array(b)
+    b0, D = _public_guess(record, ends, (middle, level, tau2), of_response=link.name == "identity")
+    out = np.array(b)
     for at in range(0, len(b), p):
         own = slice(at, at + p)
         if np.isfinite(b[own]).all() and np.isfinite(V[own, own]).all():
-            out[own] = shrunken(
-                b[own], V[own, own], information_of(record), design.intervals()[:p],
-                names.index("Intercept"), (middle, level, tau2),
-            )  # fmt: skip
+            out[own] = shrunken(b[own], V[own, own], b0, D)
     return out
+
+
+def _public_guess(
+    record: Record, ends: Array, guess: tuple[float, float, float], *, of_response: bool
+) -> tuple[Array, Array]:
+    """Return mean and covariance of the prior of a design, by its released information."""
+    from dpmodels.after.shrunk import about_mean_row, about_nothing
+    from dpmodels.formula.describe import public_points
+    from dpmodels.results.moments import information_of
+
+    design, S = record.design, information_of(record)
+    kinds = [column.kind for column in design.columns]
+    if "intercept" in kinds:
+        return about_mean_row(S, ends, kinds.index("intercept"), guess)
+    X = np.asarray(design.matrix(public_points(design, 64)), dtype=float)
+    X = X[np.isfinite(X).all(axis=1)]
+    a = np.linalg.lstsq(X, np.ones(len(X)), rcond=None)[0]
+    constant = a if np.abs(X @ a - 1.0).max() < 1e-6 else None
+    square = None
+    if S is not None and constant is not None:
+        square = np.diag(S) / float(constant @ S @ constant)
+    elif S is not None and of_response:  # in units of half the range of the response
+        low, high = design.response.interval
+        square = np.diag(S) * ((high - low) / 2.0) ** 2
+    return about_nothing(square, ends, constant, guess)
 
 
 def _offset(fit: Any, new: Any, outside: str) -> Array:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.shrunk import prior, shrunken
+from dpmodels.after.shrunk import about_mean_row, about_nothing, prior, shrunken
 from dpmodels.families import LINKS
 
 ENDS = np.array([[1.0, 1.0], [-1.0, 3.0], [0.0, 2000.0]])
@@ -16,6 +16,10 @@ ENDS = np.array([[1.0, 1.0], [-1.0, 3.0], [0.0, 2000.0]])
 def rows(seed=0, n=400):
     rng = np.random.default_rng(seed)
     return np.column_stack([np.ones(n), rng.uniform(-1, 3, n), rng.uniform(0, 2000, n)])
+
+
+def drawn(b, V, S, ends, one, guess):
+    return shrunken(b, V, *about_mean_row(S, ends, one, guess))
 
 
 def test_it_is_the_posterior_mean_about_the_mean_row():
@@ -30,11 +34,11 @@ def test_it_is_the_posterior_mean_about_the_mean_row():
     at = np.array([guess[0], 0.0, 0.0])
     A, B = np.linalg.inv(Vx), np.linalg.inv(D)
     exact = np.linalg.solve(turn, np.linalg.solve(A + B, A @ turn @ b + B @ at))
-    assert shrunken(b, V, S, ENDS, 0, guess) == pytest.approx(exact)
+    assert drawn(b, V, S, ENDS, 0, guess) == pytest.approx(exact)
     # the unit of the information does not matter, nor that of a column
-    assert shrunken(b, V, 7.0 * S, ENDS, 0, guess) == pytest.approx(exact)
+    assert drawn(b, V, 7.0 * S, ENDS, 0, guess) == pytest.approx(exact)
     unit = np.array([1.0, 1.0, 1e-6])
-    small = shrunken(
+    small = drawn(
         b / unit, V / np.outer(unit, unit), S * np.outer(unit, unit), ENDS * unit[:, None], 0, guess
     )
     assert small * unit == pytest.approx(exact)
@@ -43,11 +47,25 @@ def test_it_is_the_posterior_mean_about_the_mean_row():
 def test_nothing_moves_without_noise_and_noise_alone_is_the_guess():
     X, b, guess = rows(), np.array([4.0, 1.0, -0.002]), (5.0, 3.0, 2.0)
     S, V = X.T @ X / len(X), np.linalg.inv(X.T @ X)
-    assert shrunken(b, 1e-9 * V, S, ENDS, 0, guess) == pytest.approx(b, rel=1e-6)
-    assert shrunken(b, 1e9 * V, S, ENDS, 0, guess) == pytest.approx([5.0, 0.0, 0.0], abs=1e-4)
-    moved = [np.abs(shrunken(b, v * V, S, ENDS, 0, guess) - b).max() for v in np.geomspace(1, 1e6, 60)]
+    assert drawn(b, 1e-9 * V, S, ENDS, 0, guess) == pytest.approx(b, rel=1e-6)
+    assert drawn(b, 1e9 * V, S, ENDS, 0, guess) == pytest.approx([5.0, 0.0, 0.0], abs=1e-4)
+    moved = [np.abs(drawn(b, v * V, S, ENDS, 0, guess) - b).max() for v in np.geomspace(1, 1e6, 60)]
     assert (np.diff(moved) >= 0).all()
-    assert np.isfinite(shrunken(b, V, None, ENDS, 0, guess)).all()  # by the declared box
+    assert np.isfinite(drawn(b, V, None, ENDS, 0, guess)).all()  # by the declared box
+
+
+def test_columns_without_an_intercept_begin_at_the_level_where_they_add_up_to_it():
+    ends = np.array([[0.0, 1.0], [0.0, 1.0], [-2.0, 2.0]])
+    b, V = np.array([14.0, 26.0, 3.0]), np.diag([1.0, 1.0, 0.5])
+    guess = (20.0, 30.0, 4.0)
+    b0, D = about_nothing(None, ends, np.array([1.0, 1.0, 0.0]), guess)
+    assert b0 == pytest.approx([20.0, 20.0, 0.0])
+    exact = np.diag([4.0, 4.0, 1.0]) + 30.0 * np.outer([1, 1, 0], [1, 1, 0])
+    assert pytest.approx(exact) == D
+    near = shrunken(b, 1e9 * V, b0, D)
+    assert near == pytest.approx(b0, abs=1e-4) and shrunken(b, 1e-9 * V, b0, D) == pytest.approx(b)
+    b0, D = about_nothing(np.array([0.2, 0.3, 9.0]), ends, None, guess)
+    assert not b0.any() and np.diag(D) == pytest.approx(404.0 / 3 / np.array([0.2, 0.3, 4.0]))
 
 
 def test_the_guess_of_a_link():
