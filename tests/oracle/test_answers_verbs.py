@@ -1075,7 +1075,9 @@ def drawn_quantiles(d):
     x, (low, high) = d.columns["a"].astype(float), fit.conf_int().to_numpy()[0]
     exact = quantile(x[kept], [q])[0]
     spread = (x.max() - x.min()) * np.sqrt(q * (1 - q) / kept.sum())
-    return [Number("a", fit.params.iloc[0], (high - low) / 3.92, exact, spread)]
+    # of whole numbers a draw lies between two of them, and its interval ends at both
+    error = (high - low) / (3.0 if d.columns["a"].dtype.kind == "i" else 3.92)
+    return [Number("a", fit.params.iloc[0], error, exact, spread)]
 
 
 @kind
