@@ -44,6 +44,8 @@ KINDS = (
     "SurvivalCurves", "TestResult", "Moments", "Classifier", "Curve", "Components", "Predictor",
     "Estimates",
 )  # fmt: skip
+#: Those that results/kinds.py holds: hazards, categories, panels.
+MORE_KINDS = ("Hazards", "Choice", "OrderedChoice", "Effects")
 BUILT_FROM = (
     "results.fit.Fit", "results.fit.Facts",
     *(f"results.capabilities.{name}" for name in ("Intervals", "Numbers", "JointTests")),
@@ -181,18 +183,20 @@ def reference_page(name: str, names: list[str]) -> str:
 
 def results_page() -> list[str]:
     """Return the page of all kinds of results: what each can do, then every method once."""
-    import dpmodels.results.fit as fits
+    from dpmodels.results import fit, kinds
 
     lines = [
         "What a result can do depends on its kind. `dir(fit)` lists the same names as this page; "
         "other spellings of R, statsmodels and earlier versions are accepted too.",
         "",
     ]
-    for name in KINDS:
-        kind = getattr(fits, name)
+    for name in (*KINDS, *MORE_KINDS):
+        kind = getattr(fit if name in KINDS else kinds, name)
         lines += [f"## {name}", "", (kind.__doc__ or "").split("\n")[0], ""]
         lines += [", ".join(link(kind, own) for own in names_of(kind)) + ".", ""]
-    for path in (*(f"results.fit.{name}" for name in KINDS), *BUILT_FROM, *MADE):
+    own = (f"results.fit.{name}" for name in KINDS)
+    more = (f"results.kinds.{name}" for name in MORE_KINDS)
+    for path in (*own, *more, *BUILT_FROM, *MADE):
         name = path.rsplit(".", 1)[1]
         lines += [f"::: dpmodels.{path}", *options(name, members=True, dp=False), ""]
     return lines

@@ -1527,6 +1527,26 @@ _OF_PREDICTED = tuple(
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_PREDICTED)
+#: The check of proportional hazards.
+_ZPH, _OF_ZPH = _M + "survival/zph.py", (_SURV + "test_zph.py",)
+_PRIVATE_ZPH = ("tests/privacy/test_cox_zph.py",)
+MUTANTS = (*MUTANTS, *(
+    Mutant(_ZPH, old, new, tests)
+    for old, new, tests in (
+        ("math.sqrt((1.0 + R2) * (1.0 + m2 + light * m2) + light * R2 * m2)", "math.sqrt((1.0 + R2) * m2)", _PRIVATE_ZPH),
+        ("lay.radius / GRAIN", "1.2 * lay.radius / GRAIN", _OF_ZPH),
+        ("return Sum(Ball(self.local.layout.d))", "return Sum(Ball(self.local.layout.d, 0.5))", _PRIVATE_ZPH),
+        ("size, clip, plain=True)", "size, np.inf, plain=True) * (size / size.max())", _PRIVATE_ZPH),
+        ("np.where(which == j, D, 0.0) - m", "np.where(which == j, D, 0.0) - 0.9 * m", _OF_ZPH),
+        ("return np.ones((self.model.timeline.K, u.shape[1]))", "return np.zeros((self.model.timeline.K, u.shape[1]))", (*_OF_ZPH, "|", *_PRIVATE_ZPH)),
+        ("S = s - np.einsum(", "S = s - 0.0 * np.einsum(", _OF_ZPH),
+        ("wide = V + of_Q / total * np.eye(p)", "wide = V", _OF_ZPH),
+        ("noise = sd**2 * (np.eye(p) + mm)", "noise = 0.0 * (np.eye(p) + mm)", _OF_ZPH),
+        ("np.hstack([np.eye(p), one * along])", "np.hstack([0.0 * np.eye(p) + np.diag(np.r_[1.0, np.zeros(p - 1)]), one * along])", _OF_ZPH),
+        ("sure = float(e.sum()) > ", "sure = float(e.sum()) > 0.0 * ", _OF_ZPH),
+        ("z * np.minimum(1.0, lay.longest / ", "z * np.minimum(9.0, lay.longest / ", _OF_ZPH),
+    )
+))  # fmt: skip
 #: The law of place: what a row adds depends on no other row. They die by its property test alone.
 _LAW = ("tests/privacy/test_law_of_place.py", "-k", "wherever_it_is or moves_no_more")
 _E, _P, _SUMS = "dpmodels/sums/products.py", "dpmodels/sums/products.py", "dpmodels/scoring/passes.py"

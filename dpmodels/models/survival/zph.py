@@ -424,7 +424,6 @@ class CoxZph(Result):
 
     Attributes
     ----------
-    names : tuple of str
     transform : {"rank", "identity", "log"}
         g; :meth:`with_transform` looks at the same numbers by another one.
     tests : DataFrame
@@ -432,6 +431,8 @@ class CoxZph(Result):
     by_interval : DataFrame
         Of each coefficient and interval: ``term, low, high, estimate, std_error``.
     privacy : Guarantee
+    layout, ends, params, W, flat, sd
+        What was released, and how it is laid out: of which all of this is made again.
     """
 
     transform: str

@@ -9,6 +9,7 @@ import pytest
 import dpmodels as dp
 from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.errors import BudgetError, RequestError
+from dpmodels.models.survival.zph import Intervals, centred, slopes, transformed, zph_of
 from dpmodels.sources.people import BlockOfPeople
 from tests.privacy.cases.survival import check_of
 
@@ -126,6 +127,62 @@ def test_follow_up_that_is_used_up_is_left_out_by_predictors_alone():
     assert (found.score[:, 0] == found.score[:, 1]).all()
 
 
+def released(seed, lay=Intervals(2, 3, 2)):
+    """Numbers as a run of 900 events would release them, without noise."""
+    rng = np.random.default_rng(seed)
+    e = rng.uniform(100, 200, (lay.S, lay.J))
+    t = e[:, :, None] * rng.uniform(-0.3, 0.3, (lay.S, lay.J, lay.p))
+    r, s = rng.normal(size=e.shape) * 12.0, rng.normal(size=(lay.J, lay.p)) * 15.0
+    upper, weight = lay.pairs
+    Q = (e.sum() * (np.eye(lay.p) + 0.2))[upper] * weight
+    return lay, np.concatenate([s.ravel(), r.ravel(), 0.25 * t.ravel(), 0.25 * e.ravel(), Q])
+
+
+def put(lay, flat, s=0.0, r=0.0):
+    """Add to scores (J, p) and residuals (S, J)."""
+    out, k, m = flat.copy(), lay.sizes[0], lay.sizes[1]
+    out[:k] += np.ravel(s)
+    out[k : k + m] += np.ravel(r)
+    return out
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_neither_a_wrong_baseline_nor_a_fit_that_is_off_moves_a_slope(seed):
+    """A hazard wrong by a factor in each stratum and interval; coefficients off by any amount."""
+    lay, flat = released(seed)
+    _, _, t, e, _ = lay.parts(flat)
+    rng = np.random.default_rng(seed)
+    off = 0.2 * rng.normal(size=e.shape)
+    wrong = put(lay, flat, np.einsum("sj,sjp->jp", off, t), off * e)
+    one, other = centred(lay, flat, 0.0), centred(lay, wrong, 0.0)
+    np.testing.assert_allclose(one.s, other.s, atol=1e-9)
+    g = transformed(np.arange(4.0), one.events, "rank")
+    moved = put(lay, flat, one.slope @ rng.normal(size=lay.p))
+    for along in (np.eye(lay.p), np.array([[1.0], [2.0]])):
+        for a, b in zip(slopes(one, g, along), slopes(centred(lay, moved, 0.0), g, along), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+    changed = put(lay, flat, g[:, None] * (one.slope @ [0.3, -0.2]))
+    gained = slopes(centred(lay, changed, 0.0), g, np.eye(2))[0] - slopes(one, g, np.eye(2))[0]
+    np.testing.assert_allclose(gained, [0.3, -0.2], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_makes_no_p_value_smaller(seed):
+    """The same numbers, said to hold noise: variances grow by it at least, chi-squares fall."""
+    lay, flat = released(seed)
+    clean = centred(lay, flat, 0.0)
+    last = zph_of(lay, ("a", "b"), np.zeros(2), np.eye(2), np.arange(4.0), flat, 1e-9, "rank", None)
+    for sd in (2.0, 5.0, 9.0):
+        more = centred(lay, flat, sd).cov - clean.cov
+        assert (np.linalg.eigvalsh(more)[:, 0] > sd**2).all()
+        _, _, t, e, _ = lay.parts(flat)
+        # beside the scores' own noise: that of events and of second moments
+        assert (np.linalg.eigvalsh(more)[:, 0] > sd**2 + 0.5 * sd * lay.longest / 0.25 / lay.J).all()
+        found = zph_of(lay, ("a", "b"), np.zeros(2), np.eye(2), np.arange(4.0), flat, sd, "rank", None)
+        assert (found.tests["p_value"] >= last.tests["p_value"] - 0.02).all()
+        last = found
+
+
 def test_a_coefficient_that_changes_is_found():
     table = cohort(3, n=20_000, gamma=0.8, level=0.1)
     found = fitted(table, 2.0, seed=1).cox_zph(table, eps=2.0, delta=1e-6, seed=2)
@@ -133,7 +190,7 @@ def test_a_coefficient_that_changes_is_found():
     assert p["x"] < 1e-4 and p["GLOBAL"] < 1e-3
     own = found.by_interval[found.by_interval["term"] == "x"]
     assert own["estimate"].iloc[-1] - own["estimate"].iloc[0] > 0.4
-    points = found.plot(term="w").containers[0].lines[0].get_ydata()
+    points = found.plot(term="w").containers[0].lines[0].get_ydata().astype(float)
     np.testing.assert_allclose(points, found.by_interval["estimate"][1::2])
 
 
