@@ -70,7 +70,7 @@ MODELS_PEOPLE_FIT = (
     Mutant(f"{_S}intervals.py", "out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)", "out = v", _MANNER),
     Mutant(f"{_S}intervals.py", ") + missed * np.eye(r)", ")", _MANNER),
     Mutant(f"{_S}intervals.py", "J = root @ floored(back @ J @ back, least) @ root", "J = J", _MANNER),
-    Mutant("dpmodels/after/inference.py", "even = (EVEN + ONE_SIGN * tail.one_sided + A_COLUMN / r) / math.sqrt(r)", "even = EVEN / math.sqrt(r)", _MANNER),
+    Mutant("dpmodels/after/inference.py", "even = longer * (EVEN + A_COLUMN / r) + ONE_SIGN * tail.one_sided", "even = EVEN", _MANNER),
     Mutant("dpmodels/after/inference.py", "part * (tail.total + tail.error), near", "part * tail.total, near", _MANNER),
     Mutant("dpmodels/after/inference.py", "near = 0.0 if self.kind == \"plain\" else TAIL * tail.near", "near = TAIL * tail.near", _MANNER),
     Mutant("dpmodels/after/inference.py", "unsure = tail.total + UNSURE * few * tail.error", "unsure = tail.total", _MANNER),

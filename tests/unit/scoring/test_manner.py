@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.after.inference import Allowance, Tail
+from dpmodels.after.inference import Allowance, Carried, Tail
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.intervals import (
     _careful,
@@ -172,9 +172,15 @@ def test_what_clipping_may_have_moved(few):
     r, row = 8, np.eye(8)[:1]
     found = Tail(near=0.01, total=0.02, error=0.005, one_sided=0.5)
     one = last_pass(r)
-    part = min(0.8, (0.15 + 0.6 * 0.5 + 0.6 / 8) / math.sqrt(8) + 0.5 * few)
+    part = min(0.8, (0.3 + 0.6 * 0.5 + 1.2 / 8) / math.sqrt(8) + 0.5 * few)
     wanted = max(part * 0.025, 0.8 * 2.5 / 8 * 0.01)
     assert allowance(one, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
+    for clip, longer in ((1.0, 1.0), (2.5, 1.5), (9.0, 2.0)):  # over sqrt r
+        far = Carried(clip * math.sqrt(r), np.zeros(5), 1.0, 1000, 1.0)
+        part = (longer * (0.15 + 0.6 / 8) + 0.6 * 0.5) / math.sqrt(8)
+        same = replace(allowance(one, found, 0.0, r), carried=far)
+        wanted = max(part * 0.025, 0.8 * 2.5 / 8 * 0.01)
+        assert same.bias(row) == pytest.approx([wanted], rel=1e-9)
     means = last_pass(r, FEW)
     part = min(min(0.45, 0.9 / math.sqrt(8)) + few, 1.0)
     wanted = max(part * (0.02 + few * 0.005), 0.8 * 0.01)
