@@ -118,6 +118,21 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
     )
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Turn the roles of docstrings into names, with a link where the reference has the thing."""
+
+    def name(found: re.Match[str]) -> str:
+        path = found.group(1).strip()
+        shown = path.rsplit(".", 1)[-1] if path.startswith("~") else path
+        code = f"<code>{shown}</code>"
+        path = path.lstrip("~")
+        if not path.startswith("dpmodels."):
+            return code
+        return f'<autoref identifier="{path}" optional>{code}</autoref>'
+
+    return re.sub(r":(?:func|class|meth|mod|attr|data|exc|ref):<code>([^<]+)</code>", name, html)
+
+
 def with_output(markdown: str) -> str:
     """Return a page with what each of its blocks marked ``python`` prints, executed in order.
 

@@ -86,7 +86,7 @@ data["b"] = np.clip(0.6 * data.a + rng.normal(0, 0.1, 5000), 0, 1)
 fit = dp.dp_eptr(
     ratio, safety, ALPHA, "a + b ~ 1", data,
     eps=2, delta=1e-6, bounds={"a": (0, 1), "b": (0, 1)}, names=["ratio"], seed=1,
-)  # fmt: skip
+)
 print(fit.summary())
 
 # %% [markdown]
@@ -108,7 +108,7 @@ with warnings.catch_warnings():
             for r in range(10)
         ])
         for n in sizes
-    ]  # fmt: skip
+    ]
 figure, ax = plt.subplots(figsize=(6, 2.8))
 ax.plot(sizes, replies, "o-")
 ax.set(xlabel="n", ylabel="share of replies", ylim=(-0.03, 1.03))
@@ -124,6 +124,6 @@ with warnings.catch_warnings():
     silent = dp.dp_eptr(
         ratio, safety, ALPHA, "a + b ~ 1", data.head(50),
         eps=2, delta=1e-6, bounds={"a": (0, 1), "b": (0, 1)}, names=["ratio"], seed=1,
-    )  # fmt: skip
+    )
 print(silent)
 print(silent.ledger)

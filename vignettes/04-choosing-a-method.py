@@ -77,7 +77,7 @@ for combine in (False, True):
     fit = dp.dp_ols(
         "wage ~ age + school", private[:1500], eps=0.5, delta=1e-6, public=public,
         combine=combine, seed=1,
-    )  # fmt: skip
+    )
     print(combine, fit.params.round(3).to_dict(), fit.bse.round(3).to_dict())
 
 # %% [markdown]

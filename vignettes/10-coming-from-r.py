@@ -126,7 +126,7 @@ print(means.pairs())
 # %%
 public = {
     "disea": np.tile([2.0, 8.0, 15.0, 30.0], 4), "health": np.repeat(names[::-1], 4),
-}  # fmt: skip
+}
 
 # %% [markdown]
 # ## `glm`, odds ratios
@@ -140,7 +140,7 @@ public = {
 logit = dp.dp_glm(
     "any_visit ~ disea + C(health)", hie, family="binomial", eps=1, delta=1e-6, schema=schema,
     seed=1,
-)  # fmt: skip
+)
 print(logit.tidy(exponentiate=True)[["term", "estimate", "conf_low", "conf_high"]].round(3))
 
 # %%
@@ -166,7 +166,7 @@ print(fit.vif().round(2))
 curve = dp.dp_ols(
     "mdvis ~ ns(disea, knots=[5, 15, 30]) + C(health)", hie, eps=0.5, delta=1e-6, schema=schema,
     seed=1,
-)  # fmt: skip
+)
 ax = curve.plot(term="disea")
 
 # %% [markdown]
@@ -184,7 +184,7 @@ ax = curve.plot(term="disea")
 m = dp.dp_moments(
     "mdvis + disea + lncoins + physlm + C(health) + C(plan)", hie, eps=1, delta=1e-6, schema=schema,
     seed=1,
-)  # fmt: skip
+)
 m1 = dp.dp_ols("mdvis ~ disea", m)
 m2 = dp.dp_ols("mdvis ~ disea + C(health)", m)
 m3 = dp.dp_ols("mdvis ~ disea + C(health) + lncoins", m)
@@ -249,13 +249,13 @@ labels = {
     "disea": "Chronic diseases", "lncoins": "log(coinsurance + 1)", "mdvis": "Visits",
     "C(health)[T.good]": "Health good", "C(health)[T.fair]": "Health fair",
     "C(health)[T.poor]": "Health poor",
-}  # fmt: skip
+}
 with tempfile.TemporaryDirectory() as folder:
     for name in ("table.tex", "table.html", "table.md"):
         table = dp.etable(
             [m1, m2, m3], labels=labels, order="health", stars=True, file=Path(folder) / name,
             stats=["nobs", "r_squared", "eps_delta"], title="Visits to a physician",
-        )  # fmt: skip
+        )
 print(table)
 
 # %% [markdown]
@@ -295,7 +295,7 @@ clustered = dp.dp_ols(
     "mdvis ~ lncoins + disea", hie.assign(site=[i // 20 for i in range(len(hie))]), eps=1,
     delta=1e-6, bounds={"mdvis": (0, 80), "lncoins": (0, 5), "disea": (0, 60)},
     vcov={"CRV1": "site"}, psus=1010, seed=1,
-)  # fmt: skip
+)
 print(clustered.summary(full=True).notes[0])
 
 # %% [markdown]

@@ -45,7 +45,7 @@ budget = dp.Budget(eps=3, delta=1e-5)
 
 # %%
 plan = dp.plan("mdvis + disea + health ~ coinsurance", schema, n=len(rand), eps=1, delta=1e-6,
-               verb="dp_table")  # fmt: skip
+               verb="dp_table")
 print(plan)
 
 # %% [markdown]
@@ -57,7 +57,7 @@ print(plan)
 
 # %%
 one = dp.dp_table("~ mdvis + disea + health", rand, by="coinsurance", eps=1, delta=1e-6,
-                  schema=schema, budget=budget, seed=1)  # fmt: skip
+                  schema=schema, budget=budget, seed=1)
 print(one.summary())
 
 # %% [markdown]
@@ -87,12 +87,12 @@ one.plot(what="mdvis by coinsurance")
 
 # %%
 power = dp.plan("mdvis ~ coinsurance", schema, n=len(rand), eps=0.5, delta=1e-6, verb="dp_test",
-                effect=1 / 3, sd=4.5)  # fmt: skip
+                effect=1 / 3, sd=4.5)
 print({name: round(value, 3) for name, value in power.scales.items()})
 
 # %%
 visits = dp.dp_test("mdvis ~ coinsurance", rand, eps=0.5, delta=1e-6, schema=schema, budget=budget,
-                    seed=2)  # fmt: skip
+                    seed=2)
 print(visits.summary())
 
 # %% [markdown]
@@ -101,9 +101,9 @@ print(visits.summary())
 
 # %%
 balance = dp.dp_test("~ health + coinsurance", rand, eps=0.5, delta=1e-6, schema=schema,
-                     budget=budget, seed=3)  # fmt: skip
+                     budget=budget, seed=3)
 print(f"chi-squared {balance.stats['statistic']:.2f} on {balance.stats['df']:g} degrees of "
-      f"freedom, p = {balance.stats['p_value']:.3g}")  # fmt: skip
+      f"freedom, p = {balance.stats['p_value']:.3g}")
 
 # %% [markdown]
 # ## A quantile
@@ -113,7 +113,7 @@ print(f"chi-squared {balance.stats['statistic']:.2f} on {balance.stats['df']:g} 
 
 # %%
 quantiles = dp.dp_quantile("mdvis", rand, q=[0.5, 0.9, 0.99], eps=0.5, delta=1e-6, schema=schema,
-                           budget=budget, seed=4)  # fmt: skip
+                           budget=budget, seed=4)
 print(quantiles.summary())
 
 # %% [markdown]

@@ -134,7 +134,7 @@ middle = dp.dp_quantile(
 )
 print(middle.tidy()[["term", "estimate", "conf_low", "conf_high"]].round(2))
 print("without privacy:", table["union"].groupby(table["nr"]).mean().mean().round(3),
-      table["lwage"].quantile([0.25, 0.5, 0.75]).round(2).tolist())  # fmt: skip
+      table["lwage"].quantile([0.25, 0.5, 0.75]).round(2).tolist())
 
 # %% [markdown]
 # ## A ledger of people

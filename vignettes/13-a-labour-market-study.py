@@ -39,12 +39,12 @@ workers = pd.DataFrame({
     "educ": rng.choice([9, 12, 14, 16, 18], n, p=[0.1, 0.4, 0.2, 0.2, 0.1]).astype(float),
     "exper": rng.uniform(0, 40, n), "sex": rng.choice(["man", "woman"], n),
     "region": rng.choice(["north", "south", "west"], n), "union": rng.integers(0, 2, n),
-})  # fmt: skip
+})
 noise = rng.normal(0, 0.35, n)
 workers["lwage"] = (
     1.0 + 0.08 * workers.educ + 0.03 * workers.exper - 0.0005 * workers.exper**2
     - 0.15 * (workers.sex == "woman") + 0.08 * workers.union + noise
-)  # fmt: skip
+)
 
 # %% [markdown]
 # ## Before the data
@@ -57,11 +57,11 @@ schema = dp.Schema(
     lwage=dp.Real(0, 5), educ=dp.Real(0, 20), exper=dp.Real(0, 50),
     sex=dp.Levels(["man", "woman"]), region=dp.Levels(["north", "south", "west"]),
     union=dp.Binary(),
-)  # fmt: skip
+)
 plan = dp.plan(
     "lwage ~ educ + exper + sex + union", schema, n=n, eps=1, delta=1e-6, want="power",
     effect={"union": 0.05}, sd={"lwage": 0.4, "union": 0.5, "educ": 2.7, "exper": 11.5},
-)  # fmt: skip
+)
 print(next(line for line in plan.advice if line.startswith("union")))
 
 # %% [markdown]
@@ -81,16 +81,16 @@ print(one.tidy()[["term", "estimate", "std_error"]].round(3).head(12))
 m = dp.dp_moments(
     "lwage + educ + exper + I(exper**2) + C(sex) + C(region) + union", workers, eps=1, delta=1e-6,
     schema=schema, seed=2,
-)  # fmt: skip
+)
 m1 = dp.dp_ols("lwage ~ educ + exper + I(exper**2)", m)
 m2 = dp.dp_ols("lwage ~ educ + exper + I(exper**2) + C(sex)", m)
 m3 = dp.dp_ols("lwage ~ educ + exper + I(exper**2) + C(sex) + union + C(region)", m)
 labels = {"educ": "Years of school", "exper": "Experience", "C(sex)[T.woman]": "Woman",
-          "union": "Union member", "lwage": "log(wage)"}  # fmt: skip
+          "union": "Union member", "lwage": "log(wage)"}
 table = dp.etable(
     [m1, m2, m3], labels=labels, drop="region", stats=["nobs", "r_squared", "eps_delta"],
     title="Wages",
-)  # fmt: skip
+)
 print(table)
 
 # %%
@@ -106,7 +106,7 @@ print(dp.anova([m1, m2, m3]))
 print(m3.contrast({"four years less the gap": {"educ": 4, "C(sex)[T.woman]": 1}}))
 careers = pd.DataFrame({
     "educ": 12.0, "exper": [2.0, 10.0, 20.0, 30.0], "sex": "man", "union": 0, "region": "north",
-})  # fmt: skip
+})
 print(m3.avg_slopes(careers, variables="exper", by="exper"))
 
 # %% [markdown]
@@ -116,7 +116,7 @@ print(m3.avg_slopes(careers, variables="exper", by="exper"))
 fit = dp.dp_ols(
     "lwage ~ educ + ns(exper, knots=[10, 20, 30]) + sex + union", workers, eps=1, delta=1e-6,
     schema=schema, seed=3,
-)  # fmt: skip
+)
 print(fit.summary())
 
 # %%

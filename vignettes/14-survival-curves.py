@@ -38,7 +38,7 @@ trial = pd.DataFrame({
     "dead": ((dies <= leaves) & (dies <= 36)).astype(int),
     "arm": arm,
     "site": site,
-})  # fmt: skip
+})
 print(trial.head(3))
 
 # %% [markdown]
@@ -67,7 +67,7 @@ print(plan)
 # %%
 budget = dp.Budget(eps=2, delta=1e-5)
 fit = dp.dp_survfit("Surv(months, dead) ~ arm", trial, eps=1, delta=1e-6, schema=schema,
-                    budget=budget, seed=1)  # fmt: skip
+                    budget=budget, seed=1)
 print(fit.summary())
 
 # %%
@@ -87,7 +87,7 @@ for name in ("standard", "new"):
     at = np.searchsorted(exact.surv_times, mine["time"], side="right") - 1
     se = exact.surv_prob_se[at]
     print(name, "largest difference:", round(np.abs(mine["estimate"] - exact.surv_prob[at]).max(), 4),
-          "error over the exact one:", round((mine["std_error"] / se).median(), 2))  # fmt: skip
+          "error over the exact one:", round((mine["std_error"] / se).median(), 2))
 
 # %% [markdown]
 # ## Read off the same release
@@ -114,7 +114,7 @@ print("exact:", np.round(survdiff(trial["months"], trial["dead"], trial["arm"]),
 
 # %%
 by_site = dp.dp_survdiff("Surv(months, dead) ~ arm + strata(site)", trial, eps=1, delta=1e-6,
-                         schema=schema, budget=budget, seed=2)  # fmt: skip
+                         schema=schema, budget=budget, seed=2)
 print(by_site.tidy()[["term", "observed", "expected", "p_value"]].round(4))
 print(budget.remaining())
 
@@ -133,5 +133,5 @@ episodes = pd.concat([early, late], ignore_index=True)
 spells = dp.dp_survfit(
     "Surv(start, stop, dead) ~ arm", episodes, eps=1, delta=1e-6, unit="id", times=[6, 12, 24, 36],
     schema=schema.update(start=dp.Real(0, 36), stop=dp.Real(0, 36)), seed=3,
-)  # fmt: skip
+)
 print(spells.tidy()[["time", "n_risk", "n_event", "estimate", "strata"]].round(3))

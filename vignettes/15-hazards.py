@@ -31,7 +31,7 @@ people = pd.DataFrame({
     "treated": (rng.random(n) < 0.4) * 1.0,
     "score": np.clip(rng.normal(size=n), -3, 3),
     "age": rng.uniform(40, 80, n),
-})  # fmt: skip
+})
 eta = 0.5 * people.treated - 0.4 * people.score + 0.3 * (people.age - 60) / 20
 dies = 8 * (rng.exponential(size=n) / np.exp(eta)) ** (1 / 1.3)
 leaves = rng.uniform(2, 12, n)
@@ -46,7 +46,7 @@ people["dead"] = (dies <= leaves) * 1.0
 
 # %%
 schema = dp.Schema(years=dp.Real(0, 12), dead=dp.Binary(), treated=dp.Real(0, 1),
-                   score=dp.Real(-3, 3), age=dp.Real(40, 80))  # fmt: skip
+                   score=dp.Real(-3, 3), age=dp.Real(40, 80))
 formula = "Surv(years, dead) ~ treated + score + age"
 print(dp.plan(formula, schema, n=n, eps=1, delta=1e-6, verb="dp_coxph"))
 
@@ -65,7 +65,7 @@ print(pd.DataFrame({
     "private": fit.params, "Cox (Efron)": exact.params,
     "interval over its own": (high - low) / 2 / 1.96 / exact.bse,
     "truth": [0.5, -0.4, 0.3 / 20],
-}).round(3))  # fmt: skip
+}).round(3))
 assert ((fit.params - exact.params).abs() < 6 * exact.bse).all()
 
 # %% [markdown]

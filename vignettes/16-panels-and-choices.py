@@ -31,7 +31,7 @@ able = rng.normal(size=8000)[who]
 hours = np.clip(rng.normal(size=len(who)) + 0.7 * able, -4, 4)  # goes with what is not seen
 panel = pd.DataFrame({
     "id": who, "hours": hours, "wage": 0.2 * hours + able + rng.normal(size=len(who)),
-})  # fmt: skip
+})
 
 # %% [markdown]
 # ## An effect of every person
@@ -42,11 +42,11 @@ panel = pd.DataFrame({
 bounds = {"wage": (-8, 8), "hours": (-4, 4)}
 pooled = dp.dp_ols("wage ~ hours", panel, eps=1, delta=1e-6, bounds=bounds, unit="id", seed=3)
 within = dp.dp_feols("wage ~ hours | id", panel, eps=1, delta=1e-6, bounds=bounds, unit="id",
-                     seed=3)  # fmt: skip
+                     seed=3)
 mean = panel.groupby("id")[["wage", "hours"]].transform("mean")
 y, x = panel.wage - mean.wage, panel.hours - mean.hours
 print("pooled", pooled.params["hours"].round(3), "within", within.params["hours"].round(3),
-      "without privacy", round(float(x @ y / (x @ x)), 3))  # fmt: skip
+      "without privacy", round(float(x @ y / (x @ x)), 3))
 print(within.tidy().round(3))
 assert abs(within.params["hours"] - 0.2) < 0.05 < pooled.params["hours"] - 0.2
 
@@ -64,7 +64,7 @@ assert abs(within.params["hours"] - 0.2) < 0.05 < pooled.params["hours"] - 0.2
 
 # %%
 random = dp.dp_feols("wage ~ hours", panel, eps=1, delta=1e-6, bounds=bounds, unit="id", re="id",
-                     seed=3)  # fmt: skip
+                     seed=3)
 print(random.summary())
 
 # %%
@@ -89,7 +89,7 @@ rand = dp.datasets.rand_hie()
 levels = ["none", "few", "many"]
 rand["visits"] = np.array(levels, object)[np.digitize(rand.mdvis, [1, 5])]
 schema = dp.Schema(visits=dp.Ordered(levels), lncoins=dp.Real(0, 5), disea=dp.Real(0, 60),
-                   physlm=dp.Real(0, 1))  # fmt: skip
+                   physlm=dp.Real(0, 1))
 fit = dp.dp_polr("visits ~ lncoins + disea + physlm", rand, eps=1, delta=1e-6, schema=schema, seed=1)
 print(fit.summary())
 
@@ -100,7 +100,7 @@ exact = OrderedModel(code, rand[["lncoins", "disea", "physlm"]], distr="logit").
 )
 print(pd.DataFrame({
     "private": fit.params[:3], "OrderedModel": exact.params[:3], "its error": exact.bse[:3],
-}).round(4))  # fmt: skip
+}).round(4))
 assert ((fit.params[:3] - exact.params[:3]).abs() < 8 * exact.bse[:3]).all()
 
 # %%
@@ -117,5 +117,5 @@ print(fit.predict(new, what="probs", interval="confidence").round(3))
 # %%
 multi = dp.dp_multinom("visits ~ lncoins + physlm", rand, eps=1, delta=1e-6, seed=1,
                        schema=dp.Schema(visits=dp.Levels(levels), lncoins=dp.Real(0, 5),
-                                        physlm=dp.Real(0, 1)))  # fmt: skip
+                                        physlm=dp.Real(0, 1)))
 print(multi.tidy().round(3))

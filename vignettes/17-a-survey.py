@@ -43,7 +43,7 @@ for h, region in enumerate(regions):
         parts.append(pd.DataFrame({
             "region": region, "village": village, "w": weight, "school": school,
             "income": income, "work": work,
-        }))  # fmt: skip
+        }))
 data = pd.concat(parts, ignore_index=True)
 print(data.groupby("region").agg(villages=("village", "nunique"), rows=("w", "size"), weight=("w", "sum")).round(0))
 
@@ -58,7 +58,7 @@ print(data.groupby("region").agg(villages=("village", "nunique"), rows=("w", "si
 schema = dp.Schema(
     income=dp.Real(5, 13), school=dp.Real(0, 18), w=dp.Real(0, 10), work=dp.Levels(["no", "yes"]),
     region=dp.Levels(regions), village=dp.Count(600),
-)  # fmt: skip
+)
 design = dp.Survey(weights="w", strata="region", psu="village", psus=per)
 call = {"schema": schema, "eps": 1, "delta": 1e-6, "seed": 1}
 plan = dp.plan("income ~ school", schema, n=len(data), eps=1, delta=1e-6, design=design)
@@ -130,7 +130,7 @@ shown = table.tidy().set_index("term")
 for group in ("no", "yes"):
     one = shown.loc[f"mean(income)[work={group}]"]
     print(group, "released", round(one.estimate, 3), round(one.std_error_sampling, 4), "without noise, by village, of rows",
-          *(round(float(x), 4) for x in svyby(group)))  # fmt: skip
+          *(round(float(x), 4) for x in svyby(group)))
 
 # %% [markdown]
 # Quantiles by Woodruff: the error of a rank by village, then read off the distribution function.
@@ -151,7 +151,7 @@ naive = dp.dp_ols("income ~ school", data, weights="w", **call)
 print(pd.DataFrame({
     "estimate": fit.params, "sampling, by design": fit.bse_sampling,
     "sampling, of rows": naive.bse_sampling, "without noise": slopes_se,
-}).round(4))  # fmt: skip
+}).round(4))
 logit = dp.dp_glm("work ~ school", data, design=design, **call)
 print(logit.conf_int().round(3))
 

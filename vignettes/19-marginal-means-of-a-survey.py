@@ -41,7 +41,7 @@ data = pd.DataFrame({
     "region": np.array(regions)[h], "village": village, "school": school, "sex": sex,
     "w": np.where(h == 0, 1.0, 4.0) * np.exp(rng.normal(0, 0.25, len(h))),
     "online": np.where(rng.random(len(h)) < 1 / (1 + np.exp(-eta)), "yes", "no"),
-})  # fmt: skip
+})
 
 # %% [markdown]
 # ## The model
@@ -52,7 +52,7 @@ data = pd.DataFrame({
 schema = dp.Schema(
     online=dp.Binary(["no", "yes"]), school=dp.Real(0, 18), w=dp.Real(0, 12),
     sex=dp.Levels(["woman", "man"]), region=dp.Levels(regions), village=dp.Count(4500),
-)  # fmt: skip
+)
 design = dp.Survey(weights="w", strata="region", psu="village", psus=per)
 call = {"schema": schema, "design": design, "delta": 1e-7}
 fit = dp.dp_glm("online ~ C(sex) + C(region) + school", data, family="binomial", eps=2, seed=1, **call)

@@ -85,7 +85,9 @@ def two_parts() -> plt.Figure:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dp.errors.DPModelsWarning)  # seeded: the figure repeats
         fit = dp.dp_ols("log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, delta=1e-6, seed=2)
-    return fit.plot().figure
+    figure = fit.plot().figure
+    figure.set_size_inches(5.4, 3)  # read on a phone, too
+    return figure
 
 
 FIGURES = {

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -108,6 +109,88 @@ def test_nothing_comes_from_elsewhere(site, built):
     for style in site.rglob("*.css"):
         text = style.read_text(encoding="utf-8")
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", text), style.name
+
+
+#: Loads pages one after the other in a frame as wide as a phone; answers with the widths in which they scroll.
+PHONE = """<!doctype html><iframe id="phone" width="390" height="900"></iframe><pre id="widths"></pre><script>
+const pages = %s, widths = {}, phone = document.getElementById("phone");
+const look = () => {
+  const page = phone.contentDocument, name = pages.shift();
+  widths[name] = [page.documentElement.scrollWidth, page.querySelectorAll("article").length];
+  next();
+};
+const next = () => {
+  if (pages.length) phone.src = pages[0];
+  else document.getElementById("widths").textContent = JSON.stringify(widths);
+};
+phone.onload = () => setTimeout(look, 100);
+next();
+</script>"""
+
+
+def test_no_page_is_wider_than_a_phone(site, built, tmp_path):
+    """Tables, code and output scroll in boxes of their own; a page that holds a wider thing fails."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no browser is installed")
+    wide = site / "wide.html"  # what the test must find
+    wide.write_text("<article><div style='width: 700px'>wide</div></article>", encoding="utf-8")
+    pages = [str(p) for p in built if p.name != "404.html"]
+    (site / "phone.html").write_text(PHONE % json.dumps([*pages, wide.name]), encoding="utf-8")
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --disable-background-networking --disable-component-update --allow-file-access-from-files --virtual-time-budget=600000 --dump-dom"
+    try:
+        dom = subprocess.run(
+            [browser, *flags.split(), f"--user-data-dir={tmp_path}", (site / "phone.html").as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        ).stdout
+    finally:
+        wide.unlink()
+        (site / "phone.html").unlink()
+    widths = json.loads(html.unescape(dom.partition('id="widths">')[2].partition("</pre>")[0]))
+    assert widths.pop(wide.name)[0] > 390
+    assert sorted(widths) == sorted(pages)
+    assert {page: width for page, (width, articles) in widths.items() if width > 390 or not articles} == {}
+
+
+def test_no_role_of_a_docstring_and_no_cut_signature_is_in_the_reference(site):
+    linked = 0
+    for path in sorted((site / "reference").glob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r":(func|class|meth|mod|attr|data|exc|ref):(`|<code>)", text), path.name
+        linked += len(re.findall(r"<a [^>]*autorefs[^>]*><code>", text))
+        for signature in re.findall(r'doc-signature.*?</pre>', text, re.DOTALL):
+            shown = html.unescape(re.sub(r"<[^>]+>", "", signature))
+            assert all(len(line) < 90 for line in shown.splitlines()[1:]), shown
+    assert linked > 100
+
+
+def test_the_menu_names_pages_as_they_name_themselves(site):
+    """One page is in two places of the menu: it is "Coming from R" in both, and had been "R"."""
+    text = (site / "notebooks/12-people.html").read_text(encoding="utf-8")
+    menu = re.findall(r'<a href="10-coming-from-r\.html" class="md-nav__link">(.*?)</a>', text, re.DOTALL)
+    names = [re.sub(r"<[^>]+>|\s+", " ", name).strip() for name in menu]
+    assert names and {*names} == {"Coming from R"}
+
+
+def test_only_code_has_a_copy_button_and_the_first_page_a_picture(site, built):
+    style = (site / "style.css").read_text(encoding="utf-8")
+    assert re.search(r"\.language-text [^{]*\{ display: none; \}", style)
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert text.count('<div class="language-text highlight">') == 2
+    assert any(t.endswith("two_parts.svg") for t in built[Path("index.html")].taken)
+    assert text.index("two_parts.svg") < text.index("Four words are new")
+
+
+def test_no_cell_of_a_notebook_shows_a_directive_or_a_private_name():
+    for path in (ROOT / "vignettes").rglob("[0-9][0-9]-*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            source = "".join(cell["source"])
+            assert "# fmt:" not in source, path.name
+            if cell["cell_type"] == "code":
+                assert not re.search(r"\w\._[a-z]", source), path.name
 
 
 def test_every_public_name_has_its_place_in_the_reference(site, built):

@@ -63,7 +63,7 @@ STYLES = {
     "FM": "C5:", "DPNB": "C2:", "DPNBSS": "C4:", "wavelets": "C2:", "not private": "k:",
     "least squares": "k:", "published, eps a query": "C3--s", "eptr, all 41": "C1-^",
     "published, eps/41 a query": "C6--", "eptr, same columns": "C1--",
-}  # fmt: skip
+}
 
 
 def panels(tables, logs, height=3.6):

@@ -129,7 +129,7 @@ for ax, (title, table, case) in zip(
         {"label": r["estimator"], "whislo": r["q0.05"], "q1": r["q0.25"], "med": r["q0.5"],
          "q3": r["q0.75"], "whishi": r["q0.95"]}
         for _, r in rows.iterrows()
-    ]  # fmt: skip
+    ]
     ax.bxp(stats, showfliers=False)
     ax.axhline(1, color="0.7", lw=0.8, zorder=0)
     ax.tick_params(axis="x", labelsize=8, rotation=20)

@@ -69,7 +69,7 @@ for table, color, label in zip(
     item("gptr", "theorem")[:2], ("C0", "C3"), ("delta = 1e-6", "1.6e-21 (Alg. 3)"), strict=True
 ):
     ax.plot(table["eps"], table["leverage 0.001"].replace("no s", "nan").astype(float),
-            f"{color}o-", label=label)  # fmt: skip
+            f"{color}o-", label=label)
 ax.axhline(1, color="k", lw=0.8)
 ax.set(xscale="log", yscale="log", xlabel="eps", ylabel="true delta / claim", title="leverage .001")
 ax.legend(frameon=False)
@@ -104,7 +104,7 @@ STYLES = {
     "OutPert": "C5:", "OPS-Balanced": "C4:", "OPS-PTR, published (NOT PRIVATE)": "C3--s",
     "OPS-PTR, dp_select": "C1-^", "AdaOPS": "C2:", "AdaSSP": "0.5", "posterior": "C6-",
     "score": "C9-", "our default": "C0-o",
-}  # fmt: skip
+}
 for ax, (name, rows) in zip(axes, linear.groupby("data", sort=False), strict=True):
     for column, style in STYLES.items():
         ax.plot(rows["eps"], rows[column].astype(float), style, ms=4, label=column)
@@ -185,7 +185,7 @@ axes[0].set(xscale="log", xlabel="margin", ylabel="eps", title="(a) e = 1")
 axes[0].legend(frameon=False, fontsize=8)
 for e, rows in tested.groupby("e of a count"):
     axes[1].plot(rows["margin"], rows["total eps"].astype(float), "o-", ms=4,
-                 label=f"with a test, e = {e:g}")  # fmt: skip
+                 label=f"with a test, e = {e:g}")
     axes[1].axhline(e, ls=":", lw=0.8, color="0.4")
 axes[1].set(xscale="log", xlabel="margin", title="(b) the test costs more than it saves")
 axes[1].legend(frameon=False, fontsize=8)

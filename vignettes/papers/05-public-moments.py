@@ -64,7 +64,7 @@ print(one.iloc[:, :7].to_string(index=False))
 METHODS = {
     "Algorithm 4 (NOT PRIVATE)": "C1", "published": "C3", "public rows alone": "0.6",
     "our default": "C0", "least squares": "k",
-}  # fmt: skip
+}
 
 
 def curves(ax, rows, x):
@@ -120,7 +120,7 @@ beside.plot(two["n_B"], two["condition after"].astype(float), "C4:", label="cond
 beside.set(yscale="log", ylabel="condition number")
 for shade, (n, rows) in zip(np.linspace(0.3, 1, 5), three.groupby("n_A"), strict=True):
     axes[1].plot(rows["rho"], rows["published"].astype(float), "C3-o", ms=3, alpha=shade,
-                 label=f"published, n_A = {n}")  # fmt: skip
+                 label=f"published, n_A = {n}")
     axes[1].plot(rows["rho"], rows["our default"].astype(float), "C0-o", ms=3, alpha=shade)
 axes[1].set(yscale="log", xlabel="rho", ylabel="mean l2 error")
 axes[1].text(15, 0.0028, "our default", color="C0", fontsize=8)
