@@ -306,12 +306,13 @@ def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
     """Say which coefficients the last step over units moved further than noise explains.
 
     By more than ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
-    of models whose steps are not exact.
+    and two sampling errors, of models whose steps are not exact.
     """
     sd = math.hypot(*(one.noise.score / one.rows for one in fit.plans[-2:]))
     turned = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
     noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(turned, axis=1)
-    return np.asarray(np.abs(T @ fit.last.d) > STEPS_OF_NOISE * noise)
+    sampling = np.sqrt(np.maximum(np.diag(T @ inference.sampling @ T.T), 0.0))
+    return np.asarray(np.abs(T @ fit.last.d) > np.hypot(STEPS_OF_NOISE * noise, 2.0 * sampling))
 
 
 def _cut_deviances(found: ScoringRelease) -> list[str]:

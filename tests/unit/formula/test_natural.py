@@ -111,4 +111,5 @@ def test_a_fit_is_that_of_least_squares_on_the_same_columns():
     assert fit.params.to_numpy() == pytest.approx(exact, abs=0.02)
     new = pd.DataFrame({"x": [0.0, 10.0]})
     ends = fit.predict(new).to_numpy()
-    assert ends == pytest.approx([fit.params.iloc[0], fit.params.iloc[0] + fit.params.iloc[-1]])
+    own = fit.shrunk.iloc[0]  # what predictions are made of
+    assert ends == pytest.approx([own, own + fit.shrunk.iloc[-1]])

@@ -227,7 +227,7 @@ def test_released_transformations_are_found_by_name(frame):
     assert list(fit.params.index) == ["Intercept", "a", "I(a ** 2)", "log(b + 2)", "a:b"]
     new = pd.DataFrame({"a": [0.5], "b": [0.2]})
     cells = np.array([1.0, 0.5, 0.25, np.log(2.2), 0.1])
-    assert float(fit.predict(new).iloc[0]) == pytest.approx(cells @ fit.params.to_numpy())
+    assert float(fit.predict(new).iloc[0]) == pytest.approx(cells @ fit.shrunk.to_numpy())
 
 
 @pytest.mark.parametrize(
