@@ -177,7 +177,8 @@ def adjusted(x: Array, a: Array, free: float | None = None) -> Array:
 
     def normal(c: Array) -> Array:
         near = log_ndtr(a - c)
-        tail = near + np.log1p(np.exp(log_ndtr(-a - c) - near))
+        with np.errstate(invalid="ignore"):  # a is NaN where nothing is known
+            tail = np.logaddexp(near, log_ndtr(-a - c))
         return np.asarray(np.maximum(-ndtri_exp(np.minimum(tail, 0.0) - math.log(2.0)), 0.0))
 
     if free is None:

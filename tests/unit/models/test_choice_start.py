@@ -63,7 +63,8 @@ def test_no_pass_clips_the_rare_class(monkeypatch):
 
 
 def test_unordered_classes_of_few_are_named():
-    """1.3 % of 5000 rows, eps = 1: not determined; at eps = 1e4 the same rows are. Seed 2."""
+    """1.3 % of 5000 rows, eps = 1: not determined; at eps = 1e4 the same rows are, but that four
+    passes do not arrive at c. Seed 2."""
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, 5000)
     odds = np.exp(np.array([0 * x, 0.2 + x, -3.6 + 0.5 * x]))
@@ -79,7 +80,9 @@ def test_unordered_classes_of_few_are_named():
     p = few.pvalues
     assert p[["c:Intercept", "c:x"]].isna().all() and p[["b:Intercept", "b:x"]].notna().all()
     assert "what compares c with others" in " ".join(str(few.summary(full=True)).split())
-    assert many.pvalues.notna().all() and "what compares" not in str(many.summary(full=True))
+    said = " ".join(str(many.summary(full=True)).split())
+    assert "what compares" not in said and "Not arrived: " in said
+    assert many.pvalues[["b:Intercept", "b:x"]].notna().all()
 
 
 @pytest.mark.parametrize("as_schema", [dict, lambda given: dp.Schema(**given)])
