@@ -74,7 +74,7 @@ print(fit.summary())
 # As a picture, beside the fit that protects single years: inner bars are sampling error alone.
 
 # %%
-# alt: Coefficients of educ and union by person and by row: both intervals by person are several times as long
+# alt: Coefficients of educ and union by person and by row: intervals by person are about twice as long
 by_row = dp.dp_ols(formula, table, eps=10, delta=1e-5, schema=schema, seed=1)
 ax = dp.coef_plot(fit, by_row)
 

@@ -92,8 +92,8 @@ print(fit.predict(new, what="survival", times=[2, 5, 10], interval="confidence")
 # %%
 # alt: Predicted survival over ten years of an untreated and a treated person of 60: the curve of the treated is lower throughout
 times = list(range(11))
-curves = np.transpose(fit.predict(new, what="survival", times=times))
-ax = pd.DataFrame(curves, index=times, columns=["untreated", "treated"]).plot(
+curves = fit.predict(new, what="survival", times=times).T
+ax = curves.set_axis(["untreated", "treated"], axis=1).plot(
     xlabel="years", ylabel="share alive", ylim=(0, 1), figsize=(5, 3))
 
 # %% [markdown]

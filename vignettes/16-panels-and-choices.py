@@ -110,7 +110,7 @@ assert ((fit.params[:3] - exact.params[:3]).abs() < 8 * exact.bse[:3]).all()
 
 # %%
 # alt: Odds ratios of more visits on a log axis: lncoins below one, disea a little above, physlm well above
-ax = fit.plot(exponentiate=True)
+ax = dp.coef_plot(fit, keep=["lncoins", "disea", "physlm"], exponentiate=True)
 
 # %%
 print(fit.odds_ratios().round(3))

@@ -128,7 +128,7 @@ print(median.notes[-2])
 # %% [markdown]
 # ## A regression, with and without its villages
 #
-# Schooling goes with the village. Errors that take rows for unrelated are half of what they should be.
+# Schooling goes with the village. Errors that take rows for unrelated are too small, by a quarter for the slope.
 
 # %%
 fit = dp.dp_ols("income ~ school", data, design=design, **call)
@@ -139,7 +139,7 @@ print(pd.DataFrame({
 }).round(4))
 
 # %%
-# alt: The slope of school in two fits: the inner bar by design is twice as long as that of rows
+# alt: The slope of school in two fits: the inner bar by design is longer than that of rows
 ax = dp.coef_plot(fit, naive)
 
 # %%
