@@ -103,11 +103,11 @@ ax = dp.coef_plot(direct, fit)
 # %% [markdown]
 # ## What to write
 #
-# In a paper the call has no seed. `statement()` is then the paragraph for the methods section. What is computed from
-# the table needs no further one.
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section. That of a fit on the table
+# says what the table cost.
 
 # %%
 import textwrap
 
-final = dp.dp_release("~ wage + age + school", people, eps=6, delta=1e-6, schema=schema)
+final = dp.dp_ols("wage ~ age + school", dp.dp_release("~ wage + age + school", people, eps=6, delta=1e-6, schema=schema))
 print(textwrap.fill(final.statement(), 100))
