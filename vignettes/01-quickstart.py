@@ -124,3 +124,14 @@ except dp.errors.BudgetExceededError as error:
 
 # %%
 print(budget.report())
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section.
+
+# %%
+import textwrap
+
+final = dp.dp_ols(formula, data, eps=1, delta=1e-6)
+print(textwrap.fill(final.statement(), 100))

@@ -129,3 +129,15 @@ print(fit.summary())
 data = schema.attach(data)
 print(dp.Schema.from_frame_attrs(data) == schema)
 print(fit.ledger)
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section. Ranges and levels come
+# with it, as a table of their own: they are public, and say what was clipped.
+
+# %%
+import textwrap
+
+final = dp.dp_ols("health ~ log1p(income) + region + children + smoker", data, eps=1, delta=1e-6)
+print(textwrap.fill(final.statement(), 100))

@@ -127,3 +127,17 @@ with warnings.catch_warnings():
     )
 print(silent)
 print(silent.ledger)
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section. The proof of the safety
+# margin goes into an appendix: nobody else has read it.
+
+# %%
+import textwrap
+
+final = dp.dp_eptr(
+    ratio, safety, ALPHA, "a + b ~ 1", data, eps=2, delta=1e-6, bounds={"a": (0, 1), "b": (0, 1)}, names=["ratio"]
+)
+print(textwrap.fill(final.statement(), 100))

@@ -132,3 +132,15 @@ moments = dp.dp_moments(
 )
 C = moments.arrays["moments"]
 print(np.linalg.solve(C[np.ix_([3, 0, 1], [3, 0, 1])], C[[3, 0, 1], 2]))
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section. It names the method; add
+# that the choice was made before the data, by the rule above, and where public rows come from.
+
+# %%
+import textwrap
+
+final = dp.dp_ols("wage ~ age + school", private, eps=1, delta=1e-6, public=public)
+print(textwrap.fill(final.statement(), 100))

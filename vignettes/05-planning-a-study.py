@@ -116,5 +116,18 @@ print(dp.etable([small, large], se="split"))
 # %%
 plain.tidy().round(3)
 
+# %% [markdown]
+# ## What to write
+#
+# In a paper the calls have no seed. `statement()` of the budget is then the paragraph for the methods section: one for
+# all calls.
+
 # %%
+import textwrap
+
+final = dp.Budget(eps=2, delta=1e-5)
+with final:
+    dp.dp_ols("log1p(mdvis) ~ lncoins + physlm", data, eps=0.5, delta=1e-6)
+    dp.dp_mean("mdvis ~ 1", data, eps=0.2, delta=1e-6)
+print(textwrap.fill(final.statement(), 100))
 folder.cleanup()

@@ -160,3 +160,14 @@ print(plan.request.method.name, {k: round(v, 4) for k, v in plan.expected_se.ite
 print(plan.forecast)
 ridge = dp.dp_glm(formula, data, eps=1, method="objpert", **call)
 print(dp.etable([fit, ridge]))
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section.
+
+# %%
+import textwrap
+
+final = dp.dp_glm(formula, data, eps=1, **{**call, "seed": None})
+print(textwrap.fill(final.statement(), 100))

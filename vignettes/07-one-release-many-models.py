@@ -99,3 +99,15 @@ ax = dp.coef_plot(direct, fit)
 # %% [markdown]
 # Save a release with `table.save(path)`; `dp.load_release(path)` reads it back with its guarantee, and a fit
 # on it says what the table cost.
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section. That of a fit on the table
+# says what the table cost.
+
+# %%
+import textwrap
+
+final = dp.dp_ols("wage ~ age + school", dp.dp_release("~ wage + age + school", people, eps=6, delta=1e-6, schema=schema))
+print(textwrap.fill(final.statement(), 100))

@@ -145,3 +145,15 @@ found = (
     lines.read_text(encoding="utf-8").split("## Over designs")[1].strip() if lines.exists() else ""
 )
 print(found or "The results are part of the repository, not of the installed package.")
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section. Where a coefficient is
+# named as resting on few rows, or as not determined, the text says so too.
+
+# %%
+import textwrap
+
+final = dp.dp_ols(formula, table, eps=1, delta=1e-6, schema=schema)
+print(textwrap.fill(final.statement(), 100))

@@ -128,3 +128,14 @@ ax.set(xlabel="private estimate less confidential one, in confidential standard 
 ax.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1))
 figure.tight_layout()
 plt.show()
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section.
+
+# %%
+import textwrap
+
+final = dp.dp_ols(formula, table, eps=1, delta=1e-6, schema=schema)
+print(textwrap.fill(final.statement(), 100))

@@ -312,3 +312,17 @@ print(clustered.summary(full=True).notes[0])
 held = hie.sample(5000, random_state=1)
 print(logit.score(held, eps=0.5, seed=1))
 print(fit.diagnose(hie, eps=0.5, seed=1, bins=6))
+
+# %% [markdown]
+# ## What to write
+#
+# What `citation()` and `report::report()` are for. In a paper the call has no seed. `statement()` is then the paragraph
+# for the methods section.
+
+# %%
+import textwrap
+
+final = dp.dp_glm(
+    "any_visit ~ disea + C(health)", hie, family="binomial", eps=1, delta=1e-6, schema=schema
+)
+print(textwrap.fill(final.statement(), 100))

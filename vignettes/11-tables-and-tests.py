@@ -128,3 +128,18 @@ try:
     dp.dp_table("~ health", rand, eps=1, delta=1e-6, schema=schema, budget=budget, seed=5)
 except dp.errors.BudgetError as error:
     print(type(error).__name__)
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the calls have no seed. `statement()` of the budget is then the paragraph for the methods section: one for
+# all calls.
+
+# %%
+import textwrap
+
+final = dp.Budget(eps=2, delta=1e-5)
+with final:
+    dp.dp_table("~ mdvis + disea + health", rand, by="coinsurance", eps=1, delta=1e-6, schema=schema)
+    dp.dp_test("mdvis ~ coinsurance", rand, eps=0.5, delta=1e-6, schema=schema)
+print(textwrap.fill(final.statement(), 100))

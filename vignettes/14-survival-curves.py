@@ -135,3 +135,14 @@ spells = dp.dp_survfit(
     schema=schema.update(start=dp.Real(0, 36), stop=dp.Real(0, 36)), seed=3,
 )
 print(spells.tidy()[["time", "n_risk", "n_event", "estimate", "strata"]].round(3))
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section.
+
+# %%
+import textwrap
+
+final = dp.dp_survfit("Surv(months, dead) ~ arm", trial, eps=1, delta=1e-6, schema=schema)
+print(textwrap.fill(final.statement(), 100))

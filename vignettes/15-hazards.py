@@ -15,6 +15,7 @@
 # seeded fits (NOT PRIVATE), so that the numbers can be repeated.**
 
 # %%
+import textwrap
 import warnings
 
 import numpy as np
@@ -69,10 +70,17 @@ print(pd.DataFrame({
 assert ((fit.params - exact.params).abs() < 6 * exact.bse).all()
 
 # %% [markdown]
-# Hazard ratios with their intervals, the released baseline, and the risk of new people:
+# Hazard ratios with their intervals, as a table and as a picture:
 
 # %%
 print(fit.hazard_ratios().round(3))
+
+# %%
+# alt: Hazard ratios on a log axis: treated above one, score below one, age a little above one, each with its interval
+ax = fit.plot(exponentiate=True)
+
+# %% [markdown]
+# The released baseline, and the risk of new people:
 
 # %%
 print(fit.baseline().head(4).round(4))
@@ -80,6 +88,13 @@ print(fit.baseline().head(4).round(4))
 # %%
 new = pd.DataFrame({"treated": [0.0, 1.0], "score": [0.0, 0.0], "age": [60.0, 60.0]})
 print(fit.predict(new, what="survival", times=[2, 5, 10], interval="confidence").round(3))
+
+# %%
+# alt: Predicted survival over ten years of an untreated and a treated person of 60: the curve of the treated is lower throughout
+times = list(range(11))
+curves = fit.predict(new, what="survival", times=times).T
+ax = curves.set_axis(["untreated", "treated"], axis=1).plot(
+    xlabel="years", ylabel="share alive", ylim=(0, 1), figsize=(5, 3))
 
 # %% [markdown]
 # ## What to keep in mind
@@ -89,3 +104,12 @@ print(fit.predict(new, what="survival", times=[2, 5, 10], interval="confidence")
 # * `+ strata(site)` has a baseline of its own in each declared stratum; `Surv(start, stop, event)`
 #   with `unit="id"` takes delayed entry and predictors that change.
 # * Curves and the log-rank test are [the vignette before](14-survival-curves.ipynb).
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed; `statement()` is then the paragraph for the methods section.
+
+# %%
+final = dp.dp_coxph(formula, people, eps=1, delta=1e-6, schema=schema)
+print(textwrap.fill(final.statement(), 100))

@@ -15,6 +15,7 @@
 # table. **Public data, seeded fits (NOT PRIVATE), so that the numbers can be repeated.**
 
 # %%
+import textwrap
 import warnings
 
 import numpy as np
@@ -68,6 +69,10 @@ random = dp.dp_feols("wage ~ hours", panel, eps=1, delta=1e-6, bounds=bounds, un
 print(random.summary())
 
 # %%
+# alt: The slope of hours in three fits: pooled far above .2, within people and with random intercepts at .2
+ax = dp.coef_plot(pooled, within, random, keep="hours")
+
+# %%
 print(random.hausman())
 new = pd.DataFrame({"id": [1, 1, 2], "hours": [-1.0, 1.0, 1.0]})  # means by the rows of one id
 print(random.predict(new, interval="confidence").round(3))
@@ -104,6 +109,10 @@ print(pd.DataFrame({
 assert ((fit.params[:3] - exact.params[:3]).abs() < 8 * exact.bse[:3]).all()
 
 # %%
+# alt: Odds ratios of more visits on a log axis: lncoins below one, disea a little above, physlm well above
+ax = dp.coef_plot(fit, keep=["lncoins", "disea", "physlm"], exponentiate=True)
+
+# %%
 print(fit.odds_ratios().round(3))
 new = pd.DataFrame({"lncoins": [0.0, 4.6], "disea": [10.0, 10.0], "physlm": [0.0, 0.0]})
 print(fit.predict(new, what="probs", interval="confidence").round(3))
@@ -119,3 +128,12 @@ multi = dp.dp_multinom("visits ~ lncoins + physlm", rand, eps=1, delta=1e-6, see
                        schema=dp.Schema(visits=dp.Levels(levels), lncoins=dp.Real(0, 5),
                                         physlm=dp.Real(0, 1)))
 print(multi.tidy().round(3))
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the calls have no seed. `statement()` is then the paragraph for the methods section, here of the panel:
+
+# %%
+final = dp.dp_feols("wage ~ hours | id", panel, eps=1, delta=1e-6, bounds=bounds, unit="id")
+print(textwrap.fill(final.statement(), 100))

@@ -208,5 +208,13 @@ print(visits.contrast({"from no coinsurance to 95 percent": {"lncoins": 4.56}}))
 # The same from Python: `study = dp.Study.read("study.toml")`, `study.check()`, `study.rehearse(out)`,
 # `study.run(data, ledger=, out=)`, whose result holds the fits by name, and `dp.Study.verify(out, ledger)`.
 
+# %% [markdown]
+# ## What to write
+#
+# A fit that was loaded says it too: the paragraph for the methods section.
+
 # %%
+import textwrap
+
+print(textwrap.fill(visits.statement(), 100))
 folder.cleanup()

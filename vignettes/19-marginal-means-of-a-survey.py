@@ -133,3 +133,14 @@ assert (compared["low"] < plain).all() and (plain < compared["high"]).all()
 
 # %%
 print(f"eps = {fit.privacy.eps:g} + {means.privacy.eps:g}, delta = {fit.privacy.delta:g} + {means.privacy.delta:g}")
+
+# %% [markdown]
+# ## What to write
+#
+# In a paper the call has no seed. `statement()` is then the paragraph for the methods section.
+
+# %%
+import textwrap
+
+final = dp.dp_glm("online ~ C(sex) + C(region) + school", data, family="binomial", eps=2, **call)
+print(textwrap.fill(final.statement(), 100))

@@ -26,10 +26,11 @@ _WRAP, _TITLE = 26, 70
 
 @dataclass
 class _Drawn:
-    """What axes hold: a name a row, a title a fit."""
+    """What axes hold: a name a row, a title a fit; and whether their figure is ours to enlarge."""
 
     names: list[str] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
+    ours: bool = False
 
 
 _DRAWN: WeakKeyDictionary[Any, _Drawn] = WeakKeyDictionary()
@@ -116,6 +117,7 @@ def coefplot(
         lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in names or shown)
         size = (7.0, 1.1 + 0.45 * rows + 0.15 * lines)
         ax = new_axes(None, size)
+        _DRAWN[ax] = _Drawn(ours=True)
     drawn = _DRAWN.setdefault(ax, _Drawn())
     drawn.names += [name for name in names or shown if name not in drawn.names]
     k = len(drawn.titles)
@@ -123,10 +125,9 @@ def coefplot(
     lines_at = [drawn.names.index(name) + _APART * k for name in shown]
     drawn.titles.append(one_line(fit))
     middle = np.exp(estimates) if exponentiate else estimates
-    tag = f"({k + 1}) " if k else ""
     for length, width, label in (
-        (half, 1.2, f"{tag}{100 * level:g} % interval, total error"),
-        (inner, 4.0, f"{tag}sampling error alone"),
+        (half, 1.2, f"({k + 1})" if k else f"{100 * level:g} % interval, total error"),
+        (inner, 4.0, None if k else "sampling error alone"),
     ):
         if length[shown].isna().all():  # nothing to draw, and nothing to explain
             continue
@@ -156,10 +157,28 @@ def coefplot(
         title = drawn.titles[0]
     else:
         title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
+        if drawn.ours:  # a line of the title, and room between the marks of a row
+            figure: Any = ax.figure
+            width, height = figure.get_size_inches()
+            figure.set_size_inches(width, height + 0.15 + _APART * 0.45 * len(drawn.names))
+    if exponentiate:
+        _ratio_ticks(ax)
     ax.set_title(title, fontsize="small")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(fontsize="small", framealpha=0.8, edgecolor="none")
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if k else {}
+        ax.legend(fontsize="small", framealpha=0.8, edgecolor="none", **beside)
     return ax
+
+
+def _ratio_ticks(ax: Axes) -> None:
+    """Mark a log axis of ratios by plain numbers, several of them also where it is short."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    low, high = ax.get_xlim()
+    subs = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9) if high < 4 * low else (1, 2, 5)
+    ax.xaxis.set_major_locator(LogLocator(subs=subs if high < 200 * low else (1,)))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
 
 
 def _wrapped(text: str, width: int = _WRAP) -> str:

@@ -510,6 +510,7 @@ def plot_table(
         at = np.arange(len(keep))[::-1]
         ax.errorbar(values, at, xerr=bars, fmt="o", color=color, elinewidth=1.2, label=text)
         ax.set_yticks(at, labels)
+        ax.set_ylim(-0.5, len(keep) - 0.5)
         ax.set_xlabel(f"{section.kind[:-1]} of {section.variable}")
     ax.set_title(one_line(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
