@@ -7,7 +7,8 @@ import pytest
 
 from dpmodels.audit import audit
 from dpmodels.audit.replay import replay_ratios
-from dpmodels.models.survival.zph import IntervalsJob
+from dpmodels.models.survival.hazard import Timeline
+from dpmodels.models.survival.zph import IntervalsJob, plan_zph, whitened
 from dpmodels.privacy.run import Run
 from dpmodels.sources.people import BlockOfPeople
 from tests.privacy.cases.survival import CHECKS, check_of, stage_of
@@ -96,17 +97,21 @@ def test_a_unit_adds_the_same_integers_in_any_company_and_order(name):
         assert (added(shuffled) == sum(alone[k] for k in order)).all()
 
 
-def test_no_row_is_cut_by_the_ball_so_that_scores_keep_their_mean():
-    """Rows at every corner: lengths stay below the radius (theory.md, 10), and come near it."""
-    plan = check_of("rows", 1)
-    where, lay = plan.design.survival, plan.local.layout
-    cells = itertools.product([-1.0, 0.0, 1.0], [-2.0, 0.0, 1.0], np.linspace(0.1, 12.0, 40), [0.0, 1.0])
-    block = np.ones((plan.design.q, 720))
-    block[1], block[2], block[where.time], block[where.event] = np.array(list(cells)).T
-    with np.errstate(all="ignore"):
-        found = plan.local.expand(BlockOfPeople(block, np.arange(720), np.ones(720, dtype=np.intp)))
-    longest = np.sqrt((found.score**2).sum(axis=0)).max()
-    assert 0.7 * lay.radius < longest <= lay.radius
+def test_the_longest_row_is_as_long_as_the_ball():
+    """theory.md, 10: all expected events in one interval, the event in another, z at its longest.
+
+    So no row is cut, and scores keep their mean.
+    """
+    given = check_of("rows", 1)
+    line = Timeline(np.linspace(0, 12, 4), np.array([[0.4998, 0.0, 1e-9]]), np.ones((1, 3)))
+    seen = whitened(np.eye(2), np.eye(3), 1e4, np.arange(1, 3), given.design.q)
+    plan = plan_zph(given.design, 1, "record", seen, np.zeros(2), line, 3, 4.0, 1e-4, 500.0)
+    where = plan.design.survival
+    block = np.ones((plan.design.q, 1))
+    block[where.time], block[where.event] = 11.0, 1.0
+    found = plan.local.expand(BlockOfPeople(block, np.arange(1), np.ones(1, dtype=np.intp)))
+    longest = np.linalg.norm(found.score)
+    assert 0.999 < longest / plan.local.layout.radius <= 1.0
 
 
 @pytest.mark.statistical

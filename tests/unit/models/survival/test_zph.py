@@ -127,9 +127,9 @@ def test_follow_up_that_is_used_up_is_left_out_by_predictors_alone():
     assert (found.score[:, 0] == found.score[:, 1]).all()
 
 
-def released(seed, lay=Intervals(2, 3, 2)):
+def released(seed):
     """Numbers as a run of 900 events would release them, without noise."""
-    rng = np.random.default_rng(seed)
+    lay, rng = Intervals(2, 3, 2), np.random.default_rng(seed)
     e = rng.uniform(100, 200, (lay.S, lay.J))
     t = e[:, :, None] * rng.uniform(-0.3, 0.3, (lay.S, lay.J, lay.p))
     r, s = rng.normal(size=e.shape) * 12.0, rng.normal(size=(lay.J, lay.p)) * 15.0
@@ -175,9 +175,11 @@ def test_noise_makes_no_p_value_smaller(seed):
     for sd in (2.0, 5.0, 9.0):
         more = centred(lay, flat, sd).cov - clean.cov
         assert (np.linalg.eigvalsh(more)[:, 0] > sd**2).all()
-        _, _, t, e, _ = lay.parts(flat)
         # beside the scores' own noise: that of events and of second moments
-        assert (np.linalg.eigvalsh(more)[:, 0] > sd**2 + 0.5 * sd * lay.longest / 0.25 / lay.J).all()
+        of_e, share = 4.0 * sd, clean.events / clean.events.sum()
+        least = np.linalg.eigvalsh(clean.slope / clean.events[:, None, None])[:, 0]
+        wanted = share * of_e * lay.longest + of_e * np.sqrt(lay.S) * least
+        assert (np.linalg.eigvalsh(more)[:, 0] > sd**2 + 0.9 * wanted).all()
         found = zph_of(lay, ("a", "b"), np.zeros(2), np.eye(2), np.arange(4.0), flat, sd, "rank", None)
         assert (found.tests["p_value"] >= last.tests["p_value"] - 0.02).all()
         last = found
