@@ -40,6 +40,7 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
 
     __slots__ = ()
 
+    @also.method  # tidy(exponentiate=True) of ratios, under its old name
     def hazard_ratios(self, *, level: float | None = None) -> pd.DataFrame:
         """Return hazard ratios with intervals, z and p.
 
