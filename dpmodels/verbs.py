@@ -43,6 +43,8 @@ class Verb:
         ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
     default : str
         Its default method; empty: the first that was registered.
+    also_called : mapping of str to (str, mapping)
+        The field's words for a method: which it is, and the options that they mean.
     because : str
         Why its default method is the default, for the reasons of a fit.
     with_public : str
@@ -92,6 +94,7 @@ class Verb:
     design_options: Mapping[str, Any] = field(default_factory=dict)
     loss: str = ""
     default: str = ""
+    also_called: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     because: str = ""
     with_public: str = ""
     instead: str = ""
@@ -173,6 +176,7 @@ _VERBS: dict[str, Verb] = {
             kind="LinearRegression",
             loss="squared",
             default="ssp",
+            also_called={"scoring": ("ssp", {}), "moments": ("ssp", {"scoring": False})},
             because="the most accurate where only ranges are known (no public data)",
             with_public="pmt",
             header=(("R-squared", "r_squared"), ("Residual sd", "sigma")),

@@ -54,7 +54,8 @@ def dp_ols(
         The guarantee of the whole call: ranges, tests, coefficients and standard errors together.
     method : str, optional
         See ``dp.methods()``. None: "pmt" with public data, else "ssp" (one or two stages by a rule
-        on public quantities, printed with its reason).
+        on public quantities, printed with its reason). "scoring" is "ssp"; "moments" is "ssp" by
+        released sufficient statistics alone (``scoring=False``).
     schema : Schema, optional
         Declared facts about the variables. Numeric variables without a declared range have their
         range bought from ``eps`` and ``delta``; text variables need declared levels.

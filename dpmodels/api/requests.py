@@ -672,8 +672,9 @@ def build_request(
 
     check_first(formula)
     refuse_powers_of_one(formula)
+    method, implied = verb_of(verb).also_called.get(method, (method, {}))
     entry = resolve(verb, method)
-    own = dict(options)
+    own = {**implied, **options}
     survey = survey_of(own)
     level = _own_unit(entry, own)
     own.setdefault("na", entry.na)

@@ -176,3 +176,16 @@ def test_a_plan_says_what_goes_on_from_it(asked, room):
     plan = dp.plan("y ~ x", schema, n=1000, eps=1, delta=1e-6, method="ssp", scoring=asked)
     assert plan.backend.plan.__module__ == f"dpmodels.models.linear.{room}"
     assert any(r.startswith("moments only: ") for r in plan.reasons) == (room == "moments")
+
+
+@pytest.mark.parametrize(("word", "method", "options"), [
+    ("scoring", "ssp", {}), ("moments", "ssp", {"scoring": False}),
+])  # fmt: skip
+def test_methods_answer_to_the_words_of_the_field(word, method, options):
+    bounds = {"y": (0, 1), "x": (0, 1)}
+    common = {"n": 2000, "eps": 1, "delta": 1e-6, "verb": "dp_ols"}
+    one, other = (
+        dp.plan("y ~ x", bounds, method=m, **more, **common)
+        for m, more in ((word, {}), (method, options))
+    )
+    assert one.steps == other.steps and one.request.method.name == method
