@@ -100,11 +100,12 @@ print(fit.summary())
 # %% [markdown]
 # ## Minutes 10 to 13: what readers ask for
 #
-# All of it is computed from the three releases, and free: a figure, ten points of coinsurance, groups of health, odds ratios.
+# All of it is computed from the three releases, and free: a figure (coefficients
+# times half the range of their columns), ten points of coinsurance, groups of health, odds ratios.
 
 # %%
-# alt: Coefficients with inner bars for sampling error and outer bars for the total: those of coinsurance and diseases are short, that of poor health is wide
-ax = fit.plot()
+# alt: Coefficients times half the range of their columns, with inner bars for sampling error and outer bars for the total: chronic diseases far above zero, coinsurance below it
+ax = fit.plot(scale="standardised")
 
 # %%
 ten = fit.contrast({"ten points of coinsurance": {"coins": 10}})

@@ -193,6 +193,17 @@ def test_no_cell_of_a_notebook_shows_a_directive_or_a_private_name():
                 assert not re.search(r"\w\._[a-z]", source), path.name
 
 
+def test_a_notebook_has_a_picture_and_ends_in_what_to_write():
+    for path in sorted((ROOT / "vignettes").glob("[0-9][0-9]-*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        outputs = [o for cell in cells for o in cell.get("outputs", [])]
+        assert any("image/png" in o.get("data", {}) for o in outputs), path.name
+        heads = [line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"] if line.startswith("## ")]
+        assert heads[-1].strip() == "## What to write", path.name
+        said = " ".join("".join(cells[-1]["outputs"][-1]["text"]).split())
+        assert re.search(r"ifferential privacy: \d|-differentially private\.", said) and "NOT PRIVATE" not in said, path.name
+
+
 def test_every_public_name_has_its_place_in_the_reference(site, built):
     ids = set().union(*(page.ids for path, page in built.items() if path.parts[0] == "reference"))
     for name in dp.__all__:

@@ -81,3 +81,16 @@ def test_two_fits_share_axes():
     colours = [line.get_markeredgecolor() for line in ax.lines if line.get_marker() == "o"]
     assert len(set(colours)) == 2
     assert one.formula in ax.get_title() and two.formula in ax.get_title()
+
+
+def test_several_fits_leave_the_bars_free_and_ratios_have_plain_ticks(make_fit):
+    """The legend lay over the bars, and the axis of ratios had one mark, 10^0."""
+    import dpmodels as dp
+
+    ax = dp.coef_plot([make_fit(), make_fit(), make_fit()], keep="alcohol", exponentiate=True)
+    ax.figure.canvas.draw()
+    assert not ax.get_legend().get_window_extent().overlaps(ax.get_window_extent())
+    assert ax.get_window_extent().height > 40  # three marks in one row
+    low, high = ax.get_xlim()
+    ticks = [t.get_text() for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
+    assert len(ticks) > 1 and all(float(t) > 0 for t in ticks)
