@@ -40,8 +40,9 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
 
     __slots__ = ()
 
+    @also.method
     def hazard_ratios(self, *, level: float | None = None) -> pd.DataFrame:
-        """Return hazard ratios with intervals, z and p.
+        """Return hazard ratios with intervals, z and p: ``tidy(exponentiate=True)``, in short.
 
         Parameters
         ----------
