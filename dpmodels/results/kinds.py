@@ -40,9 +40,9 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
 
     __slots__ = ()
 
-    @also.method  # tidy(exponentiate=True) of ratios, under its old name
+    @also.method
     def hazard_ratios(self, *, level: float | None = None) -> pd.DataFrame:
-        """Return hazard ratios with intervals, z and p.
+        """Return hazard ratios with intervals, z and p: ``tidy(exponentiate=True)``, in short.
 
         Parameters
         ----------
