@@ -110,13 +110,13 @@ def cell(table, formula, verb, options, n, eps, reps):
         if r < twins:
             try:
                 b, hc = twin_of(X[rows], y[rows], verb, options, truth)
-            except Exception:  # a level without rows: statsmodels raises errors of its own
-                continue
+            except Exception:  # a level without rows: the sample stays, its twin has not covered
+                b = hc = np.full(len(truth), np.nan)
             found["twin"].append(np.abs(b - truth) <= 1.96 * hc)
             found["se"].append(hc)
             found["z"].append(b / hc)
     f = {k: np.array(v, dtype=float) for k, v in found.items()}
-    hc = np.median(f["se"], axis=0)
+    hc = np.nanmedian(f["se"], axis=0)
     hit, named = f["hit"], f["named"] > 0
     width = np.median(f["half"], axis=0) / hc
     rmse = np.sqrt(np.mean(f["error"] ** 2, axis=0)) / hc
@@ -134,7 +134,8 @@ def cell(table, formula, verb, options, n, eps, reps):
         "bias": float(np.abs(f["error"].mean(axis=0) / hc).max()),
         "kept": float(kept.sum() / max(strong.sum(), 1)), "strong": int(strong.sum()),
         "wrong": int((f["sure"] * np.sign(truth) < 0).sum()), "sure": int((f["sure"] != 0).sum()),
-        "twin": f["twin"].mean(), "below": float((f["half"] / hc < 0.9).mean()),
+        "twin": f["twin"].mean(), "lost twins": int(np.isnan(f["se"]).all(axis=1).sum()),
+        "below": float((f["half"] / hc < 0.9).mean()),
         "by": np.round(by, 2).tolist(), "width by": np.round(width, 2).tolist(),
         "rmse by": np.round(rmse, 2).tolist(),
     }  # fmt: skip
