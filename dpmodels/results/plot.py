@@ -145,6 +145,7 @@ def coefplot(
             label=label,
         )
     ax.plot(middle[shown], lines_at, "o", color="white", markeredgecolor=color, zorder=3)
+    figure: Any = ax.figure
     ticks = [_wrapped(labelled(name, labels)) for name in drawn.names]
     ax.set_yticks(list(range(len(drawn.names))), ticks)
     ax.set_ylim(len(drawn.names) - 1 + _APART * k + 0.5, -0.5)  # first name on top, no bar cut
@@ -157,16 +158,22 @@ def coefplot(
         title = drawn.titles[0]
     else:
         title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
-        if drawn.ours:  # a line of the title, and room between the marks of a row
-            figure: Any = ax.figure
+        if drawn.ours:  # a line of the title, room between the marks of a row, the legend below
             width, height = figure.get_size_inches()
+            height += 0.25 * (k == 1)
             figure.set_size_inches(width, height + 0.15 + _APART * 0.45 * len(drawn.names))
     if exponentiate:
         _ratio_ticks(ax)
     ax.set_title(title, fontsize="small")
-    if ax.get_legend_handles_labels()[0]:
-        beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if k else {}
-        ax.legend(fontsize="small", framealpha=0.8, edgecolor="none", **beside)
+    marks, texts = ax.get_legend_handles_labels()
+    style: dict[str, Any] = {"fontsize": "small", "framealpha": 0.8, "edgecolor": "none"}
+    if marks and not (k and drawn.ours):
+        ax.legend(**style)
+    elif marks:
+        for old in [ax.get_legend(), *figure.legends]:
+            if old is not None:
+                old.remove()
+        figure.legend(marks, texts, loc="outside lower center", ncols=len(marks), **style)
     return ax
 
 
