@@ -581,3 +581,32 @@ def decompose(m: SecondMoments, base: Array, j: int, added: Array, a: Array) -> 
     values = np.concatenate([[full.b[j] + delta.sum(), full.b[j]], delta])
     sampling, privacy = (gradient @ part @ gradient.T for part in covariance)
     return Decomposition(values, sampling, privacy, full.trust)
+
+
+@dataclass(frozen=True)
+class NoisyMean:
+    """A mean from a noisy sum over a noisy count."""
+
+    value: float
+    se_privacy: float
+    se_sampling: float
+    count: float
+
+    @property
+    def se(self) -> float:
+        """Total standard error."""
+        return math.hypot(self.se_privacy, self.se_sampling)
+
+
+def noisy_mean(count: float, total: float, square: float, tau: float) -> NoisyMean:
+    """Return ``total / count`` with errors: noise of both, and the spread of the cells.
+
+    ``square`` is the sum of squares of the cells. NaN where the count is within 3 of its noise
+    sds.
+    """
+    if count <= 3.0 * tau:
+        return NoisyMean(math.nan, math.nan, math.nan, count)
+    value = total / count
+    noise = tau * math.sqrt(1.0 + value**2) / count
+    variance = max(square / count - value**2, 0.0)
+    return NoisyMean(value, noise, math.sqrt(variance / count), count)

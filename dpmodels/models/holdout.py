@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.inference import auc, auc_set, noisy_mean, roc
+from dpmodels.after.inference import auc, auc_set, roc
+from dpmodels.after.moments import noisy_mean
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
 from dpmodels.privacy.composition import Guarantee

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.inference import auc, auc_set, noisy_mean, roc
+from dpmodels.after.inference import auc, auc_set, roc
+from dpmodels.after.moments import noisy_mean
 from dpmodels.errors import BudgetExceededError, DPModelsError, NotReleasedError
 
 SCHEMA = dp.Schema(x=dp.Real(-1, 1), y=dp.Binary(), w=dp.Real(-2, 6))
