@@ -672,7 +672,9 @@ def build_request(
 
     check_first(formula)
     refuse_powers_of_one(formula)
-    method, implied = verb_of(verb).also_called.get(method, (method, {}))
+    implied: Mapping[str, Any] = {}
+    if isinstance(method, str):
+        method, implied = verb_of(verb).also_called.get(method, (method, {}))
     entry = resolve(verb, method)
     own = {**implied, **options}
     survey = survey_of(own)
