@@ -95,8 +95,9 @@ def test_all_sources_give_the_same_cells(tmp_path):
 def test_public_facts_without_a_cell(tmp_path):
     made = tables(tmp_path)
     kinds = as_source(made["pandas"]).kinds
-    assert kinds == {"x": "numeric", "k": "numeric", "b": "bool", "g": "text"}
-    assert as_source(made["parquet"]).kinds == kinds
+    numbers = {"x": "numeric", "k": "numeric", "b": "bool"}
+    assert kinds in ({**numbers, "g": "text"}, {**numbers, "g": "object"})  # text of pandas 2
+    assert as_source(made["parquet"]).kinds == {**numbers, "g": "text"}
     assert set(as_source(made["csv"]).kinds.values()) == {"unknown"}
     lengths = {name: as_source(t).n for name, t in made.items() if name != "iterator"}
     for name in ("pandas", "dict", "polars", "arrow", "parquet", "two parquet files", "list"):
