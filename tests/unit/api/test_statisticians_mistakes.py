@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 def data():
     d = table()
     return d.assign(
-        name=d["sex"].astype("str"), id=np.arange(len(d)) // 2, w=1.0,
+        name=d["sex"].astype("string"), id=np.arange(len(d)) // 2, w=1.0,
         day=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(d)), unit="D"),
     )  # fmt: skip
 

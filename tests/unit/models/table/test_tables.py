@@ -181,7 +181,7 @@ def test_pictures(people):
     axes = found.plot()  # every variable: the mean by region and by sex
     assert [ax.get_title() for ax in axes] == ["wage by region", "wage by sex"]
     assert all(ax.get_xlabel() == "mean of wage" for ax in axes)
-    assert "\n" not in axes[0].figure.get_suptitle()
+    assert "\n" not in axes[0].figure._suptitle.get_text()
     one = plt.subplots()[1]
     assert found.plot(ax=one) is one and one.get_xlabel() == "mean of wage"
     several = fit("~ region + sex + wage", people, eps=5, histogram=4).plot()
