@@ -228,15 +228,22 @@ def press():
 
 hand = threading.Thread(target=press, daemon=True)
 hand.start()
-while left[0]:
+def held():
     try:
-        ready.append(True)
-        while True:
-            with quiet():
-                with own:
-                    pass
-    except KeyboardInterrupt:
-        left[0] -= 1
+        while left[0]:
+            try:
+                ready.append(True)
+                while True:
+                    with quiet():
+                        with own:
+                            pass
+            except KeyboardInterrupt:
+                left[0] -= 1
+    except KeyboardInterrupt:  # between two blocks
+        return
+
+while left[0]:
+    held()
 for _ in range(2):  # the last press may still come
     try:
         time.sleep(0.2)
