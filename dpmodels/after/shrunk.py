@@ -1,7 +1,8 @@
 """Coefficients for predictions: a posterior mean about the public guess. Sees no row.
 
-``theory.md``, 11. A released estimate may be noise; a prediction from it need not be worse than the
-middle of the declared range. Post-processing of released and public numbers.
+A released estimate may be noise; a prediction from it need not be worse than the middle of the
+declared range. Post-processing of released and public numbers (``theory.md``, "Coefficients for
+predictions").
 """
 
 from __future__ import annotations

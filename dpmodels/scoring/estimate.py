@@ -295,9 +295,10 @@ def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
 
     Of units those by their information, as far as it is released; no second moments are.
     """
-    a, root = coordinates.constant, np.linalg.inv(fit.before.W)
+    a = coordinates.constant
     if not fit.plans[-1].people or a is None:
         return fit.before
+    root = np.linalg.inv(fit.before.W)
     M = root @ H @ root.T
     return replace(fit.before, M=M / max(float(a @ M @ a), 1e-12))
 

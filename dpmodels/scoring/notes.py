@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
+from dpmodels.scoring.arrival import noise_at
 from dpmodels.scoring.scores import Score, State, mass_of, mean_row
 from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted
 from dpmodels.variables import Binary, Levels
@@ -436,7 +437,7 @@ def few_events(
     if each is None or earlier is None:
         return few
     w = u @ state.W.T
-    sd = np.sqrt(np.maximum(np.sum((w @ privacy) * w, axis=1), 0.0))
+    sd = noise_at(w, privacy)
     events = (each - FEW_SDS * earlier * sd) * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
     for number in range(int(rows.group.max()) + 1):
         own = rows.group == number
