@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import fit_formula
+from dpmodels.api.paragraphs import like
+from dpmodels.api.regressions import dp_ols
 from dpmodels.door import answered, checked
 from dpmodels.errors import NoReplyWarning, RequestError, choice, shown
 from dpmodels.privacy.composition import Guarantee
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Selection", "dp_eptr", "dp_gptr", "dp_pate", "dp_select", "dp_vote"]
 
 
+@like(dp_ols)
 def dp_eptr(
     estimator: Callable[..., Any],
     safety: Callable[..., Any],
@@ -64,7 +67,7 @@ def dp_eptr(
     formula : str
         The columns handed to the functions: ``"x1 + x2 ~ 1"``. Declared ranges are enforced first;
         a row with a missing cell is a row of zeros.
-    data, eps, delta, schema, bounds, budget, seed
+    data, eps, delta, budget, seed, schema, bounds
         As in :func:`dpmodels.dp_ols`. Ranges are not bought here.
     method : {"coin", "ptr", "bound"}
     size : int
@@ -120,6 +123,7 @@ def dp_eptr(
     )
 
 
+@like(dp_ols)
 def dp_gptr(
     mechanism: Callable[..., Any],
     privacy_loss: Callable[..., Any],
@@ -151,7 +155,7 @@ def dp_gptr(
     formula : str
         The columns handed to the functions as an (n, k) array: ``"x1 + x2 ~ 1"``. Declared ranges
         are enforced first; a row with a missing cell is a row of zeros.
-    eps, delta, data, schema, bounds, budget, seed
+    eps, delta, data, budget, seed, schema, bounds
         As in :func:`dpmodels.dp_ols`. Ranges are not bought here.
     sensitivity : float
         Bound on the change of ``privacy_loss`` between neighbours.
@@ -423,6 +427,7 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     return array, classes, teachers
 
 
+@like(dp_vote)
 def dp_pate(
     votes: Any,
     *,
@@ -450,6 +455,8 @@ def dp_pate(
         Number of classes (labels form).
     counts : bool
         The form of ``votes``; needs ``teachers``. Counts below 0 are 0.
+    teachers : int, optional
+        Their number, where ``votes`` are counts: a public fact.
     sigma : float
         Noise on every count.
     test_eps : float, optional

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import fit_formula
+from dpmodels.api.paragraphs import like
+from dpmodels.api.regressions import dp_ols
 from dpmodels.api.requests import choose_method
 from dpmodels.errors import RequestError
 
@@ -32,6 +34,7 @@ def columns_formula(given: Any) -> str:
     return " + ".join(c if c.isidentifier() else f"`{c}`" for c in names) + " ~ 1"
 
 
+@like(dp_ols)
 def dp_mean(
     formula: str | Sequence[str],
     data: Any,
@@ -83,24 +86,10 @@ def dp_mean(
     {'mdvis': 2.9}
     """
     formula = columns_formula(formula)
-    return fit_formula(
-        "dp_mean",
-        default="clipped",
-        formula=formula,
-        data=data,
-        eps=eps,
-        delta=delta,
-        method=method,
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    return fit_formula("dp_mean", default="clipped", **locals())
 
 
+@like(dp_ols)
 def dp_moments(
     columns: str | Sequence[str],
     data: Any,
@@ -126,8 +115,8 @@ def dp_moments(
     ----------
     columns : str or sequence of str
         ``"y + x1 + C(g)"``, ``"~ x1 + x2"``, or the names of the columns.
-    data, eps, delta, schema, bounds, budget, seed, progress
-        As in :func:`dpmodels.dp_ols`; ``delta=0`` gives pure differential privacy.
+    data, eps, schema, bounds, budget, seed, progress, delta
+        As in :func:`dpmodels.dp_ols`. ``delta=0`` gives pure differential privacy.
     method : str, optional
         None: "pmt" with public data (rows are whitened by their second moment and scaled into a
         ball: no ranges are needed or bought), else "ssp" (a first release from declared or bought
@@ -169,25 +158,14 @@ def dp_moments(
     >>> fit.arrays["moments"].shape
     (3, 3)
     """
+    formula = columns_formula(columns)
+    del columns  # a formula from here on
     return fit_formula(
-        "dp_moments",
-        columns_formula(columns),
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default=lambda: choose_method("dp_moments", method, public),
-        schema=schema,
-        bounds=bounds,
-        public=public,
-        inference=True,
-        seed=seed,
-        progress=progress,
-        options=options,
+        "dp_moments", default=lambda: choose_method("dp_moments", method, public), **locals()
     )
 
 
+@like(dp_ols)
 def dp_pca(
     formula: str | Sequence[str],
     data: Any,
@@ -207,7 +185,7 @@ def dp_pca(
     ----------
     formula : str or list of str
         ``"~ x1 + x2 + x3"``, ``"x1 + x2 + x3 ~ 1"`` or the column names.
-    data, eps, delta, schema, bounds, budget, seed
+    data, eps, delta, budget, seed, schema, bounds
         As in :func:`dpmodels.dp_ols`. Ranges must be declared.
     k : int
         Number of components, below the number of columns.
@@ -237,23 +215,10 @@ def dp_pca(
     """
     formula = columns_formula(formula)
     method = options.pop("method", None)
-    return fit_formula(
-        "dp_pca",
-        default="gptr",
-        formula=formula,
-        data=data,
-        eps=eps,
-        delta=delta,
-        k=k,
-        schema=schema,
-        bounds=bounds,
-        budget=budget,
-        seed=seed,
-        method=method,
-        options=options,
-    )
+    return fit_formula("dp_pca", default="gptr", **locals())
 
 
+@like(dp_ols)
 def dp_npreg(
     formula: str,
     data: Any,
@@ -275,7 +240,7 @@ def dp_npreg(
     ----------
     formula : str
         ``"y ~ x1"`` or ``"y ~ x1 + x2"``; with three variables and more give ``at=``.
-    data, eps, delta, schema, bounds, budget, seed, progress, **options
+    data, eps, delta, schema, bounds, inference, budget, seed, progress, **options
         As in :func:`dpmodels.dp_ols`. ``h=`` is the bandwidth on the scale where every variable
         runs over [-1, 1] (default: a rule of n alone); ``at=`` a table of public points.
     method : {"functional", "eptr", "wavelet"}
@@ -305,24 +270,10 @@ def dp_npreg(
     >>> fit.predict(pd.DataFrame({"disea": [5.0, 20.0]})).round(1).tolist()
     [0.8, 1.2]
     """
-    return fit_formula(
-        "dp_npreg",
-        default="functional",
-        formula=formula,
-        data=data,
-        eps=eps,
-        delta=delta,
-        method=method,
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    return fit_formula("dp_npreg", default="functional", **locals())
 
 
+@like(dp_ols)
 def dp_bayes(
     formula: str,
     data: Any,
@@ -345,7 +296,7 @@ def dp_bayes(
     formula : str
         ``"class ~ x1 + x2"``. The class must have declared levels; features are independent
         within a class.
-    data, eps, delta, schema, bounds, budget, seed, progress, **options
+    data, eps, delta, schema, bounds, inference, budget, seed, progress, **options
         As in :func:`dpmodels.dp_ols`.
     method : {"sums", "eptr", "dpnb", "dpnbss"}
         "sums" (default): noisy class sums and counts, always answers, most accurate. "eptr":
@@ -377,19 +328,4 @@ def dp_bayes(
     >>> fit.predict(data.head(2)).tolist()
     [0, 0]
     """
-    return fit_formula(
-        "dp_bayes",
-        default="sums",
-        formula=formula,
-        data=data,
-        eps=eps,
-        delta=delta,
-        method=method,
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    return fit_formula("dp_bayes", default="sums", **locals())

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import fit_formula
+from dpmodels.api.paragraphs import like
+from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED
 from dpmodels.errors import RequestError, shown
 
@@ -153,6 +155,7 @@ def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **call: Any) -
     return Fit._of(typed)
 
 
+@like(dp_ols)
 def dp_feols(
     formula: str,
     data: Any,
@@ -239,6 +242,7 @@ def dp_feols(
     )  # fmt: skip
 
 
+@like(dp_feols)
 def dp_fepois(
     formula: str,
     data: Any,
@@ -305,6 +309,7 @@ def dp_fepois(
 _LINKS = ("logistic", "probit", "cloglog")
 
 
+@like(dp_ols)
 def dp_polr(
     formula: str,
     data: Any,
@@ -389,6 +394,7 @@ def choice_arguments(
     return formula, None, {**rest, "link": _link(method, options.get("link"))}, ()
 
 
+@like(dp_ols, dp_polr)
 def dp_multinom(
     formula: str,
     data: Any,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.api.call import fit_formula
+from dpmodels.api.paragraphs import like
 from dpmodels.api.releases import REQUIRED, design_on, functionals_on, holds_moments, made, require
 from dpmodels.api.requests import check_first, check_level, choose_method
 from dpmodels.errors import FormulaError, RequestError, shown
@@ -47,23 +48,27 @@ def dp_ols(
     data : table
         A pandas or polars frame, an Arrow table, a DuckDB relation, a path to a Parquet or CSV
         file (or a list of paths), a dictionary of arrays, a list of frames, or a function that
-        returns an iterator of frames. Or a release (``dp_release``), or second moments
-        (``m = dp_moments("y + x1 + x2", ...)``): the fit then costs nothing, and ``eps`` and
-        ``delta`` must not be given.
+        returns an iterator of frames.
+
+        Or a release (``dp_release``), or second moments (``m = dp_moments("y + x1 + x2", ...)``):
+        the fit then costs nothing, and ``eps`` and ``delta`` must not be given.
     eps, delta : float
         The guarantee of the whole call: ranges, tests, coefficients and standard errors together.
     method : str, optional
-        See ``dp.methods()``. None: "pmt" with public data, else "ssp" (one or two stages by a rule
-        on public quantities, printed with its reason). "scoring" is "ssp"; "moments" is "ssp" by
-        released sufficient statistics alone (``scoring=False``).
+        See ``dp.methods()``. None: the best by a rule on public facts, printed with its reason.
+
+        That is "pmt" with public data, else "ssp" (one or two stages). "scoring" is "ssp";
+        "moments" is "ssp" by released sufficient statistics alone (``scoring=False``).
     schema : Schema, optional
         Declared facts about the variables. Numeric variables without a declared range have their
         range bought from ``eps`` and ``delta``; text variables need declared levels.
     bounds : mapping or "private", optional
         Short form of ranges, ``{"alcohol": (8, 15)}``; "private" buys every range.
     public : table or PublicMoments, optional
-        Public rows (with the response), or public second moments, for ``method="pmt"``. They are
-        used without noise; rows that need protection must not be among them.
+        Public rows (with the response), or public second moments. They are used without noise;
+        rows that need protection must not be among them.
+
+        For ``method="pmt"``.
     inference : bool
         Spend a part of the budget on standard errors.
     budget : Budget, optional
@@ -80,9 +85,10 @@ def dp_ols(
         ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
         a row is its own unit.
     **options
-        Options of the method (``dp.methods("eptr")``), and ``split, level, relation, na,
-        on_no_reply, engine, subset, weights, n, units,
-        rows_per_unit, sort``. Where "ssp" and "pmt" end by private Fisher scoring, their
+        Options of the method (see ``dp.methods()``), and ``split, level, relation, na,
+        on_no_reply, engine, subset, weights, n, units, rows_per_unit, sort``.
+
+        Where "ssp" and "pmt" end by private Fisher scoring, their
         default, errors are robust (HC1); where they end by moments alone (``scoring=False``,
         ``inference=False``, ``delta=0``) they assume one variance. ``vcov="hetero"`` or ``"iid"``
         chooses, ``vcov={"CRV1": "village"}, psus=194`` makes them by cluster, and
@@ -120,25 +126,11 @@ def dp_ols(
     True
     """
     return fit_formula(
-        "dp_ols",
-        default=lambda: choose_method("dp_ols", method, public),
-        formula=formula,
-        data=data,
-        eps=eps,
-        delta=delta,
-        method=method,
-        schema=schema,
-        bounds=bounds,
-        public=public,
-        inference=inference,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        unit=unit,
-        options=options,
+        "dp_ols", default=lambda: choose_method("dp_ols", method, public), **locals()
     )
 
 
+@like(dp_ols)
 def dp_glm(
     formula: str,
     data: Any,
@@ -168,7 +160,7 @@ def dp_glm(
     formula : str
         R-style. A binomial response is declared: ``Binary()``, two ``Levels``, or a comparison
         such as ``"I(income > 50) ~ age"``.
-    data, eps, delta, schema, bounds, public, inference, budget, seed, progress
+    data, eps, delta, schema, bounds, public, inference, budget, seed, progress, unit
         As in :func:`dpmodels.dp_ols`.
     family : str or family of statsmodels
         "binomial" (links "logit", "probit", "cloglog"), "poisson", "quasipoisson", "gamma",
@@ -189,13 +181,6 @@ def dp_glm(
         Column (or expression) that is added to the linear predictor, as it is or as its logarithm
         (log links); the same as ``offset(z)`` in the formula. Its range must be known as any
         other's.
-    unit : str, optional
-        Column that says whose row it is: the guarantee then protects a *person* with all rows,
-        whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
-        ``person_weights="equal"`` lets each person count once (not each row);
-        ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
-        a row is its own unit.
     **options
         Options of the method (``dp.methods("scoring")``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units,
@@ -296,6 +281,7 @@ def glm_arguments(
     return formula, {**options, "family": chosen.name, "link": named.name}, design
 
 
+@like(dp_ols)
 def dp_quantreg(
     formula: str,
     data: Any,
@@ -331,15 +317,8 @@ def dp_quantreg(
     method : {"scoring", "drcl", "sdrcl", "sl"}, optional
         On data "scoring" (private Fisher scoring); on a release "drcl" (integrated corrected
         loss) or its one-draw forms.
-    schema, bounds, public, inference, budget, seed, progress
-        As in :func:`dpmodels.dp_ols`.
-    unit : str, optional
-        Column that says whose row it is: the guarantee then protects a *person* with all rows,
-        whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
-        ``person_weights="equal"`` lets each person count once (not each row);
-        ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
-        a row is its own unit; "attribute" (noised tables): one variable of a row.
+    schema, bounds, public, inference, budget, seed, progress, unit
+        As in :func:`dpmodels.dp_ols`. "attribute" (noised tables): one variable of a row.
     **options
         Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
         level, relation, na, on_no_reply, engine, subset, weights, n,
@@ -366,27 +345,10 @@ def dp_quantreg(
     """
     if "q" in options:  # statsmodels' word
         tau = options.pop("q")
-    return fit_formula(
-        "dp_quantreg",
-        default="scoring",
-        formula=formula,
-        data=data,
-        eps=eps,
-        delta=delta,
-        tau=tau,
-        method=method,
-        schema=schema,
-        bounds=bounds,
-        public=public,
-        inference=inference,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        unit=unit,
-        options=options,
-    )
+    return fit_formula("dp_quantreg", default="scoring", **locals())
 
 
+@like(dp_ols)
 def dp_mest(
     formula: Any,
     data: Any,
@@ -427,15 +389,8 @@ def dp_mest(
     method : {"scoring", "drcl", "sdrcl", "sl"}, optional
         On data "scoring" (private Fisher scoring); on a release "drcl" (integrated corrected
         loss) or its one-draw forms.
-    schema, bounds, public, inference, budget, seed, progress
-        As in :func:`dpmodels.dp_ols`.
-    unit : str, optional
-        Column that says whose row it is: the guarantee then protects a *person* with all rows,
-        whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
-        ``person_weights="equal"`` lets each person count once (not each row);
-        ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
-        a row is its own unit; "attribute" (noised tables): one variable of a row.
+    schema, bounds, public, inference, budget, seed, progress, unit
+        As in :func:`dpmodels.dp_ols`. "attribute" (noised tables): one variable of a row.
     **options
         Options of the method (``dp.methods("scoring")``, ``dp.methods("drcl")``), and ``split,
         level, relation, na, on_no_reply, engine, subset, weights, n,
@@ -466,25 +421,7 @@ def dp_mest(
             f"dp_mest needs a loss: dp_mest({shown(formula)}, data, loss='huber', ...), or "
             "'expectile', 'median', dp.IndexLoss(...)"
         )
-    return fit_formula(
-        "dp_mest",
-        default="scoring",
-        formula=formula,
-        data=data,
-        loss=loss,
-        eps=eps,
-        delta=delta,
-        method=method,
-        schema=schema,
-        bounds=bounds,
-        public=public,
-        inference=inference,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        unit=unit,
-        options=options,
-    )
+    return fit_formula("dp_mest", default="scoring", **locals())
 
 
 # -- ``dp_iv``: two-stage least squares with differential privacy.
@@ -497,6 +434,7 @@ LIGHT = 1.0
 _EXAMPLE = "'wage ~ school + age | distance + age'"
 
 
+@like(dp_ols)
 def dp_iv(
     formula: str,
     data: Any,
@@ -519,8 +457,8 @@ def dp_iv(
     formula : str
         ``"y ~ x + w | z + w"``: regressors, then all instruments, exogenous regressors among them
         (as R's ivreg writes it).
-    data : table, or Fit
-        As in :func:`dpmodels.dp_ols`; or a release of second moments,
+    data
+        As in :func:`dpmodels.dp_ols`. Or a release of second moments,
         ``m = dp_moments("y + x + z + w", ...)``: the fit then costs nothing, and ``eps`` and
         ``delta`` must not be given.
     eps, delta, schema, bounds, public, budget, seed, **options

@@ -209,19 +209,21 @@ def dp_release(
         which are released as columns of their own. Left out, ``dp_release(data)``: all of the
         schema, else of the data.
     data : table
-        As in ``dp_ols``.
+        Any that a verb takes (see :func:`dpmodels.dp_ols`), of one row a record.
     columns : list of str, optional
         The formula as version 0.1 took it: ``dp_release(data, columns)``, by place or by name.
     eps, delta : float
         The guarantee of the release. ``delta=0`` is possible for ``noise="laplace"`` (and for a
         single column) with all bounds declared.
     schema, bounds
-        As in ``dp_ols``: undeclared ranges of numbers are bought, levels must be declared.
+        Facts about the variables, or ranges alone: undeclared ranges of numbers are bought, levels
+        must be declared.
     level, unit : {"record", "attribute"}
         What is protected: a whole row, or one variable of it (synonyms).
     clear_prob : float
-        Probability that a record is published UNPERTURBED. Not the delta of the guarantee. Above
-        1/(10 n) it needs ``allow_clear_records=True``.
+        Probability that a record is published UNPERTURBED. Not the delta of the guarantee.
+    allow_clear_records : bool
+        Needed for a ``clear_prob`` above 1/(10 n).
     noise : {"auto", "sl", "laplace", "gaussian"}
     blocks : list of lists of str, optional
         SL noise with one radius for each group of columns (eps and delta are split evenly).

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import fit_formula
+from dpmodels.api.paragraphs import like
+from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED
 from dpmodels.errors import RequestError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["dp_coxph", "dp_survdiff", "dp_survfit", "survdiff_of"]
 
 
+@like(dp_ols)
 def dp_survfit(
     formula: str,
     data: Any,
@@ -42,7 +45,7 @@ def dp_survfit(
         ``"Surv(time, event) ~ 1"``, ``"Surv(time, event) ~ arm"``, ``"... ~ arm + strata(site)"``;
         ``"Surv(start, stop, event) ~ arm"`` for delayed entry. The event is 0 or 1, the second of
         two declared levels, or a comparison: ``Surv(time, status == "dead")``.
-    data, eps, delta, schema, bounds, budget, seed, progress
+    data, eps, delta, method, budget, seed, progress, schema, bounds
         As in :func:`dpmodels.dp_ols`. Groups need declared levels, the time a declared range
         (``bounds={"time": (0, 60)}``) or ``times=``: its longest value is private.
     times : list of float, optional
@@ -91,13 +94,10 @@ def dp_survfit(
     >>> bool(fit.quantile(0.5)["estimate"].between(6, 8).all())
     True
     """
-    return fit_formula(
-        "dp_survfit", formula, data, eps=eps, delta=delta, method=method, default="table",
-        schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, times=times,
-        breaks=breaks, conf_type=conf_type, options=options,
-    )  # fmt: skip
+    return fit_formula("dp_survfit", default="table", **locals())
 
 
+@like(dp_survfit)
 def dp_survdiff(
     formula: str,
     data: Any,
@@ -120,13 +120,13 @@ def dp_survdiff(
     ----------
     formula : str
         ``"Surv(time, event) ~ arm"``, ``"Surv(time, event) ~ arm + strata(site)"``.
-    data : table
+    data
         As in :func:`dpmodels.dp_survfit`. Or a curve that ``dp_survfit`` released: the test of its
         groups, at no further cost, which is also ``fit.survdiff()``.
-    eps, delta, times, breaks, schema, bounds, budget, seed, progress
+    eps, delta, times, breaks, method, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_survfit`.
     **options
-        As in :func:`dpmodels.dp_survfit`: ``unit=``, ``max_episodes=``, ``subset=``.
+        As in :func:`dpmodels.dp_survfit`.
 
     Returns
     -------
@@ -175,11 +175,7 @@ def dp_survdiff(
                 "formula, or fit.survdiff()"
             )
         return survdiff_of(data)
-    return fit_formula(
-        "dp_survdiff", formula, data, eps=eps, delta=delta, method=method, default="logrank",
-        schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, times=times,
-        breaks=breaks, options=options,
-    )  # fmt: skip
+    return fit_formula("dp_survdiff", default="logrank", **locals())
 
 
 def survdiff_of(fit: Any) -> Fit:
@@ -220,6 +216,7 @@ def survdiff_of(fit: Any) -> Fit:
     return Fit(plan, release, estimate_of(layout, logrank(layout, found)))
 
 
+@like(dp_ols)
 def dp_coxph(
     formula: str,
     data: Any,
@@ -245,7 +242,7 @@ def dp_coxph(
         ``"Surv(time, event) ~ x"``, ``"Surv(time, event) ~ x + strata(site)"``; for delayed entry
         and predictors that change ``"Surv(start, stop, event) ~ x"`` with ``unit=``. The event is
         0 or 1, the second of two declared levels, or a comparison.
-    data, eps, delta, schema, bounds, budget, seed, progress
+    data, eps, delta, method, budget, seed, progress, schema, bounds
         As in :func:`dpmodels.dp_ols`. The time needs a declared range (``bounds={"time": (0,
         60)}``): its longest value is private. Strata and factors need declared levels.
     breaks : int or list of float, optional
@@ -296,8 +293,4 @@ def dp_coxph(
     >>> bool(0.5 < fit.params["x"] < 0.9)
     True
     """
-    return fit_formula(
-        "dp_coxph", formula, data, eps=eps, delta=delta, method=method, default="scoring",
-        schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
-        breaks=breaks, concordance=concordance, options=options,
-    )  # fmt: skip
+    return fit_formula("dp_coxph", default="scoring", **locals())

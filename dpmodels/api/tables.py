@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import fit_formula
+from dpmodels.api.paragraphs import like
+from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED
 from dpmodels.api.requests import Choice, build_request, check_first
 from dpmodels.errors import RequestError, shown
@@ -98,6 +100,7 @@ def table_arguments(
     return with_groups(formula, options.get("by")), method, rest, ()
 
 
+@like(dp_ols)
 def dp_table(
     formula: str,
     data: Any,
@@ -123,7 +126,7 @@ def dp_table(
         ``"~ region"``: counts and shares. ``"~ region * gender"``: a crosstab with margins, made
         consistent. ``"wage ~ region"``: n, mean and standard deviation by group.
         ``"~ age + gender + region"``: all of it at once, one release.
-    data : table
+    data
         As in :func:`dpmodels.dp_ols`. Or moments that ``dp_moments`` released (with dummies of the
         groups): counts, crosses of two and means by one group, at no further cost.
     eps, delta : float
@@ -135,7 +138,7 @@ def dp_table(
         intervals too.
     histogram : int, optional
         Number of equal bins over the declared range of every number.
-    schema, bounds, budget, seed, progress
+    method, budget, seed, progress, schema, bounds
         As in :func:`dpmodels.dp_ols`. Categories need declared levels; ranges can be bought.
     **options
         ``unit="person_id"``: the column that says whose row it is (with ``units=`` and ``sort=`` as
@@ -230,6 +233,7 @@ def quantile_arguments(
     return quantile_formula(formula), method, options, reasons
 
 
+@like(dp_ols)
 def dp_quantile(
     formula: str,
     data: Any,
@@ -252,8 +256,8 @@ def dp_quantile(
     ----------
     formula : str
         ``"wage"``, ``"~ wage + age"`` or ``"wage ~ 1"``: numbers or row-wise expressions.
-    data, eps, delta, schema, bounds, budget, seed, progress
-        As in :func:`dpmodels.dp_ols`; "em" takes ``delta=0``.
+    data, schema, bounds, budget, seed, progress, eps, delta
+        As in :func:`dpmodels.dp_ols`. "em" takes ``delta=0``.
     q : float or list of float
         Also called ``tau=``, ``quantiles=`` and ``probs=``.
     method : {"em", "tree"}, optional
@@ -342,6 +346,7 @@ def plan_arguments(
 test_arguments.__test__ = False  # type: ignore[attr-defined]
 
 
+@like(dp_ols)
 def dp_test(
     formula: str,
     data: Any,

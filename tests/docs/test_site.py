@@ -204,6 +204,11 @@ def test_a_notebook_has_a_picture_and_ends_in_what_to_write():
         assert re.search(r"ifferential privacy: \d|-differentially private\.", said) and "NOT PRIVATE" not in said, path.name
 
 
+def test_the_reference_writes_out_what_verbs_share(site):
+    page = (site / "reference" / "survival.html").read_text(encoding="utf-8")
+    assert page.count("A pandas or polars frame") == 3 and "As in" not in page
+
+
 def test_every_public_name_has_its_place_in_the_reference(site, built):
     ids = set().union(*(page.ids for path, page in built.items() if path.parts[0] == "reference"))
     for name in dp.__all__:

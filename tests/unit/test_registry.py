@@ -1,5 +1,6 @@
 """The registry: data that feeds validation, documentation and third parties."""
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_an_entry_without_a_proof_or_a_reference_is_refused(missing):
 def test_every_verb_is_public():
     for verb in {m.verb for m in entries()}:
         assert hasattr(dp, verb), verb
-        assert "Privacy\n    -------" in (getattr(dp, verb).__doc__ or ""), verb
+        assert "Privacy\n-------" in (inspect.getdoc(getattr(dp, verb)) or ""), verb
 
 
 def complete_rows(blocks):
