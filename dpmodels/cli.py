@@ -348,5 +348,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     schema.add_argument("action", choices=("new",))
     schema.add_argument("name", nargs="+")
-    function_of("dpmodels.study.commands:add")(commands)
+    function_of("dpmodels.study:add")(commands)
     return parser

@@ -12,9 +12,8 @@ from dpmodels.errors import FormulaError, choice, did_you_mean, shown
 from dpmodels.formula import parser as fx
 from dpmodels.formula import words as iv
 from dpmodels.formula.categories import compile_call
-from dpmodels.formula.cells import CellProgram, CellSource, as_cell
 from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
-from dpmodels.formula.design import Column, Design, TermInfo
+from dpmodels.formula.design import CellProgram, CellSource, Column, Design, TermInfo, as_cell
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.program import Atom, Product, Program, rules
 from dpmodels.formula.schema import Schema

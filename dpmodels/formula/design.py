@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
+from dpmodels.formula.coerce import clip_cells, coerce
+from dpmodels.formula.program import Block, Product, Program, Rule
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Interval, magnitude
-from dpmodels.variables import LARGEST, Variable
+from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, magnitude
+from dpmodels.variables import LARGEST, Binary, Levels, Variable
 
 if TYPE_CHECKING:
-    from dpmodels.formula.program import Program
+    pass
+
 
 _NORMS = ("l2", "l1", "linf")
 
@@ -372,8 +375,6 @@ class Design:
         -----
         **Privacy.** ``new`` is the caller's own; nothing of it is kept.
         """
-        from dpmodels.formula.cells import matrix
-
         return matrix(self, new, outside)
 
     # -- identity --------------------------------------------------------------------------
@@ -404,3 +405,416 @@ class Design:
         """Hash of formula, schema and rules: equal designs, equal fingerprints."""
         text = json.dumps({**self.to_dict(), "names": self.names}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+# -- Designs of cells: numbers in their units, categories as codes, and the grid of their levels.
+#
+# A *cell design* has one column a factor of the formula, response side first. Unlike the columns
+# of a regression, a cell that is missing stays missing where it is: one variable's missing cell
+# says nothing about another's.
+
+
+@dataclass(frozen=True)
+class CellSource:
+    """One column: a number (``levels`` is None), or the code of a level.
+
+    Attributes
+    ----------
+    name : str
+        The factor as typed.
+    source : Node or Cat
+    levels : tuple or None
+        Public, in the order of the codes; the code ``len(levels)`` stands for a missing cell.
+    """
+
+    name: str
+    source: Node | Cat
+    levels: tuple[Any, ...] | None = None
+
+    @property
+    def interval(self) -> Interval:
+        """Public range of the cells."""
+        if self.levels is not None:
+            return (0.0, float(len(self.levels)))
+        assert isinstance(self.source, Node)
+        return self.source.interval
+
+    def fill(self, block: Block, out: Any) -> None:
+        """Write the cells of a block."""
+        source = self.source
+        if isinstance(source, Cat):
+            codes = source.evaluate(block)
+            out[...] = np.where(codes < 0, len(source.levels), codes)
+            return
+        value = np.broadcast_to(source.evaluate(block), out.shape)
+        if self.levels is not None:  # a comparison, or a 0/1 variable
+            out[...] = np.where((value == 0.0) | (value == 1.0), value, 2.0)
+            return
+        out[...] = value
+        if source.interval is not None:
+            clip_cells(out, source.interval[0], source.interval[1], out=out)
+
+
+@dataclass(frozen=True)
+class CellProgram:
+    """Fills a block with the cells of a table; the counterpart of ``Program``.
+
+    Attributes
+    ----------
+    sources : tuple of CellSource
+    rules : mapping
+        Variable -> what its range is, what stands for a missing cell.
+    subset : Node or None
+        A row that fails it has every cell missing.
+    aside : tuple of Node
+        The weight of a row, and its labels, where they are rows of the buffer behind the cells.
+    left, right : tuple of tuples of int
+        Terms of the two sides, as places in ``sources``; one-sided formulas have no ``left``.
+    schema : Schema
+    """
+
+    sources: tuple[CellSource, ...]
+    rules: Mapping[str, Rule]
+    left: tuple[tuple[int, ...], ...]
+    right: tuple[tuple[int, ...], ...]
+    schema: Schema
+    subset: Node | None = None
+    aside: tuple[Node, ...] = ()
+
+    #: No column is a dummy that could be counted instead.
+    counted = ()
+
+    def fill(
+        self,
+        chunk: Mapping[str, Any],
+        out: Any,
+        clips: Sequence[Interval],
+        finals: Sequence[tuple[int, float, float]],
+        codes: Any = None,
+    ) -> None:
+        """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
+        with np.errstate(all="ignore"):
+            block = Block(chunk, out.shape[1], self.rules)
+            cells = out[: len(self.sources)]
+            for row, source in zip(cells, self.sources, strict=True):
+                source.fill(block, row)
+            for row, node in enumerate(self.aside, len(self.sources)):
+                out[row] = node.evaluate(block)
+            for row, lo, hi in finals:
+                clip_cells(out[row], lo, hi, out=out[row])
+            if self.subset is not None:
+                inside = np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0
+                for row, source in zip(cells, self.sources, strict=True):
+                    gone = np.nan if source.levels is None else float(len(source.levels))
+                    row[~inside] = gone
+
+    def data_free(self, schema: Schema) -> tuple[bool, ...]:
+        """Say of each column whether no data could improve its range."""
+        return tuple(s.levels is not None for s in self.sources)
+
+
+def as_cell(text: str, factor: Factor, schema: Schema, formula: str) -> CellSource:
+    """Return the column of one factor of a table, or refuse it."""
+    if isinstance(factor, Basis):
+        raise FormulaError(
+            f'"{formula}": `{text}` makes several columns; a table takes variables, row-wise '
+            "expressions and categories"
+        )
+    if isinstance(factor, Cat):
+        return CellSource(text, factor, tuple(factor.levels))
+    declared = schema.variables.get(text)
+    if declared is not None and declared.kind == "binary":
+        return CellSource(text, factor, tuple(getattr(declared, "levels", None) or (0, 1)))
+    if factor.boolean:
+        return CellSource(text, factor, (False, True))
+    return CellSource(text, factor)
+
+
+# -- The design matrix of new rows
+
+
+_OUTSIDE = ("clip", "nan", "extrapolate")
+
+
+def matrix(design: Design, new: Any, outside: str) -> Any:
+    """Return the (k, p) matrix; see :meth:`Design.matrix`."""
+    choice("outside", outside, _OUTSIDE, FormulaError)
+    program = design.program
+    assert program is not None
+    used: set[str] = set()
+    for product in program.products:
+        for atom in product.atoms:
+            used |= atom.source.variables
+    if not hasattr(new, "keys") and not hasattr(new, "columns"):
+        raise FormulaError(
+            f"new data must be a table with the names of the variables, got {type(new).__name__}. "
+            f"For example {{{', '.join(f'{name!r}: [...]' for name in design.variables[1:3])}}}"
+        )
+    columns = list(new.keys() if hasattr(new, "keys") else new.columns)
+    chunk: dict[str, Any] = {}
+    rows: int | None = None
+    for name in design.variables:
+        if name not in used:
+            continue
+        if name not in columns:
+            needed = ", ".join(n for n in design.variables if n in used)
+            raise FormulaError(
+                f"the new data has no column {name!r}.{did_you_mean(name, columns)} It needs "
+                f"{needed}"
+            )
+        variable = design.schema[name]
+        cells = coerce(_listed(new[name]), variable)
+        if outside == "nan" and variable.interval is not None:
+            lo, hi = variable.interval
+            with np.errstate(invalid="ignore"):
+                cells = np.where((cells < lo) | (cells > hi), np.nan, cells)
+        chunk[name] = cells
+        rows = len(cells) if rows is None else rows
+        if len(cells) != rows:
+            raise FormulaError("the columns of the new data differ in length")
+    if rows is None:
+        rows = len(_listed(new[columns[0]])) if columns else 1
+    x = program.matrix(chunk, rows, clip=outside != "extrapolate")
+    for name, lo, hi in design.bought:
+        if name not in design.names or outside == "extrapolate":
+            continue
+        j = design.names.index(name)
+        if outside == "clip":
+            x[:, j] = np.clip(x[:, j], lo, hi)
+        else:
+            with np.errstate(invalid="ignore"):
+                x[(x[:, j] < lo) | (x[:, j] > hi)] = np.nan
+    return x
+
+
+def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
+    """Say which cells of new rows were moved to a bound, answered by NaN, or not understood.
+
+    Notes
+    -----
+    **Privacy.** Reads ``new``, which is the caller's, and public or released ranges. Not for rows
+    of a release.
+    """
+    import pandas as pd
+
+    program = design.program
+    assert program is not None
+    atoms = [atom for product in program.products for atom in product.atoms]
+    used = {name for atom in atoms for name in atom.source.variables}
+    if not used.issubset(new.keys() if hasattr(new, "keys") else new.columns):
+        return []  # the prediction itself says what is missing
+    what = {"clip": "moved to the nearer bound", "nan": "answered by NaN"}.get(outside, "")
+    said: list[str] = []
+    for name in design.variables:
+        if name not in used:
+            continue
+        variable, raw = design.schema[name], _listed(new[name])
+        cells = coerce(raw, variable)
+        given = ~np.asarray(pd.isna(np.asarray(raw, dtype=object)), dtype=bool)
+        lost = (np.asarray(cells) < 0) if isinstance(variable, Levels) else np.isnan(cells)
+        unknown = int((lost & given).sum())
+        if unknown:
+            kind = "not a declared level" if isinstance(variable, Levels) else "not readable"
+            said.append(f"{unknown} of {len(given)} cells of {name!r} are {kind}: answered by NaN")
+        if what and variable.interval is not None and not isinstance(variable, Levels):
+            said += _beyond(name, np.asarray(cells, dtype=float), *variable.interval, what)
+    if what and design.bought:
+        x = matrix(design, new, "extrapolate")
+        for name, lo, hi in design.bought:
+            if name in design.names:
+                said += _beyond(name, x[:, design.names.index(name)], lo, hi, what)
+    return said
+
+
+def _beyond(name: str, cells: Any, lo: float, hi: float, what: str) -> list[str]:
+    with np.errstate(invalid="ignore"):
+        out = int(((cells < lo) | (cells > hi)).sum())
+    if not out:
+        return []
+    return [f"{out} of {len(cells)} cells of {name!r} are outside [{lo:g}, {hi:g}]: {what}"]
+
+
+def _listed(column: Any) -> Any:
+    """Return a column; a scalar is one row."""
+    if isinstance(column, (str, bytes)) or (
+        np.ndim(column) == 0 and not hasattr(column, "__len__")
+    ):
+        return np.array([column], dtype=object)
+    return (
+        column
+        if hasattr(column, "dtype") or hasattr(column, "type")
+        else np.asarray(list(column), dtype=object)
+    )
+
+
+# -- Designs whose predictors take few values: a row as a cell of a public grid, and a few numbers.
+#
+# Where every predictor is a function of declared levels and 0/1 variables, the row of the design is
+# one of K rows that are known before any data: the *cells*, one for every combination of levels
+# (and of missing ones). Of a row of the table only its cell and its numbers (the response, what
+# stands aside, numeric columns) have to be read; what is done with predictors is done K times, not
+# n times.
+
+
+#: Combinations of levels up to which rows are counted by cell.
+MOST_CELLS = 4096
+#: Columns up to which filled rows are mapped sooner than looked up.
+_FEW = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The cells of a design, and what is read of a row beside its cell. Public.
+
+    Attributes
+    ----------
+    table : (q, K) array
+        The design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
+    void : (K,) bool array
+        Cells whose rows are missing.
+    numbers : tuple of int
+        Buffer rows that are read row by row.
+    variables : tuple of str
+        Those of the cells; the last runs fastest.
+    sizes : tuple of int
+        Values of each, a missing one included (the first).
+    binary : tuple of bool
+        Whether it comes as a number 0 or 1, not as a code.
+    program : Program
+        Fills the rows ``numbers``.
+    clips, finals
+        Their ranges, as :meth:`Program.fill` takes them.
+    """
+
+    table: Array
+    void: Array
+    numbers: tuple[int, ...]
+    variables: tuple[str, ...]
+    sizes: tuple[int, ...]
+    binary: tuple[bool, ...]
+    program: Program
+    clips: Sequence[Any]
+    finals: Sequence[tuple[int, float, float]]
+
+    @property
+    def cells(self) -> int:
+        """K."""
+        return len(self.void)
+
+    def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
+        """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
+
+        A row that must become a zero row for its numbers has NaN in ``out[-1, i]`` (in
+        ``out[0, i]`` without a response); for its predictors it is in a void cell.
+        """
+        self.program.fill(chunk, out, self.clips, self.finals)
+        place: Any = 0
+        base = 0
+        for name, size, binary in zip(self.variables, self.sizes, self.binary, strict=True):
+            codes = chunk[name]
+            if binary:
+                with np.errstate(all="ignore"):
+                    codes = np.where(np.isnan(codes), -1.0, codes).astype(np.int32)
+            # codes begin at -1, for a missing cell
+            place, base = (place * size + codes, base * size + 1)
+        np.add(place, base, out=cells)
+
+
+def grid_of(design: Design) -> Grid | None:
+    """Return the grid of a design; None where its predictors take other or too many values.
+
+    Notes
+    -----
+    **Privacy.** A function of formula and schema.
+    """
+    kept = design.worked_out
+    if "grid" not in kept:
+        kept["grid"] = _grid(design)
+    found: Grid | None = kept["grid"]
+    return found
+
+
+def grid_of_images(design: Design) -> Grid | None:
+    """Return the grid from whose cells rows are mapped; None: filled rows are, which costs less.
+
+    Notes
+    -----
+    **Privacy.** A function of formula and schema.
+    """
+    grid = grid_of(design)
+    return grid if grid is not None and design.q > max(_FEW, 3 * len(grid.numbers)) else None
+
+
+def _grid(design: Design) -> Grid | None:
+    program = design.program
+    if type(program) is not Program or program.weights is not None or not program.marks:
+        return None
+    discrete = {name for name, v in design.kinds.items() if isinstance(v, (Levels, Binary))}
+    inner = [p for p in program.products if _variables(p) <= discrete]
+    outer = [p for p in program.products if not _variables(p) <= discrete]
+    names = sorted(set().union(*map(_variables, inner)))
+    if not names or any(_variables(p) & set(names) for p in outer):
+        return None
+    variables = [design.schema[name] for name in names]
+    sizes = tuple(_size(v) for v in variables)
+    if math.prod(sizes) > MOST_CELLS:
+        return None
+    places = [j for p in inner for j in range(p.start, p.start + p.width)]
+    numbers = tuple(j for j in range(design.q) if j not in set(places))
+    bought = {name for name, _, _ in design.bought}
+    if not numbers or any(design.names[j] in bought for j in places):
+        return None
+    table, void = _cells(design, program, inner, places, dict(zip(names, variables, strict=True)))
+    clips, finals = design.limits(numbers)
+    d = design.p - len(places)
+    rows = replace(program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),))
+    binary = tuple(isinstance(v, Binary) for v in variables)
+    return Grid(table, void, numbers, tuple(names), sizes, binary, rows, clips, finals)
+
+
+def _variables(product: Product) -> frozenset[str]:
+    return frozenset().union(*(a.source.variables for a in product.atoms))
+
+
+def _size(variable: Variable) -> int:
+    return 1 + (len(variable.codes) if isinstance(variable, Levels) else 2)
+
+
+def _moved(products: Sequence[Product]) -> tuple[Product, ...]:
+    """Return products in rows of their own, in the same order."""
+    out, at = [], 0
+    for p in products:
+        out.append(replace(p, start=at))
+        at += p.width
+    return tuple(out)
+
+
+def _cells(
+    design: Design,
+    program: Program,
+    products: Sequence[Product],
+    places: Sequence[int],
+    variables: Mapping[str, Variable],
+) -> tuple[Array, Array]:
+    """Return (table, void): the program's own rows of every combination of codes."""
+    sizes = [_size(v) for v in variables.values()]
+    K = math.prod(sizes)
+    places_of = np.unravel_index(np.arange(K), sizes)
+    chunk = {
+        name: codes.astype(np.int32) - 1
+        if isinstance(v, Levels)
+        else np.array([np.nan, 0.0, 1.0])[codes]
+        for (name, v), codes in zip(variables.items(), places_of, strict=True)
+    }
+    d = len(places)
+    alone = replace(
+        program, products=_moved(products), columns=d, numeric=(slice(0, d),), response=None,
+        offset=None, subset=None, aside=(),
+    )  # fmt: skip
+    out = np.empty((d, K))
+    alone.fill(chunk, out, [design.z[j].interval for j in places], ())
+    void = np.isnan(out).any(axis=0)
+    out[:, void] = 0.0
+    table = np.zeros((design.q, K))
+    table[list(places)] = out
+    return table, void

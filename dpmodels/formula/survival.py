@@ -29,9 +29,8 @@ from dpmodels.formula.build import (
     column_of,
 )
 from dpmodels.formula.categories import compile_call
-from dpmodels.formula.cells import CellSource, as_cell
 from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
-from dpmodels.formula.design import Design, Survival
+from dpmodels.formula.design import CellSource, Design, Survival, as_cell
 from dpmodels.formula.program import Block, Rule
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import (

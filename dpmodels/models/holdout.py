@@ -383,7 +383,7 @@ class Score(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the ROC curve of an AUC, else the value with its interval (needs matplotlib)."""
-        from dpmodels.tables.pictures import forest, new_axes
+        from dpmodels.tables.table import forest, new_axes
 
         if not len(self.n1):
             return forest(self.tidy(), ax, xlabel=self.metric, zero=None, **style)
@@ -496,7 +496,7 @@ class Diagnosis(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw residual means by bin of the prediction, a residual plot (needs matplotlib)."""
-        from dpmodels.tables.pictures import forest
+        from dpmodels.tables.table import forest
 
         frame = self.tidy().iloc[: len(self.residuals)]
         frame = frame.assign(term=frame["term"].str.removeprefix("residual, "))

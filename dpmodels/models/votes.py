@@ -19,8 +19,7 @@ from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Mark
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.sums.ask import Added, Ask, Pass, Query
-from dpmodels.tables.pictures import forest
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest
 
 # -- Data-dependent privacy of noisy-argmax voting, and its smooth sensitivity.
 #

@@ -633,7 +633,7 @@ class Predictions(Held):
 
 
 def _warn_of_odd_cells(fit: Any, new: Any, outside: str) -> None:
-    from dpmodels.formula.cells import odd_cells
+    from dpmodels.formula.design import odd_cells
 
     if not fit.released or not (hasattr(new, "keys") or hasattr(new, "columns")):
         return

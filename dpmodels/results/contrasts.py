@@ -145,7 +145,7 @@ class Combinations(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw estimates with their intervals (needs matplotlib)."""
-        from dpmodels.tables.pictures import forest
+        from dpmodels.tables.table import forest
 
         differ = self.what in ("Difference", "Slope", "Contrast", "Comparison", "Estimate")
         style = {"xlabel": self.xlabel or self.what.lower(), "zero": 0.0 if differ else None,

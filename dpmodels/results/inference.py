@@ -648,7 +648,7 @@ class JointTest(Result):
         """Draw the reference density, its upper 5 %, and the statistic (needs matplotlib)."""
         from scipy import stats
 
-        from dpmodels.tables.pictures import new_axes
+        from dpmodels.tables.table import new_axes
 
         x = self.statistic * (self.df if self.use_f else 1)
         free = stats.chi2(self.df)
@@ -719,7 +719,7 @@ class AnovaTable(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw what each term explains: chi2 over its degrees of freedom (needs matplotlib)."""
-        from dpmodels.tables.pictures import forest
+        from dpmodels.tables.table import forest
 
         frame = self.tidy().assign(estimate=lambda t: t["statistic"] / t["df"])
         label = "chi2 / df (about 1 where nothing is there)"

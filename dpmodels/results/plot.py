@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
 from dpmodels.results.inference import labelled, plain_name, quantile, series, terms_of
-from dpmodels.tables.pictures import new_axes, one_line
+from dpmodels.tables.table import new_axes, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -129,7 +129,7 @@ class Etable(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the coefficients of all fits, aligned by name (needs matplotlib)."""
-        from dpmodels.tables.pictures import forest
+        from dpmodels.tables.table import forest
 
         slopes = self.numbers[self.numbers["term"] != "Intercept"]
         frame = slopes if len(slopes) else self.numbers

@@ -1,9 +1,9 @@
 """Passes over rows that are cells of a public grid: scores, and the deviance.
 
-Where every predictor is a function of levels (:mod:`dpmodels.formula.cells`), ``w = W u`` is one of
-K public vectors. A row adds integer multiples of its cell's lattice vector to every sum, so that
-the sums are ``sum_c (sum_i k_i) zeta_c`` and ``sum_c (sum_i k_i^2) zeta_c zeta_c'``: of a pass only
-sums by cell are kept (``theory.md``, 2.6).
+Where every predictor is a function of levels (``Grid`` of :mod:`dpmodels.formula.design`),
+``w = W u`` is one of K public vectors. A row adds integer multiples of its cell's lattice vector
+to every sum, so that the sums are ``sum_c (sum_i k_i) zeta_c`` and ``sum_c (sum_i k_i^2) zeta_c
+zeta_c'``: of a pass only sums by cell are kept (``theory.md``, 2.6).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.after.moments import explained
 from dpmodels.arrays import Array
-from dpmodels.formula.cells import Grid, grid_of
+from dpmodels.formula.design import Grid, grid_of
 from dpmodels.proof.sets import STEPS, Box, Hull
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.notes import SEEN

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.formula.cells import Grid
+from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Ball, Interval, Mark
 from dpmodels.proof.statistics import Along, Sum
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan

@@ -20,8 +20,7 @@ from dpmodels.sources.tables import Crew, Source, chosen_chunks
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
-    from dpmodels.formula.cells import Grid
-    from dpmodels.formula.design import Design
+    from dpmodels.formula.design import Design, Grid
 
 
 # -- A progress bar over rows: public totals only, never a loss, a count or an acceptance.

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
-from dpmodels.formula.cells import Grid, grid_of, grid_of_images
+from dpmodels.formula.design import Grid, grid_of, grid_of_images
 from dpmodels.proof.sets import STEPS
 from dpmodels.sources.summed import summed
 from dpmodels.sources.windows import short

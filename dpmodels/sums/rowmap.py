@@ -37,8 +37,7 @@ from dpmodels.sums.products import (
 )
 
 if TYPE_CHECKING:
-    from dpmodels.formula.cells import Grid
-    from dpmodels.formula.design import Design, TermInfo
+    from dpmodels.formula.design import Design, Grid, TermInfo
     from dpmodels.sources.people import BlockOfPeople
 
 __all__ = [

@@ -118,7 +118,7 @@ CELLS = (
     Mutant("dpmodels/sums/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/exact/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "own[self.place] = 0.0", "own[self.place] *= 1.0", ("tests/unit/exact/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "np.where(self.grid.void, np.nan, image[self.place])", "image[self.place]", ("tests/unit/exact/test_cells.py",)),
-    Mutant("dpmodels/formula/cells.py", "void = np.isnan(out).any(axis=0)", "void = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
+    Mutant("dpmodels/formula/design.py", "void = np.isnan(out).any(axis=0)", "void = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)", "np.trunc(np.fmin(length / radius, 1.2) * MULTIPLE)", _CELLS),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(factor, plan.clip, MULTIPLE)", "end_of_numbers(factor, plan.clip, 1.1 * MULTIPLE)", _CELLS),
     Mutant("dpmodels/scoring/cells.py", "end(zeta, kept)", "np.trunc(zeta, out=zeta)", _CELLS),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpmodels.after.moments import SecondMoments, fit_statistics, kept_moments
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.formula.cells import grid_of
+from dpmodels.formula.design import grid_of
 from dpmodels.models.linear.solve import (
     Errors,
     Moments,

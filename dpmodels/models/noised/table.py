@@ -295,7 +295,7 @@ class NoisyTable(Written):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the noise of each column, in parts of its range (needs matplotlib)."""
-        from dpmodels.tables.pictures import forest
+        from dpmodels.tables.table import forest
 
         frame = self.tidy().drop(columns=["conf_low", "conf_high"])
         frame = frame.assign(estimate=self.noise_sd / self.scale)

@@ -12,8 +12,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.survival.curve import Curve, covariance_of, curves, level_at
 from dpmodels.models.survival.table import CellNoise, layout_of
-from dpmodels.tables.pictures import new_axes
-from dpmodels.tables.table import Column, Row, Table
+from dpmodels.tables.table import Column, Row, Table, new_axes
 from dpmodels.tables.table import Layout as Look
 
 if TYPE_CHECKING:

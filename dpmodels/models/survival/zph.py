@@ -494,7 +494,7 @@ class CoxZph(Result):
         **style
             Of the line.
         """
-        from dpmodels.tables.pictures import new_axes
+        from dpmodels.tables.table import new_axes
 
         names = list(self.tests["term"][:-1])
         term = choice("term", names[0] if term is None else term, names)

@@ -20,8 +20,7 @@ from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
-    from dpmodels.formula.cells import CellProgram
-    from dpmodels.formula.design import Design
+    from dpmodels.formula.design import CellProgram, Design
     from dpmodels.sources.people import BlockOfPeople
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
-from dpmodels.tables.pictures import new_axes, one_line
-from dpmodels.tables.table import Column, Row, Table
+from dpmodels.tables.table import Column, Row, Table, new_axes, one_line
 from dpmodels.tables.table import Layout as Look
 
 if TYPE_CHECKING:

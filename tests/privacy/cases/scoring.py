@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.audit.kit import AuditCase, ReleaseCheck, register_case
-from dpmodels.formula.cells import Grid
+from dpmodels.formula.design import Grid
 from dpmodels.formula.program import Program
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.composition import Guarantee

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dpmodels.formula.build import build_design, build_mean_design
-from dpmodels.formula.cells import MOST_CELLS, grid_of
+from dpmodels.formula.design import MOST_CELLS, grid_of
 from dpmodels.formula.schema import Schema
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
