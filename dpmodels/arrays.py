@@ -1,7 +1,8 @@
-"""The one array type of the package: float64 numbers of any shape."""
+"""The one array type of the package, float64 numbers of any shape, and roots of functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,3 +14,17 @@ Array = npt.NDArray[np.float64]
 def plain(value: Any) -> Any:
     """Return Python's number for one of numpy's (``units=ids.max()``), else the value itself."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def brent(f: Callable[[float], float], lo: float, hi: float, **how: Any) -> float:
+    """Return a root of f between ends where its signs differ, as ``scipy.optimize.brentq``.
+
+    Either side of the root may be returned: a caller for whom one side alone is safe steps there.
+    ``ValueError`` where the ends have one sign, a value is NaN or the steps are too few.
+    """
+    from scipy.optimize import brentq  # a tenth of a second, which not every call needs
+
+    try:
+        return float(brentq(f, lo, hi, **how))
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None

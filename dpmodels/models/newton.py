@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.mechanisms import Profile, delta_gdp, mu_gdp
-from dpmodels.roots import brent
 from dpmodels.sources.rows import BLOCK_ROWS
 from dpmodels.sources.summed import counted, sampled, skimmed
 from dpmodels.sums.products import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
 from dpmodels.models.newton import (
@@ -38,7 +38,6 @@ from dpmodels.proof.statistics import Powers
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, no_ranges, plan_purchase, ranged_design
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.roots import brent
 from dpmodels.scoring.rules import noise_ratio
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import TOP, Words, cross_product, joined, mapped, towards_zero

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.mechanisms import (
     CLOSE,
@@ -32,7 +32,6 @@ from dpmodels.privacy.mechanisms import (
     rdp_delta,
     replace_delta,
 )
-from dpmodels.roots import brent
 from dpmodels.units import column_of, named
 
 # -- Tightest proved composition of the steps of one plan (parameters fixed in advance).

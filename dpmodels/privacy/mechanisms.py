@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.errors import PrivacyBugError, RequestError
-from dpmodels.roots import brent
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError, shown
-from dpmodels.roots import brent
 
 
 def delta_inf(eps: float, c: float) -> float:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.models.table.layout import TOTAL, Block, Layout
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Cells
-from dpmodels.roots import brent
 
 # -- Consistent tables from noisy ones: least squares in closed form (``theory.md``, 1.3).
 #

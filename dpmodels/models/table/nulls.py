@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.after.moments import inverse_and_rank
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import program_of
 from dpmodels.planning import Plan
@@ -22,7 +22,6 @@ from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.prove import Of
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.roots import brent
 from dpmodels.sums.ask import Added, Ask, Query
 
 if TYPE_CHECKING:
