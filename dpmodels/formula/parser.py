@@ -1,7 +1,5 @@
 """From the text of a formula to its terms, by formulaic (or patsy), and which variables it needs.
 
-Plain formulas are read in ``plain``: importing formulaic would be half of a first call.
-
 formulaic does what it is best at: grammar, term order, full-rank coding and column names. It never
 sees a private row and never runs user text: every factor is handed to it as a *lookup* whose name
 is the text of the factor and whose value is a two-row canary made from the public schema.
@@ -12,7 +10,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +25,6 @@ from dpmodels.formula.words import (
     Basis,
     Cat,
     Factor,
-    Node,
     capped_powers,
     check_columns,
     literal,
@@ -52,35 +48,8 @@ __all__ = [
 ]
 
 
-# -- Plain formulas, read and laid out here: formulaic takes longer to import than most fits to run.
-#
-# Plain is a sum of names, calls, ``a:b`` and ``a * b``, with ``+ 0`` and ``- 1``:
-#
-#     formula  = [sum] "~" sum  |  sum
-#     sum      = operand (("+" | "-") operand)*
-#     operand  = "0" | "1" | product          "0" only added, never the operand of "-"
-#     product  = span ("*" span)*             a * b = a + b + a:b
-#     span     = factor (":" factor)*
-#     factor   = name | name "(" arguments ")"
-#
-# Whatever else stands in a formula (powers, nesting, brackets, quotes, ``.``, numbers that scale a
-# term, two operators in a row), and whatever cannot be read, is not plain: :func:`plain_terms`
-# returns None and formulaic reads it, with its own words for what is wrong. What both read, they
-# read alike: the same terms, in the same order, under the same names (tested on thousands).
-
-
 #: (text, is a number) of each factor of a term
 TermText = tuple[tuple[str, bool], ...]
-#: The terms of a part of a formula by what makes terms equal: their factors, in any order.
-_Terms = dict[frozenset[tuple[str, bool]], TermText]
-
-_ONE: TermText = (("1", True),)
-#: A call's head up to its bracket, a name, a number, an operator; blanks before it.
-_TOKEN = re.compile(r"\s*(?:([A-Za-z_]\w*)(\()?|([01])(?![\w.])|([-+*:~](?!\*)))", re.ASCII)
-#: What may stand between the brackets of a call: no quotes and no other brackets.
-_INSIDE = re.compile(r"[\w\s.,+\-*/<>=()]*", re.ASCII)
-#: An operator to formulaic, though it reads like a name.
-_PLAIN_WORDS = frozenset({"in"})
 
 
 @dataclass(frozen=True)
@@ -106,167 +75,6 @@ class TermLayout:
     name: str
     parts: tuple[Part, ...]
     columns: tuple[str, ...]
-
-
-# -- parse ---------------------------------------------------------------------------------
-
-
-class _NotPlain(Exception):
-    """The formula is left to formulaic."""
-
-
-def plain_terms(text: str, by_degree: bool) -> Parsed | None:
-    """Return the terms of a plain formula, or None.
-
-    Parameters
-    ----------
-    text : str
-    by_degree : bool
-        Terms of fewer factors first, as R orders them; else as they were written.
-    """
-    tokens: list[tuple[str, str]] = []
-    try:
-        tokens = list(_tokens(text))
-        tildes = [i for i, token in enumerate(tokens) if token == ("op", "~")]
-        if len(tildes) > 1:
-            return None
-        left = tokens[: tildes[0]] if tildes else []
-        right = tokens[tildes[0] + 1 :] if tildes else tokens
-        if any(kind == "number" for kind, _ in left):
-            return None
-        lhs = _sum(left, {}) if left else None
-        rhs = _sum(right, {frozenset(_ONE): _ONE})
-    except _NotPlain:
-        return None
-    return Parsed(None if lhs is None else _ordered(lhs, by_degree), _ordered(rhs, by_degree))
-
-
-def _ordered(terms: _Terms, by_degree: bool) -> tuple[TermText, ...]:
-    found = list(terms.values())
-    if by_degree:  # stable: as written among terms of one degree; a constant has none
-        found.sort(key=lambda term: sum(not number for _, number in term))
-    return tuple(found)
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text): "factor", "number" or "op"."""
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise _NotPlain
-        at = found.end()
-        name, bracket, number, operator = found.groups()
-        if number:
-            yield "number", number
-        elif operator:
-            yield "op", operator
-        elif name in _PLAIN_WORDS or text[at : at + 1] == ".":
-            raise _NotPlain
-        elif bracket:
-            start, at = found.start(1), _closed(text, at)
-            yield "factor", _call(text[start:at])
-        else:
-            yield "factor", name
-
-
-def _closed(text: str, at: int) -> int:
-    """Return the place after the bracket that closes a call whose arguments start at ``at``."""
-    inside = _INSIDE.match(text, at)
-    assert inside is not None  # it matches the empty text
-    depth = 1
-    for place in range(at, inside.end()):
-        depth += {"(": 1, ")": -1}.get(text[place], 0)
-        if depth == 0:
-            return place + 1
-    raise _NotPlain
-
-
-def _call(text: str) -> str:
-    """Return a call as Python writes it: so are equal calls of different spacing one factor."""
-    try:
-        return ast.unparse(ast.parse(text, mode="eval")).replace("\n", " ")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise _NotPlain from None
-
-
-def _sum(tokens: Sequence[tuple[str, str]], terms: _Terms) -> _Terms:
-    """Add and take away the terms of a part, from left to right."""
-    places = [i for i, (kind, text) in enumerate(tokens) if kind == "op" and text in "+-"]
-    signed = list(tokens) if places[:1] == [0] else [("op", "+"), *tokens]
-    while signed:
-        sign = signed[0][1]
-        stop = 1
-        while stop < len(signed) and signed[stop] not in (("op", "+"), ("op", "-")):
-            stop += 1
-        operand, signed = signed[1:stop], signed[stop:]
-        if operand == [("number", "0")]:  # no constant
-            if sign == "-":
-                raise _NotPlain
-            terms.pop(frozenset(_ONE), None)
-            continue
-        found = {frozenset(_ONE): _ONE} if operand == [("number", "1")] else _product(operand)
-        for key, term in found.items():
-            if sign == "-":
-                terms.pop(key, None)
-            else:
-                terms.setdefault(key, term)
-    return terms
-
-
-def _product(tokens: Sequence[tuple[str, str]]) -> _Terms:
-    """Return ``a * b * c``: the terms of both sides, then all their products, from the left."""
-    made: _Terms = {}
-    for k, group in enumerate(_split(tokens, "*")):
-        factors = [text for kind, text in group if kind == "factor"]
-        if [kind for kind, _ in group] != ["factor", *["op", "factor"] * (len(factors) - 1)]:
-            raise _NotPlain  # an operator without an operand, an operand without an operator
-        span = tuple(dict.fromkeys((text, False) for text in factors))
-        if k == 0:
-            made = {frozenset(span): span}
-            continue
-        both = [*made.values(), span]
-        for before in list(made.values()):
-            both.append(tuple(dict.fromkeys((*before, *span))))
-        made = {}
-        for term in both:
-            made.setdefault(frozenset(term), term)
-        if len(made) > MOST_TERMS:
-            raise too_many_terms("a product with *")
-    return made
-
-
-def _split(tokens: Sequence[tuple[str, str]], operator: str) -> list[list[tuple[str, str]]]:
-    """Return the runs between an operator."""
-    runs = itertools.groupby(tokens, key=lambda token: token == ("op", operator))
-    parts = [(cut, list(run)) for cut, run in runs]
-    if any(cut and len(run) > 1 for cut, run in parts) or not parts or parts[0][0] or parts[-1][0]:
-        raise _NotPlain
-    return [run for cut, run in parts if not cut]
-
-
-# -- layout --------------------------------------------------------------------------------
-
-
-def plain_layout(
-    terms: Sequence[TermText], factors: Mapping[str, Factor]
-) -> tuple[TermLayout, ...] | None:
-    """Return one column a term where every factor is a number, or None.
-
-    Nothing is coded then, so nothing can be reduced: a term is the product of its factors.
-    """
-    plain = all(isinstance(f, Node) for f in factors.values())
-    if not plain or any(number and len(term) > 1 for term in terms for _, number in term):
-        return None
-
-    def one(term: TermText) -> TermLayout:
-        if term == _ONE:
-            return TermLayout("Intercept", (Part(1.0, ()),), ("Intercept",))
-        name = ":".join(text for text, _ in term)
-        return TermLayout(name, (Part(1.0, tuple((text, False) for text, _ in term)),), (name,))
-
-    made: Any = tuple(map(one, terms))
-    return made  # type: ignore[no-any-return]
 
 
 # -- Everything taken from formulaic (and patsy's parser), in one place, checked when first used.
@@ -351,11 +159,6 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
             f'"{text}" has nothing on the right-hand side. '
             'Use "y ~ 1" for the mean, or "y ~ x1 + x2"'
         )
-    return plain_terms(text, by_degree) or parsed_by_library(text, available, by_degree)
-
-
-def parsed_by_library(text: str, available: tuple[str, ...] | None, by_degree: bool) -> Parsed:
-    """Return the terms as formulaic reads them."""
     lib = _library()
     context = {} if available is None else {"__formulaic_variables_available__": list(available)}
     problem = ""
@@ -575,23 +378,15 @@ def clustered(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple
 
 
 def layout(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermLayout, ...]:
-    """Return the full-rank layout of a side of a formula."""
+    """Return formulaic's full-rank layout of a side of a formula, from the canary."""
+    import pandas as pd
+
     width = {
         text: max(len(f.levels) - 1, 1) if isinstance(f, Cat)
         else len(f.fields) if isinstance(f, Basis) else 1
         for text, f in factors.items()
     }  # fmt: skip
     check_columns([{text: width[text] for text, lit in term if not lit} for term in terms])
-    plain = plain_layout(terms, factors)
-    return laid_by_library(terms, factors) if plain is None else plain
-
-
-def laid_by_library(
-    terms: Sequence[TermText], factors: Mapping[str, Factor]
-) -> tuple[TermLayout, ...]:
-    """Return formulaic's full-rank layout, from the canary."""
-    import pandas as pd
-
     lib = _library()
     zeros = pd.Series([0.0, 1.0])
     context: dict[str, Any] = {}

@@ -140,9 +140,9 @@ def test_a_power_of_a_sum_ends(formula, saved):
      "y ~ (a + log(b + 1))**5 + `x (y)**3`", "y ~ ((a + b)**3 + c)**3", "y ~ (a + b)**2 + c"],
 )  # fmt: skip
 def test_powers_written_out_are_those_of_the_library(formula, monkeypatch):
-    ours = formulaic_terms.parsed_by_library(formula, None, True)
+    ours = formulaic_terms._parsed.__wrapped__(formula, None, "formulaic", True)
     monkeypatch.setattr(formulaic_terms, "capped_powers", lambda text, others=0: text)
-    assert formulaic_terms.parsed_by_library(formula, None, True) == ours
+    assert formulaic_terms._parsed.__wrapped__(formula, None, "formulaic", True) == ours
 
 
 def test_powers_of_arithmetic_stay():
