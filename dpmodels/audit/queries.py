@@ -73,7 +73,7 @@ class Asked:
 
     @property
     def norm(self) -> Norm:
-        """Of the mechanism's noise."""
+        """Return the norm of sensitivities: l1 where noise is Laplace's, else l2."""
         return "l1" if isinstance(self.mechanism, Pure) else "l2"
 
     def laid(self, sums: Any, units: int = 1) -> Any:

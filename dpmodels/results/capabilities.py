@@ -644,7 +644,7 @@ def _warn_of_odd_cells(fit: Any, new: Any, outside: str) -> None:
 
 
 class Updates(Held):
-    """The same call again, changed."""
+    """Repeats of the call that made a fit, with arguments changed."""
 
     __slots__ = ()
 

@@ -653,7 +653,7 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class _SumsOfPeople:
-    """The same where the unit is a person."""
+    """Sums by cell where the unit is a person."""
 
     deviance: Deviance
     affine: Any

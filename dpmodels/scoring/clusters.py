@@ -95,7 +95,7 @@ class Scored:
 
     @property
     def back(self) -> Array | None:
-        """Of the pass."""
+        """Return the rotation of the pass, if it has one."""
         return self.one.turn
 
     def laid(self, rows: Array, factor: Array, clip: float) -> Array:

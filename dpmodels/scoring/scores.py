@@ -290,12 +290,12 @@ class Values(Protocol):
 
     @property
     def mean(self) -> float:
-        """Of the values."""
+        """Return the mean of the values."""
         ...
 
     @property
     def sd(self) -> float:
-        """Of the values, as of normal ones."""
+        """Return the sd of the values, as if they were normal."""
         ...
 
     def quantile(self, q: float) -> float:

@@ -305,7 +305,7 @@ class Regression(Expansion):
 
     @property
     def leverage(self) -> float:  # type: ignore[override]
-        """Of the model."""
+        """Return the leverage of the model of rows."""
         return self.score.leverage
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:

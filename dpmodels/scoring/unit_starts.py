@@ -329,12 +329,12 @@ class Spread:
 
     @property
     def mean(self) -> float:
-        """Of the values of the cells."""
+        """Return the mean of the values of the cells."""
         return float(self.shares @ self.number.middles())
 
     @property
     def sd(self) -> float:
-        """Of the distribution between its outer tenths, as of a normal one; never zero."""
+        """Return the sd of a normal with the same distance of its outer tenths; never zero."""
         low, high = (self.quantile(q) for q in _OUTER)
         ends = self.number.bounds()
         return max((high - low) / _APART, _LEAST_CELL * float(np.min(np.diff(ends))))

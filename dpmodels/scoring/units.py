@@ -243,7 +243,7 @@ class UnitsPlan(ScoringPlan):
 
     @property
     def left(self) -> float:
-        """Of mu, what prelude and closing leave."""
+        """Return the part of mu that prelude and closing leave."""
         own = math.fsum((s.share or 0.0) for s in self.prelude)
         own += 0.0 if self.closing is None else self.closing.share
         return self.mu * math.sqrt(1.0 - own)

@@ -158,7 +158,7 @@ class Noisy:
 
     @property
     def variance(self) -> Array:
-        """Of the noise."""
+        """Return the variance of the noise."""
         return self.sd * self.sd * (2.0 if self.laplace else 1.0)
 
     def margin(self, p: float) -> Array:

@@ -542,7 +542,7 @@ class LogRank:
 
     @property
     def p_value(self) -> float:
-        """Of the chi-square reference."""
+        """Return the p-value of the statistic against its chi-square reference."""
         from scipy.special import chdtrc
 
         return float(chdtrc(self.df, max(self.statistic, 0.0)))

@@ -83,7 +83,7 @@ class Layout:
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
-        """Of the tabulated groups: ``"s=1, g=a"``; "" where there is one alone."""
+        """Return the names of the tabulated groups, ``"s=1, g=a"``; "" where there is one alone."""
         return tuple(", ".join(t for t in (s, g) if t) for s in self.stratas for g in self.groups)
 
     # -- places ----------------------------------------------------------------------------

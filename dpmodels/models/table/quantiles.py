@@ -733,7 +733,7 @@ def rank_sd(levels: int) -> float:
 
 @dataclass(frozen=True)
 class TreeDetail(QuantileDetail):
-    """The same, with the part of mu that each number's tree gets."""
+    """A plan of quantiles, with the part of mu that each number's tree gets."""
 
     mu: float = 0.0
 

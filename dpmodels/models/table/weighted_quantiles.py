@@ -79,7 +79,7 @@ ALLOWED = 0.75
 
 @dataclass(frozen=True)
 class WeightedTree(TreeDetail):
-    """The same, with the public size of the population, and what PSUs ask for."""
+    """A weighted tree with the public size of the population, and what PSUs ask for."""
 
     population: float | None = None
     clusters: ClusterPlan | None = None
