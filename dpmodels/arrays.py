@@ -24,7 +24,13 @@ def brent(f: Callable[[float], float], lo: float, hi: float, **how: Any) -> floa
     """
     from scipy.optimize import brentq  # a tenth of a second, which not every call needs
 
+    def value(x: float) -> float:
+        found = float(f(x))
+        if found != found:  # not every version of scipy looks
+            raise ValueError("the function is not a number inside the bracket")
+        return found
+
     try:
-        return float(brentq(f, lo, hi, **how))
+        return float(brentq(value, lo, hi, **how))
     except RuntimeError as error:
         raise ValueError(str(error)) from None
