@@ -286,7 +286,7 @@ class Result(Shown):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw estimates with their intervals (needs matplotlib)."""
-        return _of("pictures", "forest")(self.tidy(), ax, **style)
+        return forest(self.tidy(), ax, **style)
 
     def save(self, path: Any) -> None:
         """Write the result as JSON: ``dp.load(path)`` reads it back, with all its methods.
