@@ -10,7 +10,15 @@ import numpy as np
 from dpmodels.api.call import fit_formula
 from dpmodels.api.paragraphs import like
 from dpmodels.api.regressions import dp_ols
-from dpmodels.api.releases import REQUIRED, design_on, functionals_on, holds_moments, made, require
+from dpmodels.api.releases import (
+    REQUIRED,
+    design_on,
+    functionals_on,
+    given_names,
+    holds_moments,
+    made,
+    require,
+)
 from dpmodels.api.requests import check_first, check_level, choose_method
 from dpmodels.errors import FormulaError, RequestError
 from dpmodels.formula.describe import independent, public_points
@@ -410,11 +418,11 @@ def dp_iv(
     main, instruments = _parts(formula)
     check_level(level)
     if holds_moments(data):
-        given = {"eps": eps, "delta": delta}
-        refused = [k for k, v in given.items() if v is not REQUIRED]
-        others = {"method": method, "schema": schema, "bounds": bounds, "public": public,
-                  "budget": budget, "seed": seed}  # fmt: skip
-        refused += [k for k, v in others.items() if v is not None] + list(options)
+        refused = given_names(
+            eps=eps, delta=delta, method=method, schema=schema, bounds=bounds, public=public,
+            budget=budget, seed=seed,
+        )  # fmt: skip
+        refused += options
         if refused:
             raise RequestError(
                 f"{', '.join(refused)} must not be given with a release of second moments: it was "

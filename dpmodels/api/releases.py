@@ -39,6 +39,7 @@ __all__ = [
     "fit_on_moments",
     "fit_on_release",
     "functionals_on",
+    "given_names",
     "holds_moments",
     "is_release",
     "load_release",
@@ -333,6 +334,15 @@ def is_release(data: Any) -> bool:
     return hasattr(type(data), "__noisy_table__")
 
 
+def given_names(**arguments: Any) -> list[str]:
+    """Return the names of the arguments that a call gave: none of them goes with a release."""
+    return [
+        name
+        for name, value in arguments.items()
+        if value is not (REQUIRED if name in ("eps", "delta") else None)
+    ]
+
+
 def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None = None) -> None:
     """Refuse a call on ordinary data that does not say its guarantee."""
     missing = [name for name, v in (("eps", eps), ("delta", delta)) if v is REQUIRED]
@@ -376,22 +386,12 @@ def fit_on_release(
     from dpmodels.registry import method_names, resolve
     from dpmodels.results import Fit
 
-    given = [
-        name
-        for name, value, blank in (
-            ("eps", eps, REQUIRED),
-            ("delta", delta, REQUIRED),
-            ("schema", schema, None),
-            ("bounds", bounds, None),
-            ("public", public, None),
-            ("budget", budget, None),
-            ("seed", seed, None),
-        )
-        if value is not blank
-    ]
-    if given:
+    refused = given_names(
+        eps=eps, delta=delta, schema=schema, bounds=bounds, public=public, budget=budget, seed=seed
+    )
+    if refused:
         raise RequestError(
-            f"{', '.join(given)} must not be given with a release: it was paid for when it was "
+            f"{', '.join(refused)} must not be given with a release: it was paid for when it was "
             f"made, with guarantee {rel.guarantee.statement()}"
         )
     method = method or "drcl"
@@ -479,9 +479,7 @@ def fit_on_moments(
     check_first(formula)
     own = dict(options or {})
     level = own.pop("level", 0.95)
-    given = {"eps": eps, "delta": delta}
-    refused = [k for k, v in given.items() if v is not REQUIRED]
-    refused += [k for k, v in {**others, "method": method}.items() if v is not None]
+    refused = given_names(eps=eps, delta=delta, **others, method=method)
     refused += [*own, *([] if inference is True else ["inference"])]
     if refused:
         raise RequestError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.api.call import fit_formula
 from dpmodels.api.paragraphs import like
 from dpmodels.api.regressions import dp_ols
-from dpmodels.api.releases import REQUIRED
+from dpmodels.api.releases import REQUIRED, given_names
 from dpmodels.errors import RequestError
 
 if TYPE_CHECKING:
@@ -160,10 +160,11 @@ def dp_survdiff(
     True
     """
     if getattr(data, "model", None) == "dp_survfit" and hasattr(data, "_record"):
-        given = {"times": times, "breaks": breaks, "method": method, "schema": schema,
-                 "bounds": bounds, "budget": budget, "seed": seed}  # fmt: skip
-        asked = [name for name, value in given.items() if value is not None] + list(options)
-        asked += [k for k, v in (("eps", eps), ("delta", delta)) if v is not REQUIRED]
+        asked = given_names(
+            times=times, breaks=breaks, method=method, schema=schema, bounds=bounds, budget=budget,
+            seed=seed,
+        )  # fmt: skip
+        asked += [*options, *given_names(eps=eps, delta=delta)]
         if asked:
             raise RequestError(
                 f"{', '.join(asked)} must not be given with a released curve: it was paid for when "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.api.call import fit_formula
 from dpmodels.api.paragraphs import like
 from dpmodels.api.regressions import dp_ols
-from dpmodels.api.releases import REQUIRED
+from dpmodels.api.releases import REQUIRED, given_names
 from dpmodels.api.requests import Choice, build_request, check_first
 from dpmodels.errors import RequestError, shown
 from dpmodels.units import column_of
@@ -179,10 +179,11 @@ def dp_table(
     """
     text = with_groups(formula, by)
     if is_moments(data):
-        given = {"quantiles": quantiles, "histogram": histogram, "budget": budget, "seed": seed,
-                 "schema": schema, "bounds": bounds, "method": method}  # fmt: skip
-        asked = [name for name, value in given.items() if value is not None] + list(options)
-        asked += [k for k, v in (("eps", eps), ("delta", delta)) if v is not REQUIRED]
+        asked = given_names(
+            quantiles=quantiles, histogram=histogram, budget=budget, seed=seed, schema=schema,
+            bounds=bounds, method=method,
+        )  # fmt: skip
+        asked += [*options, *given_names(eps=eps, delta=delta)]
         return table_from_moments(text, data, asked)
     return fit_formula(
         "dp_table",
@@ -417,8 +418,7 @@ def dp_test(
     """
     text, method = test_arguments(formula, test)
     if method == "subsample":
-        given = {"mu0": mu0, "p": p}
-        extra = [name for name, value in given.items() if value is not None]
+        extra = given_names(mu0=mu0, p=p)
         if extra:
             raise RequestError(f"{extra[0]}= belongs to the tests by name; a function has its own")
         chosen = {"test": test, **options}
