@@ -58,6 +58,8 @@ def like(*others: Callable[..., Any]) -> Callable[[F], F]:
     docstring adds behind ``As in`` is said of the last name of its entry.
     """
     known = {other.__name__: other for other in others}
+    entries = {name: list(_entries(_split(inspect.getdoc(other) or "")[1]))
+               for name, other in known.items()}  # fmt: skip
 
     def write(function: F) -> F:
         if not function.__doc__:  # python -OO
@@ -69,9 +71,8 @@ def like(*others: Callable[..., Any]) -> Callable[[F], F]:
             if found is None:
                 out.append(entry)
                 continue
-            source = list(_entries(_split(inspect.getdoc(known[found[1]]) or "")[1]))
             shared = []
-            for one in source:
+            for one in entries[found[1]]:
                 names = tuple(name for name in one.names if name in entry.names)
                 if names:
                     shared.append(_Entry(names, one.kind, one.body.split("\n\n")[0]))

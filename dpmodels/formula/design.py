@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,6 @@ from dpmodels.formula.program import Block, Product, Program, Rule
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, magnitude
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
-
-if TYPE_CHECKING:
-    pass
-
 
 _NORMS = ("l2", "l1", "linf")
 

@@ -166,9 +166,9 @@ class Layout:
     notes: int = 0
 
 
-def _of(module: str, name: str) -> Callable[..., Any]:
-    """Import a function of a module beside this one, which that one imports."""
-    function: Callable[..., Any] = getattr(import_module(f"dpmodels.tables.{module}"), name)
+def _markup(name: str) -> Callable[..., Any]:
+    """Import a function of ``markup.py``, which imports this module."""
+    function: Callable[..., Any] = getattr(import_module("dpmodels.tables.markup"), name)
     return function
 
 
@@ -253,13 +253,13 @@ class Shown(Written):
 
     def as_text(self, width: int | None = None) -> str:
         """Return text; tables that follow the terminal do so, or ``width``, below 88 columns."""
-        return str(_of("markup", "render_text")(self.table(), width))
+        return str(_markup("render_text")(self.table(), width))
 
     as_html, as_latex, as_markdown = also("to_html"), also("to_latex"), also("to_markdown")
 
     def render(self, fmt: str) -> str:
         """Return one of the formats text, md, html, tex."""
-        return str(_of("markup", FORMATS[check_format(fmt)])(self.table()))
+        return str(_markup(FORMATS[check_format(fmt)])(self.table()))
 
     def __str__(self) -> str:
         return self.as_text()
@@ -422,7 +422,7 @@ def write_as(shown_: Shown, fmt: str, path: Any) -> None:
         raise RequestError(f"a table is written to a path such as 'table.html', got {shown(path)}")
     path = Path(path)
     if fmt == "docx":
-        _of("markup", "write")(shown_.table(), path)
+        _markup("write")(shown_.table(), path)
         return
     text = shown_.render(fmt)
     if fmt == "html":
