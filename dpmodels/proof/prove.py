@@ -23,17 +23,16 @@ from dpmodels.proof.sets import (
     Ball,
     Blocks,
     Box,
-    Hull,
+    ConvexHull,
     Interval,
-    Mark,
-    Mass,
+    NuclearBall,
+    OneHot,
     Orthant,
     PairMeans,
-    Trace,
+    Simplex,
     float_allowance,
 )
 from dpmodels.proof.statistics import (
-    Along,
     ByClass,
     Cells,
     ClusterGram,
@@ -44,6 +43,7 @@ from dpmodels.proof.statistics import (
     Objective,
     Pair,
     Powers,
+    RankOne,
     Ranks,
     Split,
     Stack,
@@ -73,7 +73,7 @@ class Lemma:
     name: str
     statement: str
     theory: tuple[str, str]
-    reach: Callable[..., float]
+    sensitivity: Callable[..., float]
     relations: tuple[str, ...] = ("replace",)
 
 
@@ -102,7 +102,7 @@ class Of:
         """Return them as they are."""
         return flat
 
-    def reach(self, relation: str, norm: str) -> float:
+    def sensitivity(self, relation: str, norm: str) -> float:
         """Return what the lemma says."""
         if self.lemma not in LEMMAS:
             raise PrivacyBugError(f"no lemma {self.lemma!r}")
@@ -110,7 +110,7 @@ class Of:
             raise PrivacyBugError(f"the lemma {self.lemma!r} is not proved under {relation!r}")
         if norm != "l2" and self.size > 1:
             raise PrivacyBugError(f"the lemma {self.lemma!r} is one of Euclidean norms")
-        return float(LEMMAS[self.lemma].reach(relation, norm, *self.public))
+        return float(LEMMAS[self.lemma].sensitivity(relation, norm, *self.public))
 
 
 def _eigenvalue(relation: str, norm: str, square: float, p: float, rows: float) -> float:
@@ -324,7 +324,7 @@ _TRUNCATED = 1.0 + 2.0**-18
 _ROUNDED = 1.0 + 2.0**-48
 
 
-def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
+def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     """Return the largest change of a statistic, weighted, for one unit.
 
     Parameters
@@ -342,7 +342,7 @@ def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     if relation not in ("replace", "add-remove") or norm not in ("l2", "l1"):
         raise PrivacyBugError(f"no reach for relation {relation!r} and norm {norm!r}")
     if isinstance(statistic, Of):
-        found = statistic.reach(relation, norm)
+        found = statistic.sensitivity(relation, norm)
     else:
         found = _REACHES[type(statistic)](statistic, relation, norm)
     if not (found > 0.0 and math.isfinite(found)):
@@ -350,7 +350,7 @@ def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     return float(found)
 
 
-def rank_reach(s: Ranks) -> int:
+def rank_sensitivity(s: Ranks) -> int:
     """Return what one unit moves the penalties of all groups by, in steps of ``s.step``.
 
     One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
@@ -365,9 +365,9 @@ def rank_reach(s: Ranks) -> int:
 def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:
     """Return the noise sd (Gaussian) or scale (Laplace) of every number, the radius being 1."""
     if isinstance(mechanism, Pure):
-        return reach(statistic, relation, "l1") / (mechanism.eps * statistic.weights("l1"))
+        return sensitivity(statistic, relation, "l1") / (mechanism.eps * statistic.weights("l1"))
     if isinstance(mechanism, Gaussian):
-        return reach(statistic, relation, "l2") / (mechanism.mu * statistic.weights("l2"))
+        return sensitivity(statistic, relation, "l2") / (mechanism.mu * statistic.weights("l2"))
     raise PrivacyBugError(f"no noise of {mechanism!r} for a query")
 
 
@@ -386,12 +386,12 @@ def _joined(norm: Norm, *parts: float) -> float:
 
 def _sum(s: Sum, relation: str, norm: Norm) -> float:
     of, k, w = s.set, s.count, s.weight
-    if isinstance(of, Hull):  # norms are convex: a person is no worse than a row
+    if isinstance(of, ConvexHull):  # norms are convex: a person is no worse than a row
         return _sum(Sum(of.of, k, w, s.count_first), relation, norm)  # type: ignore[arg-type]
     if isinstance(of, Interval):
         alone = _joined(norm, w * max(of.high, -of.low), k)
         return max(w * (of.high - of.low), alone if k else 0.0) if relation == "replace" else alone
-    if isinstance(of, Mark):
+    if isinstance(of, OneHot):
         one, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         if relation != "replace":
             return _joined(norm, one, k)
@@ -402,11 +402,11 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
         # |x| <= q <= 1: opposite pairs are 2 apart; one that is there and nobody sqrt 3
         return w * (2.0 if relation == "replace" else math.sqrt(3.0)) * _ROUNDED
     d = float(of.dim)
-    if isinstance(of, (Blocks, Mass, Orthant)):
+    if isinstance(of, (Blocks, Simplex, Orthant)):
         if isinstance(of, Orthant):  # not negative: |a - b|^2 <= |a|^2 + |b|^2
             one = w * math.sqrt(of.square * (d if norm == "l1" else 1.0)) * _ROUNDED
             apart = math.sqrt(2.0) * one * _ROUNDED
-        elif isinstance(of, Mass):  # not negative, adding up to 1 at most
+        elif isinstance(of, Simplex):  # not negative, adding up to 1 at most
             one, apart = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         else:
             once, twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)
@@ -423,10 +423,10 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
 
 
 def _gram(s: Gram, relation: str, norm: Norm) -> float:
-    of = s.set.of if isinstance(s.set, Hull) else s.set
+    of = s.set.of if isinstance(s.set, ConvexHull) else s.set
     if isinstance(of, Box):
         k, square = of.dim + of.one, of.radius**2 * (of.dim + of.one)
-    elif isinstance(of, (Ball, Trace)):
+    elif isinstance(of, (Ball, NuclearBall)):
         k, square = of.dim, of.radius**2
     else:
         return _none(s, relation, norm)
@@ -497,20 +497,20 @@ def _tree(s: Tree, relation: str, norm: Norm) -> float:
 
 
 def _by_class(s: ByClass, relation: str, norm: Norm) -> float:
-    alone = reach(s.each, "add-remove", norm)
+    alone = sensitivity(s.each, "add-remove", norm)
     if relation != "replace":
         return alone
-    return max(reach(s.each, "replace", norm), _joined(norm, alone, alone))
+    return max(sensitivity(s.each, "replace", norm), _joined(norm, alone, alone))
 
 
 def _stack(s: Stack, relation: str, norm: Norm) -> float:
     pairs = zip(s.parts, s.shares, strict=True)
-    parts = (share * reach(part, relation, norm) for part, share in pairs)
+    parts = (share * sensitivity(part, relation, norm) for part, share in pairs)
     return _joined(norm, *parts) * _ROUNDED
 
 
 @lru_cache(maxsize=256)
-def _along(s: Along, relation: str, norm: Norm) -> float:
+def _rank_one(s: RankOne, relation: str, norm: Norm) -> float:
     if norm == "l1":
         return _none(s, relation, norm)
     if len(s.radii) != len(s.noise):
@@ -520,10 +520,10 @@ def _along(s: Along, relation: str, norm: Norm) -> float:
     if not (s.clip > 0.0 and 0.0 < s.score_noise < math.inf):
         raise PrivacyBugError("scores without a clip or without noise")
     m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
-    return joint_reach(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=s.people)
+    return joint_sensitivity(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=s.people)
 
 
-def joint_reach(
+def joint_sensitivity(
     matrices: float, scores: float, relation: str, r: int, *, people: bool = False
 ) -> float:
     """Return the reach of matrices and scores of a scoring pass, jointly.
@@ -550,7 +550,7 @@ def joint_reach(
     """
     if relation != "replace":
         return math.sqrt(matrices + scores)
-    own = reach(Gram(Ball(r)), relation, "l2")
+    own = sensitivity(Gram(Ball(r)), relation, "l2")
     square = 4.0 * scores + own**2 * matrices
     if 1 < r <= MOST_COLUMNS and not people:
         kappa = matrices / scores
@@ -604,7 +604,7 @@ def _clusters(s: Clusters, relation: str, norm: Norm) -> float:
 
 
 _REACHES: dict[type, Any] = {
-    Along: _along, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
+    RankOne: _rank_one, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
     Clusters: _clusters, ClusterTotals: _totals, Gram: _gram, Objective: _objective,
     Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
 }  # fmt: skip

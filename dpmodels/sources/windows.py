@@ -139,7 +139,7 @@ class OfRows:
         It adds up in a way of its own, ``summed``: by person, or through a map.
     """
 
-    crew: Any = None
+    executor: Any = None
     by_person: bool = False
     by_cell: bool = False
     own_sums: bool = False

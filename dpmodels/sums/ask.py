@@ -27,11 +27,11 @@ from dpmodels.proof.prove import (
     count_weight,
     intercept_sensitivity,
     noise_of,
-    rank_reach,
-    reach,
+    rank_sensitivity,
+    sensitivity,
     separate_weights,
 )
-from dpmodels.proof.sets import Ball, Box, Hull, Trace
+from dpmodels.proof.sets import Ball, Box, ConvexHull, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic
 from dpmodels.sources.summed import counted, summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
@@ -259,7 +259,7 @@ class Ask:
             raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for a query")
         norm: Norm = "l1" if isinstance(mechanism, Pure) else "l2"
         statistic = query.statistic
-        moved = reach(statistic, self._relation, norm) * query.factor
+        moved = sensitivity(statistic, self._relation, norm) * query.factor
         added = query.part(self._total(query.over, read))
         flat = statistic.flat(added.values, norm)
         weights = statistic.weights(norm)
@@ -372,7 +372,7 @@ class Ask:
             raise PrivacyBugError("ranks have their proof under replace-one only")
         table = penalties(self._total(over, ALL))
         most = largest * ranks.step
-        return self._run.choose(step, table, sensitivity=rank_reach(ranks), largest=most)
+        return self._run.choose(step, table, sensitivity=rank_sensitivity(ranks), largest=most)
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Return a secret uniform permutation, drawn without looking at a cell."""
@@ -432,7 +432,7 @@ class Moments:
         return gram_over(rows, self.design, self.rowmap, **reading)
 
     @property
-    def set(self) -> Ball | Box | Trace | Hull:
+    def set(self) -> Ball | Box | NuclearBall | ConvexHull:
         """What one unit lays down: read off the map."""
         return set_of(self.rowmap, people=self.people, average=self.average)
 
@@ -449,11 +449,11 @@ def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
     if inner.ball == k and not isinstance(rowmap, WithOne):
         if average:
             raise PrivacyBugError("means of people are of boxes")
-        return Trace(k) if people else Ball(k)
+        return NuclearBall(k) if people else Ball(k)
     if inner.ball or (people and not average):
         raise PrivacyBugError("a map into a ball and a box has no set of its own: say the parts")
     one = isinstance(rowmap, WithOne) or average
-    return Hull(Box(k, one=one)) if people else Box(k, one=one)
+    return ConvexHull(Box(k, one=one)) if people else Box(k, one=one)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit import kit as derived
 from dpmodels.audit import replay
-from dpmodels.audit.queries import reach_ratio, recorded
+from dpmodels.audit.queries import recorded, sensitivity_ratio
 from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.privacy.mechanisms import mu_gdp
@@ -362,7 +362,7 @@ def too_small(monkeypatch, wrong):
     """Whether corners or the search see a bound that is too small, somewhere."""
     monkeypatch.setitem(prove._REACHES, ClusterGram, wrong)
     shapes = [ClusterGram(Ball(p), clip=c) for p in (2, 3) for c in (0.1, 0.5, 0.8, 1.0)]
-    return any(reach_ratio(s, "replace", "l2") > 1.0 + 1e-3 for s in shapes)
+    return any(sensitivity_ratio(s, "replace", "l2") > 1.0 + 1e-3 for s in shapes)
 
 
 def test_mutants_of_the_bound(monkeypatch):
@@ -380,19 +380,19 @@ def test_mutants_of_the_bound(monkeypatch):
 
 def test_people_under_the_bound_of_rows_are_seen(monkeypatch):
     s = ClusterGram(Ball(2), clip=0.2, several=True)
-    assert reach_ratio(s, "replace", "l2") <= 1.0
+    assert sensitivity_ratio(s, "replace", "l2") <= 1.0
     monkeypatch.setitem(
         prove._REACHES, ClusterGram, lambda s, *_: 2.0 * cluster_move(1.0, s.clip, s.dim)
     )
-    assert reach_ratio(s, "replace", "l2") > 1.0
+    assert sensitivity_ratio(s, "replace", "l2") > 1.0
 
 
 def test_totals_at_half_their_price_are_seen(monkeypatch):
     for s in (ClusterTotals(2, 3, 0.2), ClusterTotals(1, 2, 1.0, several=True)):
-        assert 0.99 < reach_ratio(s, "replace", "l2") <= 1.0
-        assert 0.99 < reach_ratio(s, "add-remove", "l2") <= 1.0
+        assert 0.99 < sensitivity_ratio(s, "replace", "l2") <= 1.0
+        assert 0.99 < sensitivity_ratio(s, "add-remove", "l2") <= 1.0
     monkeypatch.setitem(prove._REACHES, ClusterTotals, lambda s, *_: s.clip)  # 2C -> C
-    assert reach_ratio(ClusterTotals(2, 3, 0.2), "replace", "l2") > 1.9
+    assert sensitivity_ratio(ClusterTotals(2, 3, 0.2), "replace", "l2") > 1.9
 
 
 def test_centring_by_the_means_of_the_sums_themselves_is_seen():
@@ -413,9 +413,9 @@ def test_centring_by_the_means_of_the_sums_themselves_is_seen():
 
 
 def test_counts_at_half_their_price_are_seen(monkeypatch):
-    assert 0.55 < reach_ratio(Clusters(), "replace", "l2") <= 1.0
+    assert 0.55 < sensitivity_ratio(Clusters(), "replace", "l2") <= 1.0
     monkeypatch.setitem(prove._REACHES, Clusters, lambda *_: 0.5)
-    assert reach_ratio(Clusters(), "replace", "l2") > 1.0
+    assert sensitivity_ratio(Clusters(), "replace", "l2") > 1.0
 
 
 def test_a_ball_that_is_not_there_is_seen(monkeypatch):
@@ -447,7 +447,7 @@ def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
 
     assert not flagged()
     whole = prove.reach
-    monkeypatch.setattr(ask, "reach", lambda *a: whole(*a) / 2.0)
+    monkeypatch.setattr(ask, "sensitivity", lambda *a: whole(*a) / 2.0)
     assert len(flagged()) >= 2
 
 

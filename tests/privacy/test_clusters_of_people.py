@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.queries import reach_ratio, recorded
+from dpmodels.audit.queries import recorded, sensitivity_ratio
 from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.proof import prove
@@ -256,9 +256,9 @@ def test_people_under_the_bound_of_rows_are_seen(monkeypatch):
         ClusterTotals: lambda s, *_: math.sqrt(2.0) * s.clip,
     }
     for s in (ClusterGram(Ball(2), clip=0.2, several=True), ClusterTotals(2, 3, 0.2, several=True)):
-        assert reach_ratio(s, "replace", "l2") <= 1.0
+        assert sensitivity_ratio(s, "replace", "l2") <= 1.0
         monkeypatch.setitem(prove._REACHES, type(s), wrong[type(s)])
-        assert reach_ratio(s, "replace", "l2") > 1.0
+        assert sensitivity_ratio(s, "replace", "l2") > 1.0
 
 
 def test_what_is_refused():

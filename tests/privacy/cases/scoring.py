@@ -19,7 +19,7 @@ from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.passes import Centre, PassSums, ScorePass, ask_pass
 from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
-from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, Manner, PassPlan, plan_pass
+from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, ClipPolicy, PassPlan, plan_pass
 from dpmodels.scoring.run import Chain
 from dpmodels.scoring.scores import Expectile, LeastSquares, Score, State
 from dpmodels.sums.ask import Ask, Kept
@@ -82,7 +82,7 @@ def release_of(
 
 
 def _pass(
-    k: int, score: Score, *, cells: bool = False, manner: Manner | None = None
+    k: int, score: Score, *, cells: bool = False, manner: ClipPolicy | None = None
 ) -> ReleaseCheck:
     """Return the check of pass k: one row at its radius and clip, the other short and opposite.
 

@@ -203,8 +203,8 @@ def test_tasks_and_parts_give_the_same_integers():
     design = build_design("y ~ g * k", SCHEMA)
     rowmap, table = ball(design), frame(30_000)
     plain = gram_over(Rows(as_source(table), 30_000), design, rowmap).integers()
-    crew = Threads(2, WINDOW)
-    tasks = gram_over(Rows(as_source(table), 30_000, crew=crew), design, rowmap).integers()
+    executor = Threads(2, WINDOW)
+    tasks = gram_over(Rows(as_source(table), 30_000, executor=executor), design, rowmap).integers()
     assert np.array_equal(plain, tasks)
     job = pickle.loads(cloudpickle.dumps(cell_gram(design, rowmap)))
     parts = [

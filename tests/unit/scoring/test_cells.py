@@ -66,7 +66,7 @@ def both(design, k=2, relation="replace", evaluate=plain, weighted=False, manner
     plan = plan_pass(
         LINEAR, k, 0.3, n, r, relation, meat=True, tail=n // 4, weighted=weighted, manner=manner
     )
-    aside = design.place_aside
+    aside = design.auxiliary_place
     one = ScorePass(plan, Centre(co.unit, co.W0, 0.2 * rng.normal(size=r), W, 0.3, evaluate,
                                  offset=aside("offset"), weights=aside("weights")))  # fmt: skip
     grid = scoring_grid(design)
@@ -151,8 +151,8 @@ def test_tasks_and_parts_give_the_same_sums():
     for options in ({}, {"evaluate": bent, "weighted": True}):
         _, job = both(design, **options)
 
-        def read(crew=None, job=job):
-            return job.done(summed(Rows(as_source(table), N, crew=crew), design, job))[0]
+        def read(executor=None, job=job):
+            return job.done(summed(Rows(as_source(table), N, executor=executor), design, job))[0]
 
         plainly = read()
         for other in (read(Threads(2, WINDOW)),):

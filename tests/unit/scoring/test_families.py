@@ -94,7 +94,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
 @pytest.fixture
 def every_row(monkeypatch):
     """All passes read all rows, whatever the budget: what is left is the method's own error."""
-    monkeypatch.setattr("dpmodels.scoring.rows.guide_share", lambda x: 1)
+    monkeypatch.setattr("dpmodels.scoring.rows.pilot_share", lambda x: 1)
 
 
 def robust(X, psi, omega):

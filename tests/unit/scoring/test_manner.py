@@ -31,9 +31,9 @@ from dpmodels.scoring.rules import (
     TAME,
     WIDE_LEAST_SQUARES,
     columns_noise,
-    manner_of,
     passes_of,
     plan_pass,
+    policy_of,
 )
 from dpmodels.scoring.scores import LeastSquares, State, kept_apart
 from dpmodels.sums.ask import Ask, Kept
@@ -52,12 +52,12 @@ def flat(p, phi=1.0):
 def test_which_manner():
     """Least squares: many from 6 columns on; means: from 10; bounded scores are tame."""
     kinds = {"averages": True, "of_mean": False}
-    assert manner_of(5, **kinds) is LEAST_SQUARES
-    assert manner_of(6, **kinds) is WIDE_LEAST_SQUARES
+    assert policy_of(5, **kinds) is LEAST_SQUARES
+    assert policy_of(6, **kinds) is WIDE_LEAST_SQUARES
     mean = {"averages": False, "of_mean": True}
-    assert manner_of(9, **mean) is FEW and manner_of(10, **mean) is MANY
+    assert policy_of(9, **mean) is FEW and policy_of(10, **mean) is MANY
     tame = {"averages": False, "of_mean": False}
-    assert manner_of(5, **tame) is TAME and manner_of(6, **tame) is MANY
+    assert policy_of(5, **tame) is TAME and policy_of(6, **tame) is MANY
 
 
 def test_shares_of_many_columns():

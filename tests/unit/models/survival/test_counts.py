@@ -18,7 +18,7 @@ from dpmodels.models.survival.table import (
     statistic_of,
 )
 from dpmodels.proof.prove import reach
-from dpmodels.proof.sets import STEPS, Mark
+from dpmodels.proof.sets import STEPS, OneHot
 from dpmodels.proof.statistics import Sum
 from dpmodels.sources.people import BlockOfPeople
 
@@ -199,5 +199,5 @@ def test_episodes_that_are_not_scaled_go_too_far(monkeypatch):
 
 
 def test_a_histogram_has_a_unit_in_one_cell_or_none():
-    assert reach(Sum(Mark(30)), "replace", "l2") == math.sqrt(2)
-    assert reach(Sum(Mark(30)), "add-remove", "l2") == 1.0
+    assert reach(Sum(OneHot(30)), "replace", "l2") == math.sqrt(2)
+    assert reach(Sum(OneHot(30)), "add-remove", "l2") == 1.0
