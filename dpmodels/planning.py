@@ -183,7 +183,8 @@ def capped_plan(
         eps, delta = rule(request.eps, request.delta, m)
         if not eps > 0.0:
             continue
-        plan = planned(replace(request, unit=None, eps=eps, delta=delta, equal_weight=m), design, n * m)
+        alone = replace(request, unit=None, eps=eps, delta=delta, equal_weight=m)
+        plan = planned(alone, design, n * m)
         if not by_mu or (is_gaussian(plan.steps) and plan.guarantee.proved is None):
             break
     assert plan is not None

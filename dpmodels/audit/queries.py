@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
 __all__ = [
-    "Asked", "Recorder", "corners", "drawn_sd", "holds", "noise_ratio", "sensitivity_ratio", "statistics",
+    "Asked", "Recorder", "corners", "drawn_sd", "holds", "noise_ratio", "sensitivity_ratio",
+    "statistics",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]

@@ -760,7 +760,8 @@ def _grid(design: Design) -> Grid | None:
     bought = {name for name, _, _ in design.bought}
     if not numbers or any(design.names[j] in bought for j in places):
         return None
-    table, missing = _cells(design, program, inner, places, dict(zip(names, variables, strict=True)))
+    known = dict(zip(names, variables, strict=True))
+    table, missing = _cells(design, program, inner, places, known)
     clips, finals = design.limits(numbers)
     d = design.p - len(places)
     rows = replace(program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),))

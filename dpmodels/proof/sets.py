@@ -325,7 +325,8 @@ class ConvexHull:
 
 
 Set: TypeAlias = (
-    Ball | Blocks | Box | Product | Interval | Simplex | OneHot | Orthant | PairMeans | NuclearBall | ConvexHull
+    Ball | Blocks | Box | Product | Interval | Simplex | OneHot | Orthant | PairMeans | NuclearBall
+    | ConvexHull
 )
 
 

@@ -149,6 +149,7 @@ def arrived(
     short = floored_short(inference)
     moved = np.abs(step) > least
     far: npt.NDArray[np.bool_] = moved | (np.abs(rows @ short).sum(axis=1) > least)
-    left = np.maximum(score.left_at(seen @ state.theta, above_noise(step, noise)), np.abs(step) * moved)
+    left = score.left_at(seen @ state.theta, above_noise(step, noise))
+    left = np.maximum(left, np.abs(step) * moved)
     bound = replace(inference.allowance, points=rows, left=left, short=short)
     return replace(inference, allowance=bound), far

@@ -227,17 +227,18 @@ class ClusterPlan:
             return ()
         return (
             f"the noise of the errors by cluster will be about {ratio:.2g} of their size (above "
-            f"{HIGH_NOISE * self.loose:.2g}), {alone:.2g} of it where rows of one cluster have little in "
-            f"common (above {TOO_NOISY:g}): they may not be determined at this budget. Fewer "
-            f"coefficients or a larger eps help: {self._enough(p)}. Without the clusters errors "
-            "would be too small",
+            f"{HIGH_NOISE * self.loose:.2g}), {alone:.2g} of it where rows of one cluster have "
+            f"little in common (above {TOO_NOISY:g}): they may not be determined at this budget. "
+            f"Fewer coefficients or a larger eps help: {self._enough(p)}. Without the clusters "
+            "errors would be too small",
         )
 
     def _enough(self, p: int) -> str:
         """Say how much more eps would bring the noise down to where it does not rule. Public."""
         for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
             then = replace(self, mu=self.mu * more).radii(p)
-            if then.ratio <= HIGH_NOISE * self.loose and then.noise * self.frame.correction <= TOO_NOISY:
+            steady = then.noise * self.frame.correction
+            if then.ratio <= HIGH_NOISE * self.loose and steady <= TOO_NOISY:
                 return f"about {more:g} times as much would do"
         return "no budget that is usual would do: there are too few clusters"
 

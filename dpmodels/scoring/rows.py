@@ -259,7 +259,8 @@ def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -
     wanted = request.options.get("ranges") == "uncertain"
     if (
         not score.averages or model.coordinates is not None
-        or design.auxiliary_place("offset") is not None or design.unknown or request.split is not None
+        or design.auxiliary_place("offset") is not None or design.unknown
+        or request.split is not None
         or not (wanted or (design.p >= COLUMNS and mu * n <= STRONG))
     ):  # fmt: skip
         if wanted:

@@ -378,7 +378,8 @@ def plan_pass(
     far = FAR_SHARE if last and policy.far and mu * n > FAR_FROM else 0.0
     share = {name: (1.0 - far) * one for name, one in share.items()}
     mu_far = mu_pass * math.sqrt(far)
-    own, twice = sensitivity(Gram(Ball(p)), relation, "l2"), sensitivity(Sum(Ball(p)), relation, "l2")
+    own = sensitivity(Gram(Ball(p)), relation, "l2")
+    twice = sensitivity(Sum(Ball(p)), relation, "l2")
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
@@ -389,7 +390,9 @@ def plan_pass(
     H2 = p * _radius(effective_mu["information"] * n / p, p, policy)
     C = max(policy.clip * math.sqrt(p), 0.36 * (effective_mu["score"] * n) ** 0.45)
     least, grows = MEAT
-    J2 = p * max(least, grows * math.sqrt(effective_mu["meat"] * tail / p)) if share["meat"] else 0.0
+    J2 = 0.0
+    if share["meat"]:
+        J2 = p * max(least, grows * math.sqrt(effective_mu["meat"] * tail / p))
     L2 = policy.ordinary * p if share["spread"] else 0.0
     cut = CUT
     if of_weights:
@@ -681,7 +684,8 @@ def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
         low, high = high, high * 2.0
     for _ in range(50):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if forecast(mu * middle, N, p, last) > low_noise else (low, middle)
+        noisy = forecast(mu * middle, N, p, last) > low_noise
+        low, high = (middle, high) if noisy else (low, middle)
     most = 0
     while most < p and forecast(mu, N, most + 1, last) <= low_noise:
         most += 1

@@ -251,8 +251,9 @@ class Start:
 
     def above_noise(self) -> Start:
         """Return the start without the part of theta that noise explains."""
-        more = float(self.explained_by_noise @ self.M @ self.explained_by_noise)
-        return replace(self, theta=self.theta - self.explained_by_noise, variance=self.variance + more)
+        by_noise = self.explained_by_noise
+        more = float(by_noise @ self.M @ by_noise)
+        return replace(self, theta=self.theta - by_noise, variance=self.variance + more)
 
     def state(self) -> State:
         """Return least squares itself as the state after the start."""

@@ -211,7 +211,8 @@ def unit_pass(
     J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
     L2 = UNITS.ordinary * trace if share.spread else 0.0
     C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
-    own, twice = sensitivity(Gram(NuclearBall(p)), relation, "l2"), sensitivity(Sum(Ball(p)), relation, "l2")
+    own = sensitivity(Gram(NuclearBall(p)), relation, "l2")
+    twice = sensitivity(Sum(Ball(p)), relation, "l2")
     noise = Noise(
         information=own * H2 / part(share.information),
         score=twice * C / part(share.score),

@@ -279,7 +279,8 @@ class Rows(OfRows):
         """
         buffer = np.empty((len(grid.numbers), height + ROW_PAD))
         cells = np.empty(height, dtype=np.intp)
-        yield from _filled(self._partitions(design, height, windows, coins), grid.fill, buffer, cells)
+        parts = self._partitions(design, height, windows, coins)
+        yield from _filled(parts, grid.fill, buffer, cells)
 
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
         """Yield one pass of what a job reads: filled blocks, or numbers and cells."""

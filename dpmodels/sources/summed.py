@@ -236,7 +236,8 @@ def summed(
     if executor is None:
         return job.over(rows.blocks_for(job, design, **chosen), inner)
     names = list(design.kinds)
-    partitions = executor.partitions(rows.source, names) if design.q > getattr(executor, "wide", 0) else []
+    wide = design.q > getattr(executor, "wide", 0)
+    partitions = executor.partitions(rows.source, names) if wide else []
     if not partitions and not executor.knows_parts:
         read, own = keyed(coins), keyed(inner)  # the coins that tasks would toss
         if read is not None:
@@ -252,7 +253,7 @@ def summed(
 
 def _by_tasks(rows: Any, task: Task, partitions: Sequence[Partition]) -> Any:
     """Return the sums of one pass by the tasks of the crew of rows."""
-    known = {i: partition.rows for i, partition in enumerate(partitions) if partition.rows is not None}
+    known = {i: part.rows for i, part in enumerate(partitions) if part.rows is not None}
     if len(known) == len(partitions) > 0:  # places were made of them
         rows.check_parts(known)
     bar = rows.next_pass(len(task.design.kinds))

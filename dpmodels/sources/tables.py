@@ -432,7 +432,8 @@ class ArrowSource:
             return []
         table = self._data.select(list(names))
         return [
-            Partition(ArrowSource, table.slice(a, b - a), a, b - a) for a, b in aligned(self.n, rows)
+            Partition(ArrowSource, table.slice(a, b - a), a, b - a)
+            for a, b in aligned(self.n, rows)
         ]
 
 

@@ -1036,8 +1036,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/noised/fit.py",
-        "settled = solution.converged and edge is None",
-        "settled = solution.converged",
+        "constrained = solution.converged and edge is None",
+        "constrained = solution.converged",
         ("tests/unit/models/noised/test_fits.py", "-k", "at_an_end_of_the_box"),
     ),
     Mutant(
@@ -1259,25 +1259,25 @@ MUTANTS = (
     ),
     Mutant(
         _M + "table/nulls.py",
-        "alike * np.diag(D)",
+        "equal_weight * np.diag(D)",
         "np.diag(D)",
         ("tests/unit/units/test_kept_rows.py",),
     ),
     Mutant(
         _M + "table/nulls.py",
-        "V = alike * D + noise",
+        "V = equal_weight * D + noise",
         "V = D + noise",
         ("tests/unit/units/test_kept_rows.py",),
     ),
     Mutant(
         _M + "table/nulls.py",
-        "V = alike * n * (np.diag(p0)",
+        "V = equal_weight * n * (np.diag(p0)",
         "V = n * (np.diag(p0)",
         ("tests/unit/units/test_kept_rows.py",),
     ),
     Mutant(
         _M + "table/nulls.py",
-        "V = alike * n * np.kron(",
+        "V = equal_weight * n * np.kron(",
         "V = n * np.kron(",
         ("tests/unit/units/test_kept_rows.py",),
     ),

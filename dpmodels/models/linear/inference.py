@@ -664,8 +664,8 @@ def score_advice(figure: float | None) -> tuple[str, ...]:
         return ()
     return (
         f"the robust variances would carry a noise of {figure:.0%} of their size (above "
-        f"{HIGH_NOISE:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a larger eps "
-        "give steadier intervals",
+        f"{HIGH_NOISE:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a "
+        "larger eps give steadier intervals",
     )
 
 

@@ -449,14 +449,14 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
         f"Intervals are made on the scale {plan.request['conf_type']!r}"
         + (" (R's default is 'log')." if plan.request["conf_type"] == "log-log" else "."),
     ]
-    clip_and_round = [c for c in found if c.known < detail.layout.K]
-    if clip_and_round:
+    ended = [c for c in found if c.known < detail.layout.K]
+    if ended:
         notes.insert(
             0,
             "A curve ends where its number at risk is within the noise: "
             + ", ".join(
                 f"{detail.layout.labels[c.group] or 'all'} at {detail.layout.edges[c.known]:g}"
-                for c in clip_and_round
+                for c in ended
             )
             + ".",
         )

@@ -299,8 +299,8 @@ class FollowedUp:
             out *= at_risk
             return out
 
-        clip_and_round = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
-        residual = (clip_and_round * D - lived(slice(_Q))) * weight
+        events = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
+        residual = (events * D - lived(slice(_Q))) * weight
         score = np.zeros((r, m))
         score[:first] = u * residual[0]
         for own, term, at in self._of_stratum(stratum, first):

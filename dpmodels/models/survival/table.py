@@ -144,7 +144,7 @@ class Layout:
         return np.concatenate(parts)
 
     # -- rows ------------------------------------------------------------------------------
-    def clip_and_round(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
+    def ended(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
         """Return where follow-up ends among the runs of its group; -1: beyond the last break.
 
         Events in (a, b], censorings in (a, b) or at a: who is censored at a break is at risk up to
@@ -331,7 +331,7 @@ def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes,
         there &= code < len(labels)
         group = group * len(labels) + np.where(there, code, 0.0).astype(np.int64)
     event = np.where(there, event, 0.0)
-    end = layout.clip_and_round(np.where(there, time, layout.edges[0]), event)
+    end = layout.ended(np.where(there, time, layout.edges[0]), event)
     runs = layout.kinds * layout.K
     ends = np.where(end < 0, layout.G * runs + group, group * runs + end)
     entry = np.zeros(len(time), dtype=np.int64)

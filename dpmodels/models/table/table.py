@@ -185,7 +185,8 @@ def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
     low, high = share_interval(share, c.n / c.equal_weight, tau, z)
     out[0], out[1], out[2] = count, 0.0, spread.sd
     out[3], out[4] = count - half, count + half
-    out[5], out[6], out[7], out[8] = share, np.sqrt(c.equal_weight * p * (1 - p) / c.n + tau**2), low, high
+    se = np.sqrt(c.equal_weight * p * (1 - p) / c.n + tau**2)
+    out[5], out[6], out[7], out[8] = share, se, low, high
     return out, count
 
 
@@ -457,7 +458,9 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
         tuple(names),
         numbers.arrays["estimate"],
         # of single rows: whoever asked for kept ones of people multiplies it
-        vcov_sampling=_diagonal(numbers.arrays["se_sampling"] / math.sqrt(plan.request.equal_weight)),
+        vcov_sampling=_diagonal(
+            numbers.arrays["se_sampling"] / math.sqrt(plan.request.equal_weight)
+        ),
         vcov_privacy=_diagonal(numbers.arrays["se_privacy"]),
         notes=numbers.notes,
         arrays=numbers.arrays,

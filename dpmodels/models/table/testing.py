@@ -587,7 +587,8 @@ def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     m = _moments(facts, design, noisy, n)
     mu0 = (facts.null[0] - m.centre) / m.half
     noise = (m.tau2, float(m.C[0, 0]))
-    test = nulls.one_mean(float(m.N[0]), float(m.T[0]), float(m.P[0]), mu0, noise, facts.equal_weight)
+    sums = float(m.N[0]), float(m.T[0]), float(m.P[0])
+    test = nulls.one_mean(*sums, mu0, noise, facts.equal_weight)
     return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m))
 
 

@@ -205,8 +205,8 @@ class CellScores:
 
 
 def scales(
-    coordinates: CellCoordinates, shares: dict[Section, Array], means: dict[Section, tuple[Array, Array, Array]],
-    square: float, clip: float,
+    coordinates: CellCoordinates, shares: dict[Section, Array],
+    means: dict[Section, tuple[Array, Array, Array]], square: float, clip: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return (middles, factors, typical variance a row) of coordinates, by released numbers.
 
@@ -577,12 +577,15 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     coordinates = None
     if request.sample is not None and request.sample.needed:
         coordinates = coordinates_of(layout, weight=False)
-    part, size = gaussian_part(request, design.unknown), 0 if coordinates is None else coordinates.size
+    part = gaussian_part(request, design.unknown)
+    size = 0 if coordinates is None else coordinates.size
     paid = Paid.of(request, part, n, size, averaged=True)
     clusters, rest = paid.clusters, paid.rest
     unknown = survey is not None and survey.population is None
-    if coordinates is not None and clusters is not None and clusters.frame.pairs and weighted and unknown:
-        coordinates = replace(coordinates, weight=bool(coordinates.sections[0].kind == "counts"))
+    paired = clusters is not None and clusters.frame.pairs
+    if coordinates is not None and paired and weighted and unknown:
+        weight = bool(coordinates.sections[0].kind == "counts")
+        coordinates = replace(coordinates, weight=weight)
         paid = replace(paid, size=coordinates.size)
     weigh, square = SHARE * weighted, SQUARES * weighted
     budgets = {
