@@ -19,7 +19,7 @@ from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.privacy.mechanisms import mu_gdp
 from dpmodels.proof import prove
-from dpmodels.proof.prove import cluster_move, reach
+from dpmodels.proof.prove import cluster_move, sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, Clusters, ClusterTotals
 from dpmodels.scoring import cluster_plan as cluster_rules
@@ -183,8 +183,8 @@ def test_a_person_in_several_clusters_passes_the_bound_of_a_row():
     found = 2 * parts * (a * a - b * b)
     assert 2 * cluster_move(B, C, 2) < found <= 4 * B * C
     s = ClusterGram(Ball(2), clip=C / B, several=True)
-    assert reach(s, "replace", "l2") == 4 * C / B
-    assert reach(s, "add-remove", "l2") == 2 * C / B
+    assert sensitivity(s, "replace", "l2") == 4 * C / B
+    assert sensitivity(s, "add-remove", "l2") == 2 * C / B
 
 
 def test_rows_alone_beside_clusters_cost_nothing():
@@ -242,7 +242,7 @@ def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
     )  # row: -C in the second -> +C in the first
     a, b = (float(x.products(0, own).values[0, 0]) for x in (before, after))
     step = before.products(0, own).step
-    bound = reach(cluster_rules.statistic(1, own), "replace", "l2")
+    bound = sensitivity(cluster_rules.statistic(1, own), "replace", "l2")
     assert 0.99 < (b - a) * step / bound <= 1.0
 
 
@@ -251,7 +251,7 @@ def test_totals_of_a_row_that_leaves_and_of_one_that_enters_are_tight():
     own = cluster_rules.Radii(1.0, 3.0, 0.0, 1.0)
     none, C = (np.zeros((1, 1), dtype=object),), 2**20
     frame = Frame(Survey(strata="h", psu="v", psus={"n": 9, "s": 9}), ("n", "s"), totals=True)
-    bound = reach(cluster_rules.totals_statistic(1, 2, own), "replace", "l2")
+    bound = sensitivity(cluster_rules.totals_statistic(1, 2, own), "replace", "l2")
     assert bound == pytest.approx(2.0 / 3.0, rel=1e-4)
     for labels, largest in (([2.0, 4.0], 2.0), ([2.0, 3.0], math.sqrt(2.0))):
         assert frame.strata_of(np.array(labels)).tolist() == [0, int(labels[1]) % 2]
@@ -434,7 +434,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
         for x in (S, np.where(np.arange(50) == 3, S + s, S))
     )
     gap = np.asarray(a.values - b.values, dtype=float) * a.step
-    assert np.linalg.norm(gap) > reach(cluster_rules.statistic(2, own), "replace", "l2")
+    assert np.linalg.norm(gap) > sensitivity(cluster_rules.statistic(2, own), "replace", "l2")
 
 
 def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
@@ -446,7 +446,7 @@ def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
                 if not f.passed and any(n in f.check for n in names)]
 
     assert not flagged()
-    whole = prove.reach
+    whole = prove.sensitivity
     monkeypatch.setattr(ask, "sensitivity", lambda *a: whole(*a) / 2.0)
     assert len(flagged()) >= 2
 

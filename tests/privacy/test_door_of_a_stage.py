@@ -11,7 +11,7 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import FLOAT_NOTE, Run, own_proof
-from dpmodels.proof.prove import Of, noise_of, reach
+from dpmodels.proof.prove import Of, noise_of, sensitivity
 from dpmodels.proof.sets import Ball, Box, ConvexHull, Interval, NuclearBall, OneHot
 from dpmodels.proof.statistics import Cells, Gram, RankOne, Ranks, Sum
 from dpmodels.sources.people import PeopleRows
@@ -175,7 +175,7 @@ def test_noise_of_a_published_size_is_not_smaller_than_proved(factor):
 @pytest.mark.parametrize("noise", [0.0, -1.0, np.nan])
 def test_a_part_of_a_pass_has_noise(noise):
     with pytest.raises(PrivacyBugError):
-        reach(RankOne(2, (1.0,), (noise,), 1.0, 1.0), "replace", "l2")
+        sensitivity(RankOne(2, (1.0,), (noise,), 1.0, 1.0), "replace", "l2")
 
 
 @pytest.mark.parametrize("ends", [(1, 5), (-5, -1)])
@@ -187,7 +187,7 @@ def test_a_void_unit_is_in_every_interval(ends):
 @pytest.mark.parametrize("relation", ["bounded", "", "Replace"])
 def test_relations_are_two(relation):
     with pytest.raises(PrivacyBugError, match="no reach for relation"):
-        reach(Sum(OneHot(3)), relation, "l2")
+        sensitivity(Sum(OneHot(3)), relation, "l2")
 
 
 def test_noise_is_of_two_kinds():

@@ -16,7 +16,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.queries import holds, recorded
 from dpmodels.audit.replay import rows_for
-from dpmodels.proof.prove import reach
+from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import RankOne
 from dpmodels.quiet import quiet
 from dpmodels.variables import Levels
@@ -192,7 +192,7 @@ def test_histograms_of_several_columns_pay_for_all_of_them():
             if not one.step.startswith(("scales", "places")):
                 continue
             parts = len(one.query.statistic.parts)
-            said = reach(one.query.statistic, "replace", "l2")
+            said = sensitivity(one.query.statistic, "replace", "l2")
             assert said == pytest.approx(np.sqrt(2.0 * parts)), (name, one.step)
             moved = farthest(one, contributions) * said
             assert moved == pytest.approx(np.sqrt(2.0 * parts), rel=1e-5), (name, one.step)

@@ -13,7 +13,7 @@ import pytest
 from dpmodels.audit.queries import Asked, drawn_sd, noise_ratio, recorded, sensitivity_ratio
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.proof.prove import reach
+from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import RankOne
 from dpmodels.scoring import rows as engine
 from dpmodels.scoring import units as expand_engine
@@ -56,7 +56,7 @@ def test_noise_of_the_last_pass():
     plan = last_pass()
     assert plan.mu_joint == pytest.approx(0.389, abs=5e-4)
     assert drawn(plan)[-P:] == pytest.approx(np.full(P, 59.04), abs=5e-3)
-    assert reach(along(plan, P), "replace", "l2") == pytest.approx(plan.mu_joint, rel=1e-9)
+    assert sensitivity(along(plan, P), "replace", "l2") == pytest.approx(plan.mu_joint, rel=1e-9)
     # of the score's own noise a hundredth: what remains is that of a release of scores alone
     assert drawn(hundredth(plan, "score"))[-P:] == pytest.approx(np.full(P, 53.39), abs=5e-3)
 

@@ -24,7 +24,7 @@ from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
 from dpmodels.models.holdout import added_up
 from dpmodels.proof import prove
-from dpmodels.proof.prove import Of, noise_of, rank_sensitivity, reach
+from dpmodels.proof.prove import Of, noise_of, rank_sensitivity, sensitivity
 from dpmodels.proof.sets import (
     STEPS,
     Ball,
@@ -331,7 +331,7 @@ def test_sums_of_rows_that_were_held_out_keep_the_law_too():
             laid.append(np.asarray(k, dtype=float) * one.statistic.step)
         weights = one.statistic.weights("l2")
         worst = max(np.linalg.norm((a - b) * weights) for a, b in itertools.combinations(laid, 2))
-        assert 0.55 < worst / reach(one.statistic, "replace", "l2") <= 1.0 + 1e-12, name
+        assert 0.55 < worst / sensitivity(one.statistic, "replace", "l2") <= 1.0 + 1e-12, name
 
 
 # --- reach --------------------------------------------------------------------------------------
@@ -514,7 +514,7 @@ def test_no_representative_is_caught_without_a_mutant():
 
 
 def test_half_a_reach_is_seen(monkeypatch):
-    whole = prove.reach
+    whole = prove.sensitivity
     monkeypatch.setattr(queries, "sensitivity", lambda *a: whole(*a) / 2.0)
     assert all(ratio > 1.0 for *_, ratio in ratios())
 
@@ -522,7 +522,7 @@ def test_half_a_reach_is_seen(monkeypatch):
 def test_half_a_reach_at_the_door_is_seen(monkeypatch):
     from dpmodels.sums import ask
 
-    whole = prove.reach
+    whole = prove.sensitivity
     monkeypatch.setattr(ask, "sensitivity", lambda *a: whole(*a) / 2.0)
     assert all(noise_ratio(one)[0] < 0.6 for _, one in asked())
 
@@ -532,7 +532,7 @@ def test_replacing_read_as_adding_is_seen():
     applies = 0
     for statistic, relation, norm, ratio in ratios():
         if relation == "replace" and sensitivity_ratio(statistic, "add-remove", norm) is not None:
-            less = reach(statistic, "add-remove", norm) / reach(statistic, relation, norm)
+            less = sensitivity(statistic, "add-remove", norm) / sensitivity(statistic, relation, norm)
             if less < 1.0 - 1e-6 and less < 0.9 * ratio:
                 applies += 1
                 assert ratio / less > 1.0, (statistic, norm)
@@ -548,7 +548,7 @@ def test_a_stack_without_its_last_part_is_seen():
         shorter = Stack(statistic.parts[:-1], statistic.shares[:-1])
         for relation in ("replace", "add-remove"):
             ratio = sensitivity_ratio(statistic, relation, "l2")
-            assert ratio * reach(statistic, relation, "l2") > reach(shorter, relation, "l2")
+            assert ratio * sensitivity(statistic, relation, "l2") > sensitivity(shorter, relation, "l2")
 
 
 class DoubleWeights(Ask):

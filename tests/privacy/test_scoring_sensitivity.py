@@ -32,10 +32,10 @@ def passes(p=P, relation="replace", n=500):
     iid = plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=False, tail=n)
     many = 100 * n  # what lies beyond C is released too
     far, wide = (
-        plan_pass(LINEAR, 2, 0.3, many, p, relation, meat=True, tail=many, manner=manner)
-        for manner in (LEAST_SQUARES, WIDE_LEAST_SQUARES)
+        plan_pass(LINEAR, 2, 0.3, many, p, relation, meat=True, tail=many, policy=policy)
+        for policy in (LEAST_SQUARES, WIDE_LEAST_SQUARES)
     )
-    by_leverage = replace(last, manner=FEW)
+    by_leverage = replace(last, policy=FEW)
     return {
         "middle": middle, "last": last, "iid": iid, "far": far, "wide": wide,
         "by leverage": by_leverage,

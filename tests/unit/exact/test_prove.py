@@ -11,7 +11,7 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.proof.prove import LEMMAS, Of, noise_of, rank_sensitivity, reach
+from dpmodels.proof.prove import LEMMAS, Of, noise_of, rank_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, Blocks, Box, ConvexHull, Interval, OneHot, Simplex
 from dpmodels.proof.statistics import (
     ByClass,
@@ -62,7 +62,7 @@ CASES = [
 
 @pytest.mark.parametrize(("statistic", "relation", "norm", "most"), CASES)
 def test_the_reach_is_what_searches_found(statistic, relation, norm, most):
-    assert reach(statistic, relation, norm) == pytest.approx(most, rel=1e-8)
+    assert sensitivity(statistic, relation, norm) == pytest.approx(most, rel=1e-8)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
@@ -71,7 +71,7 @@ def test_moments_of_a_box_with_a_constant_by_all_corners(d):
     corners = np.array([(1.0, *c) for c in itertools.product((-1.0, 1.0), repeat=d)])
     grams = np.einsum("ij,ik->ijk", corners, corners)
     worst = max(np.linalg.norm(grams - one, axis=(1, 2)).max() for one in grams[:1])
-    assert reach(Gram(Box(d, one=True)), "replace", "l2") == pytest.approx(worst, rel=1e-12)
+    assert sensitivity(Gram(Box(d, one=True)), "replace", "l2") == pytest.approx(worst, rel=1e-12)
 
 
 def test_squares_of_a_factor_by_all_rows():
@@ -81,11 +81,11 @@ def test_squares_of_a_factor_by_all_rows():
     blocks = Blocks(5, ((2, 3, 4),))
     for norm, order in (("l2", 2), ("l1", 1)):
         worst = max(np.linalg.norm(a - b, order) for a in rows for b in rows)
-        assert reach(Sum(blocks), "replace", norm) == pytest.approx(worst)
+        assert sensitivity(Sum(blocks), "replace", norm) == pytest.approx(worst)
         alone = max(np.linalg.norm(a, order) for a in rows)
-        assert reach(Sum(blocks), "add-remove", norm) == pytest.approx(alone)
-        classes = max(reach(Sum(blocks), "replace", norm), 2 ** (1 / order) * alone)
-        assert reach(ByClass(Sum(blocks), 2), "replace", norm) == pytest.approx(classes)
+        assert sensitivity(Sum(blocks), "add-remove", norm) == pytest.approx(alone)
+        classes = max(sensitivity(Sum(blocks), "replace", norm), 2 ** (1 / order) * alone)
+        assert sensitivity(ByClass(Sum(blocks), 2), "replace", norm) == pytest.approx(classes)
 
 
 def test_noise_is_the_reach_over_mu_and_weight():
@@ -115,7 +115,7 @@ def test_ranks_move_by_whole_steps():
 )  # fmt: skip
 def test_what_has_no_proof_is_refused(statistic, relation, norm):
     with pytest.raises(PrivacyBugError):
-        reach(statistic, relation, norm)
+        sensitivity(statistic, relation, norm)
 
 
 def test_a_query_cannot_ask_for_less_noise_than_is_proved():

@@ -163,7 +163,7 @@ def test_the_start_is_floored_least_squares():
     assert heard.theta == pytest.approx([0.3 - less], rel=1e-12)
     assert heard.phi == pytest.approx(0.5 - 0.6 * 0.3 + 2.0 * less**2, rel=1e-12)
     lost = Start.of(np.array([[200.0, 1.3], [1.3, 50.0]]), 1.0, 100, coordinates)
-    assert lost.heard().theta == pytest.approx([0.0], abs=1e-18)
+    assert lost.above_noise().theta == pytest.approx([0.0], abs=1e-18)
     noisy = Start.of(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
     assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.M
 
@@ -246,7 +246,7 @@ def test_windows_need_a_public_order_and_a_public_count():
             "y ~ a + b", XY, n=2_000_000, eps=8.0, delta=1e-6, public_order=ordered,
             relation=relation, **more,
         )  # fmt: skip
-        assert plan.detail.guide.by_place == windows
+        assert plan.detail.pilot.by_place == windows
 
 
 def test_a_bought_range_is_a_scale_not_a_claim():

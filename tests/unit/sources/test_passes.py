@@ -186,7 +186,7 @@ def test_a_part_returns_no_row_that_was_not_chosen():
     task = Task(design(), Sampled((1,), 3, keep, True))
     frame = make()
     for executor in (Serial(WINDOW),):
-        pieces = executor.pieces(as_source(frame), ["x"])
+        pieces = executor.partitions(as_source(frame), ["x"])
         counts = [
             sum(len(at) for at in task.done(i, p.opener(p.data), p.first).sums.places)
             for i, p in enumerate(pieces)

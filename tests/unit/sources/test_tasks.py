@@ -66,7 +66,7 @@ def test_the_same_integers_from_every_source_and_crew(executor, tmp_path):
     frame = make()
     plain = integers(frame)
     for name, source in tables(frame, tmp_path).items():
-        assert len(executor.pieces(as_source(source), ["x"])) > 2, name
+        assert len(executor.partitions(as_source(source), ["x"])) > 2, name
         assert (integers(source, executor) == plain).all(), name
 
 
@@ -81,7 +81,7 @@ def test_windows_are_those_of_the_whole_table(tmp_path):
 def test_parts_of_files_begin_with_a_block_and_leave_nothing_out(tmp_path):
     source = as_source(tables(make(), tmp_path)["files"])
     for rows in (1, WINDOW, 20_000, 10**9):
-        parts = source.pieces(["x"], rows)
+        parts = source.partitions(["x"], rows)
         assert [p.first for p in parts] == [0, *np.cumsum([p.rows for p in parts])[:-1]]
         assert all(p.first % WINDOW == 0 for p in parts) and sum(p.rows for p in parts) == N
         read = [len(c["x"]) for p in parts for c in p.opener(p.data).chunks(["x"])]
@@ -457,7 +457,7 @@ def test_a_fit_whose_workers_died_after_a_release_is_another_charge(quiet):
 def test_parts_in_memory_are_views():
     frame = make()
     for source in (as_source(frame), as_source({c: frame[c].to_numpy() for c in ("x", "y")})):
-        (part, *_) = source.pieces(["x"], WINDOW)
+        (part, *_) = source.partitions(["x"], WINDOW)
         (chunk, *_) = part.opener(part.data).chunks(["x"])
         assert np.shares_memory(chunk["x"], frame["x"].to_numpy())
 
