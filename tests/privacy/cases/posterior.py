@@ -79,9 +79,9 @@ def objpert_ratio(case: Any, shrink: float = 1.0) -> Array:
     """Return true over claimed delta at ``EPS`` of one case; ``shrink`` divides the noise."""
     if case is None:
         return np.zeros(len(EPS))
-    before, after, loss, lam, rho, sensitivity, relation = case
+    before, after, loss, lam, rho, radius, relation = case
     sigma = loss.score / rho / shrink
-    kappa = sensitivity / lam
+    kappa = radius / lam
     if loss.one_sided:
         claim = logistic_profile(rho, kappa, relation)
     else:
@@ -97,11 +97,11 @@ def objpert_ratio(case: Any, shrink: float = 1.0) -> Array:
 def _objpert_cases(poisson: bool, relation: str) -> Iterator[tuple[Any, None]]:
     rng = np.random.default_rng(3 if poisson else 2)
     for k in range(60):
-        reach = float(rng.choice([1.0, 2.0]))
+        radius = float(rng.choice([1.0, 2.0]))
         n = int(rng.integers(0, 4))
         loss: Loss = PoissonLoss(3.0) if poisson else LogisticLoss()
         top = 3 if poisson else 1
-        x = rng.choice([-1.0, 1.0], n + 2) * np.where(rng.random(n + 2) < 0.7, sensitivity, 0.4)
+        x = rng.choice([-1.0, 1.0], n + 2) * np.where(rng.random(n + 2) < 0.7, radius, 0.4)
         y = rng.integers(0, top + 1, n + 2).astype(float)
         rows = np.column_stack([x, y, np.minimum(1.0, 1.0 / np.abs(x))])
         lam = float(rng.choice([0.5, 2.0, 10.0]))
@@ -111,7 +111,7 @@ def _objpert_cases(poisson: bool, relation: str) -> Iterator[tuple[Any, None]]:
             before = np.vstack([rows[:-2], rows[-1:]])
         elif k % 2:
             before, after = after, before
-        yield (before, after, loss, lam, rho, sensitivity, relation), None
+        yield (before, after, loss, lam, rho, radius, relation), None
 
 
 def _density_check(name: str, poisson: bool, relation: str) -> SensitivityCheck:
