@@ -184,7 +184,7 @@ START_FLOOR, START_NOISE = 1e-7, 0.7
 #: Noise sds up to which a part of the start's fit counts as noise.
 ABOVE_NOISE = 2.0
 #: Relative distance of eigenvalues below which they are one.
-_EQUAL_WEIGHT = 1e-9
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,8 +280,8 @@ def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) 
     """
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
-    equal_weight = np.cumsum(np.diff(values, prepend=values[0]) > _EQUAL_WEIGHT * values)
-    square = (np.bincount(equal_weight, part * part) / np.bincount(equal_weight))[equal_weight]
+    same = np.cumsum(np.diff(values, prepend=values[0]) > _SAME * values)
+    square = (np.bincount(same, part * part) / np.bincount(same))[same]
     square = np.maximum(square, np.finfo(float).tiny)
     return np.asarray(vectors @ (part * np.minimum((ABOVE_NOISE * sd) ** 2 / square, 1.0)))
 
