@@ -102,7 +102,7 @@ class Request:
         The column that names the unit of privacy; None: the row.
     identifier : str
         A column whose name says it is an identifier, where the unit is the row; or empty.
-    alike : int
+    copies : int
         Rows of one person that are kept (``max_rows=``): so many may depend on each other in any
         way, and sampling variances of rows are multiplied by it (``units.md``, 7).
     sample : SampleDesign or None

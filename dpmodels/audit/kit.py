@@ -332,7 +332,7 @@ def audit_events(
 # -- Audits that nobody writes: the private stage of a method runs once, and its queries say the
 # rest.
 #
-# For each query that the stage asks: what hostile rows lay down is in its clip set, elements far
+# For each query that the stage asks: what hostile rows add down is in its clip set, elements far
 # from
 # each other are no farther apart than the prover says, and the drawn sd is that of the charge. A
 # method with a proof of its own has hand-written cases beside these (``register_case``).
@@ -501,7 +501,7 @@ def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any],
 
 
 def _inside(plan: Plan[Any], one: Asked, columns: Mapping[str, Any]) -> bool:
-    """Whether what one unit lays down, through the production pass, is in the clip set."""
+    """Whether what one unit adds, through the production pass, is in the clip set."""
     if one.people:  # a person of forty such rows
         columns = {k: np.repeat(v, 40) for k, v in columns.items()}
     with quiet(), np.errstate(all="ignore"):

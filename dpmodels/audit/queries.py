@@ -1,7 +1,7 @@
 """Audits made of queries: what a stage asked, and the four laws of each query on hostile units.
 
 :class:`Recorder` is the door of a stage that keeps what it was asked. Of each query the laws of
-``proof/theory.md`` 1.8 follow without a word by hand: **set** (what one unit lays down, through the
+``proof/theory.md`` 1.8 follow without a word by hand: **set** (what one unit adds, through the
 production pass, is an element, in exact integers), **reach** (elements at which distances are
 largest, against the prover), **place** (a table is the sum of its units) and **noise** (the drawn
 sd). Synthetic data only.
@@ -156,13 +156,13 @@ class Recorder(Ask):
 
 # --- set -----------------------------------------------------------------------------------------
 def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) -> bool:
-    """Whether entries (in steps of the statistic) can be what one unit lays down.
+    """Whether entries (in steps of the statistic) can be what one unit adds.
 
     Parameters
     ----------
     statistic : Statistic
     k : array
-        Exact integers; of :class:`~dpmodels.proof.statistics.Along` fractions.
+        Exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions.
     people : bool
         The unit has rows of which the entries are means or sums.
     """
@@ -209,7 +209,7 @@ def _sum(s: Sum, k: Any, people: bool) -> bool:
     count = k[0] if s.count_first else k[-1]
     x = k[1:] if s.count_first else k[:-1]
     if people and 0 <= count <= one:
-        # the mean over a person's rows, void ones among them: no longer than the part that is not
+        # the mean over a person's rows, missing ones too: no longer than the part that is not
         inner = s.set.of if isinstance(s.set, ConvexHull) else s.set
         return (not count and not any(x)) or _in(inner, x, count, True)
     return count in (0, one) and (_in(s.set, x, one, people) if count else not any(x))
@@ -524,7 +524,7 @@ def attained(statistic: Any, relation: str, norm: Norm) -> float:
 
 
 def sensitivity_ratio(statistic: Any, relation: str, norm: Norm) -> float | None:
-    """Return the largest distance of two elements over the reach; None where there is no proof."""
+    """Return the largest distance of two elements over the sensitivity; None without a proof."""
     try:
         moved = sensitivity(statistic, relation, norm)
     except PrivacyBugError:
@@ -584,7 +584,7 @@ def drawn_sd(one: Asked, door: type[Ask] = Ask) -> tuple[Array, Array]:
 
 
 def noise_ratio(one: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
-    """Return the least and the largest of ``sd mu w / (reach ROUND_UP)`` over all entries."""
+    """Return the least and the largest of ``sd mu w / (sensitivity ROUND_UP)`` over all entries."""
     statistic: Any = one.query.statistic
     drawn, told = drawn_sd(one, door)
     budget = one.mechanism.eps if one.norm == "l1" else one.mechanism.mu

@@ -612,7 +612,7 @@ class Builder:
         extra: Mapping[str, Any],
         auxiliary_rows: Mapping[str, Node] | None = None,
     ) -> Design:
-        """Assemble the design; ``rows_aside``: rows of the buffer beside columns and response."""
+        """Assemble the design; ``auxiliary_rows``: those of the buffer beside columns, response."""
         if not columns:
             raise FormulaError(f'"{self.formula}" has no columns on the right-hand side')
         weights = self._weights()

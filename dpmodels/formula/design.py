@@ -666,7 +666,7 @@ class Grid:
     ----------
     table : (q, K) array
         The design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
-    void : (K,) bool array
+    missing : (K,) bool array
         Cells whose rows are missing.
     numbers : tuple of int
         Buffer rows that are read row by row.
@@ -701,7 +701,7 @@ class Grid:
         """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
 
         A row that must become a zero row for its numbers has NaN in ``out[-1, i]`` (in
-        ``out[0, i]`` without a response); for its predictors it is in a void cell.
+        ``out[0, i]`` without a response); for its predictors it is in a missing cell.
         """
         self.program.fill(chunk, out, self.clips, self.finals)
         place: Any = 0

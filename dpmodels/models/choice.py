@@ -199,7 +199,7 @@ class Multinomial:
 
 @dataclass(frozen=True, eq=False)
 class CategoryModel(Expansion):
-    """A likelihood of classes, begun.
+    """A likelihood of classes, initialised.
 
     Attributes
     ----------

@@ -450,7 +450,7 @@ register_method(
             Option(
                 "rescale",
                 "learn centres and scales of the columns first (a tenth of the budget); None: not "
-                "where most columns are dummies and noise is loud",
+                "where most columns are dummies and noise is high",
                 None,
                 bool,
             ),

@@ -39,7 +39,7 @@ _TOGETHER = 1 << 9
 #: Kernel values in memory at once.
 _AT_ONCE = 1 << 17
 
-#: maps a block buffer to (features (d, m), response (m,)), NaN in void rows
+#: maps a block buffer to (features (d, m), response (m,)), NaN in missing rows
 Reader = Callable[[Array], tuple[Array, Array]]
 Integers = npt.NDArray[np.int64]
 Limbs = tuple[Integers, ...]

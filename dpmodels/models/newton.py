@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class LogisticLoss:
     """log(1 + exp(-t)), t = (2y - 1) eta: |l'| <= 1 with the sign of the label, l'' = a(1 - a).
 
-    y is 0 or 1 (``WorkingRows`` voids rows of any other label: value and slope would be of
-    different functions there). A void row is a zero row: its loss is the constant log 2.
+    y is 0 or 1 (``WorkingRows`` makes rows of any other label missing: value and slope would be of
+    different functions there). A missing row is a zero row: its loss is the constant log 2.
     """
 
     score: float = 1.0
@@ -228,10 +228,10 @@ class WorkingRows:
         B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the
         model as it is (scaling or clipping x would change it), and bounds the score by B.
     reach : float
-        R >= B: rows beyond it are void, or thinned.
+        R >= B: rows beyond it are missing, or thinned.
     y_max : float or None
         The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
-        voids its row (a loss of labels in between would be of another model).
+        makes its row missing (a loss of labels in between would be of another model).
     thins : bool
         Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks
         for no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
@@ -247,7 +247,7 @@ class WorkingRows:
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (X (p, m), y (m,), w (m,)) of a block (q, m); overwrites it.
 
-        Void rows have X = 0: the zero row, of constant loss.
+        Missing rows have X = 0: the zero row, of constant loss.
         """
         X, y = block[:-1], block[-1]
         X *= self.scale[:, None]

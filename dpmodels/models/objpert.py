@@ -58,7 +58,7 @@ SCALE_SHARE, INFO_SHARE = 0.10, 0.15
 #: Privacy variance over sampling variance up to which B grows, and its largest factor.
 NOISE_PART, LONGEST = 0.5, 2.0
 #: Reach of the working rows over B: rows between B and the reach are down-weighted, beyond it
-#: they are void (labels) or weighted down further (counts).
+#: they are missing (labels) or weighted down further (counts).
 REACH = 2.0
 #: Tried ratios kappa = B R / lam.
 _KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
@@ -293,7 +293,7 @@ def _strength(
 def rescales(request: Request, design: Design, n: int | None) -> bool:
     """Return whether centres and scales are learnt first: the user's word, or a public rule.
 
-    Not where most columns are dummies (their half-ranges are their scale) and noise is loud:
+    Not where most columns are dummies (their half-ranges are their scale) and noise is high:
     ``sqrt(16 p)/(mu n)`` above ``NOISY``. Otherwise it was the better of the two, and where n is
     private (None) it is what is done.
     """

@@ -125,7 +125,7 @@ class EffectModel(UnitModel):
 
 @dataclass(frozen=True, eq=False)
 class FixedPoisson(Expansion):
-    """Poisson counts with an effect of each person, begun.
+    """Poisson counts with an effect of each person, initialised.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ class Variances:
 
 @dataclass(frozen=True, eq=False)
 class Intercepts(Expansion):
-    """Least squares with an intercept of each person of known weight, begun.
+    """Least squares with an intercept of each person of known weight, initialised.
 
     Attributes
     ----------

@@ -170,7 +170,7 @@ def said(plan: ClusterPlan, found: ClusterRelease) -> str:
 
 # -- Sampling weights of tables and means: where they are trimmed, and what trimming moves.
 #
-# A weight w counts as ``u = min(w, T)/T``, in [0, 1]: a row lays u of its mass where it would lay
+# A weight w counts as ``u = min(w, T)/T``, in [0, 1]: a row adds u of its mass where it would add
 # all of it, and the rest nowhere that is shown. T is a public multiple of the mean weight, which a
 # histogram of ``w/W`` tells (W the declared largest weight), or ``population=`` does.
 
@@ -286,7 +286,7 @@ def shares_of_weight(weight: Array, top: float) -> Array:
 
 # -- Backend of ``dp_mean(weights=)``: weighted means (Hajek), as ``svymean``.
 #
-# A row lays ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
+# A row adds ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
 # weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
 # weight
 # being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation are
@@ -367,7 +367,7 @@ def _of_means(blocks: Iterable[Array], own: _Coordinates) -> tuple[npt.NDArray[A
 
 @dataclass(frozen=True, eq=False)
 class _Coordinates:
-    """What a row lays: public and released numbers."""
+    """What a row adds: public and released numbers."""
 
     centre: Array
     half: Array
@@ -375,7 +375,7 @@ class _Coordinates:
     place: int | None
 
     def rows(self, block: Array) -> Array:
-        """Return the integers (d + 1, m) that rows lay."""
+        """Return the integers (d + 1, m) that rows add."""
         d = len(self.centre)
         t = np.clip((block[:d] - self.centre[:, None]) / self.half[:, None], -1.0, 1.0)
         u = np.ones(block.shape[1])

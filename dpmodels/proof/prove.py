@@ -2,8 +2,8 @@
 
 Every line is a paragraph of ``theory.md`` (1.8); corners of the clip sets attain it in
 ``tests/privacy/test_queries.py``. Lattice factors are left out: the radius of a set is 1, or what
-the set says. ``reach`` is of the *weighted* statistic, so that an entry of weight w gets noise of
-sd ``reach / (mu w)`` (Gaussian), of scale ``reach / (eps w)`` (Laplace).
+the set says. ``sensitivity`` is of the *weighted* statistic, so that an entry of weight w gets
+noise of sd ``sensitivity / (mu w)`` (Gaussian), of scale ``sensitivity / (eps w)`` (Laplace).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from dpmodels.proof.statistics import (
 
 # -- Numbers that are functions of exact sums, and how far one unit moves them.
 #
-# A lemma takes public numbers and says the reach; the theory note that it names proves it. The
-# allowance for floats (2^-20 for the public grid, and what eigenvalues and solves round) is part of
-# the lemma, so that it is paid once.
+# A lemma takes public numbers and says the sensitivity; the theory note that it names proves it.
+# The allowance for floats (2^-20 for the public grid, and what eigenvalues and solves round) is
+# part of it: the lemma, so that it is paid once.
 
 
 #: Pays for the rounding to a public grid, where nothing else is a float.
@@ -67,7 +67,7 @@ GRID = 1.0 + 2.0**-20
 class Lemma:
     """One line of the table: a bound on what one unit moves a function of exact sums by.
 
-    ``reach(relation, norm, *public)``; ``theory``: file under ``dpmodels`` and section.
+    ``sensitivity(relation, norm, *public)``; ``theory``: file under ``dpmodels`` and section.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Lemma:
 
 @dataclass(frozen=True)
 class Of:
-    """A function of exact sums, with ``size`` numbers, whose reach a lemma gives.
+    """A function of exact sums, with ``size`` numbers, whose sensitivity a lemma gives.
 
     ``public`` are the lemma's own public numbers, in its order.
     """
@@ -314,7 +314,7 @@ def add_remove_sensitivity(*weights: float) -> float:
     return math.sqrt(math.fsum(w * w for w in weights))
 
 
-#: Enlarges the joint reach: rows on a lattice are parallel up to 2^-20 sqrt p only.
+#: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
 MOST_COLUMNS = 4096
@@ -340,13 +340,13 @@ def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
         finite.
     """
     if relation not in ("replace", "add-remove") or norm not in ("l2", "l1"):
-        raise PrivacyBugError(f"no reach for relation {relation!r} and norm {norm!r}")
+        raise PrivacyBugError(f"no sensitivity for relation {relation!r} and norm {norm!r}")
     if isinstance(statistic, Of):
         found = statistic.sensitivity(relation, norm)
     else:
         found = _REACHES[type(statistic)](statistic, relation, norm)
     if not (found > 0.0 and math.isfinite(found)):
-        raise PrivacyBugError(f"{statistic!r} has no reach under {relation!r} in {norm}")
+        raise PrivacyBugError(f"{statistic!r} has no sensitivity under {relation!r} in {norm}")
     return float(found)
 
 
@@ -418,7 +418,7 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
     else:
         one = w * of.radius * (d if norm == "l1" else math.sqrt(d))
         apart = (1.0 - of.low) * one
-    # two units that are there, at opposite ends; or one that is there and a void one
+    # two units that are there, at opposite ends; or one that is there and a missing one
     return max(apart, _joined(norm, one, k)) if relation == "replace" else _joined(norm, one, k)
 
 
@@ -447,7 +447,7 @@ def _split(s: Split, relation: str, norm: Norm) -> float:
     if not s.known:
         return separate_sensitivity(a, b, c)
     S = intercept_sensitivity(a, b, c, e, f)
-    # a complete and a void row; two complete ones do not move the count
+    # a complete and a missing row; two complete ones do not move the count
     return max(S, add_remove_sensitivity(a, b, c, e, f, k))
 
 
@@ -476,7 +476,7 @@ def _pair(s: Pair, relation: str, norm: Norm) -> float:
     if norm == "l1":
         return _none(s, relation, norm)
     # two complete pairs: |z|^4 + |z'|^4 - 2 (z.z')^2 with |z|^2 <= 3 and z.z' >= 1 somewhere:
-    # at most 16; a complete and a void one: 9 of svec, and 7 more of the count's weight
+    # at most 16; a complete and a missing one: 9 of svec, and 7 more of the count's weight
     return 4.0
 
 
@@ -526,7 +526,7 @@ def _rank_one(s: RankOne, relation: str, norm: Norm) -> float:
 def joint_sensitivity(
     matrices: float, scores: float, relation: str, r: int, *, people: bool = False
 ) -> float:
-    """Return the reach of matrices and scores of a scoring pass, jointly.
+    """Return the sensitivity of matrices and scores of a scoring pass, jointly.
 
     Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
     the same unit vector e.

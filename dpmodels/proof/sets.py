@@ -62,7 +62,7 @@ class Ball:
 class Box:
     """Vectors with ``low <= k_j / 2^20 <= 1``.
 
-    ``one``: a constant 2^20 follows; the row that is void is 0 throughout, the constant too.
+    ``one``: a constant 2^20 follows; the row that is missing is 0 throughout, the constant too.
     ``radius``: ends of a box without it, in place of 1.
     """
 
@@ -103,7 +103,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Product:
-    """Pairs (x, y) with bounds of their own; with ``x.one`` a void pair is 0 in both."""
+    """Pairs (x, y) with bounds of their own; with ``x.one`` a missing pair is 0 in both."""
 
     x: Ball | Box
     y: Box
@@ -119,7 +119,7 @@ class Product:
         return self.x.holds(k[:at]) and self.y.holds(k[at:])
 
     def corners(self, rng: Rng, many: int = 4) -> list[Integers]:
-        """Return the pairs of both sides' corners, and the void one."""
+        """Return the pairs of both sides' corners, and the missing one."""
         xs, ys = self.x.corners(rng, many), self.y.corners(rng, 0)
         pairs = [np.concatenate([x, y]) for x in xs for y in ys[:3]]
         return [*pairs, _ints(np.zeros(len(pairs[0])))]
@@ -127,7 +127,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Interval:
-    """One integer between two public ends, 0 among them: a void unit is in every set."""
+    """One integer between two public ends, 0 among them: a missing unit is in every set."""
 
     low: int
     high: int

@@ -1,8 +1,8 @@
 """Statistics: what is summed of the elements of a clip set. Public shapes only, no data.
 
 A statistic says how many numbers it has, how their noise is divided (``weights``: entry j gets
-noise of sd ``reach / (mu w_j)``), how the exact sum is laid out for the draw (``flat``) and put
-back (``shaped``), and, for tests, what one element contributes (``of``). How far one unit can
+noise of sd ``sensitivity / (mu w_j)``), how the exact sum is laid out for the draw (``flat``) and
+put back (``shaped``), and, for tests, what one element contributes (``of``). How far one unit can
 move it is decided in one place, :mod:`dpmodels.proof.prove`, and nowhere here.
 
 Norms: "l2" (Gaussian noise), "l1" (Laplace noise). Units: a radius of the set is 1; ``step`` is

@@ -86,7 +86,7 @@ def seen_of_cells(
 ) -> tuple[Array, Array]:
     """Return what a model sees of a row (``ScorePass.affine``): of its cell, and of its numbers.
 
-    (K,), NaN in void cells, and the slopes (d,).
+    (K,), NaN in missing cells, and the slopes (d,).
     """
     matrix, shift = affine
     seen = mapped(matrix[-1:], grid.table)[0]
@@ -165,7 +165,7 @@ class _Tables:
     Attributes
     ----------
     seen : (K,) array
-        What the model sees of a row without its numbers; NaN in void cells.
+        What the model sees of a row without its numbers; NaN in missing cells.
     slopes : (d,) array
         And what each of its numbers adds.
     length : (K,) array

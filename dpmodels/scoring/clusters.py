@@ -65,7 +65,7 @@ _EXACT = 1 << 13
 
 
 class Scorer(Protocol):
-    """What lays the scores of rows, scaled so that their mean square is their number."""
+    """What adds the scores of rows, scaled so that their mean square is their number."""
 
     @property
     def size(self) -> int:
@@ -465,7 +465,7 @@ class _Totals:
 
 # -- Errors by cluster where people are the units, each with rows in any number of clusters.
 #
-# A person lays one part into every cluster it has rows in: the sum of its scores there. The lengths
+# A person adds one part into every cluster it has rows in: the sum of its scores there. The lengths
 # of its parts, with what rounding may add to each, are brought down to C *together*: then it moves
 # ``J = sum_k a_k a_k'`` by 2BC at most, 4BC where it is replaced (``proof/theory.md``, 1.9). The
 # bound of a row, 2 g(B, C), would not do. A person inside one cluster is treated as a row is, but
@@ -546,7 +546,7 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
         C.
     slack : float
         What rounding of a cluster's pulled sum may add to the distance of two of them: each part
-        takes as much of C. A person with too many parts lays nothing.
+        takes as much of C. A person with too many parts adds nothing.
 
     Notes
     -----

@@ -150,7 +150,7 @@ def far_above_noise(released: Released, plan: PassPlan) -> Array:
 
 
 def score_noise(released: Released, plan: PassPlan) -> float:
-    """Return the noise sd of the sum of scores that a step took: with that of far ones heard."""
+    """Return the noise sd of the sum of scores that a step took, far ones above noise included."""
     return math.hypot(plan.noise.score, _far_part(released, plan) * plan.noise.far)
 
 
@@ -232,7 +232,7 @@ def overflow(
         Of their noise.
     radius : float
         In units of C, beyond which squares count; inf: none.
-    humped : bool
+    unimodal : bool
         Most long scores are of one length.
     apart : bool
         Bins beyond C that stand far above the curve count in full.

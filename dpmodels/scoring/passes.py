@@ -192,7 +192,7 @@ class ScorePass:
     ----------
     plan : PassPlan
     centre : Centre
-    turned : bool
+    rotated : bool
         Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise
         know no direction, and half of the multiplications of a row fall away.
     grid : Grid or None
@@ -571,7 +571,7 @@ def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
 
 # -- The release of a scoring pass: its matrices and scores jointly, scale and histogram apart.
 #
-# What one unit may lay down is a :class:`~dpmodels.proof.statistics.Along`, made of the radii and
+# What one unit may add is a :class:`~dpmodels.proof.statistics.RankOne`, made of the radii and
 # noises of the pass; how far that moves is the prover's business. A plan that asks for less noise
 # than its radii need gets a larger sensitivity at the charged mu, not less noise.
 

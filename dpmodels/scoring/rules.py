@@ -81,7 +81,7 @@ def columns_noise(mu: float, n: int, p: int) -> float:
 
 
 def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
-    """Return the manner of a model, by public numbers.
+    """Return the clipping policy of a model, by public numbers.
 
     Parameters
     ----------
@@ -205,11 +205,11 @@ class PassPlan:
         No score of the declared box is longer than C: none is clipped or softened.
     people : bool
         The unit is a person: sums are of people, and ``rows`` counts them.
-    manner : Manner
+    policy : ClipPolicy
         How rows are treated.
     plain : bool
         Scores are cut at C and not softened below it.
-    humped : bool
+    unimodal : bool
         Most long scores are of one length, that of rare events: C lies beyond it.
     strength : float
         mu n of the whole scoring.
@@ -365,7 +365,7 @@ def plan_pass(
         Rows that meat and ordinary information of the last pass are of.
     weighted : bool
         Of the pass.
-    manner : Manner
+    policy : ClipPolicy
     of_weights : bool
         Rows have weights of their own: scores are then of long tails.
     """
@@ -569,7 +569,7 @@ class Forecast:
 
     Attributes
     ----------
-    fine, loud : float
+    low_noise, high_noise : float
         Up to the first intervals are as narrow as they can be; above the second coefficients are
         not determined.
     between, beyond : str

@@ -79,7 +79,7 @@ class ScoringPlan:
     mu : float
         Of all releases together.
     relation : str
-    guide : Guide
+    pilot : Pilot
         What passes before the last read.
     chains : tuple of Chain
         Models that are fitted to the same rows; each gets an equal part of every pass.
@@ -144,7 +144,7 @@ class Fitting:
     ----------
     chain : Chain
     model : Score or Expansion
-        As it was begun, at the ranges of the design.
+        As it was initialised, at the ranges of the design.
     state : State
         Where the next pass looks from.
     values : mapping
@@ -366,7 +366,7 @@ class ScoredDetail:
         Of all releases but those of ranges, scales and clusters.
     shares : tuple of float
         Of what comes before the passes, and of the passes.
-    guide : Guide
+    pilot : Pilot
         What the passes before the last read.
     scales : ScalePlan or None
         What is asked about centres and scales of rows first.

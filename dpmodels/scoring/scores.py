@@ -203,7 +203,7 @@ class Start:
         The same, not floored.
     constant : (r,) array or None
         a with ``a'u = 1`` in every complete row.
-    unheard : (r,) array
+    explained_by_noise : (r,) array
         The part of theta that noise explains.
     axes : (eigenvalues, eigenvectors) or None
         Of M, where they are known.

@@ -100,7 +100,7 @@ class Local(Protocol):
 
 
 class Expansion:
-    """A model of a unit's own rows, begun: public and released numbers only.
+    """A model of a unit's own rows, initialised: public and released numbers only.
 
     What is here is what likelihoods share: nothing is learnt beside theta, steps are measured in
     linear predictors, C is by the histogram.
@@ -370,7 +370,7 @@ class Regression(Expansion):
         return self.score.curved_of_units(state, d, H, moved, noise, self.values)
 
     def remainder(self, state: State, d: Array) -> float:
-        """Return that of a row: with m alike rows a unit no less by a factor of sqrt(m)."""
+        """Return that of a row: with m equal rows a unit no less by a factor of sqrt(m)."""
         return self.score.remainder(state, d)
 
 

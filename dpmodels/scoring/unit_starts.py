@@ -437,7 +437,7 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     What of a column is ``SMALL`` octaves below the largest is not its own: coordinates are
     orthogonal but for what the box does not know, and a column that varies in few units only would
     be known by what others leave in it, blown up. A column that is not seen beside others is taken
-    for one of all units: too quiet costs a pass; if it were too loud, the balls of the information
+    for one of all units: too quiet costs a pass; if it were too high, the balls of the information
     would cut the few units that it varies in, and steps would go past the root.
 
     Parameters

@@ -325,7 +325,7 @@ class PeopleRows(OfRows):
         False under add-remove.
     coerced : bool
         The cells of the source are as coercion would give them.
-    crew : Crew or None
+    executor : Executor or None
         Who does the tasks of passes that are sums, where the source has whole people in its parts;
         None: this thread.
 

@@ -205,7 +205,7 @@ class Rows(OfRows):
         Planned passes, a public number: the total of the one bar of a call.
     coerced : bool
         The cells of the source are as coercion would give them.
-    crew : Crew or None
+    executor : Executor or None
         Who does the tasks of passes that are sums; None: this thread.
     first : int
         Place in the table of the first row of the source.

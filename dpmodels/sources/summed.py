@@ -212,7 +212,7 @@ def summed(
     coins: Coins | None = None,
     inner: Coins | None = None,
 ) -> Any:
-    """Return the sums of one pass over rows, in this thread or by the tasks of their crew.
+    """Return the sums of one pass over rows, in this thread or by the tasks of their executor.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def summed(
 
 
 def _by_tasks(rows: Any, task: Task, partitions: Sequence[Partition]) -> Any:
-    """Return the sums of one pass by the tasks of the crew of rows."""
+    """Return the sums of one pass by the tasks of the executor of rows."""
     known = {i: part.rows for i, part in enumerate(partitions) if part.rows is not None}
     if len(known) == len(partitions) > 0:  # places were made of them
         rows.check_parts(known)
@@ -358,7 +358,7 @@ class Sampled:
     keep : (size,) array or None
         Their places in the table, sorted; None: every row.
     response : bool
-        Whether the last cell of a row says that it is void, or the first.
+        Whether the last cell of a row says that it is missing, or the first.
     first : int
         Place of the first row of the part.
     """
@@ -374,7 +374,7 @@ class Sampled:
         return dataclasses.replace(self, first=first)
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Cells:
-        """Return the chosen rows of a part; void ones are NaN throughout. Confidential."""
+        """Return the chosen rows of a part; missing ones are NaN throughout. Confidential."""
         places: list[npt.NDArray[np.int64]] = []
         values: list[Array] = []
         at = self.first

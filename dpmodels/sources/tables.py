@@ -197,7 +197,7 @@ class Executor(Protocol):
 
     @property
     def knows_parts(self) -> bool:
-        """Whether the crew cuts the table by itself."""
+        """Whether the executor cuts the table by itself."""
         ...
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:

@@ -76,7 +76,7 @@ class Caller:
 
     @property
     def knows_parts(self) -> bool:
-        """Whether the crew cuts the table by itself."""
+        """Whether the executor cuts the table by itself."""
         return True
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
@@ -725,7 +725,7 @@ def _number(given: Any) -> int:
 
 
 def executor_for(source: Source) -> Executor | None:
-    """Return who reads a source: its own crew, or the one that is connected."""
+    """Return who reads a source: its own executor, or the one that is connected."""
     own: Executor | None = getattr(source, "executor", None)
     if own is not None:
         return own

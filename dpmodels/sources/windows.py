@@ -129,7 +129,7 @@ class OfRows:
 
     Attributes
     ----------
-    crew : Crew or None
+    executor : Executor or None
         Who does the tasks of passes that are sums; None: this thread.
     by_person : bool
         Units are people, and blocks are of whole ones.

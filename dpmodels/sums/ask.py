@@ -1,8 +1,8 @@
 """What a stage sees: it asks queries and gets noisy numbers. No row, no exact sum, no sensitivity.
 
 A query is a statistic (what the prover reads), the pass that adds it up, and how its sums are laid
-out. :class:`Ask` runs the pass, takes the reach from :mod:`dpmodels.proof.prove` and the noise
-from the step as charged. What the prover does not know has a registered proof of its own
+out. :class:`Ask` runs the pass, takes the sensitivity from :mod:`dpmodels.proof.prove` and the
+noise from the step as charged. What the prover does not know has a registered proof of its own
 (:mod:`dpmodels.privacy.run`) and asks for rows and run by its name.
 """
 
@@ -366,7 +366,7 @@ class Ask:
         Privacy
         -------
         The eps of the step: the penalties of all groups together move by
-        :func:`~dpmodels.proof.prove.rank_reach` at most. Replace-one.
+        :func:`~dpmodels.proof.prove.rank_sensitivity` at most. Replace-one.
         """
         if self._relation != "replace":
             raise PrivacyBugError("ranks have their proof under replace-one only")
@@ -433,7 +433,7 @@ class Moments:
 
     @property
     def set(self) -> Ball | Box | NuclearBall | ConvexHull:
-        """What one unit lays down: read off the map."""
+        """What one unit adds: read off the map."""
         return set_of(self.rowmap, people=self.people, average=self.average)
 
 

@@ -368,7 +368,7 @@ class BoxCells:
 
     @functools.cached_property
     def zeta(self) -> Array:
-        """Lattice vectors of the cells, 0 where a row's own numbers stand and in void cells."""
+        """Lattice vectors of the cells, 0 where a row's own numbers stand and in missing cells."""
         z = self.rowmap.integers(self.grid.table.copy())
         z[list(self.grid.numbers)] = 0.0
         if self.one:
@@ -458,7 +458,7 @@ class BallCells:
 
     @functools.cached_property
     def tables(self) -> tuple[Array, Array, Array, Array]:
-        """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` of void cells."""
+        """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` if missing."""
         image, slopes = self._affine
         own = image.copy()
         own[self.place] = 0.0

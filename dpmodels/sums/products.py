@@ -142,7 +142,7 @@ def looked_up(
     Parameters
     ----------
     images : (k, K) array
-        Of the cells, NaN where a row is void.
+        Of the cells, NaN where a row is missing.
     slopes : (k, d) array
         What a unit of each number adds.
     numbers : (d, m) array
@@ -268,8 +268,8 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
     Notes
     -----
     A row is there if nothing of it is missing, infinite or beyond ``VAST`` (1e280 for a squared
-    length); else it is void in *every* part. Its length is 0 if the square is below ``LEAST``. NaN
-    is neither above nor below.
+    length); else it is missing in *every* part. Its length is 0 if the square is below ``LEAST``.
+    NaN is neither above nor below.
     """
     given = [f for f in factors if f is not None]
     there = None

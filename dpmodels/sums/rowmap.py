@@ -262,7 +262,7 @@ class OfCells:
 
 
 def images_of(matrix: Array, shift: Array | None, grid: Grid) -> tuple[Array, Array]:
-    """Return the images of cells under a map, NaN in void ones, and the slopes of numbers."""
+    """Return the images of cells under a map, NaN in missing ones, and the slopes of numbers."""
     images = mapped(matrix, grid.table)
     if shift is not None:
         images += shift
@@ -275,7 +275,7 @@ class OneFirst:
     """A row map that sees the constant 1 in front of every row: ``(1, z)``.
 
     For designs without an intercept column whose moments of (1, z) are wanted. A missing cell
-    voids the constant as well.
+    makes the constant missing as well.
     """
 
     rowmap: RowMap
@@ -301,7 +301,7 @@ class OneFirst:
 
 @dataclass(frozen=True)
 class WithOne:
-    """A row map with a constant appended: (w, 1), a zero row where w is void."""
+    """A row map with a constant appended: (w, 1), a zero row where w is missing."""
 
     rowmap: RowMap
 
@@ -458,7 +458,7 @@ def feature_scale(design: Design, radius: float | None) -> FeatureScale:
 def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDArray[np.object_]:
     """Return integers (count, sums of k, sums of trunc(k^2 / 2^20)), k = trunc(2^20 u), |u| <= 1.
 
-    Shape (1 + 2 d,). A void row adds nothing. Exact in any order.
+    Shape (1 + 2 d,). A missing row adds nothing. Exact in any order.
     """
     d = len(scale)
     total = np.zeros(1 + 2 * d, dtype=object)
@@ -533,7 +533,7 @@ def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> 
     Parameters
     ----------
     z : (k, m) array
-        Rows, 0 where they are void; not overwritten.
+        Rows, 0 where they are missing; not overwritten.
     length : (m,) array
         Of the rows.
     block : BlockOfPeople

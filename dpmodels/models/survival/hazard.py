@@ -135,7 +135,7 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class Hazard(Expansion):
-    """Proportional hazards, begun.
+    """Proportional hazards, initialised.
 
     Attributes
     ----------

@@ -68,7 +68,7 @@ def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, copies: float = 
         Noise variance of a sum.
     C : (k, k) array
         Noise covariance of the counts.
-    alike : float
+    copies : float
         Here and below: so many rows may go together in any way; the part of sampling is so many
         times that of single rows, which is no smaller than it can be.
 

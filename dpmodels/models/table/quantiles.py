@@ -149,7 +149,7 @@ def cells_of(
 
 @dataclass(frozen=True, eq=False)
 class HistogramOfPeople:
-    """The histogram where a person lays the mean of its rows, in steps of 1 / ``unit``."""
+    """The histogram where a person adds the mean of its rows, in steps of 1 / ``unit``."""
 
     number: int
     grid: Array
@@ -833,7 +833,7 @@ def read_off(
 ) -> Array:  # fmt: skip
     """Return (point, low, high, noise sd of the rank) of every quantile of one number.
 
-    ``alike``: sampling variance of a rank over that of m unrelated rows.
+    ``copies``: sampling variance of a rank over that of m unrelated rows.
     """
     last = len(grid) - 1
 

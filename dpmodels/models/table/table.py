@@ -111,8 +111,8 @@ def shown_numbers(
     points : mapping or None
         Grid of each number with quantiles.
     people : bool
-        A person lays the mean of its rows.
-    alike : int
+        A person adds the mean of its rows.
+    copies : int
         So many rows may go together in any way: sampling variances are so many times as large.
     """
     effects = noise.measured(layout, released["table"], float(n))

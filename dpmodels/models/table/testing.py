@@ -184,7 +184,7 @@ class Facts:
         Of the release.
     null : tuple of float
         Hypothesised mean, in the user's units; or shares.
-    alike : int
+    copies : int
         Rows that may depend on each other (those of a person that are kept).
     """
 
@@ -446,7 +446,7 @@ def release(plan: Plan[Facts], ask: Ask) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or
-    void. Or one person, who lays the mean of its rows (``units.md``, 11).
+    missing. Or one person, who adds the mean of its rows (``units.md``, 11).
     """
     design = ranged_design(plan, ask)
     if design is None:

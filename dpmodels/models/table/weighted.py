@@ -1,6 +1,6 @@
 """Backend of ``dp_table(weights=)``: weighted totals, shares and means by group, as ``svyby``.
 
-A row lays ``u = min(w, T)/T`` of its mass as in an unweighted table, and 1 - u into a cell
+A row adds ``u = min(w, T)/T`` of its mass as in an unweighted table, and 1 - u into a cell
 "(unused)" behind every table: not negative, adding up to 1, so the sensitivity of a table holds
 verbatim. A second vector of tables, of masses u^2, says the errors of rows, and a pass by cluster
 what PSUs make of them (``theory.md``, 4).
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 # ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself
 # of a
 # total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
-# largest tables alone are laid down (``theory.md``, 4.7).
+# largest tables alone are added (``theory.md``, 4.7).
 
 
 #: More coordinates than this have more noise than errors.
@@ -70,7 +70,7 @@ _LONG = 1.2
 
 @dataclass(frozen=True)
 class CellCoordinates:
-    """What a pass lays down of a table: the sections whose cells are coordinates. Public.
+    """What a pass adds of a table: the sections whose cells are coordinates. Public.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class CellCoordinates:
 
 
 def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
-    """Return what is laid down of a layout, or refuse."""
+    """Return what is added of a layout, or refuse."""
     counts = [s for s in layout.sections if s.kind == "counts"]
     own = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
     means = [s for s in layout.sections if s.kind == "means"]
@@ -150,7 +150,7 @@ class CellScores:
 
     Attributes
     ----------
-    laid_down : Laid
+    coordinates : CellCoordinates
     middle, scale : (d,) arrays
         p of cells and m of groups; factors.
     centre, half : (q,) arrays
@@ -481,7 +481,7 @@ class WeightedTable:
     """The layout of a call, the noise of its masses and squares, and the public population.
 
     ``squares`` is None where there are no weights; ``clusters`` where rows are drawn one by one,
-    ``laid`` what its pass lays down.
+    ``coordinates`` what its pass adds.
     """
 
     layout: Layout
@@ -510,7 +510,7 @@ def statistic(layout: Layout, noise: TableNoise) -> Cells:
 
 @dataclass(frozen=True, eq=False)
 class WeightedTables:
-    """The tables of rows that lay ``u^power`` of their mass."""
+    """The tables of rows that add ``u^power`` of their mass."""
 
     design: Design
     layout: Layout

@@ -1,6 +1,6 @@
 """Quantiles and tests with weights: a noisy tree of weights, and Rao and Scott's correction.
 
-A row lays u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
+A row adds u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
 first level, at most one on every other, so the tree costs what a tree of counts costs
 (``theory.md``, 4.6). Of a design with PSUs the ranks ``u (1{y <= x} - q)`` at the released x go
 through one pass by cluster (Woodruff).
@@ -200,7 +200,7 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Of each level a row lays one unit of mass at most.
+    Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at most.
     """
     design = ranged_design(plan, ask)
     if design is None:
