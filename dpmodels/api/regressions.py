@@ -53,8 +53,8 @@ def dp_ols(
     method : str, optional
         See ``dp.methods()``. None: the best by a rule on public facts, printed with its reason.
 
-        That is "pmt" with public data, else "ssp" (one or two stages). "scoring" is "ssp";
-        "moments" is "ssp" by released sufficient statistics alone (``scoring=False``).
+        That is "pmt" with public data, else "scoring" (one or two stages). "moments" is the fit
+        by released sufficient statistics alone (``scoring=False``). The old name of both is "ssp".
     schema : Schema, optional
         Declared facts about the variables. Numeric variables without a declared range have their
         range bought from ``eps`` and ``delta``; text variables need declared levels.
@@ -84,13 +84,13 @@ def dp_ols(
         Options of the method (see ``dp.methods()``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units, rows_per_unit, sort``.
 
-        Where "ssp" and "pmt" end by private Fisher scoring, their
+        Where "scoring" and "pmt" end by private Fisher scoring, their
         default, errors are robust (HC1); where they end by moments alone (``scoring=False``,
         ``inference=False``, ``delta=0``) they assume one variance. ``vcov="hetero"`` or ``"iid"``
         chooses, ``vcov={"CRV1": "village"}, psus=194`` makes them by cluster, and
         ``design=dp.Survey(weights=, strata=, psu=)`` by the design of a survey (a row, or
         with ``unit=`` a person, is protected, not a village).
-        ``ranges="uncertain"`` (ssp) spends a twentieth of mu^2 on the centre and scale of every
+        ``ranges="uncertain"`` ("scoring") spends a twentieth of mu^2 on centre and scale of every
         number first, for declared ranges that may be ten times too wide.
 
     Returns

@@ -793,7 +793,7 @@ def _cells(
     places: Sequence[int],
     variables: Mapping[str, Variable],
 ) -> tuple[Array, Array]:
-    """Return (table, void): the program's own rows of every combination of codes."""
+    """Return (table, missing): the program's own rows of every combination of codes."""
     sizes = [_size(v) for v in variables.values()]
     K = math.prod(sizes)
     places_of = np.unravel_index(np.arange(K), sizes)

@@ -154,7 +154,7 @@ def _unit(design: Design) -> tuple[Array, Array]:
 def _column_sums(
     blocks: Iterable[Array], scale: Array, shift: Array
 ) -> tuple[npt.NDArray[np.object_]]:
-    """Return :func:`column_sums` of rows without a response; void where a cell is missing."""
+    """Return :func:`column_sums` of rows without a response; NaN where a cell is missing."""
     marked = (np.vstack([b, np.where(np.isnan(b).any(0), np.nan, 0.0)]) for b in blocks)
     return (column_sums(marked, scale, shift),)
 

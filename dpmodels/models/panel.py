@@ -445,7 +445,7 @@ def ended(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Started(UnitModel):
-    """A model that has begun already: the first stage, within the engine's passes."""
+    """A model that is initialised already: the first stage, within the engine's passes."""
 
     initialised: Initialised | None = None
     linear: ClassVar[bool] = True

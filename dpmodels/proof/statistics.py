@@ -79,7 +79,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Sum(Vectors):
-    """``sum x``, with ``count`` > 0 beside it the number of units that are not void.
+    """``sum x``, with ``count`` > 0 beside it the number of units that are not missing.
 
     ``count`` is the weight of that cell, ``weight`` that of the others. ``products``: x is a
     product of two lattice numbers, in steps of 2^-40.
@@ -385,7 +385,7 @@ class Cells(Vectors):
         return Simplex(max(self.sizes), complete=True)
 
     def of(self, k: Integers) -> Integers:
-        """Return a mass laid into the largest table, and so far as there is room into others."""
+        """Return a mass put into the largest table, and so far as there is room into others."""
         unit = 1 if self.counts else int(STEPS)
         out = []
         for size in self.sizes:

@@ -265,7 +265,7 @@ def _read(
 
 
 def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
-    """Return the masses of the tree of a number: what is not laid is in the missing cell."""
+    """Return the masses of the tree of a number: what is not added is in the missing cell."""
     return Added(tree_counts(leaves[j], total - int(leaves[j].sum())))
 
 
