@@ -18,7 +18,7 @@ import pandas as pd
 
 import dpmodels as dp
 from dpmodels.models.linear import moments as ssp
-from dpmodels.scoring.rules import guide_windows
+from dpmodels.scoring.rules import pilot_windows
 from dpmodels.sources.windows import ALL_ROWS, Windows
 
 N = 1_000_000
@@ -73,7 +73,7 @@ def main():
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     guides = {
         "every row": lambda design, n, x: ALL_ROWS,
-        "the rule": guide_windows,
+        "the rule": pilot_windows,
         "1 in 16": lambda design, n, x: Windows(16, 1),
     }
     print(f"{'table':32s}" + "".join(f"{k:>22s}" for k in guides))
@@ -92,7 +92,7 @@ def main():
             X = np.column_stack([np.ones(N), *columns]).astype(float)
             unit = least_squares(X, frame["y"].to_numpy())[1:]
             for name, rule in guides.items():
-                ssp.guide_windows = rule
+                ssp.pilot_windows = rule
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     fit = dp.dp_ols(

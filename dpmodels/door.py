@@ -237,7 +237,7 @@ def rows_of(
     seed : int or None
         Of the call: which rows are kept is drawn.
     """
-    from dpmodels.sources.tasks import crew_for
+    from dpmodels.sources.tasks import executor_for
 
     if person is not None:
         from dpmodels.sources.people import CappedRows, PeopleRows
@@ -245,13 +245,13 @@ def rows_of(
 
         by_person = SortedPeople if person.sort else PeopleRows
         public_n = reading.get("public_n", True)
-        people = by_person(source, n, person, public_n=public_n, crew=crew_for(source))
+        people = by_person(source, n, person, public_n=public_n, executor=executor_for(source))
         if not person.most:
             return people
         return CappedRows(people, kinds, make_noise(_apart(seed)))
     from dpmodels.sources.rows import Rows
 
-    return Rows(source, n, progress, crew=crew_for(source), **reading)
+    return Rows(source, n, progress, executor=executor_for(source), **reading)
 
 
 def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:

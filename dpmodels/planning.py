@@ -183,7 +183,7 @@ def capped_plan(
         eps, delta = rule(request.eps, request.delta, m)
         if not eps > 0.0:
             continue
-        plan = planned(replace(request, unit=None, eps=eps, delta=delta, alike=m), design, n * m)
+        plan = planned(replace(request, unit=None, eps=eps, delta=delta, copies=m), design, n * m)
         if not by_mu or (is_gaussian(plan.steps) and plan.guarantee.proved is None):
             break
     assert plan is not None

@@ -132,7 +132,7 @@ class Request:
     reasons: tuple[str, ...] = ()
     unit: Person | None = None
     identifier: str = ""
-    alike: int = 1
+    copies: int = 1
     sample: Any = None
 
     @property
@@ -202,7 +202,7 @@ class Release:
 
 #: Statistics whose errors take rows for independent.
 _OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})
-_ALIKE = (
+_COPIES = (
     "Rows of one person may be correlated: sampling variances, in tests and "
     "intervals too, are {m} times those of unrelated rows (max_rows={m}), which is always enough "
     "and mostly too much. One row a person, max_rows=1, has no such factor."
@@ -268,7 +268,7 @@ class Estimate:
             return np.asarray(by_parts)
         return np.minimum(by_parts, self.bias_bound.of(np.asarray(L, dtype=float)))
 
-    def of_alike_rows(self, m: int) -> Estimate:
+    def of_copied_rows(self, m: int) -> Estimate:
         """Return the estimate where up to m rows go together in any way; made of single rows.
 
         Sampling variances m times as large are enough whatever m rows of one person have to do
@@ -281,7 +281,7 @@ class Estimate:
             self,
             vcov_sampling=None if V is None else m * V,
             stats={k: v for k, v in self.stats.items() if k not in _OF_ROWS},
-            notes=(*self.notes, _ALIKE.format(m=m)),
+            notes=(*self.notes, _COPIES.format(m=m)),
         )
 
     @classmethod

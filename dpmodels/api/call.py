@@ -178,7 +178,7 @@ def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Rel
     )
     with one_thread():
         estimate = _finite(backend.estimate, "The charge stands")(plan, release)
-    estimate = estimate.of_alike_rows(plan.request.alike)
+    estimate = estimate.of_copied_rows(plan.request.copies)
     door.note(release.reply)
     for step, text in release.remarks.items():
         door.remark(step, text)

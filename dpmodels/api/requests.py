@@ -118,7 +118,7 @@ def check_sample(
     if unit is not None and kept is not None:
         raise RequestError(
             "max_rows= keeps rows and fills people up, and clusters of those have no proof here: "
-            "leave max_rows= out, each person then lays the sum of its scores"
+            "leave max_rows= out, each person then adds the sum of its scores"
         )
     if survey.weights is not None and weights is not None:
         raise RequestError("weights= and design= together: dp.Survey(weights=) names the weights")

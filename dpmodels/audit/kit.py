@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.audit.queries import Asked, holds, noise_ratio, reach_ratio, recorded
+from dpmodels.audit.queries import Asked, holds, noise_ratio, sensitivity_ratio, recorded
 from dpmodels.audit.replay import rows_for
 from dpmodels.errors import DPModelsError, RequestError, did_you_mean
 from dpmodels.formula.schema import Schema
@@ -37,7 +37,7 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, mu_gdp
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.proof.prove import Of, rank_reach
+from dpmodels.proof.prove import Of, rank_sensitivity
 from dpmodels.proof.statistics import Ranks
 from dpmodels.quiet import quiet
 from dpmodels.variables import Binary, Count, Levels, Ordered, Real
@@ -332,7 +332,7 @@ def audit_events(
 # -- Audits that nobody writes: the private stage of a method runs once, and its queries say the
 # rest.
 #
-# For each query that the stage asks: what hostile rows lay down is in its clip set, elements far
+# For each query that the stage asks: what hostile rows add down is in its clip set, elements far
 # from
 # each other are no farther apart than the prover says, and the drawn sd is that of the charge. A
 # method with a proof of its own has hand-written cases beside these (``register_case``).
@@ -474,7 +474,7 @@ def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
     out = [Finding(f"noise of {name}", 1 - allowed <= low <= high <= 1 + allowed, low, 1.0)]
     if isinstance(one.query.statistic, Of):  # a lemma: the number is no sum of rows
         return out
-    ratio = reach_ratio(one.query.statistic, one.relation, one.norm)
+    ratio = sensitivity_ratio(one.query.statistic, one.relation, one.norm)
     assert ratio is not None
     out.append(Finding(f"reach of {name}", ratio <= 1 + 1e-12, ratio, 1.0))
     outside = sum(not _inside(plan, one, _columns(plan, 1, seed, True)) for seed in range(12))
@@ -495,13 +495,13 @@ def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any],
             made.append(np.atleast_2d(penalties(over.total(rows_for(plan, table, 10), {}))))
     pairs = itertools.combinations(made, 2)
     moved = max(int(np.abs(a.astype(object) - b).max(axis=1).sum()) for a, b in pairs)
-    most = rank_reach(ranks)
+    most = rank_sensitivity(ranks)
     who = "people" if plan.request.unit is not None else "rows"
     return Finding(f"penalties of a choice, {ranks.q} of {who}", moved <= most, moved, most)
 
 
 def _inside(plan: Plan[Any], one: Asked, columns: Mapping[str, Any]) -> bool:
-    """Whether what one unit lays down, through the production pass, is in the clip set."""
+    """Whether what one unit adds, through the production pass, is in the clip set."""
     if one.people:  # a person of forty such rows
         columns = {k: np.repeat(v, 40) for k, v in columns.items()}
     with quiet(), np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """Audits made of queries: what a stage asked, and the four laws of each query on hostile units.
 
 :class:`Recorder` is the door of a stage that keeps what it was asked. Of each query the laws of
-``proof/theory.md`` 1.8 follow without a word by hand: **set** (what one unit lays down, through the
+``proof/theory.md`` 1.8 follow without a word by hand: **set** (what one unit adds, through the
 production pass, is an element, in exact integers), **reach** (elements at which distances are
 largest, against the prover), **place** (a table is the sum of its units) and **noise** (the drawn
 sd). Synthetic data only.
@@ -25,10 +25,10 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import ROUND_UP, Run
-from dpmodels.proof.prove import Of, reach
-from dpmodels.proof.sets import STEPS, Ball, Box, Hull, Interval, Mark, Mass, Orthant, Trace
+from dpmodels.proof.prove import Of, sensitivity
+from dpmodels.proof.sets import STEPS, Ball, Box, ConvexHull, Interval, OneHot, Simplex, Orthant, NuclearBall
 from dpmodels.proof.statistics import (
-    Along,
+    RankOne,
     ByClass,
     Cells,
     ClusterGram,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
 __all__ = [
-    "Asked", "Recorder", "corners", "drawn_sd", "holds", "noise_ratio", "reach_ratio", "statistics",
+    "Asked", "Recorder", "corners", "drawn_sd", "holds", "noise_ratio", "sensitivity_ratio", "statistics",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.object_]
@@ -95,7 +95,7 @@ class Asked:
         statistic: Any = self.query.statistic
         moved = np.asarray(laid - other, dtype=float) * statistic.step
         length = _length(moved * statistic.weights(self.norm), self.norm)
-        return length / reach(statistic, self.relation, self.norm)
+        return length / sensitivity(statistic, self.relation, self.norm)
 
 
 def in_steps(statistic: Any, flat: Any, step: Any) -> Any:
@@ -145,17 +145,17 @@ class Recorder(Ask):
 
 # --- set -----------------------------------------------------------------------------------------
 def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) -> bool:
-    """Whether entries (in steps of the statistic) can be what one unit lays down.
+    """Whether entries (in steps of the statistic) can be what one unit adds.
 
     Parameters
     ----------
     statistic : Statistic
     k : array
-        Exact integers; of :class:`~dpmodels.proof.statistics.Along` fractions.
+        Exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions.
     people : bool
         The unit has rows of which the entries are means or sums.
     """
-    if not isinstance(statistic, (Along, ClusterGram, ClusterTotals)):
+    if not isinstance(statistic, (RankOne, ClusterGram, ClusterTotals)):
         finer = [Fraction(v).denominator for v in k]
         if max(finer) > 1 and not (isinstance(statistic, Sum) and max(finer) <= _ONE):
             return False  # vectors alone may be on a finer lattice
@@ -173,7 +173,7 @@ def _exact(values: Any) -> Integers:
 
 def _in(of: Any, k: Any, one: int, people: bool) -> bool:
     """Whether integers in steps of a radius over ``one`` are in a set: sizes of steps are free."""
-    if isinstance(of, Hull):
+    if isinstance(of, ConvexHull):
         return _in(of.of, k, one, True)
     if isinstance(of, Ball):
         return sum(v * v for v in k) <= Fraction(of.radius) ** 2 * one * one
@@ -182,9 +182,9 @@ def _in(of: Any, k: Any, one: int, people: bool) -> bool:
         return all(of.low * top <= v <= top for v in k)
     if isinstance(of, Orthant):
         return all(v >= 0 for v in k) and sum(v * v for v in k) <= of.square * one * one
-    if isinstance(of, (Mark, Mass)) and people:
+    if isinstance(of, (OneHot, Simplex)) and people:
         return all(v >= 0 for v in k) and sum(k) <= one
-    if isinstance(of, (Interval, Mark)):  # integers, or marks: steps are 1
+    if isinstance(of, (Interval, OneHot)):  # integers, or marks: steps are 1
         return of.holds(k)
     # what a Mass or blocks of numbers >= 0 may hold, in the next coarser steps
     return of.holds(_exact([-(-v * _ONE // one) for v in k]))
@@ -192,14 +192,14 @@ def _in(of: Any, k: Any, one: int, people: bool) -> bool:
 
 def _sum(s: Sum, k: Any, people: bool) -> bool:
     one = round(1.0 / s.step)
-    people = people or isinstance(s.set, Hull)  # a weight too is a part of a row
+    people = people or isinstance(s.set, ConvexHull)  # a weight too is a part of a row
     if not s.count > 0.0:
         return _in(s.set, k, one, people)
     count = k[0] if s.count_first else k[-1]
     x = k[1:] if s.count_first else k[:-1]
     if people and 0 <= count <= one:
-        # the mean over a person's rows, void ones among them: no longer than the part that is not
-        inner = s.set.of if isinstance(s.set, Hull) else s.set
+        # the mean over a person's rows, missing ones among them: no longer than the part that is not
+        inner = s.set.of if isinstance(s.set, ConvexHull) else s.set
         return (not count and not any(x)) or _in(inner, x, count, True)
     return count in (0, one) and (_in(s.set, x, one, people) if count else not any(x))
 
@@ -242,7 +242,7 @@ def _semidefinite(M: Any) -> bool:
 
 def _gram(s: Gram, k: Any, people: bool, svec: bool = True) -> bool:
     M = _symmetric(k, s.dim, svec)
-    if isinstance(s.set, Trace):
+    if isinstance(s.set, NuclearBall):
         limit = Fraction(s.set.radius) ** 2 * _ONE**2
         return sum(np.diag(M)) <= limit and _semidefinite(M)
     z = _root(M)
@@ -350,7 +350,7 @@ def _stack(s: Stack, k: Any, people: bool) -> bool:
 _FLOATS = 1.0 + 2.0**-40
 
 
-def _along(s: Along, k: Any, people: bool) -> bool:
+def _rank_one(s: RankOne, k: Any, people: bool) -> bool:
     *matrices, score = s.parts(np.asarray(k, dtype=float))
     if not float(score @ score) <= s.clip**2 * _FLOATS:
         return False
@@ -394,7 +394,7 @@ def _clusters(s: Clusters, k: Any, people: bool) -> bool:
 
 
 _HOLDS: dict[type, Callable[[Any, Any, bool], bool]] = {
-    Along: _along, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
+    RankOne: _rank_one, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
     Clusters: _clusters, ClusterTotals: _totals_of, Gram: _gram, Objective: _objective,
     Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
 }  # fmt: skip
@@ -409,7 +409,7 @@ def corners(statistic: Any, norm: Norm, rng: np.random.Generator) -> Array:
 
 
 def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
-    if isinstance(statistic, Along):
+    if isinstance(statistic, RankOne):
         yield from _of_a_pass(statistic)
     elif isinstance(statistic, (ClusterGram, Clusters, ClusterTotals)):
         yield from _of_neighbours(statistic)
@@ -473,7 +473,7 @@ def _tables(s: Cells) -> Iterator[Any]:
         yield np.concatenate(parts)
 
 
-def _of_a_pass(s: Along) -> Iterator[Any]:
+def _of_a_pass(s: RankOne) -> Iterator[Any]:
     """Yield rows with and without a matrix, with a score of either sign; people's parts apart.
 
     Of rows the worst are either opposite scores along one vector, one of them without matrices, or
@@ -512,10 +512,10 @@ def attained(statistic: Any, relation: str, norm: Norm) -> float:
     return best
 
 
-def reach_ratio(statistic: Any, relation: str, norm: Norm) -> float | None:
-    """Return the largest distance of two elements over the reach; None where there is no proof."""
+def sensitivity_ratio(statistic: Any, relation: str, norm: Norm) -> float | None:
+    """Return the largest distance of two elements over the sensitivity; None where there is no proof."""
     try:
-        moved = reach(statistic, relation, norm)
+        moved = sensitivity(statistic, relation, norm)
     except PrivacyBugError:
         return None
     return attained(statistic, relation, norm) / moved
@@ -573,12 +573,12 @@ def drawn_sd(one: Asked, door: type[Ask] = Ask) -> tuple[Array, Array]:
 
 
 def noise_ratio(one: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
-    """Return the least and the largest of ``sd mu w / (reach ROUND_UP)`` over all entries."""
+    """Return the least and the largest of ``sd mu w / (sensitivity ROUND_UP)`` over all entries."""
     statistic: Any = one.query.statistic
     drawn, told = drawn_sd(one, door)
     budget = one.mechanism.eps if one.norm == "l1" else one.mechanism.mu
     entries = np.asarray(statistic.flat(_parts(statistic, drawn), one.norm), dtype=float)
-    moved = reach(statistic, one.relation, one.norm) * one.query.factor * ROUND_UP
+    moved = sensitivity(statistic, one.relation, one.norm) * one.query.factor * ROUND_UP
     ratio = entries * budget * statistic.weights(one.norm) / (moved * one.query.unit)
     same = np.asarray(drawn / (told * ROUND_UP))
     return float(min(ratio.min(), same.min())), float(max(ratio.max(), same.max()))
@@ -586,7 +586,7 @@ def noise_ratio(one: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
 
 def _parts(statistic: Any, shaped: Any) -> Any:
     """Return what ``flat`` takes, of what ``shaped`` gave."""
-    if isinstance(statistic, Along):
+    if isinstance(statistic, RankOne):
         return statistic.parts(shaped)
     return shaped
 

@@ -610,14 +610,14 @@ class Builder:
         source: Node | Cat | None,
         offset: str | None,
         extra: Mapping[str, Any],
-        rows_aside: Mapping[str, Node] | None = None,
+        auxiliary_rows: Mapping[str, Node] | None = None,
     ) -> Design:
-        """Assemble the design; ``rows_aside``: rows of the buffer beside columns and response."""
+        """Assemble the design; ``auxiliary_rows``: rows of the buffer beside columns and response."""
         if not columns:
             raise FormulaError(f'"{self.formula}" has no columns on the right-hand side')
         weights = self._weights()
         known = None if offset is None else self.scalar(offset, "offset")
-        aside = dict(rows_aside or {})
+        aside = dict(auxiliary_rows or {})
         if self.aside:
             given = {"offset": known, "weights": weights}
             aside |= {kind: node for kind, node in given.items() if node is not None}

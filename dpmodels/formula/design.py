@@ -180,9 +180,9 @@ class Design:
     @property
     def scaled(self) -> bool:
         """Whether rows are multiplied by the root of their weight: no cell is constant then."""
-        return self.weights is not None and self.place_aside("weights") is None
+        return self.weights is not None and self.auxiliary_place("weights") is None
 
-    def place_aside(self, kind: str) -> int | None:
+    def auxiliary_place(self, kind: str) -> int | None:
         """Return the row of the buffer that holds "offset" or "weights"; None: there is none."""
         kinds = [c.kind for c in self.aside]
         return self.p + kinds.index(kind) if kind in kinds else None
@@ -666,7 +666,7 @@ class Grid:
     ----------
     table : (q, K) array
         The design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
-    void : (K,) bool array
+    missing : (K,) bool array
         Cells whose rows are missing.
     numbers : tuple of int
         Buffer rows that are read row by row.
@@ -683,7 +683,7 @@ class Grid:
     """
 
     table: Array
-    void: Array
+    missing: Array
     numbers: tuple[int, ...]
     variables: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -695,13 +695,13 @@ class Grid:
     @property
     def cells(self) -> int:
         """K."""
-        return len(self.void)
+        return len(self.missing)
 
     def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
         """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
 
         A row that must become a zero row for its numbers has NaN in ``out[-1, i]`` (in
-        ``out[0, i]`` without a response); for its predictors it is in a void cell.
+        ``out[0, i]`` without a response); for its predictors it is in a missing cell.
         """
         self.program.fill(chunk, out, self.clips, self.finals)
         place: Any = 0
@@ -760,12 +760,12 @@ def _grid(design: Design) -> Grid | None:
     bought = {name for name, _, _ in design.bought}
     if not numbers or any(design.names[j] in bought for j in places):
         return None
-    table, void = _cells(design, program, inner, places, dict(zip(names, variables, strict=True)))
+    table, missing = _cells(design, program, inner, places, dict(zip(names, variables, strict=True)))
     clips, finals = design.limits(numbers)
     d = design.p - len(places)
     rows = replace(program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),))
     binary = tuple(isinstance(v, Binary) for v in variables)
-    return Grid(table, void, numbers, tuple(names), sizes, binary, rows, clips, finals)
+    return Grid(table, missing, numbers, tuple(names), sizes, binary, rows, clips, finals)
 
 
 def _variables(product: Product) -> frozenset[str]:
@@ -809,8 +809,8 @@ def _cells(
     )  # fmt: skip
     out = np.empty((d, K))
     alone.fill(chunk, out, [design.z[j].interval for j in places], ())
-    void = np.isnan(out).any(axis=0)
-    out[:, void] = 0.0
+    missing = np.isnan(out).any(axis=0)
+    out[:, missing] = 0.0
     table = np.zeros((design.q, K))
     table[list(places)] = out
-    return table, void
+    return table, missing

@@ -337,7 +337,7 @@ class _Survival(Builder):
         response = column_of(found.names[1], found.time.interval, found.names[1], "response")
         return self.finish(
             products, columns, infos, response, found.time, None,
-            {"survival": survival}, rows_aside=aside,
+            {"survival": survival}, auxiliary_rows=aside,
         )  # fmt: skip
 
 

@@ -19,8 +19,8 @@ from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, agm, upper_quantile
 from dpmodels.privacy.noise import paper_midpoint, paper_sigma, reply_probability, split_midpoint
 from dpmodels.privacy.run import SMOOTH_NOTE, own_proof
-from dpmodels.proof.prove import Of, reach
-from dpmodels.proof.sets import Ball, Box, Mark
+from dpmodels.proof.prove import Of, sensitivity
+from dpmodels.proof.sets import Ball, Box, OneHot
 from dpmodels.proof.statistics import ByClass as InClasses
 from dpmodels.proof.statistics import Sum
 from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
@@ -103,9 +103,9 @@ def class_sums(blocks: Iterable[Array], scale: FeatureScale, classes: int) -> Cl
     with np.errstate(all="ignore"):
         for block in blocks:
             code = block[-1]
-            z, there = scale.rowmap.ended(block[index])
-            void = np.isnan(code) if there is None else np.isnan(code) | ~there
-            y = np.where(void, classes, code).astype(np.intp)
+            z, there = scale.rowmap.clip_and_round(block[index])
+            missing_rows = np.isnan(code) if there is None else np.isnan(code) | ~there
+            y = np.where(missing_rows, classes, code).astype(np.intp)
             size = classes + 1
             counts += np.bincount(y, minlength=size)[:classes]
             for j in range(d):
@@ -377,7 +377,7 @@ def _release_auto(
 ) -> dict[str, Array] | None:
     """Noisy counts give lower bounds lb_k; (lb_k mean_k)_k has sensitivity sqrt(8) R."""
     K = detail.classes
-    found = ask("class counts and test", Query(Sum(Mark(K)), over, _counts))
+    found = ask("class counts and test", Query(Sum(OneHot(K)), over, _counts))
     counts = found.values
     lower = np.floor(found.at_least(detail.delta_f / K))
     if lower.min() < 1:
@@ -470,10 +470,10 @@ def _variances(
     if detail.variance == "shared":
         total = weights.sum()
         v = values["squares"][0] / total - (weights[:, None] * u**2).sum(axis=0) / total
-        floor = reach(squares, "replace", "l2") / (noise * total)
+        floor = sensitivity(squares, "replace", "l2") / (noise * total)
         return np.tile(np.clip(v, min(floor, 1.0) + 1e-9, 1.0), (K, 1))
     v = values["squares"] / weights[:, None] - u**2
-    floors = reach(InClasses(squares, K), "replace", "l2") / (noise * weights)
+    floors = sensitivity(InClasses(squares, K), "replace", "l2") / (noise * weights)
     return np.clip(v, np.minimum(floors, 1.0)[:, None] + 1e-9, 1.0)
 
 
@@ -592,7 +592,7 @@ def release_eptr(plan: Plan[CompareDetail], ask: Ask) -> Release:
     scale = feature_scale(design, None)
     over = Sums(design, ByClass(scale, detail.classes))
     d, K = len(scale.columns), detail.classes
-    counts = ask("class counts", Query(Sum(Mark(K)), over, lambda s: Added(s.counts))).values
+    counts = ask("class counts", Query(Sum(OneHot(K)), over, lambda s: Added(s.counts))).values
     if detail.delta:
         means = _smooth_means(detail, over, d, ask)
     else:

@@ -22,7 +22,7 @@ from dpmodels.scoring.scores import Beginning, Curved, State
 from dpmodels.scoring.starts import Coordinates, public_coordinates
 from dpmodels.scoring.unit_passes import BEYOND, Expanded, Expansion, Local, in_u, predictor
 from dpmodels.scoring.unit_starts import Spread
-from dpmodels.scoring.units import Begun, UnitModel
+from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Classes(Protocol):
         """Return (p (K, m), grad p (K, r, m)) of rows u (r_u, m)."""
         ...
 
-    def settled(self, theta: Array, start: Array) -> Array:
+    def constrained(self, theta: Array, start: Array) -> Array:
         """Return theta where it is allowed, given the start."""
         ...
 
@@ -156,7 +156,7 @@ class ProportionalOdds:
             grad[k, cut:] = -(ends[k + 1] - ends[k]) * x
         return p, grad
 
-    def settled(self, theta: Array, start: Array) -> Array:
+    def constrained(self, theta: Array, start: Array) -> Array:
         """Return thresholds in rising order, at least ``APART`` of what they were apart at first.
 
         Two that an early step of noise brings together would make a class of no probability, whose
@@ -192,14 +192,14 @@ class Multinomial:
                 grad[k, (j - 1) * r : j * r] = p[k] * (float(k == j) - p[j]) * u
         return p, grad
 
-    def settled(self, theta: Array, start: Array) -> Array:
+    def constrained(self, theta: Array, start: Array) -> Array:
         """Return theta: everything is allowed."""
         return theta
 
 
 @dataclass(frozen=True, eq=False)
 class CategoryModel(Expansion):
-    """A likelihood of classes, begun.
+    """A likelihood of classes, initialised.
 
     Attributes
     ----------
@@ -224,9 +224,9 @@ class CategoryModel(Expansion):
         """Return 1."""
         return 1.0
 
-    def settled(self, theta: Array) -> Array:
+    def constrained(self, theta: Array) -> Array:
         """Return theta where the likelihood allows it."""
-        return self.classes.settled(theta, self.start)
+        return self.classes.constrained(theta, self.start)
 
     def at_centre(self, theta: Array) -> tuple[Array, Array]:
         """Return (p (K,), grad p (K, r)) at the centre of the predictors."""
@@ -326,7 +326,7 @@ class ChoiceModel(UnitModel):
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
-    ) -> Begun:  # fmt: skip
+    ) -> Initialised:  # fmt: skip
         """Start at the shares of the classes, slopes 0."""
         K = self.classes.K
         released = spreads[-1]
@@ -344,7 +344,7 @@ class ChoiceModel(UnitModel):
                     theta[(k - 1) * r : k * r] = math.log(float(share[k] / share[0])) * a
         start = Beginning(None, len(theta), None)
         model = CategoryModel(self.classes, coordinates, float(share.min()), theta)
-        return Begun(model, start.state(theta))
+        return Initialised(model, start.state(theta))
 
 
 def _classes(request: Request, design: Design) -> Classes:

@@ -140,7 +140,7 @@ def _clipped_counts(request: Request, design: Design) -> tuple[str, ...]:
 def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware robust errors."""
     family = family_of(plan.request["family"])
-    weighted = release.design.place_aside("weights") is not None
+    weighted = release.design.auxiliary_place("weights") is not None
 
     def stats(part: Part) -> dict[str, float]:
         before = part.before
@@ -450,7 +450,7 @@ register_method(
             Option(
                 "rescale",
                 "learn centres and scales of the columns first (a tenth of the budget); None: not "
-                "where most columns are dummies and noise is loud",
+                "where most columns are dummies and noise is high",
                 None,
                 bool,
             ),

@@ -17,7 +17,7 @@ from dpmodels.errors import NotReleasedError
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import STEPS, Box, Mark
+from dpmodels.proof.sets import STEPS, Box, OneHot
 from dpmodels.proof.statistics import ByClass, Powers, Sum
 from dpmodels.sums.ask import Added, Ask, Counts, Query
 from dpmodels.sums.products import end_of_numbers, mapped
@@ -81,7 +81,7 @@ class ClassCounts:
     @property
     def statistic(self) -> Sum:
         """One cell a row, or none."""
-        return Sum(Mark(self.size))
+        return Sum(OneHot(self.size))
 
     def of_block(self, block: Array) -> Array:
         """Return the counts of a block, others first, then events."""

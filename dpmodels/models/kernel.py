@@ -39,10 +39,10 @@ _TOGETHER = 1 << 9
 #: Kernel values in memory at once.
 _AT_ONCE = 1 << 17
 
-#: maps a block buffer to (features (d, m), response (m,)), NaN in void rows
+#: maps a block buffer to (features (d, m), response (m,)), NaN in missing rows
 Reader = Callable[[Array], tuple[Array, Array]]
 Integers = npt.NDArray[np.int64]
-Words = tuple[Integers, ...]
+Limbs = tuple[Integers, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +119,12 @@ def direct_sums(
     return _of_lattice(lattice_sums(blocks, reader, points, h))
 
 
-def _of_lattice(words: Words) -> tuple[Array, Array]:
-    n_high, n_low, d_high, d_low = words
+def _of_lattice(limbs: Limbs) -> tuple[Array, Array]:
+    n_high, n_low, d_high, d_low = limbs
     return _real(n_high, n_low, _KERNEL), _real(d_high, d_low, _KERNEL)
 
 
-def lattice_sums(blocks: Iterable[Array], reader: Reader, points: Array, h: float) -> Words:
+def lattice_sums(blocks: Iterable[Array], reader: Reader, points: Array, h: float) -> Limbs:
     """Return N and D in steps of 2^-44: ``sum trunc(2^44 y K)``, ``sum trunc(2^44 K)``.
 
     Each as two words, (m,) each: the sum is ``high * 2^22 + low``. Confidential. Integers, so the
@@ -192,7 +192,7 @@ def binned_sums(
     return _of_grid(grid_sums(blocks, reader, points.shape[1]), points, h)
 
 
-def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Words:
+def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
     """Return (labels in two words, weights) of the cells of the grid, exact integers (cells^d,).
 
     Labels in steps of ``2^-12d 2^-15``: the sum is ``high * 2^22 + low``. A row is spread over its
@@ -220,11 +220,11 @@ def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Words:
     return high, low, count
 
 
-def _of_grid(words: Words, points: Array, h: float) -> tuple[Array, Array]:
+def _of_grid(limbs: Limbs, points: Array, h: float) -> tuple[Array, Array]:
     """Return (N, D) at ``points`` from the sums of the cells of the grid."""
     d = points.shape[1]
     cells, scale = CELLS[d], _WEIGHT**d
-    high, low, count = words
+    high, low, count = limbs
     s, c = _real(high, low, scale * _LABEL), count / scale
     centres = np.linspace(-1.0, 1.0, cells)[:, None]
     if d == 1:

@@ -23,7 +23,7 @@ from dpmodels.privacy.mechanisms import Approximate, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import Box, Hull
+from dpmodels.proof.sets import Box, ConvexHull
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import Split, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
@@ -78,8 +78,8 @@ def mean_scale(design: Design) -> tuple[RowMap, Array, Array]:
     return RowMap(unit, np.ones(d)), centre, half
 
 
-def _box(d: int, people: bool) -> Box | Hull:
-    return Hull(Box(d)) if people else Box(d)
+def _box(d: int, people: bool) -> Box | ConvexHull:
+    return ConvexHull(Box(d)) if people else Box(d)
 
 
 def sums_and_count(d: int, people: bool = False) -> Sum:

@@ -27,7 +27,7 @@ from dpmodels.sources.summed import counted, sampled, skimmed
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
-    Words,
+    Limbs,
     cross_product,
     joined,
     mapped,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class LogisticLoss:
     """log(1 + exp(-t)), t = (2y - 1) eta: |l'| <= 1 with the sign of the label, l'' = a(1 - a).
 
-    y is 0 or 1 (``WorkingRows`` voids rows of any other label: value and slope would be of
-    different functions there). A void row is a zero row: its loss is the constant log 2.
+    y is 0 or 1 (``WorkingRows`` makes rows of any other label missing: value and slope would be of
+    different functions there). A missing row is a zero row: its loss is the constant log 2.
     """
 
     score: float = 1.0
@@ -139,7 +139,7 @@ def lattice_sums(
     """
     p = len(theta)
     value, high, low = (np.zeros(k, dtype=np.int64) for k in (2, p, p))
-    curvature = Words(p)
+    curvature = Limbs(p)
     step = 1.0 / (grain(rows, loss) * 2.0**_LOW)
     root = TOP / math.sqrt(loss.curvature * rows.radius * rows.reach)
     with np.errstate(all="ignore"):
@@ -160,7 +160,7 @@ def lattice_sums(
             low += np.nan_to_num(np.trunc(g, out=g).sum(axis=1)).astype(np.int64)
             if curved:
                 curvature.add(cross_product(towards_zero(X * (np.sqrt(second) * root))))
-    return value[:1], value[1:], high, low, *curvature.words()
+    return value[:1], value[1:], high, low, *curvature.limbs()
 
 
 def passes_over(
@@ -189,9 +189,9 @@ def grain(rows: WorkingRows, loss: Loss) -> float:
     return 2.0 ** (math.ceil(math.log2(rows.radius * loss.score)) - 64)
 
 
-def real_sums(words: tuple[npt.NDArray[np.int64], ...], rows: WorkingRows, loss: Loss) -> Sums:
+def real_sums(limbs: tuple[npt.NDArray[np.int64], ...], rows: WorkingRows, loss: Loss) -> Sums:
     """Return value, gradient and Hessian of :func:`lattice_sums`. Confidential."""
-    over, under, high, low, h_high, h_low = words
+    over, under, high, low, h_high, h_low = limbs
     value = float((int(over[0]) * 2**31 + int(under[0])) / 2**30)
     gradient = high.astype(object) * 2**_LOW + low.astype(object)
     bound = loss.curvature * rows.radius * rows.reach
@@ -228,10 +228,10 @@ class WorkingRows:
         B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the
         model as it is (scaling or clipping x would change it), and bounds the score by B.
     reach : float
-        R >= B: rows beyond it are void, or thinned.
+        R >= B: rows beyond it are missing, or thinned.
     y_max : float or None
         The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
-        voids its row (a loss of labels in between would be of another model).
+        makes its row missing (a loss of labels in between would be of another model).
     thins : bool
         Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks
         for no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
@@ -247,7 +247,7 @@ class WorkingRows:
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
         """Return (X (p, m), y (m,), w (m,)) of a block (q, m); overwrites it.
 
-        Void rows have X = 0: the zero row, of constant loss.
+        Missing rows have X = 0: the zero row, of constant loss.
         """
         X, y = block[:-1], block[-1]
         X *= self.scale[:, None]
@@ -268,10 +268,10 @@ class WorkingRows:
             np.clip(y, 0.0, self.y_max, out=y)
         # a NaN anywhere in a row reaches its weight or its response, and so does an infinite cell
         if not math.isfinite(float(w.sum() + y.sum())):
-            void = ~(np.isfinite(w) & np.isfinite(y))
-            X[:, void] = 0.0
-            y[void] = 0.0
-            w[void] = 1.0
+            missing = ~(np.isfinite(w) & np.isfinite(y))
+            X[:, missing] = 0.0
+            y[missing] = 0.0
+            w[missing] = 1.0
         return X, y, w
 
 

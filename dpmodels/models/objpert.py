@@ -40,7 +40,7 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.rules import noise_ratio
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
-from dpmodels.sums.products import TOP, Words, cross_product, joined, mapped, towards_zero
+from dpmodels.sums.products import TOP, Limbs, cross_product, joined, mapped, towards_zero
 from dpmodels.sums.rowmap import UnitScale, column_sums, rescaling, unit_scale
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ SCALE_SHARE, INFO_SHARE = 0.10, 0.15
 #: Privacy variance over sampling variance up to which B grows, and its largest factor.
 NOISE_PART, LONGEST = 0.5, 2.0
 #: Reach of the working rows over B: rows between B and the reach are down-weighted, beyond it
-#: they are void (labels) or weighted down further (counts).
+#: they are missing (labels) or weighted down further (counts).
 REACH = 2.0
 #: Tried ratios kappa = B R / lam.
 _KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
@@ -293,7 +293,7 @@ def _strength(
 def rescales(request: Request, design: Design, n: int | None) -> bool:
     """Return whether centres and scales are learnt first: the user's word, or a public rule.
 
-    Not where most columns are dummies (their half-ranges are their scale) and noise is loud:
+    Not where most columns are dummies (their half-ranges are their scale) and noise is high:
     ``sqrt(16 p)/(mu n)`` above ``NOISY``. Otherwise it was the better of the two, and where n is
     private (None) it is what is done.
     """
@@ -302,8 +302,8 @@ def rescales(request: Request, design: Design, n: int | None) -> bool:
     if n is None:
         return True
     dummies = sum(c.kind == "dummy" for c in design.columns)
-    loud = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
-    return not (loud and 2 * dummies > design.p)
+    high_noise = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
+    return not (high_noise and 2 * dummies > design.p)
 
 
 def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float]:
@@ -620,9 +620,9 @@ def _information(
     return np.array([unsvec(v, p) * s for v, s in zip(parts, (h, j), strict=False)])
 
 
-def _as_svec(words: tuple[npt.NDArray[np.int64], ...]) -> Added:
+def _as_svec(limbs: tuple[npt.NDArray[np.int64], ...]) -> Added:
     """Return the matrices of two words each, over what a row can add, as svec."""
-    whole = [joined(*words[at : at + 2]) / 2**40 for at in range(0, len(words), 2)]
+    whole = [joined(*limbs[at : at + 2]) / 2**40 for at in range(0, len(limbs), 2)]
     return Added(np.concatenate([svec(np.asarray(M, dtype=float)) for M in whole]))
 
 
@@ -636,7 +636,7 @@ def information_sums(
     ``2^20 (w l') x / sqrt(j)`` of J, cut towards zero. Blocks of at most 2^13 rows: exact in any
     order (``proof/theory.md``, 1.5).
     """
-    totals = [Words(len(theta)) for _ in scales]
+    totals = [Limbs(len(theta)) for _ in scales]
     with np.errstate(all="ignore"):
         for block in blocks:
             X, y, w = working.apply(block)
@@ -646,7 +646,7 @@ def information_sums(
             for total, weight, scale in zip(totals, weights, scales, strict=False):
                 weight[~np.isfinite(weight)] = 0.0  # a linear predictor beyond floats
                 total.add(cross_product(towards_zero(X * (weight * (TOP / math.sqrt(scale))))))
-    return tuple(word for total in totals for word in total.words())
+    return tuple(word for total in totals for word in total.limbs())
 
 
 # -- Coefficients and standard errors of a private GLM, from released numbers alone.
@@ -662,7 +662,7 @@ _NOT_CERTIFIED = (
     "A larger lam=, a tighter cap on counts or fewer columns would help."
 )
 #: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
-_LOUD = 1.0
+_HIGH_NOISE = 1.0
 
 #: Share of empty rows from which it is named, and noise sds it must exceed.
 EMPTY, SEEN = 0.05, 3.0
@@ -759,7 +759,7 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
             f"Standard errors are {kind}, from a released information matrix; their privacy part "
             "contains the noise and, to first order, the ridge's bias."
         )
-        if bool((np.abs(bias) > _LOUD * spread).any()):
+        if bool((np.abs(bias) > _HIGH_NOISE * spread).any()):
             # a note, not a warning: warnings are the same for neighbours, this reads the release
             notes.append(
                 "That bias exceeds the other errors of a coefficient: intervals are wide for it. "

@@ -24,7 +24,7 @@ from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
 from dpmodels.scoring.estimate import Part, estimate_fit
 from dpmodels.scoring.plan import plan_fit, release_fit
-from dpmodels.scoring.rules import LINEAR_UNITS, Guide
+from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.unit_passes import (
@@ -40,7 +40,7 @@ from dpmodels.scoring.unit_passes import (
     units_of,
 )
 from dpmodels.scoring.unit_starts import Spread
-from dpmodels.scoring.units import Begun, UnitModel, UnitsPlan
+from dpmodels.scoring.units import Initialised, UnitModel, UnitsPlan
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
@@ -109,7 +109,7 @@ class EffectModel(UnitModel):
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
-    ) -> Begun:  # fmt: skip
+    ) -> Initialised:  # fmt: skip
         """Start at effects 0."""
         inner = without_constant(coordinates)
         start = Beginning(None, inner.rank, None)
@@ -120,12 +120,12 @@ class EffectModel(UnitModel):
             model = FixedPoisson(inner, mean * self.rows, mean)
         else:
             model = Regression(LeastSquares(), inner, demean=True)
-        return Begun(model, start.state(np.zeros(inner.rank)))
+        return Initialised(model, start.state(np.zeros(inner.rank)))
 
 
 @dataclass(frozen=True, eq=False)
 class FixedPoisson(Expansion):
-    """Poisson counts with an effect of each person, begun.
+    """Poisson counts with an effect of each person, initialised.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ class Variances:
 
 @dataclass(frozen=True, eq=False)
 class Intercepts(Expansion):
-    """Least squares with an intercept of each person of known weight, begun.
+    """Least squares with an intercept of each person of known weight, initialised.
 
     Attributes
     ----------
@@ -331,9 +331,9 @@ class Intercepts(Expansion):
         """Return the rows of pass k."""
         return _Rows(self, state.theta, state.W, math.sqrt(state.phi))
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the variance of residuals, if it was released."""
-        return LeastSquares().learnt(state, H, ratio)
+        return LeastSquares().updated(state, H, ratio)
 
     def events(self, H: Array) -> float:
         """Return what a person's weights add up to, by the information of the constant; least 1."""
@@ -447,17 +447,17 @@ def ended(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
 class _Started(UnitModel):
     """A model that has begun already: the first stage, within the engine's passes."""
 
-    begun: Begun | None = None
+    initialised: Initialised | None = None
     linear: ClassVar[bool] = True
     scale: ClassVar[bool] = True
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
-    ) -> Begun:  # fmt: skip
+    ) -> Initialised:  # fmt: skip
         """Return where it begins."""
-        assert self.begun is not None
-        return self.begun
+        assert self.initialised is not None
+        return self.initialised
 
 
 @dataclass(frozen=True)
@@ -489,11 +489,11 @@ class InterceptModel(UnitModel):
         """Return the number of coefficients of a design of this rank."""
         return dimension(rank, mundlak=self.mundlak)
 
-    def _first(self, mu: float, r: int, begun: Begun | None = None) -> UnitsPlan:
+    def _first(self, mu: float, r: int, initialised: Initialised | None = None) -> UnitsPlan:
         """Return the plan of the first stage."""
         return UnitsPlan(
-            r, self.N, mu * math.sqrt(FIRST), self.relation, Guide(),
-            (Chain(_Started(begun), POOLED),), None, True, LINEAR_UNITS,
+            r, self.N, mu * math.sqrt(FIRST), self.relation, Pilot(),
+            (Chain(_Started(initialised), POOLED),), None, True, LINEAR_UNITS,
         )  # fmt: skip
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
@@ -505,7 +505,7 @@ class InterceptModel(UnitModel):
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
-    ) -> Begun:  # fmt: skip
+    ) -> Initialised:  # fmt: skip
         """Release least squares by person and the averages; begin at that fit, with their weights.
 
         Privacy
@@ -521,14 +521,14 @@ class InterceptModel(UnitModel):
             constant = np.concatenate([constant, np.zeros(r - len(constant))])
         at = Beginning(constant, r, values, float(unit.scale[-1]), float(unit.shift[-1]))
         plain = Intercepts(coordinates, self.mundlak, at.sd)
-        begun = Begun(plain, LeastSquares().begin(at))
-        found = release_scoring(self._first(mu, r, begun), coordinates, design, ask)
+        initialised = Initialised(plain, LeastSquares().begin(at))
+        found = release_scoring(self._first(mu, r, initialised), coordinates, design, ask)
         state = found.fits[0].state
         variances = self.ask_averages(plain, state, design, ask)
         model = replace(plain, variances=variances)
         start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
         told = np.array([variances.pairs, variances.people, variances.squares])
-        return Begun(model, start, {AVERAGES: told})
+        return Initialised(model, start, {AVERAGES: told})
 
     def ask_averages(
         self, model: Intercepts, state: State, design: Design, ask: Ask

@@ -172,7 +172,7 @@ class Tabulated(Score):
         """Return the largest values of the table."""
         return float(np.abs(self.psi).max()) / math.sqrt(state.phi), float(self.omega.max())
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the scale of the score."""
         return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
 

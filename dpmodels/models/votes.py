@@ -16,7 +16,7 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.proof.sets import Mark
+from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.sums.ask import Added, Ask, Pass, Query
 from dpmodels.tables.table import Result, Table, forest
@@ -408,7 +408,7 @@ def majority(
     lower = float(ask(MARGIN_STEP, Query(Of("margin", ()), over, _margin)).at_least(delta)[0])
     if lower > 2.0:
         return int(np.argmax(ask.raw(own_proof("stable winner")).total(over))), True, lower
-    votes = ask(VOTE_STEP, Query(Sum(Mark(candidates)), over))
+    votes = ask(VOTE_STEP, Query(Sum(OneHot(candidates)), over))
     return int(np.argmax(votes.values)), False, lower
 
 
@@ -472,6 +472,6 @@ def answer_queries(
 
 def answer_untested(over: Pass, classes: int, queries: int, ask: Ask) -> Labels:
     """Return the noisy argmax of every query; the step's mu gives noise of sd sigma."""
-    statistic = Stack((Sum(Mark(classes)),) * queries, (1.0,) * queries)
+    statistic = Stack((Sum(OneHot(classes)),) * queries, (1.0,) * queries)
     found = ask(PATE_STEP, Query(statistic, over, lambda counts: Added(counts.astype(np.int64))))
     return np.asarray(found.values.argmax(1), dtype=np.intp)

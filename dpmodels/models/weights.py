@@ -22,7 +22,7 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import STEPS, Box, Hull, Mark
+from dpmodels.proof.sets import STEPS, Box, ConvexHull, OneHot
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
@@ -33,7 +33,7 @@ from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scores import floored, roots
 from dpmodels.sources.summed import counted
 from dpmodels.sums.ask import Added, Ask, Query
-from dpmodels.sums.products import Words, cross_product, end_along, end_of_numbers, mapped, squares
+from dpmodels.sums.products import Limbs, cross_product, end_along, end_of_numbers, mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
 DIFFER = 0.5
 #: Noise of the average design effect over it, above which none is given.
-TOO_LOUD = 0.7
+TOO_NOISY = 0.7
 #: A weight in units of the root mean square one that still fits where rows are not clipped.
 _HEAVY = 1.5
 
@@ -112,7 +112,7 @@ class DesignErrors:
     def determined(self) -> bool:
         """Whether there are errors by design."""
         mean, sd = self.average
-        return not self.found.few and sd <= TOO_LOUD * mean
+        return not self.found.few and sd <= TOO_NOISY * mean
 
     def effects(self, L: Array, rows: Array) -> tuple[Array, Array]:
         """Return (design effects, factors of a normal quantile that allow for degrees of freedom).
@@ -170,7 +170,7 @@ def said(plan: ClusterPlan, found: ClusterRelease) -> str:
 
 # -- Sampling weights of tables and means: where they are trimmed, and what trimming moves.
 #
-# A weight w counts as ``u = min(w, T)/T``, in [0, 1]: a row lays u of its mass where it would lay
+# A weight w counts as ``u = min(w, T)/T``, in [0, 1]: a row adds u of its mass where it would add
 # all of it, and the rest nowhere that is shown. T is a public multiple of the mean weight, which a
 # histogram of ``w/W`` tells (W the declared largest weight), or ``population=`` does.
 
@@ -193,7 +193,7 @@ class WeightPass:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the counts. Confidential."""
-        place = self.design.place_aside("weights")
+        place = self.design.auxiliary_place("weights")
         interval = None if place is None else self.design.z[place].interval
         assert place is not None and interval is not None
         job = functools.partial(_of_weights, place=place, top=float(interval[1]))
@@ -215,7 +215,7 @@ def _of_weights(
 
 def weights_query(design: Design) -> Query:
     """Return the query of the histogram."""
-    return Query(Sum(Mark(_BINS)), WeightPass(design), Added)
+    return Query(Sum(OneHot(_BINS)), WeightPass(design), Added)
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def trim_of(
         Public sum of all weights.
     """
     noisy = ask(STEP, weights_query(design))
-    place = design.place_aside("weights")
+    place = design.auxiliary_place("weights")
     interval = None if place is None else design.z[place].interval
     assert interval is not None
     return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
@@ -286,7 +286,7 @@ def shares_of_weight(weight: Array, top: float) -> Array:
 
 # -- Backend of ``dp_mean(weights=)``: weighted means (Hajek), as ``svymean``.
 #
-# A row lays ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
+# A row adds ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
 # weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
 # weight
 # being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation are
@@ -328,12 +328,12 @@ class WeightedReleased:
 
 def sums(d: int) -> Sum:
     """Return the statistic of the sums of ``(u t, u)``: the count of weight is free."""
-    return Sum(Hull(Box(d)), count=math.sqrt(3.0 * d))
+    return Sum(ConvexHull(Box(d)), count=math.sqrt(3.0 * d))
 
 
 def products(d: int) -> Gram:
     """Return the statistic of ``sum (u t, u)(u t, u)'``."""
-    return Gram(Hull(Box(d, one=True)))
+    return Gram(ConvexHull(Box(d, one=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,27 +347,27 @@ class WeightedPass:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return (sums, high and low words of the products). Confidential."""
-        place = self.design.place_aside("weights")
-        own = _Laid(self.centre, self.half, self.top, place)
+        place = self.design.auxiliary_place("weights")
+        own = _Coordinates(self.centre, self.half, self.top, place)
         job = functools.partial(_of_means, own=own)
         return counted(rows, self.design, job)
 
 
-def _of_means(blocks: Iterable[Array], own: _Laid) -> tuple[npt.NDArray[Any], ...]:
+def _of_means(blocks: Iterable[Array], own: _Coordinates) -> tuple[npt.NDArray[Any], ...]:
     """Return sums and products over blocks, for whoever adds up."""
     d = len(own.centre)
-    total, words = np.zeros(d + 1, dtype=np.int64), Words(d + 1)
+    total, limbs = np.zeros(d + 1, dtype=np.int64), Limbs(d + 1)
     with np.errstate(all="ignore"):
         for block in blocks:
             z = own.rows(block)
             total += z.sum(axis=1).astype(np.int64)
-            words.add(cross_product(z))
-    return (total.astype(object), words.integers())
+            limbs.add(cross_product(z))
+    return (total.astype(object), limbs.integers())
 
 
 @dataclass(frozen=True, eq=False)
-class _Laid:
-    """What a row lays: public and released numbers."""
+class _Coordinates:
+    """What a row adds: public and released numbers."""
 
     centre: Array
     half: Array
@@ -375,7 +375,7 @@ class _Laid:
     place: int | None
 
     def rows(self, block: Array) -> Array:
-        """Return the integers (d + 1, m) that rows lay."""
+        """Return the integers (d + 1, m) that rows add."""
         d = len(self.centre)
         t = np.clip((block[:d] - self.centre[:, None]) / self.half[:, None], -1.0, 1.0)
         u = np.ones(block.shape[1])
@@ -394,7 +394,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     part, steps = gaussian_part(request, design.unknown), []
     paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
-    weigh = SHARE if design.place_aside("weights") is not None else 0.0
+    weigh = SHARE if design.auxiliary_place("weights") is not None else 0.0
     square = VARIANCE_SHARE if request.inference else 0.0
     rest = paid.rest * (1.0 - weigh)
     shares = {"mean": rest * (1.0 - square)}
@@ -432,7 +432,7 @@ def release(plan: Plan[WeightedDetail], ask: Ask) -> Release:
     centre = intervals.mean(axis=1)
     half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
     trim = Trim(1.0, 1.0, 0.0)
-    if design.place_aside("weights") is not None:
+    if design.auxiliary_place("weights") is not None:
         trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n)
     over = WeightedPass(design, centre, half, trim.top)
     found = ask("means and weight", Query(sums(d), over, lambda found: Added(found[0])))
@@ -444,8 +444,8 @@ def release(plan: Plan[WeightedDetail], ask: Ask) -> Release:
     if detail.clusters is not None:
         m = np.clip(values["sums"] / max(float(values["weight"][0]), n / 100.0), -1.0, 1.0)
         root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
-        place = design.place_aside("weights")
-        scorer = Linearised(_Laid(centre, half, trim.top, place), m, back)
+        place = design.auxiliary_place("weights")
+        scorer = Linearised(_Coordinates(centre, half, trim.top, place), m, back)
         clusters = release_clusters(detail.clusters, (scorer,), design, ask)
         values["cluster scores"] = clusters.products[0]
     return Release(
@@ -458,7 +458,7 @@ def release(plan: Plan[WeightedDetail], ask: Ask) -> Release:
 class Linearised:
     """``R u (t - m)`` of rows, R and m released: a score for the pass by cluster."""
 
-    own: _Laid
+    own: _Coordinates
     m: Array
     root: Array
     back: None = None
@@ -468,7 +468,7 @@ class Linearised:
         """Number of means."""
         return len(self.m)
 
-    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
         z = self.own.rows(rows) / STEPS
         s = mapped(self.root, z[:-1] - self.m[:, None] * z[-1])

@@ -2,8 +2,8 @@
 
 Every line is a paragraph of ``theory.md`` (1.8); corners of the clip sets attain it in
 ``tests/privacy/test_queries.py``. Lattice factors are left out: the radius of a set is 1, or what
-the set says. ``reach`` is of the *weighted* statistic, so that an entry of weight w gets noise of
-sd ``reach / (mu w)`` (Gaussian), of scale ``reach / (eps w)`` (Laplace).
+the set says. ``sensitivity`` is of the *weighted* statistic, so that an entry of weight w gets noise of
+sd ``sensitivity / (mu w)`` (Gaussian), of scale ``sensitivity / (eps w)`` (Laplace).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dpmodels.proof.sets import (
     Ball,
     Blocks,
     Box,
-    Hull,
+    ConvexHull,
     Interval,
-    Mark,
-    Mass,
+    OneHot,
+    Simplex,
     Orthant,
     PairMeans,
-    Trace,
+    NuclearBall,
     float_allowance,
 )
 from dpmodels.proof.statistics import (
-    Along,
+    RankOne,
     ByClass,
     Cells,
     ClusterGram,
@@ -54,7 +54,7 @@ from dpmodels.proof.statistics import (
 
 # -- Numbers that are functions of exact sums, and how far one unit moves them.
 #
-# A lemma takes public numbers and says the reach; the theory note that it names proves it. The
+# A lemma takes public numbers and says the sensitivity; the theory note that it names proves it. The
 # allowance for floats (2^-20 for the public grid, and what eigenvalues and solves round) is part of
 # the lemma, so that it is paid once.
 
@@ -67,19 +67,19 @@ GRID = 1.0 + 2.0**-20
 class Lemma:
     """One line of the table: a bound on what one unit moves a function of exact sums by.
 
-    ``reach(relation, norm, *public)``; ``theory``: file under ``dpmodels`` and section.
+    ``sensitivity(relation, norm, *public)``; ``theory``: file under ``dpmodels`` and section.
     """
 
     name: str
     statement: str
     theory: tuple[str, str]
-    reach: Callable[..., float]
+    sensitivity: Callable[..., float]
     relations: tuple[str, ...] = ("replace",)
 
 
 @dataclass(frozen=True)
 class Of:
-    """A function of exact sums, with ``size`` numbers, whose reach a lemma gives.
+    """A function of exact sums, with ``size`` numbers, whose sensitivity a lemma gives.
 
     ``public`` are the lemma's own public numbers, in its order.
     """
@@ -102,7 +102,7 @@ class Of:
         """Return them as they are."""
         return flat
 
-    def reach(self, relation: str, norm: str) -> float:
+    def sensitivity(self, relation: str, norm: str) -> float:
         """Return what the lemma says."""
         if self.lemma not in LEMMAS:
             raise PrivacyBugError(f"no lemma {self.lemma!r}")
@@ -110,7 +110,7 @@ class Of:
             raise PrivacyBugError(f"the lemma {self.lemma!r} is not proved under {relation!r}")
         if norm != "l2" and self.size > 1:
             raise PrivacyBugError(f"the lemma {self.lemma!r} is one of Euclidean norms")
-        return float(LEMMAS[self.lemma].reach(relation, norm, *self.public))
+        return float(LEMMAS[self.lemma].sensitivity(relation, norm, *self.public))
 
 
 def _eigenvalue(relation: str, norm: str, square: float, p: float, rows: float) -> float:
@@ -314,7 +314,7 @@ def add_remove_sensitivity(*weights: float) -> float:
     return math.sqrt(math.fsum(w * w for w in weights))
 
 
-#: Enlarges the joint reach: rows on a lattice are parallel up to 2^-20 sqrt p only.
+#: Enlarges the joint sensitivity: rows on a lattice are parallel up to 2^-20 sqrt p only.
 LATTICE = 1.0 + 2.0**-12
 #: Largest number of columns for which ``LATTICE`` was proved to be enough.
 MOST_COLUMNS = 4096
@@ -324,7 +324,7 @@ _TRUNCATED = 1.0 + 2.0**-18
 _ROUNDED = 1.0 + 2.0**-48
 
 
-def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
+def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     """Return the largest change of a statistic, weighted, for one unit.
 
     Parameters
@@ -340,17 +340,17 @@ def reach(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
         finite.
     """
     if relation not in ("replace", "add-remove") or norm not in ("l2", "l1"):
-        raise PrivacyBugError(f"no reach for relation {relation!r} and norm {norm!r}")
+        raise PrivacyBugError(f"no sensitivity for relation {relation!r} and norm {norm!r}")
     if isinstance(statistic, Of):
-        found = statistic.reach(relation, norm)
+        found = statistic.sensitivity(relation, norm)
     else:
         found = _REACHES[type(statistic)](statistic, relation, norm)
     if not (found > 0.0 and math.isfinite(found)):
-        raise PrivacyBugError(f"{statistic!r} has no reach under {relation!r} in {norm}")
+        raise PrivacyBugError(f"{statistic!r} has no sensitivity under {relation!r} in {norm}")
     return float(found)
 
 
-def rank_reach(s: Ranks) -> int:
+def rank_sensitivity(s: Ranks) -> int:
     """Return what one unit moves the penalties of all groups by, in steps of ``s.step``.
 
     One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
@@ -365,9 +365,9 @@ def rank_reach(s: Ranks) -> int:
 def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:
     """Return the noise sd (Gaussian) or scale (Laplace) of every number, the radius being 1."""
     if isinstance(mechanism, Pure):
-        return reach(statistic, relation, "l1") / (mechanism.eps * statistic.weights("l1"))
+        return sensitivity(statistic, relation, "l1") / (mechanism.eps * statistic.weights("l1"))
     if isinstance(mechanism, Gaussian):
-        return reach(statistic, relation, "l2") / (mechanism.mu * statistic.weights("l2"))
+        return sensitivity(statistic, relation, "l2") / (mechanism.mu * statistic.weights("l2"))
     raise PrivacyBugError(f"no noise of {mechanism!r} for a query")
 
 
@@ -386,12 +386,12 @@ def _joined(norm: Norm, *parts: float) -> float:
 
 def _sum(s: Sum, relation: str, norm: Norm) -> float:
     of, k, w = s.set, s.count, s.weight
-    if isinstance(of, Hull):  # norms are convex: a person is no worse than a row
+    if isinstance(of, ConvexHull):  # norms are convex: a person is no worse than a row
         return _sum(Sum(of.of, k, w, s.count_first), relation, norm)  # type: ignore[arg-type]
     if isinstance(of, Interval):
         alone = _joined(norm, w * max(of.high, -of.low), k)
         return max(w * (of.high - of.low), alone if k else 0.0) if relation == "replace" else alone
-    if isinstance(of, Mark):
+    if isinstance(of, OneHot):
         one, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         if relation != "replace":
             return _joined(norm, one, k)
@@ -402,11 +402,11 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
         # |x| <= q <= 1: opposite pairs are 2 apart; one that is there and nobody sqrt 3
         return w * (2.0 if relation == "replace" else math.sqrt(3.0)) * _ROUNDED
     d = float(of.dim)
-    if isinstance(of, (Blocks, Mass, Orthant)):
+    if isinstance(of, (Blocks, Simplex, Orthant)):
         if isinstance(of, Orthant):  # not negative: |a - b|^2 <= |a|^2 + |b|^2
             one = w * math.sqrt(of.square * (d if norm == "l1" else 1.0)) * _ROUNDED
             apart = math.sqrt(2.0) * one * _ROUNDED
-        elif isinstance(of, Mass):  # not negative, adding up to 1 at most
+        elif isinstance(of, Simplex):  # not negative, adding up to 1 at most
             one, apart = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         else:
             once, twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)
@@ -418,15 +418,15 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
     else:
         one = w * of.radius * (d if norm == "l1" else math.sqrt(d))
         apart = (1.0 - of.low) * one
-    # two units that are there, at opposite ends; or one that is there and a void one
+    # two units that are there, at opposite ends; or one that is there and a missing one
     return max(apart, _joined(norm, one, k)) if relation == "replace" else _joined(norm, one, k)
 
 
 def _gram(s: Gram, relation: str, norm: Norm) -> float:
-    of = s.set.of if isinstance(s.set, Hull) else s.set
+    of = s.set.of if isinstance(s.set, ConvexHull) else s.set
     if isinstance(of, Box):
         k, square = of.dim + of.one, of.radius**2 * (of.dim + of.one)
-    elif isinstance(of, (Ball, Trace)):
+    elif isinstance(of, (Ball, NuclearBall)):
         k, square = of.dim, of.radius**2
     else:
         return _none(s, relation, norm)
@@ -447,7 +447,7 @@ def _split(s: Split, relation: str, norm: Norm) -> float:
     if not s.known:
         return separate_sensitivity(a, b, c)
     S = intercept_sensitivity(a, b, c, e, f)
-    # a complete and a void row; two complete ones do not move the count
+    # a complete and a missing row; two complete ones do not move the count
     return max(S, add_remove_sensitivity(a, b, c, e, f, k))
 
 
@@ -476,7 +476,7 @@ def _pair(s: Pair, relation: str, norm: Norm) -> float:
     if norm == "l1":
         return _none(s, relation, norm)
     # two complete pairs: |z|^4 + |z'|^4 - 2 (z.z')^2 with |z|^2 <= 3 and z.z' >= 1 somewhere:
-    # at most 16; a complete and a void one: 9 of svec, and 7 more of the count's weight
+    # at most 16; a complete and a missing one: 9 of svec, and 7 more of the count's weight
     return 4.0
 
 
@@ -497,20 +497,20 @@ def _tree(s: Tree, relation: str, norm: Norm) -> float:
 
 
 def _by_class(s: ByClass, relation: str, norm: Norm) -> float:
-    alone = reach(s.each, "add-remove", norm)
+    alone = sensitivity(s.each, "add-remove", norm)
     if relation != "replace":
         return alone
-    return max(reach(s.each, "replace", norm), _joined(norm, alone, alone))
+    return max(sensitivity(s.each, "replace", norm), _joined(norm, alone, alone))
 
 
 def _stack(s: Stack, relation: str, norm: Norm) -> float:
     pairs = zip(s.parts, s.shares, strict=True)
-    parts = (share * reach(part, relation, norm) for part, share in pairs)
+    parts = (share * sensitivity(part, relation, norm) for part, share in pairs)
     return _joined(norm, *parts) * _ROUNDED
 
 
 @lru_cache(maxsize=256)
-def _along(s: Along, relation: str, norm: Norm) -> float:
+def _rank_one(s: RankOne, relation: str, norm: Norm) -> float:
     if norm == "l1":
         return _none(s, relation, norm)
     if len(s.radii) != len(s.noise):
@@ -520,13 +520,13 @@ def _along(s: Along, relation: str, norm: Norm) -> float:
     if not (s.clip > 0.0 and 0.0 < s.score_noise < math.inf):
         raise PrivacyBugError("scores without a clip or without noise")
     m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
-    return joint_reach(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=s.people)
+    return joint_sensitivity(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=s.people)
 
 
-def joint_reach(
+def joint_sensitivity(
     matrices: float, scores: float, relation: str, r: int, *, people: bool = False
 ) -> float:
-    """Return the reach of matrices and scores of a scoring pass, jointly.
+    """Return the sensitivity of matrices and scores of a scoring pass, jointly.
 
     Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
     the same unit vector e.
@@ -550,7 +550,7 @@ def joint_reach(
     """
     if relation != "replace":
         return math.sqrt(matrices + scores)
-    own = reach(Gram(Ball(r)), relation, "l2")
+    own = sensitivity(Gram(Ball(r)), relation, "l2")
     square = 4.0 * scores + own**2 * matrices
     if 1 < r <= MOST_COLUMNS and not people:
         kappa = matrices / scores
@@ -604,7 +604,7 @@ def _clusters(s: Clusters, relation: str, norm: Norm) -> float:
 
 
 _REACHES: dict[type, Any] = {
-    Along: _along, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
+    RankOne: _rank_one, ByClass: _by_class, Cells: _cells, ClusterGram: _of_clusters,
     Clusters: _clusters, ClusterTotals: _totals, Gram: _gram, Objective: _objective,
     Pair: _pair, Powers: _powers, Split: _split, Stack: _stack, Sum: _sum, Tree: _tree,
 }  # fmt: skip

@@ -62,7 +62,7 @@ class Ball:
 class Box:
     """Vectors with ``low <= k_j / 2^20 <= 1``.
 
-    ``one``: a constant 2^20 follows; the row that is void is 0 throughout, the constant too.
+    ``one``: a constant 2^20 follows; the row that is missing is 0 throughout, the constant too.
     ``radius``: ends of a box without it, in place of 1.
     """
 
@@ -103,7 +103,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Product:
-    """Pairs (x, y) with bounds of their own; with ``x.one`` a void pair is 0 in both."""
+    """Pairs (x, y) with bounds of their own; with ``x.one`` a missing pair is 0 in both."""
 
     x: Ball | Box
     y: Box
@@ -119,7 +119,7 @@ class Product:
         return self.x.holds(k[:at]) and self.y.holds(k[at:])
 
     def corners(self, rng: Rng, many: int = 4) -> list[Integers]:
-        """Return the pairs of both sides' corners, and the void one."""
+        """Return the pairs of both sides' corners, and the missing one."""
         xs, ys = self.x.corners(rng, many), self.y.corners(rng, 0)
         pairs = [np.concatenate([x, y]) for x in xs for y in ys[:3]]
         return [*pairs, _ints(np.zeros(len(pairs[0])))]
@@ -127,7 +127,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Interval:
-    """One integer between two public ends, 0 among them: a void unit is in every set."""
+    """One integer between two public ends, 0 among them: a missing unit is in every set."""
 
     low: int
     high: int
@@ -148,7 +148,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Mass:
+class Simplex:
     """Integers >= 0 in ``cells`` cells that add up to 2^20; not ``complete``: to that at most."""
 
     cells: int
@@ -207,7 +207,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Mark:
+class OneHot:
     """One of ``cells`` cells, or none: a vector of 0 but for one 1."""
 
     cells: int
@@ -281,7 +281,7 @@ class PairMeans:
 
 
 @dataclass(frozen=True)
-class Trace:
+class NuclearBall:
     """Integer rows of one person, any number of them: all squares together at most 2^40."""
 
     dim: int
@@ -299,10 +299,10 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Hull:
+class ConvexHull:
     """The mean of a person's rows, rounded inside the convex hull of ``of``."""
 
-    of: Ball | Box | Mark | Mass | Product
+    of: Ball | Box | OneHot | Simplex | Product
 
     @property
     def dim(self) -> int:
@@ -311,7 +311,7 @@ class Hull:
 
     def holds(self, k: Integers) -> bool:
         """Whether an integer vector lies in the hull: of the sets here, by their own bounds."""
-        if isinstance(self.of, Mark):  # shares of the cells, in steps of 2^-20
+        if isinstance(self.of, OneHot):  # shares of the cells, in steps of 2^-20
             return all(int(v) >= 0 for v in k) and sum(int(v) for v in k) <= _ONE
         if isinstance(self.of, Box) and self.of.one:
             c = int(k[-1])
@@ -321,11 +321,11 @@ class Hull:
     def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
         """Return those of the set, in its own steps."""
         found = self.of.corners(rng, many)
-        return [k * _ONE for k in found] if isinstance(self.of, Mark) else found
+        return [k * _ONE for k in found] if isinstance(self.of, OneHot) else found
 
 
 Set: TypeAlias = (
-    Ball | Blocks | Box | Product | Interval | Mass | Mark | Orthant | PairMeans | Trace | Hull
+    Ball | Blocks | Box | Product | Interval | Simplex | OneHot | Orthant | PairMeans | NuclearBall | ConvexHull
 )
 
 
@@ -374,7 +374,7 @@ def floored_cholesky(C: Array, noise: float, *, multiple: float, least: float) -
     return np.asarray(np.linalg.cholesky((C + C.T) / 2.0))
 
 
-def turned(L: Array, column: int) -> Array:
+def rotated(L: Array, column: int) -> Array:
     """Return another root of ``L L'``, after which one column of a row is in one coordinate alone.
 
     ``L O'``, O the reflection that takes ``L^{-1} e`` (the image of that column) to the last axis.

@@ -1,7 +1,7 @@
 """Statistics: what is summed of the elements of a clip set. Public shapes only, no data.
 
 A statistic says how many numbers it has, how their noise is divided (``weights``: entry j gets
-noise of sd ``reach / (mu w_j)``), how the exact sum is laid out for the draw (``flat``) and put
+noise of sd ``sensitivity / (mu w_j)``), how the exact sum is laid out for the draw (``flat``) and put
 back (``shaped``), and, for tests, what one element contributes (``of``). How far one unit can
 move it is decided in one place, :mod:`dpmodels.proof.prove`, and nowhere here.
 
@@ -26,14 +26,14 @@ from dpmodels.proof.sets import (
     Ball,
     Blocks,
     Box,
-    Hull,
+    ConvexHull,
     Interval,
-    Mark,
-    Mass,
+    OneHot,
+    Simplex,
     Orthant,
     PairMeans,
     Product,
-    Trace,
+    NuclearBall,
     above_diagonal,
 )
 
@@ -85,7 +85,7 @@ class Sum(Vectors):
     product of two lattice numbers, in steps of 2^-40.
     """
 
-    set: Ball | Blocks | Box | Interval | Mark | Mass | Orthant | PairMeans | Hull
+    set: Ball | Blocks | Box | Interval | OneHot | Simplex | Orthant | PairMeans | ConvexHull
     count: float = 0.0
     weight: float = 1.0
     count_first: bool = False
@@ -107,7 +107,7 @@ class Sum(Vectors):
         """1 of integers and marks; a 2^20th of a radius else."""
         if self.products:
             return STEPS**-2
-        return 1.0 if isinstance(self.set, (Interval, Mark)) else 1.0 / STEPS
+        return 1.0 if isinstance(self.set, (Interval, OneHot)) else 1.0 / STEPS
 
     def weights(self, norm: Norm) -> Array:
         """Return (weight, ..., count), or the count first."""
@@ -132,13 +132,13 @@ class Gram:
     ``entries``: weight 1 for every entry of the upper triangle in l2 too (published sizes).
     """
 
-    set: Ball | Box | Trace | Hull
+    set: Ball | Box | NuclearBall | ConvexHull
     entries: bool = False
 
     @property
     def dim(self) -> int:
         """Rows of the matrix."""
-        own = self.set.of if isinstance(self.set, Hull) else self.set
+        own = self.set.of if isinstance(self.set, ConvexHull) else self.set
         return own.dim + (isinstance(own, Box) and own.one)
 
     @property
@@ -380,9 +380,9 @@ class Cells(Vectors):
         return np.repeat(roots, self.sizes)
 
     @property
-    def set(self) -> Mass:
+    def set(self) -> Simplex:
         """The mass of a unit in one table."""
-        return Mass(max(self.sizes), complete=True)
+        return Simplex(max(self.sizes), complete=True)
 
     def of(self, k: Integers) -> Integers:
         """Return a mass laid into the largest table, and so far as there is room into others."""
@@ -416,9 +416,9 @@ class Tree(Vectors):
         return 1.0 / STEPS if self.people else 1.0
 
     @property
-    def set(self) -> Mark:
+    def set(self) -> OneHot:
         """A path: one node a level."""
-        return Mark(2)
+        return OneHot(2)
 
     def of(self, k: Integers) -> Integers:
         """Return one node of every level: the first, the last, or none."""
@@ -461,7 +461,7 @@ class ByClass:
     classes: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.each.set, Hull):
+        if isinstance(self.each.set, ConvexHull):
             raise PrivacyBugError("a person may be in several classes: no proof of sums by class")
 
     @property
@@ -479,7 +479,7 @@ class ByClass:
         """That of the sum."""
         return self.each.set
 
-    def _laid(self, x: Any, count: Any) -> Any:
+    def _contribution(self, x: Any, count: Any) -> Any:
         """Return sums and counts in their order."""
         if not self.each.count > 0.0:
             return np.ravel(x)
@@ -489,12 +489,12 @@ class ByClass:
     def weights(self, norm: Norm) -> Array:
         """Return the weight of sums and of counts."""
         x = np.full(self.classes * self.each.set.dim, self.each.weight)
-        return np.asarray(self._laid(x, np.full(self.classes, self.each.count)))
+        return np.asarray(self._contribution(x, np.full(self.classes, self.each.count)))
 
     def flat(self, values: Any, norm: Norm) -> Any:
         """Return the entries in order; ``values``: (sums (K, d), counts (K,)), or sums alone."""
         if self.each.count > 0.0 and isinstance(values, tuple):
-            return self._laid(*values)
+            return self._contribution(*values)
         return np.ravel(values)  # laid out already
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
@@ -571,7 +571,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Along:
+class RankOne:
     """Matrices and scores of a scoring pass, jointly.
 
     Every matrix part of a row is a multiple of ``e e'``, at most its radius squared, and the score
@@ -734,12 +734,12 @@ class Clusters(Vectors):
         return 1.0
 
     @property
-    def set(self) -> Mark:
+    def set(self) -> OneHot:
         """A row is in one cluster, or in none."""
-        return Mark(1)
+        return OneHot(1)
 
 
 Statistic: TypeAlias = (
-    Sum | Gram | Split | Objective | Pair | Powers | Cells | Tree | ByClass | Stack | Along
+    Sum | Gram | Split | Objective | Pair | Powers | Cells | Tree | ByClass | Stack | RankOne
     | Clusters | ClusterTotals
 )

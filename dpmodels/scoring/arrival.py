@@ -120,10 +120,10 @@ def floored_short(inference: Inference) -> Array:
     over = np.sum(axes * (inference.H @ axes), axis=0) * lower
     # intervals have the noise of the lower information
     noise = noise_at(axes.T, inference.privacy) / np.maximum(over, 1.0)
-    return np.asarray(axes * (np.maximum(over - 1.0, 0.0) * heard(inference.d @ axes, noise)))
+    return np.asarray(axes * (np.maximum(over - 1.0, 0.0) * above_noise(inference.d @ axes, noise)))
 
 
-def heard(step: Array, noise: Array) -> Array:
+def above_noise(step: Array, noise: Array) -> Array:
     """Return a step less its noise, by squares."""
     return np.copysign(np.sqrt(np.maximum(step * step - noise * noise, 0.0)), step)
 
@@ -149,6 +149,6 @@ def arrived(
     short = floored_short(inference)
     moved = np.abs(step) > least
     far: npt.NDArray[np.bool_] = moved | (np.abs(rows @ short).sum(axis=1) > least)
-    left = np.maximum(score.left_at(seen @ state.theta, heard(step, noise)), np.abs(step) * moved)
+    left = np.maximum(score.left_at(seen @ state.theta, above_noise(step, noise)), np.abs(step) * moved)
     bound = replace(inference.allowance, points=rows, left=left, short=short)
     return replace(inference, allowance=bound), far

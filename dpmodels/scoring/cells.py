@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.after.moments import explained
 from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid, grid_of
-from dpmodels.proof.sets import STEPS, Box, Hull
+from dpmodels.proof.sets import STEPS, Box, ConvexHull
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import (
@@ -39,7 +39,7 @@ from dpmodels.scoring.rules import KEPT, STATISTICS_STEP, PassPlan
 from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Ask, Query
 from dpmodels.sums.cells import (
-    FINE,
+    LOW_NOISE,
     MULTIPLE,
     ByCell,
     Integers,
@@ -86,13 +86,13 @@ def seen_of_cells(
 ) -> tuple[Array, Array]:
     """Return what a model sees of a row (``ScorePass.affine``): of its cell, and of its numbers.
 
-    (K,), NaN in void cells, and the slopes (d,).
+    (K,), NaN in missing cells, and the slopes (d,).
     """
     matrix, shift = affine
     seen = mapped(matrix[-1:], grid.table)[0]
     if shift is not None:
         seen = seen + shift[-1]
-    return np.where(grid.void, np.nan, seen), matrix[-1, list(grid.numbers)]
+    return np.where(grid.missing, np.nan, seen), matrix[-1, list(grid.numbers)]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class _Tables:
     Attributes
     ----------
     seen : (K,) array
-        What the model sees of a row without its numbers; NaN in void cells.
+        What the model sees of a row without its numbers; NaN in missing cells.
     slopes : (d,) array
         And what each of its numbers adds.
     length : (K,) array
@@ -219,10 +219,10 @@ class CellPass:
                 image += shift
             z = np.ascontiguousarray(image[:r])
             there, long = usable(squares(z))
-            void = grid.void if there is None else grid.void | ~there
-            z[:, void if long is None else void | ~long] = 0.0
+            missing = grid.missing if there is None else grid.missing | ~there
+            z[:, missing if long is None else missing | ~long] = 0.0
             length = np.sqrt(squares(z))
-            seen = np.where(void, np.nan, image[-1])
+            seen = np.where(missing, np.nan, image[-1])
             kept, ahead = length.copy(), directions(z)[0]
             zeta = ahead
             if not self.plan.weighted:
@@ -238,7 +238,7 @@ class CellPass:
 
     def empty(self) -> _Adding:
         """Return the sums over no block."""
-        return _Adding(self.grid.cells, self.plan.manner.signed)
+        return _Adding(self.grid.cells, self.plan.policy.signed)
 
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
         """Add a block of numbers (d, m) and cells (m,); ``chosen``: rows of meat and spread."""
@@ -271,7 +271,7 @@ class CellPass:
             sums.scale += int(end_of_numbers(square, low=0.0).sum())
         if plan.mu_histogram:
             far = np.flatnonzero(norm >= _LOWEST * plan.clip)
-            if plan.manner.signed:
+            if plan.policy.signed:
                 sums.bins += lengths_by_sign(norm[far] / plan.clip, psi[far])
                 # whose sign does not matter: the first bins of both signs are added
             else:
@@ -329,14 +329,14 @@ class CellPass:
         plan, t = self.plan, self.tables
         meat = spread = None
         if plan.meat:
-            meat = gram_of(t.ahead, tally.meat, 2 * FINE)
+            meat = gram_of(t.ahead, tally.meat, 2 * LOW_NOISE)
         if plan.spread:
             weights = tally.spread
             if not plan.weighted:
                 k = _multiples(t.length, plan.spread * self.one.step).astype(np.int64)
                 weights = weights * (k * k).astype(object)
-            spread = gram_of(t.ahead, weights, 2 * FINE)
-        information = gram_of(t.zeta, tally.information, 2 * FINE if plan.weighted else 0)
+            spread = gram_of(t.ahead, weights, 2 * LOW_NOISE)
+        information = gram_of(t.zeta, tally.information, 2 * LOW_NOISE if plan.weighted else 0)
         score = sum_of(t.zeta, tally.score)
         far = sum_of(t.ahead, tally.far) if plan.mu_far else None
         return PassSums(
@@ -507,7 +507,7 @@ class Deviance:
         can be (``units.md``, 8).
         """
         three = Box(3, radius=0.5)
-        of = Hull(three) if people else three
+        of = ConvexHull(three) if people else three
         over = _StatisticsPass(self, design, affine, people)
         found = ask(STATISTICS_STEP, Query(Sum(of, count=COUNT, count_first=True), over))
         noisy = found.values

@@ -39,7 +39,7 @@ NOISE, OF_PEOPLE = 0.25, 0.5
 LOOSE, AVERAGED_SHARE = 1.1, 0.20
 #: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
 #: errors by cluster are given; as guessed, up to which units are compared in pairs.
-LOUD, TOO_LOUD, QUIET = 0.5, 1.0, 0.35
+HIGH_NOISE, TOO_NOISY, QUIET = 0.5, 1.0, 0.35
 #: A design effect below this is not believed: of the released meat of rows.
 FLOOR = 0.7
 #: A bought number of clusters below LEAST_BOUGHT and so many of its errors is refused.
@@ -223,12 +223,12 @@ class ClusterPlan:
         ratio = self.printed(p).get("noise of errors by cluster", 0.0)
         # over the size of J where rows of one cluster have nothing in common: its smallest
         alone = ratio * self.radii(p).guess if ratio else 0.0
-        if ratio <= LOUD * self.loose and alone <= TOO_LOUD:
+        if ratio <= HIGH_NOISE * self.loose and alone <= TOO_NOISY:
             return ()
         return (
             f"the noise of the errors by cluster will be about {ratio:.2g} of their size (above "
-            f"{LOUD * self.loose:.2g}), {alone:.2g} of it where rows of one cluster have little in "
-            f"common (above {TOO_LOUD:g}): they may not be determined at this budget. Fewer "
+            f"{HIGH_NOISE * self.loose:.2g}), {alone:.2g} of it where rows of one cluster have little in "
+            f"common (above {TOO_NOISY:g}): they may not be determined at this budget. Fewer "
             f"coefficients or a larger eps help: {self._enough(p)}. Without the clusters errors "
             "would be too small",
         )
@@ -237,7 +237,7 @@ class ClusterPlan:
         """Say how much more eps would bring the noise down to where it does not rule. Public."""
         for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
             then = replace(self, mu=self.mu * more).radii(p)
-            if then.ratio <= LOUD * self.loose and then.noise * self.frame.correction <= TOO_LOUD:
+            if then.ratio <= HIGH_NOISE * self.loose and then.noise * self.frame.correction <= TOO_NOISY:
                 return f"about {more:g} times as much would do"
         return "no budget that is usual would do: there are too few clusters"
 

@@ -22,7 +22,7 @@ from dpmodels.scoring.cluster_plan import (
     FLOOR,
     LEAST_BOUGHT,
     SEEN,
-    TOO_LOUD,
+    TOO_NOISY,
     ClusterPlan,
     Radii,
     clip_of,
@@ -37,7 +37,7 @@ from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Added, Ask, Query
 from dpmodels.sums.products import (
     SHRINK,
-    Words,
+    Limbs,
     cross_product,
     end_along,
     mapped,
@@ -65,7 +65,7 @@ _EXACT = 1 << 13
 
 
 class Scorer(Protocol):
-    """What lays the scores of rows, scaled so that their mean square is their number."""
+    """What adds the scores of rows, scaled so that their mean square is their number."""
 
     @property
     def size(self) -> int:
@@ -77,7 +77,7 @@ class Scorer(Protocol):
         """Q, where scores come turned: ``Q J Q'`` is J; None: they do not."""
         ...
 
-    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (r, m)."""
         ...
 
@@ -98,7 +98,7 @@ class Scored:
         """Return the rotation of the pass, if it has one."""
         return self.one.turn
 
-    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (r, m)."""
         z, length, psi = self.one.scored(rows)
         psi = psi * factor
@@ -148,9 +148,9 @@ class ClusterSums:
         """
         coarse = coarse_of(radii)
         a = pulled(self.sums[chain], radii, coarse)
-        words = Words(len(a))
-        add_products(words, a)
-        whole = words.integers() * (1 << 2 * coarse) + self.alone[chain]
+        limbs = Limbs(len(a))
+        add_products(limbs, a)
+        whole = limbs.integers() * (1 << 2 * coarse) + self.alone[chain]
         return Added(whole, (radii.clip / radii.bound / STEPS) ** 2)
 
     def totals(self, chain: int, radii: Radii, frame: Frame) -> Added:
@@ -166,10 +166,10 @@ class ClusterSums:
         return Added(whole.ravel(), radii.clip / radii.bound / STEPS)
 
 
-def add_products(words: Words, z: Array) -> None:
+def add_products(limbs: Limbs, z: Array) -> None:
     """Add ``z z'`` of integers of at most 2^20, so many columns at a time as are exact."""
     for first in range(0, z.shape[1], _EXACT):
-        words.add(cross_product(z[:, first : first + _EXACT]))
+        limbs.add(cross_product(z[:, first : first + _EXACT]))
 
 
 def coarse_of(radii: Radii) -> int:
@@ -242,7 +242,7 @@ class ClusterPasses:
 
     def split(self) -> tuple[list[int], Places]:
         """Return (rows of a block that the scores read, those of cluster and stratum)."""
-        cluster, stratum = (self.design.place_aside(kind) for kind in ("cluster", "stratum"))
+        cluster, stratum = (self.design.auxiliary_place(kind) for kind in ("cluster", "stratum"))
         kept = [j for j in range(self.design.q) if j not in (cluster, stratum)]
         return kept, (cluster, stratum)
 
@@ -263,13 +263,13 @@ class ClusterPasses:
         """
         label, factor = self.placed(block, places)
         rows = block[kept]
-        return label, [one.laid(rows, factor, self.clip) for one in self.passes]
+        return label, [one.contribution(rows, factor, self.clip) for one in self.passes]
 
     def over(self, blocks: Iterable[Any], _: Coins | None = None) -> ClusterSums:
         """Return the sums over blocks. Confidential."""
         kept, places = self.split()
         r, k = self.passes[0].size, len(self.passes)
-        words, singles = [Words(r) for _ in self.passes], 0
+        limbs, singles = [Limbs(r) for _ in self.passes], 0
         labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
         with np.errstate(all="ignore"):
             for block in blocks:
@@ -277,7 +277,7 @@ class ClusterPasses:
                 alone = label == 0.0
                 if alone.any():
                     singles += int(alone.sum())
-                    for to, z in zip(words, parts, strict=True):
+                    for to, z in zip(limbs, parts, strict=True):
                         add_products(to, z[:, alone])
                 found, at = coded(label)
                 total = np.empty((k, r, len(found)), dtype=np.int64)
@@ -291,7 +291,7 @@ class ClusterPasses:
                     one_of, all_of = together(labels, sums)
                     labels, sums = [one_of], [all_of]
         one_of, all_of = together(labels, sums)
-        return ClusterSums(one_of, all_of, tuple(w.integers() for w in words), singles)
+        return ClusterSums(one_of, all_of, tuple(w.integers() for w in limbs), singles)
 
     def accepts(self, found: Any) -> bool:
         """Say whether a part returned sums by cluster of these shapes."""
@@ -348,7 +348,7 @@ class ClusterRelease:
 
     def determined(self, chain: int) -> bool:
         """Say whether J stands out of its noise; else errors are bounds from above."""
-        return not self.few and self.noise(chain) <= TOO_LOUD
+        return not self.few and self.noise(chain) <= TOO_NOISY
 
     def meat(self, chain: int, of_rows: Array) -> Array:
         """Return J per row: shrunk as far as noise explains its spread, no less than of rows.
@@ -465,7 +465,7 @@ class _Totals:
 
 # -- Errors by cluster where people are the units, each with rows in any number of clusters.
 #
-# A person lays one part into every cluster it has rows in: the sum of its scores there. The lengths
+# A person adds one part into every cluster it has rows in: the sum of its scores there. The lengths
 # of its parts, with what rounding may add to each, are brought down to C *together*: then it moves
 # ``J = sum_k a_k a_k'`` by 2BC at most, 4BC where it is replaced (``proof/theory.md``, 1.9). The
 # bound of a row, 2 g(B, C), would not do. A person inside one cluster is treated as a row is, but
@@ -501,7 +501,7 @@ class PersonScores:
         """Rank of the design."""
         return len(self.root)
 
-    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Refuse: a proof for rows says nothing of people."""
         raise NotImplementedError
 
@@ -546,7 +546,7 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
         C.
     slack : float
         What rounding of a cluster's pulled sum may add to the distance of two of them: each part
-        takes as much of C. A person with too many parts lays nothing.
+        takes as much of C. A person with too many parts adds nothing.
 
     Notes
     -----
@@ -559,8 +559,8 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
     factor = np.minimum(np.divide(room, whole, out=np.ones_like(whole), where=whole > 0.0), 1.0)
     factor = np.where(np.isfinite(whole) & (whole < _LONGEST * GRAIN), factor, 0.0)
     share = np.repeat(factor * (GRAIN * STEPS / clip * SHRINK), many)
-    laid = np.where(np.isfinite(parts), parts, 0.0) * share
-    return np.asarray(towards_zero(laid))
+    coordinates = np.where(np.isfinite(parts), parts, 0.0) * share
+    return np.asarray(towards_zero(coordinates))
 
 
 @dataclass(frozen=True, eq=False)

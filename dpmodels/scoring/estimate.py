@@ -310,8 +310,8 @@ def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
     and two sampling errors, of models whose steps are not exact.
     """
     sd = math.hypot(*(one.noise.score / one.rows for one in fit.plans[-2:]))
-    turned = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
-    noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(turned, axis=1)
+    rotated = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
+    noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(rotated, axis=1)
     sampling = np.sqrt(np.maximum(np.diag(T @ inference.sampling @ T.T), 0.0))
     return np.asarray(np.abs(T @ fit.last.d) > np.hypot(STEPS_OF_NOISE * noise, 2.0 * sampling))
 

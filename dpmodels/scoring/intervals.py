@@ -91,27 +91,27 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
         H = weight * H + (1.0 - weight) * before
         nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
     least = FLOOR
-    if plan.manner.shrinks:
+    if plan.policy.shrinks:
         H, nu = kept_apart(H, nu)
         least = FLOOR_SHRUNK
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     known = axes(H)
     safe = floored(H, floor, known)
-    mean = (released.score + far_heard(released, plan)) / m
+    mean = (released.score + far_above_noise(released, plan)) / m
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
     d = d * _kept(d, safe, math.sqrt(state.phi) * score_noise(released, plan) / m, plan)
     if plan.last:
         after = replace(state, theta=state.theta + state.W @ d)
         return Step(H, nu, floor, d, after, known)
     ratio = scale_ratio(released, plan, m * r)
-    learnt = score.learnt(state, H, ratio)
-    length, most = state.length(d), score.longest * score.unit(learnt)
+    updated = score.updated(state, H, ratio)
+    length, most = state.length(d), score.longest * score.unit(updated)
     d = np.asarray(d * min(1.0, most / length)) if length > 0 else d
     theta = state.theta + state.W @ d
     root = np.linalg.inv(state.W)
     own = Information(root @ raw[0] @ root, raw[1] * float(np.trace(root @ root)) / r)
-    W = score.white(state, learnt, root @ safe @ root)
-    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own), known)
+    W = score.white(state, updated, root @ safe @ root)
+    return Step(H, nu, floor, d, replace(updated, theta=theta, W=W, earlier=own), known)
 
 
 def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None:
@@ -142,7 +142,7 @@ def _far_part(released: Released, plan: PassPlan) -> float:
     return max(0.0, 1.0 - least / max(float(E @ E), 1e-300))
 
 
-def far_heard(released: Released, plan: PassPlan) -> Array:
+def far_above_noise(released: Released, plan: PassPlan) -> Array:
     """Return what clipping took from the sum of scores, as far as it stands out of its noise."""
     if released.far is None:
         return np.zeros_like(released.score)
@@ -150,7 +150,7 @@ def far_heard(released: Released, plan: PassPlan) -> Array:
 
 
 def score_noise(released: Released, plan: PassPlan) -> float:
-    """Return the noise sd of the sum of scores that a step took: with that of far ones heard."""
+    """Return the noise sd of the sum of scores that a step took: with that of far ones above the noise."""
     return math.hypot(plan.noise.score, _far_part(released, plan) * plan.noise.far)
 
 
@@ -165,7 +165,7 @@ def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     sd : float
         Of the noise of ``H d``.
     """
-    if not (plan.last and plan.manner.shrinks) and (plan.last or not plan.plain):
+    if not (plan.last and plan.policy.shrinks) and (plan.last or not plan.plain):
         return 1.0
     inverse = np.linalg.inv(H)
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
@@ -191,7 +191,7 @@ _FIRST = AT_CLIP - 3
 #: (a power law), at most as fast as given; they may rise a little at first.
 _FALLING = (-1.6, 0.7, 47), (0.0, 0.6, 13)
 #: Where most long scores are of one length, counts rise to it and fall quickly behind.
-_HUMPED = (-1.6, 3.0, 47), (0.2, 2.0, 13)
+_UNIMODAL = (-1.6, 3.0, 47), (0.2, 2.0, 13)
 #: Where C may lie in the bulk: counts of normal scores fall ever faster, bends up to 2.
 _WIDE = (-1.6, 3.0, 47), (0.0, 2.0, 21)
 #: Bins beyond C that stand so many errors above the curve count as they are; of the half octaves of
@@ -220,7 +220,7 @@ class Overflow:
 
 
 def overflow(
-    bins: Array, sd: float, radius: float = math.inf, *, humped: bool = False, apart: bool = False
+    bins: Array, sd: float, radius: float = math.inf, *, unimodal: bool = False, apart: bool = False
 ) -> Overflow:
     """Return an estimate of what lies beyond C.
 
@@ -232,7 +232,7 @@ def overflow(
         Of their noise.
     radius : float
         In units of C, beyond which squares count; inf: none.
-    humped : bool
+    unimodal : bool
         Most long scores are of one length.
     apart : bool
         Bins beyond C that stand far above the curve count in full.
@@ -243,7 +243,7 @@ def overflow(
     weight, a by least squares: mean and sd of the overflow over the posterior.
     """
     counts = np.asarray(bins[_FIRST:], dtype=float)
-    grid = _HUMPED if humped else _FALLING
+    grid = _UNIMODAL if unimodal else _FALLING
     mean, error, seen = _tail(counts, sd, grid, _BEYOND, _APART if apart else math.inf)
     squares = np.zeros(len(counts))
     if math.isfinite(radius):
@@ -348,7 +348,7 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         return Tail()
     n, bins = plan.rows, released.bins
     radius = plan.meat / plan.clip if plan.meat else math.inf
-    found = overflow(bins, plan.count, radius, humped=plan.humped, apart=True)
+    found = overflow(bins, plan.count, radius, unimodal=plan.unimodal, apart=True)
     near = tail_weight(bins, plan.clip, plan.count)
     return Tail(
         near / n,
@@ -493,7 +493,7 @@ class Inference:
         Those that lie mostly in unresolved directions; with many columns those along which there
         is little information (``theory.md``, 4).
         """
-        if self.plan.manner.shrinks:
+        if self.plan.policy.shrinks:
             ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
             along = np.sum((ahead @ self.H) * ahead, axis=1)
             return np.asarray(along < max(HARD, HARD_NOISE * self.noise))
@@ -504,14 +504,14 @@ class Inference:
         return np.asarray(part > UNRESOLVED * np.sum(r * r, axis=1))
 
 
-def _careful(values: Array, step: Step, plan: PassPlan) -> Array:
+def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
     """Return the eigenvalues of H that intervals divide by: lowered by their noise.
 
     Where H was shrunk by what dividing by a noisy number does on average, to second order (its
     noise is in the variances too); else by one noise sd. What is below the floor is unresolved.
     """
     low = values < step.floor
-    if plan.manner.shrinks:
+    if plan.policy.shrinks:
         v = np.maximum(values, step.floor)
         out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)
         return np.where(low, np.minimum(out, np.maximum(values, step.floor * UNSEEN_SHRUNK)), out)
@@ -566,7 +566,7 @@ def _kind(plan: PassPlan) -> str:
         return "people"
     if plan.of_weights:
         return "weights"
-    return "signed" if plan.manner.signed else "plain" if plan.plain else "rows"
+    return "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
 
 
 def infer(
@@ -597,7 +597,7 @@ def infer(
     assert released.spread is not None
     r, n, part = len(step.d), plan.rows, plan.tail_rows
     values, vectors = step.axes
-    inverse = (vectors / _careful(values, step, plan)) @ vectors.T
+    inverse = (vectors / _conservative(values, step, plan)) @ vectors.T
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     phi, sd = before.phi, score_noise(released, plan) / n
     tail = tail_of(released, plan) if tail is None else tail
@@ -629,7 +629,7 @@ def infer(
     of_spread = plan.noise.spread / part
     allowance = Allowance(
         _kind(plan), not plan.whole, inverse, safe, released.spread / part,
-        of_spread if plan.people or plan.manner.signed else 0.0, NAMED * of_spread,
+        of_spread if plan.people or plan.policy.signed else 0.0, NAMED * of_spread,
         step.d, phi, sd, tail, score.leverage, curved.bend, curved.every, carried, turn,
     )  # fmt: skip
     return Inference(

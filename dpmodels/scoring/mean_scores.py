@@ -115,7 +115,7 @@ class MeanScore(Score):
     def bound(self, design: Design) -> MeanScore:
         """Return the score with the working response of a design's public range."""
         assert self.family is not None and design.response is not None
-        place, exposure, spread = design.place_aside("offset"), 0.0, 0.0
+        place, exposure, spread = design.auxiliary_place("offset"), 0.0, 0.0
         if self.family.is_event:
             return replace(self, working=Working(self.family, False, 0.0, 0.0, 1.0))
         interval = design.response.interval
@@ -237,7 +237,7 @@ class MeanScore(Score):
         mean = mean_of_log(level, w.small)
         if mean >= RARE:
             return None
-        slopes = w.half * (start.theta - start.unheard) / slope_of_log(mean, w.small)
+        slopes = w.half * (start.theta - start.explained_by_noise) / slope_of_log(mean, w.small)
         eta = math.log(mean) - w.exposure
         theta = slopes + start.constant * (eta - float(slopes @ centre))
         return theta, math.exp(eta), 1.0
@@ -326,7 +326,7 @@ class MeanScore(Score):
             return 1.0 / math.sqrt(state.phi), 0.25
         return math.inf, math.inf
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the dispersion, or alpha by moments: both from the mean squared score."""
         assert self.family is not None
         if ratio is None:

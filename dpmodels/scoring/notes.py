@@ -335,14 +335,14 @@ def reaching_events(
     numbers; noise is in proportion to C, so the ledger stays as it is (:meth:`PassPlan.reaching`).
     """
     typical = score.typical_long(state)
-    if seen is None or not typical or one.whole or not (score.is_event or one.humped):
+    if seen is None or not typical or one.whole or not (score.is_event or one.unimodal):
         return one
     w = np.linalg.norm(seen @ state.W, axis=1)
     length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
     noise = one.noise.score / one.clip
     reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
     clip = min(reach, LONGEST * typical)
-    return one if clip <= one.clip else one.clipped_at(clip, humped=True)
+    return one if clip <= one.clip else one.clipped_at(clip, unimodal=True)
 
 
 def too_wide(design: Design, names: Sequence[str], half: Array, *, linear: bool) -> Mask:

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid
-from dpmodels.proof.sets import STEPS, Ball, Interval, Mark
-from dpmodels.proof.statistics import Along, Sum
+from dpmodels.proof.sets import STEPS, Ball, Interval, OneHot
+from dpmodels.proof.statistics import RankOne, Sum
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.scores import Evaluate, plain
 from dpmodels.sources.windows import Coins, short
@@ -28,7 +28,7 @@ from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
-    Words,
+    Limbs,
     cross_product,
     end,
     end_along,
@@ -177,7 +177,7 @@ def lattice_along(
 class Adding:
     """The running sums of one pass over blocks; r is filled up (:func:`filled`) by zeros."""
 
-    words: dict[str, Words]
+    limbs: dict[str, Limbs]
     score: Integers
     far: Integers
     scale: int
@@ -192,7 +192,7 @@ class ScorePass:
     ----------
     plan : PassPlan
     centre : Centre
-    turned : bool
+    rotated : bool
         Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise
         know no direction, and half of the multiplications of a row fall away.
     grid : Grid or None
@@ -201,7 +201,7 @@ class ScorePass:
 
     plan: PassPlan
     centre: Centre
-    turned: bool = False
+    rotated: bool = False
     grid: Grid | None = None
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
@@ -224,9 +224,9 @@ class ScorePass:
     def empty(self) -> Adding:
         """Return the sums over no block."""
         k = filled(len(self.centre.theta))
-        words = {name: Words(k) for name in ("information", "meat", "spread")}
-        bins = np.zeros(BINS * (1 + self.plan.manner.signed), dtype=np.int64)
-        return Adding(words, np.zeros(k, dtype=object), np.zeros(k, dtype=object), 0, bins)
+        limbs = {name: Limbs(k) for name in ("information", "meat", "spread")}
+        bins = np.zeros(BINS * (1 + self.plan.policy.signed), dtype=np.int64)
+        return Adding(limbs, np.zeros(k, dtype=object), np.zeros(k, dtype=object), 0, bins)
 
     def add(self, sums: Adding, block: Any, chosen: Any) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
@@ -247,7 +247,7 @@ class ScorePass:
             if plan.mu_far:
                 sums.far += self._far_scores(z, psi, norm, length).astype(object)
         end(v, long)
-        sums.words["information"].add(cross_product(v))
+        sums.limbs["information"].add(cross_product(v))
         if omega is None:
             # by the rounded rows: all parts of a row are then parallel (theory.md 2.3)
             rows = (v, long)
@@ -259,7 +259,7 @@ class ScorePass:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
         if plan.mu_histogram:
             relative = norm[whole] / plan.clip
-            if plan.manner.signed:
+            if plan.policy.signed:
                 sums.bins += lengths_by_sign(relative, psi[whole])
             else:
                 sums.bins += counted_lengths(relative)
@@ -280,7 +280,7 @@ class ScorePass:
         ``min(1, R_H^2/|v|^2)``: step and information are then of one weighted fit. The score of a
         row stays a multiple of its w, whatever psi is (``theory.md``, 2.7).
         """
-        if not self.plan.manner.by_leverage:
+        if not self.plan.policy.by_leverage:
             return psi
         long = square if omega is None else square * np.maximum(omega, 0.0)
         # every row by itself: no look at the block decides whether it is weighted
@@ -301,20 +301,20 @@ class ScorePass:
         if not plan.spread:
             return
         part, long = v[0][:, chosen], v[1][chosen]
-        sums.words["spread"].add(scaled(part, long, plan.spread * step))
+        sums.limbs["spread"].add(scaled(part, long, plan.spread * step))
         if plan.meat:
             if z is not v:
                 part, long = z[0][:, chosen], z[1][chosen]
             size = norm[chosen]
             ratio = np.divide(size, long, out=np.zeros_like(long), where=long > 0.0)
-            sums.words["meat"].add(scaled(part * ratio, size, plan.meat))
+            sums.limbs["meat"].add(scaled(part * ratio, size, plan.meat))
 
     def done(self, sums: Adding) -> PassSums:
         """Return running sums as they leave the pass."""
         r = len(self.centre.theta)
 
         def matrix(name: str) -> Integers:
-            return sums.words[name].integers()[:r, :r]
+            return sums.limbs[name].integers()[:r, :r]
 
         return PassSums(
             matrix("information"),
@@ -355,7 +355,7 @@ class ScorePass:
     def _image(self, block: Array) -> Array:
         """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
         matrix, shift = self.affine
-        upper = self.centre.W0.shape if self.turned else (0, 0)
+        upper = self.centre.W0.shape if self.rotated else (0, 0)
         image = mapped(matrix, block, upper=upper)
         if shift is not None:
             image += shift
@@ -424,7 +424,7 @@ class ScorePass:
     def _map(self) -> tuple[Array | None, Array, Array | None]:
         """Return (turn Q or None, matrix, shift)."""
         matrix, shift = affine_of(self.centre, self.step)
-        if not self.turned:
+        if not self.rotated:
             return None, matrix, shift
         r, p = self.centre.W0.shape
         turn, upper = np.linalg.qr(matrix[:r, :p])
@@ -571,7 +571,7 @@ def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
 
 # -- The release of a scoring pass: its matrices and scores jointly, scale and histogram apart.
 #
-# What one unit may lay down is a :class:`~dpmodels.proof.statistics.Along`, made of the radii and
+# What one unit may add is a :class:`~dpmodels.proof.statistics.RankOne`, made of the radii and
 # noises of the pass; how far that moves is the prover's business. A plan that asks for less noise
 # than its radii need gets a larger sensitivity at the charged mu, not less noise.
 
@@ -628,10 +628,10 @@ def _matrices(plan: PassPlan) -> tuple[str, ...]:
     return tuple(name for name in MATRICES if getattr(plan, name))
 
 
-def joint_statistic(plan: PassPlan, r: int) -> Along:
+def joint_statistic(plan: PassPlan, r: int) -> RankOne:
     """Return the joint statistic of a pass: its radii, and the noise that it asks for."""
     names = _matrices(plan)
-    return Along(
+    return RankOne(
         r,
         tuple(getattr(plan, name) for name in names),
         tuple(getattr(plan.noise, name) for name in names),
@@ -692,9 +692,9 @@ def ask_pass(
         )  # fmt: skip
         out["scale"] = float(ask(f"scale {label}", square, read).values[0])
     if plan.mu_histogram:
-        signed = plan.manner.signed
+        signed = plan.policy.signed
         counts = Query(
-            Sum(Mark(BINS * (1 + signed))), over,
+            Sum(OneHot(BINS * (1 + signed))), over,
             lambda sums: Added(np.array(pick(sums).bins, dtype=object)),
         )  # fmt: skip
         bins = ask(f"score lengths {label}", counts, read).values

@@ -48,9 +48,9 @@ def plan_fit(
     chains = own.chains(request, model)
     p, labels = chains[0].dimension(design.p), [chain.label for chain in chains]
     paid = Paid.of(request, ranges, rows, p, labels=labels)
-    mu, shares, guide, scales = own.schedule(request, design, n, rows, paid.mu(paid.rest), model)
+    mu, shares, pilot, scales = own.schedule(request, design, n, rows, paid.mu(paid.rest), model)
     detail = ScoredDetail(
-        model, own, chains, design, rows, mu, shares, guide, scales, paid.clusters,
+        model, own, chains, design, rows, mu, shares, pilot, scales, paid.clusters,
         request.unit is not None, request.split is None,
     )  # fmt: skip
     scoring = detail.scoring(design.p, request.relation)
@@ -66,7 +66,7 @@ def plan_fit(
         design, n,
         [*(s.within(paid.rest) for s in first), *(s.within(left) for s in scoring.steps)],
         printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
-        advice=own.advice(scoring) if scoring.noise > scoring.forecast.loud else (),
+        advice=own.advice(scoring) if scoring.noise > scoring.forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=scoring.forecast.said(scoring.noise),
     )  # fmt: skip
 

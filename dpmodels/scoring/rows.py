@@ -31,14 +31,14 @@ from dpmodels.scoring.rules import (
     OF_ROWS,
     RESERVE,
     Forecast,
-    Guide,
+    Pilot,
     PassPlan,
     Rules,
     first_share,
-    guide_share,
-    guide_windows,
+    pilot_share,
+    pilot_windows,
     longer,
-    manner_of,
+    policy_of,
     noise_ratio,
     passes_of,
     plan_pass,
@@ -63,7 +63,7 @@ from dpmodels.scoring.starts import (
     STRONG,
     Coordinates,
     ScalePlan,
-    located,
+    recentred,
     longest_row,
     numbers_of,
 )
@@ -179,7 +179,7 @@ def plan_scoring(
     *,
     chains: tuple[Chain, ...] = (Chain(LeastSquares()),),
     meat: bool = True,
-    guide: Guide | None = None,
+    pilot: Pilot | None = None,
     radius: float = 0.0,
     weighted: bool = False,
     of_weights: bool = False,
@@ -205,16 +205,16 @@ def plan_scoring(
     if closing is not None:
         mu *= math.sqrt(1.0 - closing.share)
     last = len(rules.passes) - 1
-    guide = Guide() if guide is None else guide
+    pilot = Pilot() if pilot is None else pilot
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
-    manner = manner_of(p, averages=first.averages, of_mean=not first.of_residual)
+    policy = policy_of(p, averages=first.averages, of_mean=not first.of_residual)
 
     def one(rules: Rules, k: int) -> PassPlan:
         return plan_pass(
-            rules, k, part, guide.early(n) if k < len(rules.passes) - 1 else n, p, relation,
-            meat=meat, tail=guide.tail(n),
-            weighted=weighted or any(c.score.weighted for c in chains), manner=manner,
+            rules, k, part, pilot.early(n) if k < len(rules.passes) - 1 else n, p, relation,
+            meat=meat, tail=pilot.tail(n),
+            weighted=weighted or any(c.score.weighted for c in chains), policy=policy,
             of_weights=of_weights,
         )  # fmt: skip
 
@@ -228,13 +228,13 @@ def plan_scoring(
     radius = radius or math.sqrt(p + 1.0)
     left = mu * math.sqrt(rules.passes[-1]) if more else 0.0
     return RowsPlan(
-        p, n, whole, relation, guide, chains, closing, start, radius, passes, more, left
+        p, n, whole, relation, pilot, chains, closing, start, radius, passes, more, left
     )
 
 
 def _schedule(
     request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[float, tuple[float, ...], Guide, ScalePlan | None]:
+) -> tuple[float, tuple[float, ...], Pilot, ScalePlan | None]:
     """Return (mu, shares of start and passes, guide, scales that are asked about first)."""
     scales = _scales(request, design, model, mu, rows)
     mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))
@@ -244,8 +244,8 @@ def _schedule(
     x = noise_ratio(mu, design.p, rows)
     # In a table sorted by a private column one row replaced moves the others between windows.
     ordered = request.relation == "replace" and bool(request.options.get("public_order"))
-    windows = guide_windows(design, n, x) if ordered else ALL_ROWS
-    return mu, shares, Guide(guide_share(x), windows, first_share(x)), scales
+    windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
+    return mu, shares, Pilot(pilot_share(x), windows, first_share(x)), scales
 
 
 def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -> ScalePlan | None:
@@ -259,7 +259,7 @@ def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -
     wanted = request.options.get("ranges") == "uncertain"
     if (
         not score.averages or model.coordinates is not None
-        or design.place_aside("offset") is not None or design.unknown or request.split is not None
+        or design.auxiliary_place("offset") is not None or design.unknown or request.split is not None
         or not (wanted or (design.p >= COLUMNS and mu * n <= STRONG))
     ):  # fmt: skip
         if wanted:
@@ -274,11 +274,11 @@ def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -
 
 def _plan(detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan:
     """Return the plan of the passes for a design of this rank."""
-    model, weighted = detail.model, detail.design.place_aside("weights") is not None
+    model, weighted = detail.model, detail.design.auxiliary_place("weights") is not None
     rules = replace(model.chains[0].score.rules, passes=detail.shares)
     return plan_scoring(
         rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
-        guide=detail.guide, radius=model.radius, weighted=weighted,
+        pilot=detail.pilot, radius=model.radius, weighted=weighted,
         of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
         reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
     )  # fmt: skip
@@ -291,8 +291,8 @@ def _shown(detail: ScoredDetail, scoring: RowsPlan) -> tuple[dict[str, float], M
         "noise of the information": scoring.noise,
         "clip of scores": scoring.passes[-1].clip,
     }
-    loud = scoring.noise > OF_ROWS.loud
-    return numbers, {} if loud else _expected(detail, scoring.relation)
+    high_noise = scoring.noise > OF_ROWS.high_noise
+    return numbers, {} if high_noise else _expected(detail, scoring.relation)
 
 
 def _expected(detail: ScoredDetail, relation: str) -> Mapping[str, float]:
@@ -320,7 +320,7 @@ def _expected(detail: ScoredDetail, relation: str) -> Mapping[str, float]:
 def _advice(scoring: RowsPlan) -> tuple[str, ...]:
     """Say what would help a model that the budget does not carry."""
     return (
-        f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.loud:.0%}): this "
+        f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.high_noise:.0%}): this "
         "budget does not carry this model, intervals will be wide and coefficients not "
         "determined. More rows, a larger eps, narrower ranges or fewer terms "
         "help; for predictions alone inference=False spends nothing on errors",
@@ -332,7 +332,7 @@ def _locate(
 ) -> tuple[Coordinates, tuple[Any, ...]]:
     """Return coordinates that look from the released centres and scales, where any were asked."""
     if detail.scales is not None:
-        coordinates = located(detail.scales, coordinates, design, ask)
+        coordinates = recentred(detail.scales, coordinates, design, ask)
     return coordinates, ()
 
 
@@ -347,7 +347,7 @@ def _begin(
     GDP for one row, its mu as planned: second moments of rows in a ball.
     """
     scores = [chain.score.bound(design).facing(design, coordinates.unit) for chain in chains]
-    r, radius, guide, n = coordinates.rank, plan.radius, plan.guide, plan.n
+    r, radius, pilot, n = coordinates.rank, plan.radius, plan.pilot, plan.n
     rowmap = RowMap(
         coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
         matrix=coordinates.start,
@@ -357,9 +357,9 @@ def _begin(
         design, rowmap,
         through=None if working is None else functools.partial(_Worked, working=working),
     )  # fmt: skip
-    moments = ask("start", moments_query(over, radius=radius), guide.read_start(plan.many - 1))
+    moments = ask("start", moments_query(over, radius=radius), pilot.read_start(plan.many - 1))
     Q, s = moments.values, float(moments.sd[0, 0])
-    start = Start.of(Q, s, guide.start(n), coordinates)
+    start = Start.of(Q, s, pilot.start(n), coordinates)
     places = public_rows(design) if scores[0].can_be_rare or plan.more else None
     seen = None if places is None else places.seen(coordinates, start.M)
     return [
@@ -381,9 +381,9 @@ def _aim(
         own = within(one, fit.model, fit.state, coordinates, design)
         own = reaching_events(own, fit.public, fit.state, fit.model)
         centre = centre_of(fit.model, fit.state, k, coordinates, design)
-        passes.append(ScorePass(own, centre, turned=True))
-    read = plan.guide.read_last() if one.last else plan.guide.read_early()
-    if any(own.plan.humped for own in passes):
+        passes.append(ScorePass(own, centre, rotated=True))
+    read = plan.pilot.read_last() if one.last else plan.pilot.read_early()
+    if any(own.plan.unimodal for own in passes):
         # events are few where rows are many: of one row in k their noise were k times larger
         passes = [
             replace(own, plan=replace(own.plan, rows=plan.n, tail_rows=plan.n)) for own in passes
@@ -431,7 +431,7 @@ def final_passes(found: ScoringRelease, design: Design) -> tuple[ScorePass, ...]
     for fit in found.fits:
         state = replace(fit.before, theta=fit.state.theta)
         centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
-        out.append(ScorePass(fit.plans[-1], centre, turned=True))
+        out.append(ScorePass(fit.plans[-1], centre, rotated=True))
     return tuple(out)
 
 
@@ -451,7 +451,7 @@ def within(
     if not math.isfinite(psi):
         return one
     row = longest_row(design, coordinates, state.W)
-    place = design.place_aside("weights")
+    place = design.auxiliary_place("weights")
     if place is not None:
         interval = design.z[place].interval
         weight = math.inf if interval is None else interval[1]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpmodels.proof.prove import joint_reach, reach
-from dpmodels.proof.sets import Ball, Mark
+from dpmodels.proof.prove import joint_sensitivity, sensitivity
+from dpmodels.proof.sets import Ball, OneHot
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
 from dpmodels.sums.ask import Read
@@ -31,7 +31,7 @@ COLUMNS_OF_MEANS = 10
 
 
 @dataclass(frozen=True)
-class Manner:
+class ClipPolicy:
     """What differs between kinds of models in a pass over rows.
 
     Attributes
@@ -64,15 +64,15 @@ class Manner:
 
 
 #: Scores with a bound (quantiles, Huber), with few columns.
-TAME = Manner()
+TAME = ClipPolicy()
 #: Least squares with few and with many columns.
-LEAST_SQUARES = Manner(far=True)
-WIDE_LEAST_SQUARES = Manner(
+LEAST_SQUARES = ClipPolicy(far=True)
+WIDE_LEAST_SQUARES = ClipPolicy(
     by_leverage=True, shrinks=True, signed=True, narrow=True, clip=1.0, ordinary=1.5, far=True
 )
 #: Models of a mean with few columns; these and scores with a bound with many.
-FEW = Manner(by_leverage=True)
-MANY = Manner(by_leverage=True, shrinks=True)
+FEW = ClipPolicy(by_leverage=True)
+MANY = ClipPolicy(by_leverage=True, shrinks=True)
 
 
 def columns_noise(mu: float, n: int, p: int) -> float:
@@ -80,8 +80,8 @@ def columns_noise(mu: float, n: int, p: int) -> float:
     return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
 
 
-def manner_of(p: int, *, averages: bool, of_mean: bool) -> Manner:
-    """Return the manner of a model, by public numbers.
+def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
+    """Return the clipping policy of a model, by public numbers.
 
     Parameters
     ----------
@@ -205,11 +205,11 @@ class PassPlan:
         No score of the declared box is longer than C: none is clipped or softened.
     people : bool
         The unit is a person: sums are of people, and ``rows`` counts them.
-    manner : Manner
+    policy : ClipPolicy
         How rows are treated.
     plain : bool
         Scores are cut at C and not softened below it.
-    humped : bool
+    unimodal : bool
         Most long scores are of one length, that of rare events: C lies beyond it.
     strength : float
         mu n of the whole scoring.
@@ -238,9 +238,9 @@ class PassPlan:
     weighted: bool = False
     whole: bool = False
     people: bool = False
-    manner: Manner = TAME
+    policy: ClipPolicy = TAME
     plain: bool = False
-    humped: bool = False
+    unimodal: bool = False
     strength: float = 1.0
     mu_far: float = 0.0
     cut: float = 6.0
@@ -254,7 +254,7 @@ class PassPlan:
     @property
     def count(self) -> float:
         """Noise sd of a bin of lengths: of a signed histogram two are added."""
-        return self.noise.count * (math.sqrt(2.0) if self.manner.signed else 1.0)
+        return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
 
     @property
     def spectral(self) -> float:
@@ -305,17 +305,17 @@ class PassPlan:
             by the rule. Noise is in proportion to C, so the ledger stays as it is, as in
             :meth:`within`.
         """
-        humped = length > KEPT * self.clip
-        if not length or not (humped or bounded):
+        unimodal = length > KEPT * self.clip
+        if not length or not (unimodal or bounded):
             return self
         clip = max(length, LEAST_CLIP * self.clip) if bounded else length
-        return self.clipped_at(clip, humped=humped)
+        return self.clipped_at(clip, unimodal=unimodal)
 
-    def clipped_at(self, clip: float, *, humped: bool) -> PassPlan:
+    def clipped_at(self, clip: float, *, unimodal: bool) -> PassPlan:
         """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
         scale = clip / self.clip
         noise = replace(self.noise, score=self.noise.score * scale, far=self.noise.far * scale)
-        return replace(self, clip=clip, noise=noise, plain=True, humped=humped)
+        return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
 
 
 def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
@@ -349,7 +349,7 @@ def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
 @functools.lru_cache(maxsize=512)
 def plan_pass(
     rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False, manner: Manner = TAME, of_weights: bool = False,
+    weighted: bool = False, policy: ClipPolicy = TAME, of_weights: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
@@ -365,7 +365,7 @@ def plan_pass(
         Rows that meat and ordinary information of the last pass are of.
     weighted : bool
         Of the pass.
-    manner : Manner
+    policy : ClipPolicy
     of_weights : bool
         Rows have weights of their own: scores are then of long tails.
     """
@@ -375,35 +375,35 @@ def plan_pass(
         rest = (1.0 - SCALE_OF_WEIGHTS) / (1.0 - share["scale"])
         share = {name: rest * one for name, one in share.items()} | {"scale": SCALE_OF_WEIGHTS}
     mu_pass = mu * math.sqrt(rules.passes[k])
-    far = FAR_SHARE if last and manner.far and mu * n > FAR_FROM else 0.0
+    far = FAR_SHARE if last and policy.far and mu * n > FAR_FROM else 0.0
     share = {name: (1.0 - far) * one for name, one in share.items()}
     mu_far = mu_pass * math.sqrt(far)
-    own, twice = reach(Gram(Ball(p)), relation, "l2"), reach(Sum(Ball(p)), relation, "l2")
+    own, twice = sensitivity(Gram(Ball(p)), relation, "l2"), sensitivity(Sum(Ball(p)), relation, "l2")
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
     total = matrices + share["score"]
-    joint = joint_reach(matrices / own**2, share["score"] / twice**2, relation, p)
+    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
     gain = math.sqrt(total) / joint
-    worth = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
-    H2 = p * _radius(worth["information"] * n / p, p, manner)
-    C = max(manner.clip * math.sqrt(p), 0.36 * (worth["score"] * n) ** 0.45)
+    effective_mu = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
+    H2 = p * _radius(effective_mu["information"] * n / p, p, policy)
+    C = max(policy.clip * math.sqrt(p), 0.36 * (effective_mu["score"] * n) ** 0.45)
     least, grows = MEAT
-    J2 = p * max(least, grows * math.sqrt(worth["meat"] * tail / p)) if share["meat"] else 0.0
-    L2 = manner.ordinary * p if share["spread"] else 0.0
+    J2 = p * max(least, grows * math.sqrt(effective_mu["meat"] * tail / p)) if share["meat"] else 0.0
+    L2 = policy.ordinary * p if share["spread"] else 0.0
     cut = CUT
     if of_weights:
         cut = max(CUT_OF_WEIGHTS, (CLIPS_OF_WEIGHTS * C) ** 2 / p)
         # the meat of heavy rows is what moderate radii cut off: up to C, where its noise allows
-        J2 = max(J2, min(C * C, MEAT_NOISE * worth["meat"] * tail / own)) if J2 else 0.0
+        J2 = max(J2, min(C * C, MEAT_NOISE * effective_mu["meat"] * tail / own)) if J2 else 0.0
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
-    one_bin = reach(Sum(Mark(2)), relation, "l2")
+    one_bin = sensitivity(Sum(OneHot(2)), relation, "l2")
     noise = Noise(
-        information=own * H2 / worth["information"],
-        score=twice * C / worth["score"],
-        meat=own * J2 / worth["meat"] if J2 else 0.0,
-        spread=own * L2 / worth["spread"] if L2 else 0.0,
+        information=own * H2 / effective_mu["information"],
+        score=twice * C / effective_mu["score"],
+        meat=own * J2 / effective_mu["meat"] if J2 else 0.0,
+        spread=own * L2 / effective_mu["spread"] if L2 else 0.0,
         scale=cut * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
         far=twice * (FAR - 1.0) * C / mu_far if mu_far else 0.0,
@@ -411,19 +411,19 @@ def plan_pass(
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
-        manner=manner, strength=mu * n, mu_far=mu_far, cut=cut,
+        policy=policy, strength=mu * n, mu_far=mu_far, cut=cut,
         of_weights=of_weights,
     )  # fmt: skip
 
 
-def _radius(x: float, p: int, manner: Manner) -> float:
+def _radius(x: float, p: int, policy: ClipPolicy) -> float:
     """Return R_H^2 over p, x = mu_H n / p.
 
     It grows with x, as what is clipped is missing in the Newton step; with many columns it is cut
     where the spectral noise of the information would exceed about a quarter.
     """
     free = 0.22 * x**0.7
-    if not manner.narrow:
+    if not policy.narrow:
         return max(4.0, free)
     least, factor = NARROW
     return max(least, min(free, factor * x / math.sqrt(p)))
@@ -451,17 +451,17 @@ def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
 
 
 #: A first stage reads one run of windows in k up to a noise ratio of this over k ...
-GUIDE_NOISE = 1e-3
+PILOT_NOISE = 1e-3
 #: (a first release, whose noise decides which directions are seen at all, by coins: this over k)
 FIRST_NOISE = 1e-4
 #: ... with k at most this (at most the second where columns may be local) ...
-GUIDE_EVERY = (32, 4)
+PILOT_EVERY = (32, 4)
 #: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
-GUIDE_COINS = 8
+PILOT_COINS = 8
 #: ... from at least so many places of the table ...
-GUIDE_PLACES = (8, 16)
+PILOT_PLACES = (8, 16)
 #: ... that are at most so many windows apart (2^21 rows).
-GUIDE_PERIOD = 256
+PILOT_PERIOD = 256
 #: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
 _SPREAD = ("intercept", "numeric", "product")
 
@@ -471,17 +471,17 @@ def noise_ratio(mu: float, p: int, n: int) -> float:
     return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
 
 
-def guide_share(x: float) -> int:
+def pilot_share(x: float) -> int:
     """Return k: a pass between the first and the last reads each row with probability 1/k."""
-    return _power_of_two(min(GUIDE_NOISE / x, GUIDE_COINS))
+    return _power_of_two(min(PILOT_NOISE / x, PILOT_COINS))
 
 
 def first_share(x: float) -> int:
     """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
-    return _power_of_two(min(FIRST_NOISE / x, GUIDE_COINS))
+    return _power_of_two(min(FIRST_NOISE / x, PILOT_COINS))
 
 
-def guide_windows(design: Design, n: int, x: float) -> Windows:
+def pilot_windows(design: Design, n: int, x: float) -> Windows:
     """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
 
     Parameters
@@ -495,8 +495,8 @@ def guide_windows(design: Design, n: int, x: float) -> Windows:
     local = any(c.kind not in _SPREAD for c in design.columns) or any(
         v.kind != "real" for v in design.kinds.values()
     )
-    apart = _power_of_two(min(n / (GUIDE_PLACES[local] * WINDOW), GUIDE_PERIOD))
-    every = _power_of_two(min(GUIDE_NOISE / x, GUIDE_EVERY[local], apart))
+    apart = _power_of_two(min(n / (PILOT_PLACES[local] * WINDOW), PILOT_PERIOD))
+    every = _power_of_two(min(PILOT_NOISE / x, PILOT_EVERY[local], apart))
     return Windows(every, 1 if local else apart // every)
 
 
@@ -506,7 +506,7 @@ def _power_of_two(most: float) -> int:
 
 
 @dataclass(frozen=True)
-class Guide:
+class Pilot:
     """Which rows of a large table the passes before the last read, and meat and ordinary rows.
 
     Attributes
@@ -566,28 +566,28 @@ class Forecast:
 
     Attributes
     ----------
-    fine, loud : float
+    low_noise, high_noise : float
         Up to the first intervals are as narrow as they can be; above the second coefficients are
         not determined.
     between, beyond : str
         What intervals are between the two, and what is said above the second.
     """
 
-    fine: float
-    loud: float
+    low_noise: float
+    high_noise: float
     between: str
     beyond: str
 
     def said(self, noise: float) -> str:
         """Return the sentence of a plan."""
         said = f"forecast: noise is {noise:.0%} of the signal, so "
-        if noise <= self.fine:
-            below = f"(below {self.fine:.0%})"
+        if noise <= self.low_noise:
+            below = f"(below {self.low_noise:.0%})"
             return f"{said}intervals will be about as narrow as they can be {below}"
-        if noise <= self.loud:
-            between = f"{self.fine:.0%} and {self.loud:.0%}"
+        if noise <= self.high_noise:
+            between = f"{self.low_noise:.0%} and {self.high_noise:.0%}"
             return f"{said}intervals will be {self.between} (between {between})"
-        return f"{said}{self.beyond} (above {self.loud:.0%})"
+        return f"{said}{self.beyond} (above {self.high_noise:.0%})"
 
 
 #: Of rows: the planned spectral noise ``nu sqrt(2 p)`` beside the information of the declared box.
@@ -596,8 +596,8 @@ OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined
 #: one, beside what the rows hold. Of 2 200 random designs 4.0 % fell on the other side of it than
 #: their fits (``scoring/intervals.py``).
 OF_UNITS, OF_LINEAR_UNITS, OF_BOUNDED_UNITS = (
-    Forecast(0.35, loud, "wide", "coefficients will not be determined at this budget")
-    for loud in (1.0, 1.2, 0.4)
+    Forecast(0.35, high_noise, "wide", "coefficients will not be determined at this budget")
+    for high_noise in (1.0, 1.2, 0.4)
 )
 
 
@@ -611,7 +611,7 @@ LINEAR_UNITS = (0.02, 0.04, 0.09, 0.12, 0.73)
 NONLINEAR_UNITS = (0.02, 0.04, 0.05, 0.07, 0.10, 0.72)
 #: The information is shrunk towards the identity of the coordinates it is looked at in: the pass
 #: before made it round (3.5).
-UNITS = Manner(shrinks=True)
+UNITS = ClipPolicy(shrinks=True)
 #: Factor and power of mu_s N in the first clip C_0 (4), its power that of rows.
 GROWS, POWER = 0.30, 0.45
 #: C is looked for at C_0 2^(k/4) (4).
@@ -676,13 +676,13 @@ def forecast(mu: float, N: int, p: int, last: float) -> float:
 
 def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
     """Return (the N, the factor of mu, the largest p) at which the forecast is fine. Public."""
-    low, high, fine = 1.0, 2.0, OF_UNITS.fine
-    while forecast(mu * high, N, p, last) > fine and high < 1e9:
+    low, high, low_noise = 1.0, 2.0, OF_UNITS.low_noise
+    while forecast(mu * high, N, p, last) > low_noise and high < 1e9:
         low, high = high, high * 2.0
     for _ in range(50):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if forecast(mu * middle, N, p, last) > fine else (low, middle)
+        low, high = (middle, high) if forecast(mu * middle, N, p, last) > low_noise else (low, middle)
     most = 0
-    while most < p and forecast(mu, N, most + 1, last) <= fine:
+    while most < p and forecast(mu, N, most + 1, last) <= low_noise:
         most += 1
     return math.ceil(N * high), high, most

@@ -22,7 +22,7 @@ from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.intervals import Step
 from dpmodels.scoring.notes import named
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass, by_name
-from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, Forecast, Guide, PassPlan
+from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, Forecast, Pilot, PassPlan
 from dpmodels.scoring.scores import Score, State
 from dpmodels.scoring.starts import Coordinates, public_coordinates
 
@@ -79,7 +79,7 @@ class ScoringPlan:
     mu : float
         Of all releases together.
     relation : str
-    guide : Guide
+    pilot : Pilot
         What passes before the last read.
     chains : tuple of Chain
         Models that are fitted to the same rows; each gets an equal part of every pass.
@@ -93,7 +93,7 @@ class ScoringPlan:
     n: int
     mu: float
     relation: str
-    guide: Guide
+    pilot: Pilot
     chains: tuple[Chain, ...]
     closing: Closing | None
 
@@ -144,7 +144,7 @@ class Fitting:
     ----------
     chain : Chain
     model : Score or Expansion
-        As it was begun, at the ranges of the design.
+        As it was initialised, at the ranges of the design.
     state : State
         Where the next pass looks from.
     values : mapping
@@ -253,7 +253,7 @@ class Strategy:
 
     before: tuple[str, ...]
     chains: Callable[[Request, Model], tuple[Chain, ...]]
-    schedule: Callable[..., tuple[float, tuple[float, ...], Guide, ScalePlan | None]]
+    schedule: Callable[..., tuple[float, tuple[float, ...], Pilot, ScalePlan | None]]
     plan: Callable[[Any, int, str, Design], ScoringPlan]
     shown: Callable[[Any, Any], tuple[dict[str, float], Mapping[str, float]]]
     advice: Callable[[Any], tuple[str, ...]]
@@ -366,7 +366,7 @@ class ScoredDetail:
         Of all releases but those of ranges, scales and clusters.
     shares : tuple of float
         Of what comes before the passes, and of the passes.
-    guide : Guide
+    pilot : Pilot
         What the passes before the last read.
     scales : ScalePlan or None
         What is asked about centres and scales of rows first.
@@ -385,7 +385,7 @@ class ScoredDetail:
     rows: int
     mu: float
     shares: tuple[float, ...]
-    guide: Guide
+    pilot: Pilot
     scales: ScalePlan | None = None
     clusters: ClusterPlan | None = None
     people: bool = False
@@ -417,8 +417,8 @@ def centre_of(
     """Return where pass k of a model of rows looks from."""
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
-        score.evaluate(state, k), score.of_residual, design.place_aside("offset"),
-        design.place_aside("weights"),
+        score.evaluate(state, k), score.of_residual, design.auxiliary_place("offset"),
+        design.auxiliary_place("weights"),
     )  # fmt: skip
 
 

@@ -182,9 +182,9 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 #: the multiple of its spectral noise.
 START_FLOOR, START_NOISE = 1e-7, 0.7
 #: Noise sds up to which a part of the start's fit counts as noise.
-HEARD = 2.0
+ABOVE_NOISE = 2.0
 #: Relative distance of eigenvalues below which they are one.
-_ALIKE = 1e-9
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ class Start:
         The same, not floored.
     constant : (r,) array or None
         a with ``a'u = 1`` in every complete row.
-    unheard : (r,) array
+    explained_by_noise : (r,) array
         The part of theta that noise explains.
     axes : (eigenvalues, eigenvectors) or None
         Of M, where they are known.
@@ -214,7 +214,7 @@ class Start:
     M: Array
     raw: Information
     constant: Array | None
-    unheard: Array
+    explained_by_noise: Array
     axes: tuple[Array, Array] | None = None
 
     @classmethod
@@ -245,14 +245,14 @@ class Start:
             safe,
             Information(M, nu),
             coordinates.constant,
-            _unheard(np.asarray(theta), values, vectors, nu) / c,
+            _explained_by_noise(np.asarray(theta), values, vectors, nu) / c,
             (values, vectors),
         )
 
-    def heard(self) -> Start:
+    def above_noise(self) -> Start:
         """Return the start without the part of theta that noise explains."""
-        more = float(self.unheard @ self.M @ self.unheard)
-        return replace(self, theta=self.theta - self.unheard, variance=self.variance + more)
+        more = float(self.explained_by_noise @ self.M @ self.explained_by_noise)
+        return replace(self, theta=self.theta - self.explained_by_noise, variance=self.variance + more)
 
     def state(self) -> State:
         """Return least squares itself as the state after the start."""
@@ -263,7 +263,7 @@ class Start:
         return self.theta if self.constant is None else self.theta + by * self.constant
 
 
-def _unheard(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
+def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
     """Return the part of a start's fit that its noise explains (``theory.md``, 3).
 
     Along each eigenvector; of directions with one eigenvalue (those that a floor made equal) the
@@ -279,10 +279,10 @@ def _unheard(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
     """
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
-    alike = np.cumsum(np.diff(values, prepend=values[0]) > _ALIKE * values)
-    square = (np.bincount(alike, part * part) / np.bincount(alike))[alike]
+    same = np.cumsum(np.diff(values, prepend=values[0]) > _SAME * values)
+    square = (np.bincount(same, part * part) / np.bincount(same))[same]
     square = np.maximum(square, np.finfo(float).tiny)
-    return np.asarray(vectors @ (part * np.minimum((HEARD * sd) ** 2 / square, 1.0)))
+    return np.asarray(vectors @ (part * np.minimum((ABOVE_NOISE * sd) ** 2 / square, 1.0)))
 
 
 class Values(Protocol):
@@ -462,13 +462,13 @@ class Score:
 
     def start(self, start: Start) -> State:
         """Return the state after the start."""
-        return replace(start.heard().state(), constant=start.constant)
+        return replace(start.above_noise().state(), constant=start.constant)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
         return plain
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass taught.
 
         Parameters
@@ -640,7 +640,7 @@ class Quantile(Score):
         """Return the larger of ``tau, 1 - tau``, and the height of the narrower kernel."""
         return self.jump, _NORMAL / (math.sqrt(2.0 * math.pi) * min(_WIDTHS) * self._root)
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the local scale of the released density, at least .3 of the last one."""
         old = math.sqrt(state.phi) / _NORMAL
         density = max(float(np.trace(H)) / len(H), 1e-3)
@@ -732,7 +732,7 @@ class Huber(Score):
         """Return the corner, and 1."""
         return self.k, 1.0
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return Huber's scale (proposal 2): consistent at normal errors."""
         if self.fixed or ratio is None:
             return state
@@ -770,7 +770,7 @@ class Expectile(Score):
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal expectile of its residual."""
-        start = start.heard()
+        start = start.above_noise()
         state = start.state()
         shift = _normal_expectile(self.tau) * math.sqrt(start.variance)
         return replace(state, theta=start.shifted(shift))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import Mark
+from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
@@ -147,7 +147,7 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
             array.setflags(write=False)
     return Coordinates(
         unit, W0, identified, np.zeros(len(W0)), constant=constant_direction(design, unit, W0),
-        offset=None if raw else design.place_aside("offset"),
+        offset=None if raw else design.auxiliary_place("offset"),
     )  # fmt: skip
 
 
@@ -467,7 +467,7 @@ class ScalePlan:
     def histograms(self, k: int) -> Stack:
         """Return histogram k (0: places, 1: distances) of every number: one bin each."""
         d = len(self.names)
-        return Stack((Sum(Mark((CELLS, OCTAVES)[k])),) * d, (1.0,) * d)
+        return Stack((Sum(OneHot((CELLS, OCTAVES)[k])),) * d, (1.0,) * d)
 
     def noise(self, k: int) -> float:
         """Return the noise sd of the bins of histogram k."""
@@ -605,7 +605,7 @@ def scale_of(counts: Array, sd: float) -> tuple[float, float]:
     return float(scale), float(2.0 ** (-0.5 * int(sure[0]))) if len(sure) else 1.0
 
 
-def located(plan: ScalePlan, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
+def recentred(plan: ScalePlan, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
     """Release centres and scales, and return the coordinates that look from there.
 
     Privacy

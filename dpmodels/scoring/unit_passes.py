@@ -30,7 +30,7 @@ from dpmodels.scoring.scores import Curved, Score, State, Values
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
-    Words,
+    Limbs,
     end_along,
     end_of_numbers,
     filled,
@@ -38,7 +38,7 @@ from dpmodels.sums.products import (
     mapped,
     towards_zero,
 )
-from dpmodels.sums.rowmap import factors, lengths, product, void
+from dpmodels.sums.rowmap import factors, lengths, product, missing
 
 if TYPE_CHECKING:
     from dpmodels.scoring.rules import PassPlan
@@ -100,7 +100,7 @@ class Local(Protocol):
 
 
 class Expansion:
-    """A model of a unit's own rows, begun: public and released numbers only.
+    """A model of a unit's own rows, initialised: public and released numbers only.
 
     What is here is what likelihoods share: nothing is learnt beside theta, steps are measured in
     linear predictors, C is by the histogram.
@@ -123,7 +123,7 @@ class Expansion:
         """Return the expansion of pass k; ``clip``: C, for what is used up by it."""
         raise NotImplementedError
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with what a pass taught beside theta.
 
         Parameters
@@ -145,7 +145,7 @@ class Expansion:
         """
         raise NotImplementedError
 
-    def settled(self, theta: Array) -> Array:
+    def constrained(self, theta: Array) -> Array:
         """Return theta where the model allows it: released numbers only."""
         return theta
 
@@ -317,9 +317,9 @@ class Regression(Expansion):
         )  # fmt: skip
         return RegressionRows(centre, self.demean, self.equal)
 
-    def learnt(self, state: State, H: Array, ratio: float | None) -> State:
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass taught."""
-        return self.score.learnt(state, H, ratio)
+        return self.score.updated(state, H, ratio)
 
     def _constant(self, H: Array) -> float:
         """Return what a unit's weights omega add up to, by the information of the constant."""
@@ -521,7 +521,7 @@ class UnitsJob:
             One a unit: who is in meat and ordinary information.
         """
         plan, r = self.plan, self.r
-        words = {name: Words(filled(r)) for name in ("information", "meat", "spread")}
+        limbs = {name: Limbs(filled(r)) for name in ("information", "meat", "spread")}
         score, scale = np.zeros(filled(r), dtype=object), 0
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
@@ -538,14 +538,14 @@ class UnitsJob:
                     part = own_sum(end_of_numbers(square, low=0.0), found.scores)
                     scale += int(np.minimum(part, STEPS).sum())
                 if plan.meat:
-                    words["meat"].add(scaled(own[:, chosen], size[chosen], plan.meat / GRAIN))
+                    limbs["meat"].add(scaled(own[:, chosen], size[chosen], plan.meat / GRAIN))
                 kept = size <= plan.clip / GRAIN
                 if found.whole is not None:
                     kept &= found.whole
-                self._add_information(words, found, chosen, kept)
+                self._add_information(limbs, found, chosen, kept)
 
         def matrix(name: str) -> Any:
-            return words[name].integers()[:r, :r]
+            return limbs[name].integers()[:r, :r]
 
         return PassSums(
             matrix("information"), score[:r], matrix("meat") if plan.meat else None,
@@ -559,13 +559,13 @@ class UnitsJob:
         return integers_of(end_along(own, size, clip, kept).sum(axis=1))
 
     def _add_information(
-        self, words: dict[str, Words], found: Expanded, chosen: Any, kept: Mask
+        self, limbs: dict[str, Limbs], found: Expanded, chosen: Any, kept: Mask
     ) -> None:
         """Add the information of units, and of the chosen ones whose score is whole."""
         plan = self.plan
         rows = found.information()
         v = _filled(np.array(rows) if self.turn is None else mapped(self.turn, rows), self.r)
-        length = void(v)
+        length = missing(v)
         starts = np.cumsum(found.counts) - found.counts
         block = BlockOfPeople(v, starts, found.counts)
         radii = [plan.information, *([plan.spread] if plan.spread else [])]
@@ -574,9 +574,9 @@ class UnitsJob:
             of = np.zeros(len(kept), dtype=bool)
             of[chosen] = kept[chosen]
             some = np.flatnonzero(np.repeat(of, found.counts))
-            product(towards_zero(v[:, some] * ordinary[0][some]), words["spread"])
+            product(towards_zero(v[:, some] * ordinary[0][some]), limbs["spread"])
         v *= share
-        product(towards_zero(v), words["information"])
+        product(towards_zero(v), limbs["information"])
 
 
 def _filled(rows: Array, r: int) -> Array:

@@ -15,8 +15,8 @@ import numpy as np
 
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
-from dpmodels.proof.prove import reach
-from dpmodels.proof.sets import Ball, Hull, Mark, Trace
+from dpmodels.proof.prove import sensitivity
+from dpmodels.proof.sets import Ball, ConvexHull, OneHot, NuclearBall
 from dpmodels.proof.statistics import Gram, Stack, Sum
 from dpmodels.scoring.intervals import tail_curve
 from dpmodels.scoring.passes import softened
@@ -211,20 +211,20 @@ def unit_pass(
     J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
     L2 = UNITS.ordinary * trace if share.spread else 0.0
     C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
-    own, twice = reach(Gram(Trace(p)), relation, "l2"), reach(Sum(Ball(p)), relation, "l2")
+    own, twice = sensitivity(Gram(NuclearBall(p)), relation, "l2"), sensitivity(Sum(Ball(p)), relation, "l2")
     noise = Noise(
         information=own * H2 / part(share.information),
         score=twice * C / part(share.score),
         meat=own * J2 / part(share.meat),
         spread=own * L2 / part(share.spread) if L2 else 0.0,
         scale=CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
-        count=reach(Sum(Mark(2)), relation, "l2") / part(share.lengths),
+        count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
     joint = share.information + share.meat + share.spread + share.score
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
-        manner=UNITS, plain=stops or lengths.plain(C),
+        policy=UNITS, plain=stops or lengths.plain(C),
         strength=mu * N, cut=CUT * lengths.square / p,
     )  # fmt: skip
 
@@ -383,8 +383,8 @@ def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
 
 def places_of(many: int, *, people: bool) -> Stack:
     """Return the histograms of so many numbers: a unit's shares of each, or its one cell."""
-    one: Any = Mark(CELLS)
-    each = Sum(Hull(one)) if people else Sum(one)
+    one: Any = OneHot(CELLS)
+    each = Sum(ConvexHull(one)) if people else Sum(one)
     return Stack((each,) * many, (1.0,) * many)
 
 
@@ -423,7 +423,7 @@ def ask_scales(
     -------
     GDP for one unit, its mu as planned: one bin of each of r histograms.
     """
-    statistic = Stack((Sum(Mark(OCTAVES)),) * r, (1.0,) * r)
+    statistic = Stack((Sum(OneHot(OCTAVES)),) * r, (1.0,) * r)
     over = Sums(design, ScalesJob(local, people, r))
     query = Query(statistic, over, lambda found: Added([a.astype(object) for a in found.arrays[0]]))
     noisy = ask(step, query, read)
@@ -436,7 +436,7 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     What of a column is ``SMALL`` octaves below the largest is not its own: coordinates are
     orthogonal but for what the box does not know, and a column that varies in few units only would
     be known by what others leave in it, blown up. A column that is not seen beside others is taken
-    for one of all units: too quiet costs a pass; if it were too loud, the balls of the information
+    for one of all units: too quiet costs a pass; if it were too high, the balls of the information
     would cut the few units that it varies in, and steps would go past the root.
 
     Parameters
@@ -468,12 +468,12 @@ def ask_lengths(
     GDP for one unit, its mu as planned: one bin.
     """
     over = Sums(design, LengthsJob(local, people))
-    query = Query(Sum(Mark(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
+    query = Query(Sum(OneHot(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
     found = ask(f"score lengths {label}", query, read)
     return Lengths(found.values, float(found.sd[0]))
 
 
-def located(
+def recentred(
     coordinates: Coordinates, design: Design, spreads: tuple[Spread, ...]
 ) -> Coordinates:
     """Return coordinates of a box about the released centres, as wide as the released spreads."""

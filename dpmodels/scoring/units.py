@@ -35,10 +35,10 @@ from dpmodels.scoring.rules import (
     OF_LINEAR_UNITS,
     OF_UNITS,
     Forecast,
-    Guide,
+    Pilot,
     PassPlan,
     forecast,
-    guide_share,
+    pilot_share,
     needed,
     noise_ratio,
     shares_of_units,
@@ -76,7 +76,7 @@ from dpmodels.scoring.unit_starts import (
     ask_places,
     ask_scales,
     in_order,
-    located,
+    recentred,
     numbers,
     unit_pass,
 )
@@ -127,13 +127,13 @@ class UnitModel:
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
-    ) -> Begun:  # fmt: skip
+    ) -> Initialised:  # fmt: skip
         """Return the model before its first pass, having asked its own steps."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class Begun:
+class Initialised:
     """A model before its first pass.
 
     Attributes
@@ -192,7 +192,7 @@ class RowModel(UnitModel):
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
-    ) -> Begun:  # fmt: skip
+    ) -> Initialised:  # fmt: skip
         """Start at the released middle of the response."""
         score = self.score.bound(design)
         values = next((s for s in spreads if s.number.place == design.q - 1), None)
@@ -202,12 +202,12 @@ class RowModel(UnitModel):
             float(unit.scale[-1]), float(unit.shift[-1]),
         )  # fmt: skip
         model = Regression(
-            score, coordinates, design.place_aside("offset"), design.place_aside("weights"),
+            score, coordinates, design.auxiliary_place("offset"), design.auxiliary_place("weights"),
             values, equal=self.equal,
         )  # fmt: skip
         state = score.begin(at)
         # a public fit of the caller's own (0 where there is none)
-        return Begun(model, replace(state, theta=state.theta + coordinates.centre))
+        return Initialised(model, replace(state, theta=state.theta + coordinates.centre))
 
 
 @dataclass(frozen=True)
@@ -317,12 +317,12 @@ def _chains(request: Request, model: Model) -> tuple[Chain, ...]:
 
 def _schedule(
     request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[float, tuple[float, ...], Guide, None]:
+) -> tuple[float, tuple[float, ...], Pilot, None]:
     """Return (mu, shares of the steps, guide)."""
     first = _chains(request, model)[0].score
     given = request.shares_of(UNITS.names(len(first.shares)))
-    guide = Guide(guide_share(noise_ratio(mu, first.dimension(design.p), rows)))
-    return mu, first.shares if given is None else tuple(given.values()), guide, None
+    pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
+    return mu, first.shares if given is None else tuple(given.values()), pilot, None
 
 
 def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
@@ -334,7 +334,7 @@ def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> Uni
         known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
         asked = numbers(known, response=first.cells)
     return UnitsPlan(
-        first.dimension(rank), detail.rows, detail.mu, relation, detail.guide, detail.chains,
+        first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
         detail.model.closing, detail.people, detail.shares, asked,
     )  # fmt: skip
 
@@ -352,7 +352,7 @@ def _advice(scoring: UnitsPlan) -> tuple[str, ...]:
     fewer = f", or at most {most} coefficients" if most else ""
     return (
         f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} of the "
-        f"signal (above {scoring.forecast.loud:.0%}). About "
+        f"signal (above {scoring.forecast.high_noise:.0%}). About "
         f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times the "
         f"eps{fewer} would do",
     )
@@ -364,12 +364,12 @@ def _locate(
     """Return coordinates of a box about the released places of numbers, and these."""
     if not scoring.asked:
         return in_order(coordinates), ()
-    guide = scoring.guide
+    pilot = scoring.pilot
     spreads = ask_places(
-        ask, scoring.asked, design, float(guide.early(scoring.n)), people=scoring.people,
-        read=guide.read_early(),
+        ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
+        read=pilot.read_early(),
     )  # fmt: skip
-    return in_order(located(coordinates, design, spreads)), spreads
+    return in_order(recentred(coordinates, design, spreads)), spreads
 
 
 def _begin(
@@ -377,15 +377,15 @@ def _begin(
     spreads: tuple[Spread, ...], design: Design, ask: Ask,
 ) -> list[Fitting]:  # fmt: skip
     """Begin the one model, and release the scales of its information."""
-    (chain,), guide, r = chains, plan.guide, plan.p
-    begun = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
-    first = replace(begun.state, W=np.eye(r))
+    (chain,), pilot, r = chains, plan.pilot, plan.p
+    initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
+    first = replace(initialised.state, W=np.eye(r))
     squares = ask_scales(
-        ask, chain.step(SCALES), begun.expansion.at(first, 1), r, design,
-        float(guide.early(plan.n)), people=plan.people, read=guide.read_early(),
+        ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
+        float(pilot.early(plan.n)), people=plan.people, read=pilot.read_early(),
     )  # fmt: skip
-    state = replace(begun.state, W=np.diag(squares**-0.5), M=np.diag(squares))
-    return [Fitting(chain, begun.expansion, state, begun.values, look=state.W)]
+    state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
+    return [Fitting(chain, initialised.expansion, state, initialised.values, look=state.W)]
 
 
 def _aim(
@@ -393,11 +393,11 @@ def _aim(
     design: Design, ask: Ask,
 ) -> tuple[list[Aimed], Read]:  # fmt: skip
     """Release the lengths of scores, and return pass k of the one model by them."""
-    (fit,), guide, r = fits, plan.guide, plan.p
+    (fit,), pilot, r = fits, plan.pilot, plan.p
     expansion, state, last = fit.model, fit.state, k == plan.many
-    mu, early = plan.part(share), guide.read_early()
+    mu, early = plan.part(share), pilot.read_early()
     scale = fit.chain.score.scale
-    n = plan.n if last else guide.early(plan.n)
+    n = plan.n if last else pilot.early(plan.n)
     local = expansion.at(state, k)
     lengths = ask_lengths(
         ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
@@ -405,7 +405,7 @@ def _aim(
     of_score = shares_of_units(last=last, scale=scale).score
     one = unit_pass(
         lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
-        tail=guide.tail(plan.n) if last else n,
+        tail=pilot.tail(plan.n) if last else n,
         clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
         stops=expansion.stops and last, least=expansion.typical_long(state),
     )  # fmt: skip
@@ -415,7 +415,7 @@ def _aim(
     turn = fit.look @ np.linalg.inv(state.W)
     over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
     take = functools.partial(_take, fit, one, lengths, turn)
-    return [Aimed(one, over, _whole, take)], guide.read_last() if last else early
+    return [Aimed(one, over, _whole, take)], pilot.read_last() if last else early
 
 
 def _whole(sums: PassSums) -> PassSums:
@@ -466,7 +466,7 @@ def unit_step(
         nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
     size = max(float(np.trace(H)) / r, 1e-3)
     least = FLOOR_OF_UNITS * size
-    if plan.manner.shrinks and state.earlier is not None:  # it is round but for what was learnt
+    if plan.policy.shrinks and state.earlier is not None:  # it is round but for what was learnt
         H, nu = kept_apart(H, nu)
         least = FLOOR_SHRUNK * size
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
@@ -474,7 +474,7 @@ def unit_step(
     safe = floored(H, floor, known)
     mean = released.score / m
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, turn @ mean))
-    learnt, W, look = state, state.W, state.W
+    updated, W, look = state, state.W, state.W
     if not plan.last:
         in_u = root @ safe @ root.T
         look = roots(in_u)[1]
@@ -486,14 +486,14 @@ def unit_step(
         size = m * float(np.trace(own_look @ safe @ own_look.T))
         ratio = scale_ratio(released, plan, size)
         weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
-        learnt = expansion.learnt(state, in_u / np.outer(weight_one, weight_one), ratio)
+        updated = expansion.updated(state, in_u / np.outer(weight_one, weight_one), ratio)
         W = _whitening(
-            released, plan, look, root @ turn, state.phi / learnt.phi, expansion.least_meat(state)
+            released, plan, look, root @ turn, state.phi / updated.phi, expansion.least_meat(state)
         )
     theta = state.theta + state.W.T @ d
     if not plan.last:
-        theta = expansion.settled(theta)
-    return Step(H, nu, floor, d, replace(learnt, theta=theta, W=W, earlier=own), known), look
+        theta = expansion.constrained(theta)
+    return Step(H, nu, floor, d, replace(updated, theta=theta, W=W, earlier=own), known), look
 
 
 def _whitening(

@@ -20,7 +20,7 @@ from dpmodels.sources.rows import read_ahead
 from dpmodels.sources.tables import (
     READ_ROWS,
     Chunk,
-    Piece,
+    Partition,
     Source,
     Untyped,
     arrow_kind,
@@ -458,7 +458,7 @@ class ParquetSource:
         if left_out:
             yield left_out, dict.fromkeys(names, ())
 
-    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+    def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return runs of row groups, each from its first whole block of the table on.
 
         The rows before it belong to the run before, so that blocks are those of one pass over the
@@ -472,7 +472,7 @@ class ParquetSource:
         if ends[-1] < (self.n or 0):
             ends.append(self.n or 0)
         return [
-            Piece(
+            Partition(
                 ParquetSpan,
                 (a, b, [g for g in self._groups if g[2] < b and g[3] > a]),
                 a,

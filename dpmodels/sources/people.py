@@ -24,9 +24,9 @@ from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import Partial, Task, added
 from dpmodels.sources.tables import (
     READ_ROWS,
-    Crew,
+    Executor,
     FrameSource,
-    Piece,
+    Partition,
     Source,
     TypedPart,
     one_type,
@@ -325,7 +325,7 @@ class PeopleRows(OfRows):
         False under add-remove.
     coerced : bool
         The cells of the source are as coercion would give them.
-    crew : Crew or None
+    executor : Executor or None
         Who does the tasks of passes that are sums, where the source has whole people in its parts;
         None: this thread.
 
@@ -340,10 +340,10 @@ class PeopleRows(OfRows):
 
     def __init__(
         self, source: Source, n: int, person: Person, *, public_n: bool = True,
-        coerced: bool = False, crew: Crew | None = None,
+        coerced: bool = False, executor: Executor | None = None,
     ) -> None:  # fmt: skip
-        self._source, self._coerced, self._crew = source, coerced, crew
-        self._whole: tuple[frozenset[str], list[Piece]] = frozenset(), []
+        self._source, self._coerced, self._executor = source, coerced, executor
+        self._whole: tuple[frozenset[str], list[Partition]] = frozenset(), []
         self.person = person
         self._public_n = public_n
         self._cells: dict[str, Any] = {}
@@ -384,12 +384,12 @@ class PeopleRows(OfRows):
         """
         if windows.every > 1 or not getattr(job, "of_people", False):
             raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
-        pieces = self._pieces(design.kinds)
-        if not pieces or self._crew is None:
+        partitions = self._partitions(design.kinds)
+        if not partitions or self._executor is None:
             return job.over(self.people(design, coins), inner)
         task = PeopleTask(design, job, ALL_ROWS, keyed(coins), keyed(inner))
-        mark, parts = self._crew.run(task, pieces)
-        total, found = added(task, parts, len(pieces), mark)
+        mark, parts = self._executor.run(task, partitions)
+        total, found = added(task, parts, len(partitions), mark)
         self._check(found)
         return total
 
@@ -399,10 +399,10 @@ class PeopleRows(OfRows):
         assert self._ends is not None
         return len(self._ends) - 1
 
-    def _pieces(self, kinds: Mapping[str, Any]) -> list[Piece]:
+    def _partitions(self, kinds: Mapping[str, Any]) -> list[Partition]:
         """Return the parts of the source that hold whole people; none: read in this process."""
         whole = getattr(self._source, "whole", None)
-        if self._crew is None or whole is None:
+        if self._executor is None or whole is None:
             return []
         if self._whole[0] != frozenset(kinds):
             self._whole = frozenset(kinds), whole(self.person.column, kinds)
@@ -440,9 +440,9 @@ class PeopleRows(OfRows):
             whole = np.empty((design.q, len(own)))
             design.fill(cells, whole)
             part = whole[:, rows[one]]
-            void = np.isnan(part[0 if design.response is None else -1])
+            missing_rows = np.isnan(part[0 if design.response is None else -1])
             part = part[index]
-            part[:, void] = np.nan
+            part[:, missing_rows] = np.nan
             out[:, at : at + part.shape[1]] = part
             at += part.shape[1]
         return out if keep is None else out[:, keep]
@@ -466,14 +466,14 @@ class PeopleRows(OfRows):
             at += len(counts)
             for name in kinds:
                 if name not in out:
-                    out[name] = self._void(cells[name].dtype, most)
+                    out[name] = self._missing(cells[name].dtype, most)
                 out[name][place] = cells[name][rows]
         if not out:
             empty = coerce_all({c: np.empty(0) for c in kinds}, kinds)
-            out = {c: self._void(v.dtype, most) for c, v in empty.items()}
+            out = {c: self._missing(v.dtype, most) for c, v in empty.items()}
         return out
 
-    def _void(self, dtype: Any, most: int) -> Any:
+    def _missing(self, dtype: Any, most: int) -> Any:
         missing: Any = np.nan if dtype.kind == "f" else -1
         return np.full(self.n * most, missing, dtype=dtype)
 

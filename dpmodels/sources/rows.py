@@ -16,7 +16,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.coerce import coerce_all
 from dpmodels.quiet import bars_are_secret
-from dpmodels.sources.tables import Crew, Source, chosen_chunks
+from dpmodels.sources.tables import Executor, Source, chosen_chunks
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows
 
 if TYPE_CHECKING:
@@ -172,13 +172,13 @@ _Ahead = tuple[dict[str, Any], int, list[tuple[int, dict[str, Any]]]]
 
 
 def _filled(
-    pieces: Iterator[tuple[Mapping[str, Any], int, bool]],
+    partitions: Iterator[tuple[Mapping[str, Any], int, bool]],
     fill: Callable[..., None],
     *buffers: npt.NDArray[Any],
 ) -> Iterator[Any]:
     """Yield the filled parts ``[..., :m]`` of buffers, block by block; they are reused."""
     at = 0
-    for columns, m, full in pieces:
+    for columns, m, full in partitions:
         fill(columns, *(buffer[..., at : at + m] for buffer in buffers))
         at += m
         del columns  # a view: it would keep the batch alive while the next is read
@@ -205,7 +205,7 @@ class Rows(OfRows):
         Planned passes, a public number: the total of the one bar of a call.
     coerced : bool
         The cells of the source are as coercion would give them.
-    crew : Crew or None
+    executor : Executor or None
         Who does the tasks of passes that are sums; None: this thread.
     first : int
         Place in the table of the first row of the source.
@@ -222,7 +222,7 @@ class Rows(OfRows):
         public_n: bool = True,
         passes: int = 1,
         coerced: bool = False,
-        crew: Crew | None = None,
+        executor: Executor | None = None,
         first: int = 0,
     ) -> None:
         self.source = source
@@ -235,7 +235,7 @@ class Rows(OfRows):
         self._left = self._passes = passes
         self._ahead: list[_Ahead] = []
         self._kept: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
-        self.crew, self._first = crew, first
+        self.executor, self._first = executor, first
         self._categories: dict[str, Any] = {}
         self.seen = 0  # rows of the last whole pass
         self._lengths: dict[int, int] | None = None  # of the parts: confidential
@@ -257,8 +257,8 @@ class Rows(OfRows):
         only the rows that they choose.
         """
         buffer = np.empty((design.q, height + ROW_PAD))
-        pieces = self._pieces(design, height, windows, coins)
-        for (block,) in _filled(pieces, design.fill, buffer):
+        partitions = self._partitions(design, height, windows, coins)
+        for (block,) in _filled(partitions, design.fill, buffer):
             yield block
 
     def people(self, design: Design, coins: Coins | None = None) -> Iterator[Any]:
@@ -279,7 +279,7 @@ class Rows(OfRows):
         """
         buffer = np.empty((len(grid.numbers), height + ROW_PAD))
         cells = np.empty(height, dtype=np.intp)
-        yield from _filled(self._pieces(design, height, windows, coins), grid.fill, buffer, cells)
+        yield from _filled(self._partitions(design, height, windows, coins), grid.fill, buffer, cells)
 
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
         """Yield one pass of what a job reads: filled blocks, or numbers and cells."""
@@ -288,7 +288,7 @@ class Rows(OfRows):
             return self.cell_blocks(design, grid, **chosen)
         return self.blocks(design, **chosen)
 
-    def _pieces(
+    def _partitions(
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
     ) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
         """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
@@ -303,8 +303,8 @@ class Rows(OfRows):
                     first, last = max(a, low), min(a + height, high)
                     # A block ends with its window if the next window may be left out.
                     full = last == a + height or (windows.every > 1 and last % WINDOW == 0)
-                    piece = slice(first - start, last - start)
-                    yield {c: v[piece] for c, v in columns.items()}, last - first, full
+                    partition = slice(first - start, last - start)
+                    yield {c: v[partition] for c, v in columns.items()}, last - first, full
             del columns
         self.seen = seen
         self.check(self.seen)

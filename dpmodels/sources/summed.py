@@ -19,7 +19,7 @@ from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.tables import WHOLE, Piece, Source, TypedPart, stamp
+from dpmodels.sources.tables import WHOLE, Partition, Source, TypedPart, stamp
 from dpmodels.sources.windows import ALL_ROWS, Coins, Key, Windows, keyed
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def summed(
     coins: Coins | None = None,
     inner: Coins | None = None,
 ) -> Any:
-    """Return the sums of one pass over rows, in this thread or by the tasks of their crew.
+    """Return the sums of one pass over rows, in this thread or by the tasks of their executor.
 
     Parameters
     ----------
@@ -232,32 +232,32 @@ def summed(
     chosen: dict[str, Any] = {} if windows.every == 1 else {"windows": windows}
     if coins is not None:
         chosen["coins"] = coins
-    crew = rows.crew
-    if crew is None:
+    executor = rows.executor
+    if executor is None:
         return job.over(rows.blocks_for(job, design, **chosen), inner)
     names = list(design.kinds)
-    pieces = crew.pieces(rows.source, names) if design.q > getattr(crew, "wide", 0) else []
-    if not pieces and not crew.knows_parts:
+    partitions = executor.partitions(rows.source, names) if design.q > getattr(executor, "wide", 0) else []
+    if not partitions and not executor.knows_parts:
         read, own = keyed(coins), keyed(inner)  # the coins that tasks would toss
         if read is not None:
             chosen["coins"] = read.coins(0, 0, 0)
         own_coins = None if own is None else own.coins(0, 1, 0)
         return job.over(rows.blocks_for(job, design, **chosen), own_coins)
     if windows.every > 1:
-        pieces = _in_order(rows, pieces)
+        partitions = _in_order(rows, partitions)
     types = getattr(rows.source, "types", None)
     task = Task(design, job, windows, keyed(coins), keyed(inner), types)
-    return _by_tasks(rows, task, pieces)
+    return _by_tasks(rows, task, partitions)
 
 
-def _by_tasks(rows: Any, task: Task, pieces: Sequence[Piece]) -> Any:
-    """Return the sums of one pass by the tasks of the crew of rows."""
-    known = {i: piece.rows for i, piece in enumerate(pieces) if piece.rows is not None}
-    if len(known) == len(pieces) > 0:  # places were made of them
+def _by_tasks(rows: Any, task: Task, partitions: Sequence[Partition]) -> Any:
+    """Return the sums of one pass by the tasks of the executor of rows."""
+    known = {i: partition.rows for i, partition in enumerate(partitions) if partition.rows is not None}
+    if len(known) == len(partitions) > 0:  # places were made of them
         rows.check_parts(known)
     bar = rows.next_pass(len(task.design.kinds))
-    mark, parts = rows.crew.run(task, pieces)
-    count = None if rows.crew.knows_parts else len(pieces)
+    mark, parts = rows.executor.run(task, partitions)
+    count = None if rows.executor.knows_parts else len(partitions)
     lengths: dict[int, int] = {}
     total, seen = added(task, _shown(parts, bar, lengths), count, mark)
     rows.check(seen)
@@ -317,7 +317,7 @@ class _Nothing:
 
 def skimmed(rows: Any, design: Design) -> None:
     """Read the table once more and look at nothing: passes are as many as planned."""
-    if rows.crew is None:
+    if rows.executor is None:
         rows.skim(design)
     else:
         summed(rows, design, _Nothing())
@@ -357,7 +357,7 @@ class Sampled:
     keep : (size,) array or None
         Their places in the table, sorted; None: every row.
     response : bool
-        Whether the last cell of a row says that it is void, or the first.
+        Whether the last cell of a row says that it is missing, or the first.
     first : int
         Place of the first row of the part.
     """
@@ -373,7 +373,7 @@ class Sampled:
         return dataclasses.replace(self, first=first)
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Cells:
-        """Return the chosen rows of a part; void ones are NaN throughout. Confidential."""
+        """Return the chosen rows of a part; missing ones are NaN throughout. Confidential."""
         places: list[npt.NDArray[np.int64]] = []
         values: list[Array] = []
         at = self.first
@@ -422,18 +422,18 @@ def sampled(
     -------
     Confidential: cells. The same whoever reads. Not of a table elsewhere: its rows stay there.
     """
-    crew = rows.crew
-    if crew is None or crew.knows_parts:
+    executor = rows.executor
+    if executor is None or executor.knows_parts:
         found: Array = rows.sample(design, indices, keep, draw)
         return found
-    pieces = _placed(rows, crew.pieces(rows.source, list(design.kinds)))
-    if not pieces:
+    partitions = _placed(rows, executor.partitions(rows.source, list(design.kinds)))
+    if not partitions:
         found = rows.sample(design, indices, keep, draw)
         return found
     size = rows.n if keep is None else len(keep)
     job = Sampled(tuple(indices), size, keep, design.response is not None)
     cells: Cells = _by_tasks(
-        rows, Task(design, job, types=getattr(rows.source, "types", None)), pieces
+        rows, Task(design, job, types=getattr(rows.source, "types", None)), partitions
     )
     out = np.full((len(job.index), size), np.nan)
     for at, values in zip(cells.places, cells.values, strict=True):
@@ -441,23 +441,23 @@ def sampled(
     return out
 
 
-def _placed(rows: Any, pieces: Sequence[Piece]) -> list[Piece]:
+def _placed(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
     """Return the parts with their places in the table; none: those are not known."""
-    if pieces and all(piece.first is not None for piece in pieces):
-        return list(pieces)
-    lengths = rows.source.lengths() if pieces else None
+    if partitions and all(partition.first is not None for partition in partitions):
+        return list(partitions)
+    lengths = rows.source.lengths() if partitions else None
     if lengths is None:
         return []
     places = accumulate(lengths, initial=0)
     return [
-        dataclasses.replace(piece, first=at, rows=length)
-        for piece, at, length in zip(pieces, places, lengths, strict=False)
+        dataclasses.replace(partition, first=at, rows=length)
+        for partition, at, length in zip(partitions, places, lengths, strict=False)
     ]
 
 
-def _in_order(rows: Any, pieces: Sequence[Piece]) -> list[Piece]:
+def _in_order(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
     """Return the parts with their places, which windows go by."""
-    found = _placed(rows, pieces)
+    found = _placed(rows, partitions)
     if not found:
         raise SourceError(
             "public_order=True reads rows by their place in the table, which is not known here: "

@@ -163,7 +163,7 @@ def need(module: str, why: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Partition:
     """A part of a table that one task reads.
 
     Attributes
@@ -186,7 +186,7 @@ class Piece:
         return "<part of a table, confidential>"
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Does the tasks of a pass.
 
     Attributes
@@ -197,24 +197,24 @@ class Crew(Protocol):
 
     @property
     def knows_parts(self) -> bool:
-        """Whether the crew cuts the table by itself."""
+        """Whether the executor cuts the table by itself."""
         ...
 
-    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of the table that tasks read; none: the caller reads it himself."""
         ...
 
-    def run(self, task: Any, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+    def run(self, task: Any, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Return the stamp of the pass, and what the tasks return, in any order."""
         ...
 
 
-def cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Piece]:
+def cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Partition]:
     """Return the parts of a source that says how to cut it; memory does not travel."""
-    cut = getattr(source, "pieces", None)
+    cut = getattr(source, "partitions", None)
     if cut is None or (travel and not getattr(source, "travels", False)):
         return []
-    found: list[Piece] = cut(names, rows)
+    found: list[Partition] = cut(names, rows)
     return found if len(found) > 1 or travel else []
 
 
@@ -231,13 +231,13 @@ def aligned(n: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 #: Crews that :func:`dpmodels.connect` put in force: the last one counts.
-CONNECTED: list[Crew] = []
+CONNECTED: list[Executor] = []
 
 
 def connected_client() -> Any:
     """Return the Dask client that is connected, else the one that this process made; or None."""
-    for crew in reversed(CONNECTED):
-        client = getattr(crew, "client", None)
+    for executor in reversed(CONNECTED):
+        client = getattr(executor, "client", None)
         if client is not None:
             return client
     distributed = sys.modules.get("distributed")
@@ -296,11 +296,11 @@ class FrameSource:
             stop = min(total, start + READ_ROWS)
             yield {c: _slice(a, start, stop) for c, a in arrays.items()}
 
-    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+    def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return parts of the frame: slices of rows, so no column is copied."""
         frame = self._frame
         parts = aligned(len(frame), rows)
-        return [Piece(FrameSource, frame.iloc[a:b], a, b - a) for a, b in parts]
+        return [Partition(FrameSource, frame.iloc[a:b], a, b - a) for a, b in parts]
 
 
 def _slice(column: Any, start: int, stop: int) -> Any:
@@ -340,11 +340,11 @@ class DictSource:
             part = slice(start, start + READ_ROWS)
             yield {c: a.iloc[part] if hasattr(a, "iloc") else a[part] for c, a in columns.items()}
 
-    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+    def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return parts of the columns: views."""
         columns = {c: self._data[c] for c in names}
         return [
-            Piece(
+            Partition(
                 DictSource,
                 {c: v.iloc[a:b] if hasattr(v, "iloc") else v[a:b] for c, v in columns.items()},
                 a,
@@ -426,13 +426,13 @@ class ArrowSource:
         for batch in reader:
             yield from batch_chunks(batch, names)
 
-    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+    def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return parts of an Arrow table or polars frame: views. Others are streams."""
         if not (hasattr(self._data, "slice") and hasattr(self._data, "select") and self.n):
             return []
         table = self._data.select(list(names))
         return [
-            Piece(ArrowSource, table.slice(a, b - a), a, b - a) for a, b in aligned(self.n, rows)
+            Partition(ArrowSource, table.slice(a, b - a), a, b - a) for a, b in aligned(self.n, rows)
         ]
 
 

@@ -31,11 +31,11 @@ from dpmodels.sources.tables import (
     READ_ROWS,
     ArrowSource,
     Chunk,
-    Crew,
+    Executor,
     DictSource,
     FrameSource,
     LazyPolarsSource,
-    Piece,
+    Partition,
     Renamed,
     Source,
     TypedPart,
@@ -76,14 +76,14 @@ class Caller:
 
     @property
     def knows_parts(self) -> bool:
-        """Whether the crew cuts the table by itself."""
+        """Whether the executor cuts the table by itself."""
         return True
 
-    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return none: the parts are known to the user's engine."""
         return []
 
-    def run(self, task: Any, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+    def run(self, task: Any, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Have the tasks done."""
         packed = task.packed()
         return stamp(packed), (_unpacked(found) for found in self.gather(packed))
@@ -136,7 +136,7 @@ class Elsewhere:
             raise RequestError("sums= is a function of a task (see the documentation)")
         self.kinds = self.types = dict(kinds)
         self.n: int | None = n
-        self.crew = Caller(sums)
+        self.executor = Caller(sums)
 
     def __repr__(self) -> str:
         return f"<table elsewhere, {len(self.kinds)} columns, {self.n} rows>"
@@ -196,11 +196,11 @@ class DaskSource:
             found = FrameSource(part.compute(scheduler=scheduler))
             yield from TypedPart(found, self.types).chunks(names)
 
-    def pieces(self, names: Sequence[str], rows: int) -> list[Piece]:
+    def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return the partitions, if a cluster computes them."""
         if self.client is None:
             return []
-        return [Piece(FrameSource, part) for part in self._parts(names)]
+        return [Partition(FrameSource, part) for part in self._parts(names)]
 
     def lengths(self) -> list[int] | None:
         """Return the number of rows of each partition, counted where they are."""
@@ -210,7 +210,7 @@ class DaskSource:
         found: list[int] = self.client.gather(self.client.compute(tasks))
         return found
 
-    def whole(self, column: str, kinds: Mapping[str, Any]) -> list[Piece]:
+    def whole(self, column: str, kinds: Mapping[str, Any]) -> list[Partition]:
         """Return partitions in which each person of a column lies whole, if a cluster has them.
 
         Rows move once, and are held by the workers until the pieces are let go.
@@ -220,7 +220,7 @@ class DaskSource:
         from dpmodels.sources.people import moved, whole_part
 
         held = self.client.persist(moved(self._data, column, kinds))
-        return [Piece(whole_part, part) for part in held.to_delayed()]
+        return [Partition(whole_part, part) for part in held.to_delayed()]
 
     def people(self, column: str) -> int | None:
         """Return the number of different ids, counted where they are; None: by the caller."""
@@ -521,13 +521,13 @@ class Serial:
     knows_parts: ClassVar[bool] = False
     rows: int = _THREAD_ROWS
 
-    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of the table."""
         return cut(source, names, self.rows, travel=False)
 
-    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+    def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
-        return "", (task.done(i, p.opener(p.data), p.first) for i, p in enumerate(pieces))
+        return "", (task.done(i, p.opener(p.data), p.first) for i, p in enumerate(partitions))
 
 
 @dataclass(frozen=True)
@@ -548,27 +548,27 @@ class Threads:
     rows: int = _THREAD_ROWS
     wide: int = 0
 
-    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of the table."""
         if self.count == 1:
             return []  # the caller's own thread
         share = (source.n or 0) // _PARTS
         return cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
 
-    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+    def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
-        return "", self._run(task, pieces)
+        return "", self._run(task, partitions)
 
-    def _run(self, task: Task, pieces: Sequence[Piece]) -> Iterator[Any]:
-        def done(index: int, piece: Piece, context: contextvars.Context) -> Partial:
-            source = piece.opener(piece.data)
-            return context.run(task.done, index, source, piece.first)
+    def _run(self, task: Task, partitions: Sequence[Partition]) -> Iterator[Any]:
+        def done(index: int, partition: Partition, context: contextvars.Context) -> Partial:
+            source = partition.opener(partition.data)
+            return context.run(task.done, index, source, partition.first)
 
         pool = ThreadPoolExecutor(self.count)
         try:
             waiting = [
-                pool.submit(done, i, piece, contextvars.copy_context())
-                for i, piece in enumerate(pieces)
+                pool.submit(done, i, partition, contextvars.copy_context())
+                for i, partition in enumerate(partitions)
             ]
             for future in waiting:
                 yield future.result()
@@ -596,16 +596,16 @@ class Cluster:
     knows_parts: ClassVar[bool] = False
     rows: int = _WORKER_ROWS
 
-    def pieces(self, source: Source, names: Sequence[str]) -> list[Piece]:
+    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
         return cut(source, names, self.rows, travel=True)
 
-    def run(self, task: Task, pieces: Sequence[Piece]) -> tuple[str, Iterator[Any]]:
+    def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
         packed = task.packed()
-        return stamp(packed), self._run(packed, pieces)
+        return stamp(packed), self._run(packed, partitions)
 
-    def _run(self, packed: bytes, pieces: Sequence[Piece]) -> Iterator[Any]:
+    def _run(self, packed: bytes, partitions: Sequence[Partition]) -> Iterator[Any]:
         import dask
         import distributed
 
@@ -614,7 +614,7 @@ class Cluster:
             plan = self.client.submit(_held, packed, pure=False)
             tasks = [
                 dask.delayed(on_worker, pure=False)(plan, i, p.opener, p.data, p.first)
-                for i, p in enumerate(pieces)
+                for i, p in enumerate(partitions)
             ]
             futures = self.client.compute(tasks)
             for future in distributed.as_completed(futures, loop=self.client.loop):
@@ -641,16 +641,16 @@ class Cluster:
 class Connection:
     """Ends with ``close()``, or with the ``with`` block that it opens."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
 
     def __repr__(self) -> str:
-        return f"<connection to {type(self._crew).__name__.lower()}>"
+        return f"<connection to {type(self._executor).__name__.lower()}>"
 
     def close(self) -> None:
         """Read as without the connection again."""
-        if self._crew in CONNECTED:
-            CONNECTED.remove(self._crew)
+        if self._executor in CONNECTED:
+            CONNECTED.remove(self._executor)
 
     def __enter__(self) -> Connection:
         return self
@@ -711,11 +711,11 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
                 f"dp.connect takes a Dask client, got {shown(client)}. For example: "
                 "from distributed import Client; dp.connect(Client('tcp://host:8786'))"
             )
-        crew: Crew = Cluster(client)
+        executor: Executor = Cluster(client)
     else:
-        crew = Threads(_number(threads))
-    CONNECTED.append(crew)
-    return Connection(crew)
+        executor = Threads(_number(threads))
+    CONNECTED.append(executor)
+    return Connection(executor)
 
 
 def _number(given: Any) -> int:
@@ -724,9 +724,9 @@ def _number(given: Any) -> int:
     return given
 
 
-def crew_for(source: Source) -> Crew | None:
-    """Return who reads a source: its own crew, or the one that is connected."""
-    own: Crew | None = getattr(source, "crew", None)
+def executor_for(source: Source) -> Executor | None:
+    """Return who reads a source: its own executor, or the one that is connected."""
+    own: Executor | None = getattr(source, "executor", None)
     if own is not None:
         return own
     client = getattr(source, "client", None)
@@ -734,7 +734,7 @@ def crew_for(source: Source) -> Crew | None:
         return Cluster(client)
     if CONNECTED:
         return CONNECTED[-1]
-    many = (source.n or 0) > MANY_ROWS and hasattr(source, "pieces")
+    many = (source.n or 0) > MANY_ROWS and hasattr(source, "partitions")
     if not many:
         return None
     # what is decoded has a thread of its own for that

@@ -129,7 +129,7 @@ class OfRows:
 
     Attributes
     ----------
-    crew : Crew or None
+    executor : Executor or None
         Who does the tasks of passes that are sums; None: this thread.
     by_person : bool
         Units are people, and blocks are of whole ones.
@@ -139,7 +139,7 @@ class OfRows:
         It adds up in a way of its own, ``summed``: by person, or through a map.
     """
 
-    crew: Any = None
+    executor: Any = None
     by_person: bool = False
     by_cell: bool = False
     own_sums: bool = False

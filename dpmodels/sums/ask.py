@@ -1,7 +1,7 @@
 """What a stage sees: it asks queries and gets noisy numbers. No row, no exact sum, no sensitivity.
 
 A query is a statistic (what the prover reads), the pass that adds it up, and how its sums are laid
-out. :class:`Ask` runs the pass, takes the reach from :mod:`dpmodels.proof.prove` and the noise
+out. :class:`Ask` runs the pass, takes the sensitivity from :mod:`dpmodels.proof.prove` and the noise
 from the step as charged. What the prover does not know has a registered proof of its own
 (:mod:`dpmodels.privacy.run`) and asks for rows and run by its name.
 """
@@ -27,11 +27,11 @@ from dpmodels.proof.prove import (
     count_weight,
     intercept_sensitivity,
     noise_of,
-    rank_reach,
-    reach,
+    rank_sensitivity,
+    sensitivity,
     separate_weights,
 )
-from dpmodels.proof.sets import Ball, Box, Hull, Trace
+from dpmodels.proof.sets import Ball, Box, ConvexHull, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic
 from dpmodels.sources.summed import counted, summed
 from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
@@ -259,7 +259,7 @@ class Ask:
             raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for a query")
         norm: Norm = "l1" if isinstance(mechanism, Pure) else "l2"
         statistic = query.statistic
-        moved = reach(statistic, self._relation, norm) * query.factor
+        moved = sensitivity(statistic, self._relation, norm) * query.factor
         added = query.part(self._total(query.over, read))
         flat = statistic.flat(added.values, norm)
         weights = statistic.weights(norm)
@@ -366,13 +366,13 @@ class Ask:
         Privacy
         -------
         The eps of the step: the penalties of all groups together move by
-        :func:`~dpmodels.proof.prove.rank_reach` at most. Replace-one.
+        :func:`~dpmodels.proof.prove.rank_sensitivity` at most. Replace-one.
         """
         if self._relation != "replace":
             raise PrivacyBugError("ranks have their proof under replace-one only")
         table = penalties(self._total(over, ALL))
         most = largest * ranks.step
-        return self._run.choose(step, table, sensitivity=rank_reach(ranks), largest=most)
+        return self._run.choose(step, table, sensitivity=rank_sensitivity(ranks), largest=most)
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Return a secret uniform permutation, drawn without looking at a cell."""
@@ -432,8 +432,8 @@ class Moments:
         return gram_over(rows, self.design, self.rowmap, **reading)
 
     @property
-    def set(self) -> Ball | Box | Trace | Hull:
-        """What one unit lays down: read off the map."""
+    def set(self) -> Ball | Box | NuclearBall | ConvexHull:
+        """What one unit adds: read off the map."""
         return set_of(self.rowmap, people=self.people, average=self.average)
 
 
@@ -449,11 +449,11 @@ def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
     if inner.ball == k and not isinstance(rowmap, WithOne):
         if average:
             raise PrivacyBugError("means of people are of boxes")
-        return Trace(k) if people else Ball(k)
+        return NuclearBall(k) if people else Ball(k)
     if inner.ball or (people and not average):
         raise PrivacyBugError("a map into a ball and a box has no set of its own: say the parts")
     one = isinstance(rowmap, WithOne) or average
-    return Hull(Box(k, one=one)) if people else Box(k, one=one)
+    return ConvexHull(Box(k, one=one)) if people else Box(k, one=one)
 
 
 @dataclass(frozen=True, eq=False)

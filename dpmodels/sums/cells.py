@@ -30,7 +30,7 @@ from dpmodels.sums.products import (
     MOST,
     Gram,
     LatticeMap,
-    Words,
+    Limbs,
     cross_product,
     end_along,
     end_of_numbers,
@@ -59,7 +59,7 @@ Integers = npt.NDArray[np.object_]
 Terms = list[tuple[npt.NDArray[np.int64], int]]
 
 #: A multiple of a cell's vector is in steps of 2^-20 of full length: rows, of 2^-40.
-FINE = 20
+LOW_NOISE = 20
 #: Factor on the multiples: pays for the float rounding of lengths and factors, and for the one
 #: rounding of each sum to the steps of its release.
 SHORTENED = 1.0 - 2.0**-24
@@ -88,7 +88,7 @@ class ByCell:
         return len(self._part)
 
     def add(
-        self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * FINE
+        self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * LOW_NOISE
     ) -> None:
         """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
 
@@ -368,12 +368,12 @@ class BoxCells:
 
     @functools.cached_property
     def zeta(self) -> Array:
-        """Lattice vectors of the cells, 0 where a row's own numbers stand and in void cells."""
+        """Lattice vectors of the cells, 0 where a row's own numbers stand and in missing cells."""
         z = self.rowmap.integers(self.grid.table.copy())
         z[list(self.grid.numbers)] = 0.0
         if self.one:
             z = np.vstack([z, np.full((1, z.shape[1]), STEPS)])
-        z[:, self.grid.void] = 0.0
+        z[:, self.grid.missing] = 0.0
         return z
 
     @functools.cached_property
@@ -386,14 +386,14 @@ class BoxCells:
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""
         grid, part, to = self.grid, self.part, _Adding(self.grid.cells, len(self.grid.numbers))
-        void = np.flatnonzero(grid.void)
+        missing = np.flatnonzero(grid.missing)
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 to.rows += len(cells)
-                rho, there = part.ended(block)
+                rho, there = part.clip_and_round(block)
                 counts = np.bincount(cells, minlength=grid.cells)
-                if counts[void].any() or there is not None:
-                    gone = grid.void[cells] if there is None else grid.void[cells] | ~there
+                if counts[missing].any() or there is not None:
+                    gone = grid.missing[cells] if there is None else grid.missing[cells] | ~there
                     kept = np.flatnonzero(~gone)
                     rho, cells = rho[:, kept], cells[kept]
                     counts = np.bincount(cells, minlength=grid.cells)
@@ -458,13 +458,13 @@ class BallCells:
 
     @functools.cached_property
     def tables(self) -> tuple[Array, Array, Array, Array]:
-        """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` of void cells."""
+        """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` of missing cells."""
         image, slopes = self._affine
         own = image.copy()
         own[self.place] = 0.0
-        own[:, self.grid.void] = 0.0
+        own[:, self.grid.missing] = 0.0
         zeta, length = directions(own)
-        at = np.where(self.grid.void, np.nan, image[self.place])
+        at = np.where(self.grid.missing, np.nan, image[self.place])
         return zeta, length, at, slopes[self.place]
 
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
@@ -491,8 +491,8 @@ class BallCells:
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
         zeta, j = self.tables[0], self.place
-        G = gram_of(zeta, sums.squares, 2 * FINE)
-        G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> FINE
+        G = gram_of(zeta, sums.squares, 2 * LOW_NOISE)
+        G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> LOW_NOISE
         G[j, j] = sums.seconds[0, 0]
         return worded(G, sums.rows, self.fingerprint)
 
@@ -530,7 +530,7 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
     bounded by the row map.
     """
     k = len(rowmap.box)
-    total = Words(k)
+    total = Limbs(k)
     rows = 0
     with np.errstate(all="ignore"):
         own = getattr(rowmap, "product", None)  # of maps that know a shorter way
@@ -538,7 +538,7 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
             product = cross_product(rowmap.integers(block)) if own is None else own(block)
             rows += (block[0] if isinstance(block, tuple) else block).shape[1]
             total.add(product)
-    return Gram(*total.words(), rows, fingerprint)
+    return Gram(*total.limbs(), rows, fingerprint)
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,7 +142,7 @@ def looked_up(
     Parameters
     ----------
     images : (k, K) array
-        Of the cells, NaN where a row is void.
+        Of the cells, NaN where a row is missing.
     slopes : (k, d) array
         What a unit of each number adds.
     numbers : (d, m) array
@@ -268,7 +268,7 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
     Notes
     -----
     A row is there if nothing of it is missing, infinite or beyond ``VAST`` (1e280 for a squared
-    length); else it is void in *every* part. Its length is 0 if the square is below ``LEAST``. NaN
+    length); else it is missing in *every* part. Its length is 0 if the square is below ``LEAST``. NaN
     is neither above nor below.
     """
     given = [f for f in factors if f is not None]
@@ -550,7 +550,7 @@ def worded(matrix: npt.NDArray[np.object_], rows: int, fingerprint: str = "") ->
     return Gram(high, low, rows, fingerprint)
 
 
-class Words:
+class Limbs:
     """A (k, k) sum of exact products of blocks, in two int64 words."""
 
     def __init__(self, k: int) -> None:
@@ -574,11 +574,11 @@ class Words:
         self._part[...] = 0
         self._waiting = 0
 
-    def words(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def limbs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return (high, low): the sum is ``high * 2^32 + low``."""
         self._carry()
         return self._high, self._low
 
     def integers(self) -> npt.NDArray[np.object_]:
         """Return the sum as Python integers."""
-        return joined(*self.words(), small=self._added < _MANY)
+        return joined(*self.limbs(), small=self._added < _MANY)

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.proof.sets import STEPS, Blocks, Mass
+from dpmodels.proof.sets import STEPS, Blocks, Simplex
 from dpmodels.sources.windows import WINDOW, Coins
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
     Gram,
     Mask,
-    Words,
+    Limbs,
     cross_product,
     end_of_numbers,
     end_of_rows,
@@ -65,7 +65,7 @@ __all__ = [
     "sums",
     "unit_rows",
     "unit_scale",
-    "void",
+    "missing",
 ]
 
 
@@ -218,7 +218,7 @@ class RowMap:
         with np.errstate(all="ignore"):
             return self.normalised(block) * self.box[:, None]
 
-    def ended(self, block: Array) -> tuple[Array, Mask | None]:
+    def clip_and_round(self, block: Array) -> tuple[Array, Mask | None]:
         """Return the lattice coordinates of a block, and which rows are there (None: all).
 
         Coordinates (k, m) are float64 holding exact integers, rounded towards zero, so no bound
@@ -234,7 +234,7 @@ class RowMap:
 
     def integers(self, block: Array) -> Array:
         """Return the lattice coordinates of a block, (k, m), alone."""
-        return self.ended(block)[0]
+        return self.clip_and_round(block)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,11 +262,11 @@ class OfCells:
 
 
 def images_of(matrix: Array, shift: Array | None, grid: Grid) -> tuple[Array, Array]:
-    """Return the images of cells under a map, NaN in void ones, and the slopes of numbers."""
+    """Return the images of cells under a map, NaN in missing ones, and the slopes of numbers."""
     images = mapped(matrix, grid.table)
     if shift is not None:
         images += shift
-    images[:, grid.void] = np.nan
+    images[:, grid.missing] = np.nan
     return images, matrix[:, list(grid.numbers)]
 
 
@@ -275,7 +275,7 @@ class OneFirst:
     """A row map that sees the constant 1 in front of every row: ``(1, z)``.
 
     For designs without an intercept column whose moments of (1, z) are wanted. A missing cell
-    voids the constant as well.
+    makes the constant missing as well.
     """
 
     rowmap: RowMap
@@ -301,7 +301,7 @@ class OneFirst:
 
 @dataclass(frozen=True)
 class WithOne:
-    """A row map with a constant appended: (w, 1), a zero row where w is void."""
+    """A row map with a constant appended: (w, 1), a zero row where w is missing."""
 
     rowmap: RowMap
 
@@ -312,7 +312,7 @@ class WithOne:
 
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates (k + 1, m)."""
-        w, there = self.rowmap.ended(block)
+        w, there = self.rowmap.clip_and_round(block)
         one = np.full(w.shape[1], STEPS) if there is None else np.where(there, STEPS, 0.0)
         return np.vstack([w, one[None]])
 
@@ -416,7 +416,7 @@ class FeatureScale:
     centre: Array
     half: Array
     norm: float
-    squares: Mass | Blocks
+    squares: Simplex | Blocks
 
 
 def feature_scale(design: Design, radius: float | None) -> FeatureScale:
@@ -427,7 +427,7 @@ def feature_scale(design: Design, radius: float | None) -> FeatureScale:
         # x -> x / R in the unit ball: the squares add up to 1 at most
         unit = UnitScale(np.full(d, 1.0 / radius), np.zeros(d), False)
         rowmap = RowMap(unit, np.ones(d), ball=d, radius=1.0, project=True)
-        squares = Mass(d, complete=False)
+        squares = Simplex(d, complete=False)
         return FeatureScale(columns, rowmap, np.zeros(d), np.full(d, radius), 1.0, squares)
     kinds = [design.columns[j].kind for j in columns]
     intervals = design.intervals()[list(columns)]
@@ -458,18 +458,18 @@ def feature_scale(design: Design, radius: float | None) -> FeatureScale:
 def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDArray[np.object_]:
     """Return integers (count, sums of k, sums of trunc(k^2 / 2^20)), k = trunc(2^20 u), |u| <= 1.
 
-    Shape (1 + 2 d,). A void row adds nothing. Exact in any order.
+    Shape (1 + 2 d,). A missing row adds nothing. Exact in any order.
     """
     d = len(scale)
     total = np.zeros(1 + 2 * d, dtype=object)
     with np.errstate(all="ignore"):
         for block in blocks:
             u = block[:-1] * scale[:, None] + shift[:, None]
-            void = ~np.isfinite(block[-1] + u.sum(0))
+            missing = ~np.isfinite(block[-1] + u.sum(0))
             k = end_of_numbers(u)
-            k[:, void] = 0.0
+            k[:, missing] = 0.0
             squares = towards_zero(k * k / STEPS)
-            total[0] += int(STEPS) * int(k.shape[1] - void.sum())
+            total[0] += int(STEPS) * int(k.shape[1] - missing.sum())
             total[1 : 1 + d] += [int(v) for v in k.sum(1)]
             total[1 + d :] += [int(v) for v in squares.sum(1)]
     return total
@@ -533,7 +533,7 @@ def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> 
     Parameters
     ----------
     z : (k, m) array
-        Rows, 0 where they are void; not overwritten.
+        Rows, 0 where they are missing; not overwritten.
     length : (m,) array
         Of the rows.
     block : BlockOfPeople
@@ -580,10 +580,10 @@ def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
     return out
 
 
-def product(z: Array, words: Words) -> None:
+def product(z: Array, limbs: Limbs) -> None:
     """Add ``z z'`` to exact sums, at most 8192 columns at once."""
     for a in range(0, z.shape[1], WINDOW):
-        words.add(cross_product(z[:, a : a + WINDOW]))
+        limbs.add(cross_product(z[:, a : a + WINDOW]))
 
 
 def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap | OneFirst) -> Gram:
@@ -601,14 +601,14 @@ def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap | OneFirst) -> G
     matrix of trace at most 2^40.
     """
     k = len(rowmap.box)
-    total = Words(k)
+    total = Limbs(k)
     with np.errstate(all="ignore"):
         for block in blocks:
             z = np.ascontiguousarray(rowmap.image(block.rows))
-            length = void(z)
+            length = missing(z)
             (lattice,) = into_balls(z, length, block, STEPS)
             product(lattice, total)
-    return Gram(*total.words(), 0, "")
+    return Gram(*total.limbs(), 0, "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -639,7 +639,7 @@ def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
     (k + 1, people) array
         Integers, rounded towards zero: no entry is larger than the last, one whole unit or 0.
     """
-    z, there = rowmap.ended(block.rows)
+    z, there = rowmap.clip_and_round(block.rows)
     one = np.ones(z.shape[1]) if there is None else there.astype(float)
     total = sums(np.vstack([z, one]), block.starts)
     complete = total[-1]
@@ -657,15 +657,15 @@ def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
     a complete row can be, or the zero row (``units.md``, 8).
     """
     k = len(rowmap.box) + 2
-    total = Words(k)
+    total = Limbs(k)
     with np.errstate(all="ignore"):
         for block in blocks:
             own = averages(block, rowmap)
             product(np.vstack([own, np.full((1, own.shape[1]), STEPS)]), total)
-    return Gram(*total.words(), 0, "")
+    return Gram(*total.limbs(), 0, "")
 
 
-def void(z: Array) -> Array:
+def missing(z: Array) -> Array:
     """Turn rows that are not finite into zero rows; return the lengths of all."""
     length = lengths(z)
     gone = ~np.isfinite(length)

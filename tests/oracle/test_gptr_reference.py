@@ -19,7 +19,7 @@ from dpmodels.models.linear.posterior import (
 from dpmodels.models.newton import largest_rho, largest_rho_shift
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.mechanisms import mu_gdp, upper_quantile
-from dpmodels.proof.prove import Of, reach
+from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.sums.ask import Noisy
 
 pytestmark = pytest.mark.oracle
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.oracle
 
 def log_residual_sensitivity(B2, lam_star):
     """tau, of the prover: the most log(Y + B|theta*|) moves, adding or removing."""
-    return reach(Of("log residual", (B2, lam_star)), "add-remove", "l2")
+    return sensitivity(Of("log residual", (B2, lam_star)), "add-remove", "l2")
 
 
 def eigenvalue_bound(noisy, B2, mu1, d1):
     """lam~, above lambda_min with probability at most d1, as a stage asks for it."""
-    sd = reach(Of("least eigenvalue, by relation", (B2,)), "add-remove", "l2") / mu1
+    sd = sensitivity(Of("least eigenvalue, by relation", (B2,)), "add-remove", "l2") / mu1
     return max(0.0, float(Noisy(np.array([noisy]), np.array([sd])).at_least(d1)[0]))
 
 

@@ -39,13 +39,13 @@ def heavy(x, _):
 
 
 def the_pass(
-    relation="replace", k=2, weighted=False, n=500, scale=2.0, manner=TAME, evaluate=steep
+    relation="replace", k=2, weighted=False, n=500, scale=2.0, policy=TAME, evaluate=steep
 ):
     co, rng = public_coordinates(DESIGN), np.random.default_rng(0)
     r = co.rank
     G = rng.normal(size=(r, r))
     plan = plan_pass(
-        LINEAR, k, 0.3, n, r, relation, meat=True, tail=n, weighted=weighted, manner=manner
+        LINEAR, k, 0.3, n, r, relation, meat=True, tail=n, weighted=weighted, policy=policy
     )
     where = Centre(
         co.unit, co.W0, 0.2 * rng.normal(size=r), scale * (G @ G.T / r + 0.05 * np.eye(r)), 0.3,
@@ -109,7 +109,7 @@ def test_one_row_moves_a_pass_by_no_more_than_is_charged(relation, k, weighted):
 def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, weighted):
     """theory 2.8, by cell: in steps of 3 C / 2^40, and the joint query of many columns."""
     plan, _, job = the_pass(
-        relation, 2, weighted, n=50_000, manner=WIDE_LEAST_SQUARES, evaluate=heavy
+        relation, 2, weighted, n=50_000, policy=WIDE_LEAST_SQUARES, evaluate=heavy
     )
     assert worst(job, plan, relation, 1) <= plan.mu_joint
     totals = [job.done(one)[0] for one in tallies(job)]

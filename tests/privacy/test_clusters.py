@@ -14,12 +14,12 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit import kit as derived
 from dpmodels.audit import replay
-from dpmodels.audit.queries import reach_ratio, recorded
+from dpmodels.audit.queries import sensitivity_ratio, recorded
 from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.privacy.mechanisms import mu_gdp
 from dpmodels.proof import prove
-from dpmodels.proof.prove import cluster_move, reach
+from dpmodels.proof.prove import cluster_move, sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, Clusters, ClusterTotals
 from dpmodels.scoring import cluster_plan as cluster_rules
@@ -183,8 +183,8 @@ def test_a_person_in_several_clusters_passes_the_bound_of_a_row():
     found = 2 * parts * (a * a - b * b)
     assert 2 * cluster_move(B, C, 2) < found <= 4 * B * C
     s = ClusterGram(Ball(2), clip=C / B, several=True)
-    assert reach(s, "replace", "l2") == 4 * C / B
-    assert reach(s, "add-remove", "l2") == 2 * C / B
+    assert sensitivity(s, "replace", "l2") == 4 * C / B
+    assert sensitivity(s, "add-remove", "l2") == 2 * C / B
 
 
 def test_rows_alone_beside_clusters_cost_nothing():
@@ -242,7 +242,7 @@ def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
     )  # row: -C in the second -> +C in the first
     a, b = (float(x.products(0, own).values[0, 0]) for x in (before, after))
     step = before.products(0, own).step
-    bound = reach(cluster_rules.statistic(1, own), "replace", "l2")
+    bound = sensitivity(cluster_rules.statistic(1, own), "replace", "l2")
     assert 0.99 < (b - a) * step / bound <= 1.0
 
 
@@ -251,7 +251,7 @@ def test_totals_of_a_row_that_leaves_and_of_one_that_enters_are_tight():
     own = cluster_rules.Radii(1.0, 3.0, 0.0, 1.0)
     none, C = (np.zeros((1, 1), dtype=object),), 2**20
     frame = Frame(Survey(strata="h", psu="v", psus={"n": 9, "s": 9}), ("n", "s"), totals=True)
-    bound = reach(cluster_rules.totals_statistic(1, 2, own), "replace", "l2")
+    bound = sensitivity(cluster_rules.totals_statistic(1, 2, own), "replace", "l2")
     assert bound == pytest.approx(2.0 / 3.0, rel=1e-4)
     for labels, largest in (([2.0, 4.0], 2.0), ([2.0, 3.0], math.sqrt(2.0))):
         assert frame.strata_of(np.array(labels)).tolist() == [0, int(labels[1]) % 2]
@@ -362,7 +362,7 @@ def too_small(monkeypatch, wrong):
     """Whether corners or the search see a bound that is too small, somewhere."""
     monkeypatch.setitem(prove._REACHES, ClusterGram, wrong)
     shapes = [ClusterGram(Ball(p), clip=c) for p in (2, 3) for c in (0.1, 0.5, 0.8, 1.0)]
-    return any(reach_ratio(s, "replace", "l2") > 1.0 + 1e-3 for s in shapes)
+    return any(sensitivity_ratio(s, "replace", "l2") > 1.0 + 1e-3 for s in shapes)
 
 
 def test_mutants_of_the_bound(monkeypatch):
@@ -380,19 +380,19 @@ def test_mutants_of_the_bound(monkeypatch):
 
 def test_people_under_the_bound_of_rows_are_seen(monkeypatch):
     s = ClusterGram(Ball(2), clip=0.2, several=True)
-    assert reach_ratio(s, "replace", "l2") <= 1.0
+    assert sensitivity_ratio(s, "replace", "l2") <= 1.0
     monkeypatch.setitem(
         prove._REACHES, ClusterGram, lambda s, *_: 2.0 * cluster_move(1.0, s.clip, s.dim)
     )
-    assert reach_ratio(s, "replace", "l2") > 1.0
+    assert sensitivity_ratio(s, "replace", "l2") > 1.0
 
 
 def test_totals_at_half_their_price_are_seen(monkeypatch):
     for s in (ClusterTotals(2, 3, 0.2), ClusterTotals(1, 2, 1.0, several=True)):
-        assert 0.99 < reach_ratio(s, "replace", "l2") <= 1.0
-        assert 0.99 < reach_ratio(s, "add-remove", "l2") <= 1.0
+        assert 0.99 < sensitivity_ratio(s, "replace", "l2") <= 1.0
+        assert 0.99 < sensitivity_ratio(s, "add-remove", "l2") <= 1.0
     monkeypatch.setitem(prove._REACHES, ClusterTotals, lambda s, *_: s.clip)  # 2C -> C
-    assert reach_ratio(ClusterTotals(2, 3, 0.2), "replace", "l2") > 1.9
+    assert sensitivity_ratio(ClusterTotals(2, 3, 0.2), "replace", "l2") > 1.9
 
 
 def test_centring_by_the_means_of_the_sums_themselves_is_seen():
@@ -413,9 +413,9 @@ def test_centring_by_the_means_of_the_sums_themselves_is_seen():
 
 
 def test_counts_at_half_their_price_are_seen(monkeypatch):
-    assert 0.55 < reach_ratio(Clusters(), "replace", "l2") <= 1.0
+    assert 0.55 < sensitivity_ratio(Clusters(), "replace", "l2") <= 1.0
     monkeypatch.setitem(prove._REACHES, Clusters, lambda *_: 0.5)
-    assert reach_ratio(Clusters(), "replace", "l2") > 1.0
+    assert sensitivity_ratio(Clusters(), "replace", "l2") > 1.0
 
 
 def test_a_ball_that_is_not_there_is_seen(monkeypatch):
@@ -434,7 +434,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
         for x in (S, np.where(np.arange(50) == 3, S + s, S))
     )
     gap = np.asarray(a.values - b.values, dtype=float) * a.step
-    assert np.linalg.norm(gap) > reach(cluster_rules.statistic(2, own), "replace", "l2")
+    assert np.linalg.norm(gap) > sensitivity(cluster_rules.statistic(2, own), "replace", "l2")
 
 
 def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
@@ -446,8 +446,8 @@ def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
                 if not f.passed and any(n in f.check for n in names)]
 
     assert not flagged()
-    whole = prove.reach
-    monkeypatch.setattr(ask, "reach", lambda *a: whole(*a) / 2.0)
+    whole = prove.sensitivity
+    monkeypatch.setattr(ask, "sensitivity", lambda *a: whole(*a) / 2.0)
     assert len(flagged()) >= 2
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.queries import reach_ratio, recorded
+from dpmodels.audit.queries import sensitivity_ratio, recorded
 from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.proof import prove
-from dpmodels.proof.prove import cluster_move, reach
+from dpmodels.proof.prove import cluster_move, sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, ClusterTotals
 from dpmodels.scoring import cluster_plan as cluster_rules
@@ -227,7 +227,7 @@ def two_clusters(B, C, shares):
 def test_a_person_in_two_clusters_passes_the_bound_of_a_row_and_not_its_own():
     """B = 5, C = 1: 19 in two parts and 19.9 in many, where 2 g is 18 and 4BC 20."""
     s = ClusterGram(Ball(1), clip=0.2, several=True)
-    bound = reach(s, "replace", "l2") * 25.0
+    bound = sensitivity(s, "replace", "l2") * 25.0
     assert bound == pytest.approx(20.0)
     halves, many = two_clusters(5.0, 1.0, [0.5, 0.5]), two_clusters(5.0, 1.0, [0.05] * 20)
     assert 2 * cluster_move(5.0, 1.0, 2) + 0.5 < halves <= bound
@@ -256,9 +256,9 @@ def test_people_under_the_bound_of_rows_are_seen(monkeypatch):
         ClusterTotals: lambda s, *_: math.sqrt(2.0) * s.clip,
     }
     for s in (ClusterGram(Ball(2), clip=0.2, several=True), ClusterTotals(2, 3, 0.2, several=True)):
-        assert reach_ratio(s, "replace", "l2") <= 1.0
+        assert sensitivity_ratio(s, "replace", "l2") <= 1.0
         monkeypatch.setitem(prove._REACHES, type(s), wrong[type(s)])
-        assert reach_ratio(s, "replace", "l2") > 1.0
+        assert sensitivity_ratio(s, "replace", "l2") > 1.0
 
 
 def test_what_is_refused():

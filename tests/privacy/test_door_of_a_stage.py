@@ -11,9 +11,9 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import FLOAT_NOTE, Run, own_proof
-from dpmodels.proof.prove import Of, noise_of, reach
-from dpmodels.proof.sets import Ball, Box, Hull, Interval, Mark, Trace
-from dpmodels.proof.statistics import Along, Cells, Gram, Ranks, Sum
+from dpmodels.proof.prove import Of, noise_of, sensitivity
+from dpmodels.proof.sets import Ball, Box, ConvexHull, Interval, OneHot, NuclearBall
+from dpmodels.proof.statistics import RankOne, Cells, Gram, Ranks, Sum
 from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
@@ -23,7 +23,7 @@ from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.units import Person
 
 DELTA = 1e-6
-VOTES = Query(Sum(Mark(3)), Kept())
+VOTES = Query(Sum(OneHot(3)), Kept())
 TABLE = np.array([4, 5, 6], dtype=object)
 
 
@@ -145,14 +145,14 @@ def test_the_error_says_nothing_of_the_table():
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        (Query(Sum(Mark(4)), Kept()), "shape"),
-        (Query(Sum(Mark(3)), Kept(), lambda sums: Added(sums.astype(float))), "no integers"),
+        (Query(Sum(OneHot(4)), Kept()), "shape"),
+        (Query(Sum(OneHot(3)), Kept(), lambda sums: Added(sums.astype(float))), "no integers"),
         (Query(Sum(Ball(3, 0.0)), Kept()), "no reach"),
         (Query(Sum(Ball(3, np.inf)), Kept()), "no reach"),
         (Query(Sum(Ball(3, np.nan)), Kept()), "no reach"),
         (Query(Cells((3,), (1.1,), counts=True), Kept()), "more than 1"),
         (Query(Of("no such lemma", ()), Kept()), "no lemma"),
-        (Query(Gram(Mark(2)), Kept()), "no proof"),  # type: ignore[arg-type]
+        (Query(Gram(OneHot(2)), Kept()), "no proof"),  # type: ignore[arg-type]
     ],
 )
 def test_a_query_without_a_proof_draws_nothing(query, told):
@@ -169,13 +169,13 @@ def test_a_step_of_another_kind_is_no_step_of_a_query():
 @pytest.mark.parametrize("factor", [0.99, 0.0, -1.0, np.nan])
 def test_noise_of_a_published_size_is_not_smaller_than_proved(factor):
     with pytest.raises(PrivacyBugError, match="smaller than proved"):
-        Query(Sum(Mark(3)), Kept(), factor=factor)
+        Query(Sum(OneHot(3)), Kept(), factor=factor)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, np.nan])
 def test_a_part_of_a_pass_has_noise(noise):
     with pytest.raises(PrivacyBugError):
-        reach(Along(2, (1.0,), (noise,), 1.0, 1.0), "replace", "l2")
+        sensitivity(RankOne(2, (1.0,), (noise,), 1.0, 1.0), "replace", "l2")
 
 
 @pytest.mark.parametrize("ends", [(1, 5), (-5, -1)])
@@ -187,12 +187,12 @@ def test_a_void_unit_is_in_every_interval(ends):
 @pytest.mark.parametrize("relation", ["bounded", "", "Replace"])
 def test_relations_are_two(relation):
     with pytest.raises(PrivacyBugError, match="no reach for relation"):
-        reach(Sum(Mark(3)), relation, "l2")
+        sensitivity(Sum(OneHot(3)), relation, "l2")
 
 
 def test_noise_is_of_two_kinds():
     with pytest.raises(PrivacyBugError, match="no noise"):
-        noise_of(Sum(Mark(3)), Approximate(1.0, 0.0), "replace")
+        noise_of(Sum(OneHot(3)), Approximate(1.0, 0.0), "replace")
 
 
 # --- what was read ------------------------------------------------------------------------------
@@ -247,10 +247,10 @@ def row_map(k, ball):
 def test_sets_are_read_off_the_maps():
     ball, box = row_map(3, 3), row_map(3, 0)
     assert set_of(ball) == set_of(OneFirst(ball)) == Ball(3)
-    assert set_of(ball, people=True) == Trace(3)
+    assert set_of(ball, people=True) == NuclearBall(3)
     assert set_of(box) == Box(3)
     assert set_of(WithOne(box)) == Box(3, one=True)
-    assert set_of(box, people=True, average=True) == Hull(Box(3, one=True))
+    assert set_of(box, people=True, average=True) == ConvexHull(Box(3, one=True))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.queries import holds, recorded
 from dpmodels.audit.replay import rows_for
-from dpmodels.proof.prove import reach
-from dpmodels.proof.statistics import Along
+from dpmodels.proof.prove import sensitivity
+from dpmodels.proof.statistics import RankOne
 from dpmodels.quiet import quiet
 from dpmodels.variables import Levels
 
@@ -127,7 +127,7 @@ def laid(name, relation):
         over = one.query.over
         if id(over) not in sums:
             sums[id(over)] = (over, [total(plan, over, columns) for columns in corners])
-        found.append((one, [one.laid(each) for each in sums[id(over)][1]]))
+        found.append((one, [one.contribution(each) for each in sums[id(over)][1]]))
     return found
 
 
@@ -162,7 +162,7 @@ def test_no_person_moves_a_query_by_more_than_its_reach_and_some_by_all_of_it(na
         for k in contributions:
             assert holds(one.query.statistic, k, one.norm, people=True), one.step
         far = farthest(one, contributions)
-        joint = isinstance(one.query.statistic, Along)
+        joint = isinstance(one.query.statistic, RankOne)
         least = JOINT.get(name, 0.75) if joint else 0.97
         assert least < far <= 1.0 + 1e-9, (one.step, far)
     assert steps >= 8
@@ -172,7 +172,7 @@ def test_no_person_moves_a_query_by_more_than_its_reach_and_some_by_all_of_it(na
 def test_scores_and_information_reach_their_own_bounds_by_themselves(name):
     """Of the last pass: 2 C, and sqrt 2 R^2 where two persons can have orthogonal information."""
     one, contributions = next(
-        (a, k) for a, k in reversed(laid(name, "replace")) if isinstance(a.query.statistic, Along)
+        (a, k) for a, k in reversed(laid(name, "replace")) if isinstance(a.query.statistic, RankOne)
     )
     s = one.query.statistic
     parts = [s.parts(np.asarray(k, dtype=float)) for k in contributions]
@@ -192,7 +192,7 @@ def test_histograms_of_several_columns_pay_for_all_of_them():
             if not one.step.startswith(("scales", "places")):
                 continue
             parts = len(one.query.statistic.parts)
-            said = reach(one.query.statistic, "replace", "l2")
+            said = sensitivity(one.query.statistic, "replace", "l2")
             assert said == pytest.approx(np.sqrt(2.0 * parts)), (name, one.step)
             moved = farthest(one, contributions) * said
             assert moved == pytest.approx(np.sqrt(2.0 * parts), rel=1e-5), (name, one.step)

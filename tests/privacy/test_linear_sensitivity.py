@@ -11,7 +11,7 @@ import dpmodels as dp
 from dpmodels.formula.build import build_design
 from dpmodels.models.linear.inference import ScoreMap
 from dpmodels.proof import prove as sens
-from dpmodels.proof.prove import reach
+from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
@@ -295,7 +295,7 @@ def test_bounded_query_in_integers(known, relation):
     """The released cells under their weights: change at most S 2^40 on adversarial neighbours."""
     p, square = 4, 3.0
     plan = split_query(p, square, known=known, relation=relation, r2=0.5)
-    W, S = plan.matrix(), reach(plan, relation, "l2")
+    W, S = plan.matrix(), sensitivity(plan, relation, "l2")
     rowmap = RowMap(identity(p + 1), np.ones(p + 1))
     upper = np.triu_indices(p + 1)
     rng = np.random.default_rng(4)

@@ -10,11 +10,11 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from dpmodels.audit.queries import Asked, drawn_sd, noise_ratio, reach_ratio, recorded
+from dpmodels.audit.queries import Asked, drawn_sd, noise_ratio, sensitivity_ratio, recorded
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.proof.prove import reach
-from dpmodels.proof.statistics import Along
+from dpmodels.proof.prove import sensitivity
+from dpmodels.proof.statistics import RankOne
 from dpmodels.scoring import rows as engine
 from dpmodels.scoring import units as expand_engine
 from dpmodels.scoring.passes import joint_statistic as along
@@ -56,7 +56,7 @@ def test_noise_of_the_last_pass():
     plan = last_pass()
     assert plan.mu_joint == pytest.approx(0.389, abs=5e-4)
     assert drawn(plan)[-P:] == pytest.approx(np.full(P, 59.04), abs=5e-3)
-    assert reach(along(plan, P), "replace", "l2") == pytest.approx(plan.mu_joint, rel=1e-9)
+    assert sensitivity(along(plan, P), "replace", "l2") == pytest.approx(plan.mu_joint, rel=1e-9)
     # of the score's own noise a hundredth: what remains is that of a release of scores alone
     assert drawn(hundredth(plan, "score"))[-P:] == pytest.approx(np.full(P, 53.39), abs=5e-3)
 
@@ -81,7 +81,7 @@ def test_a_hundredth_of_one_noise_is_paid_by_the_others(name):
 def joint(plan, data):
     """What was asked of scoring passes, in their order."""
     asked = recorded(plan, data).asked
-    return [one for one in asked if isinstance(one.query.statistic, Along)]
+    return [one for one in asked if isinstance(one.query.statistic, RankOne)]
 
 
 def people_case():
@@ -112,7 +112,7 @@ def check(before, after):
         assert a.mechanism == b.mechanism
         low, high = noise_ratio(b)
         assert 1.0 - 1e-12 <= low <= high <= 1.0 + 1e-12
-        assert reach_ratio(b.query.statistic, b.relation, "l2") <= 1.0 + 1e-12
+        assert sensitivity_ratio(b.query.statistic, b.relation, "l2") <= 1.0 + 1e-12
     first, other = before[0], after[0]
     assert other.query.statistic.radii == first.query.statistic.radii
     assert other.query.statistic.noise != first.query.statistic.noise

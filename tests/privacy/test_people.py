@@ -12,7 +12,7 @@ from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
-from dpmodels.proof.prove import joint_reach
+from dpmodels.proof.prove import joint_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import unit_passes as expand_pass
 from dpmodels.scoring.passes import Centre
@@ -370,8 +370,8 @@ def test_the_joint_bound_of_people_holds_and_that_of_rows_does_not(last):
     noise = [getattr(plan.noise, name) for name in ("information", "meat", "spread")]
     matrices = sum((R * R / sd) ** 2 for R, sd in zip(parts, noise, strict=True) if R)
     scores = (plan.clip / plan.noise.score) ** 2
-    of_rows = joint_reach(matrices, scores, "replace", P, people=False)
-    assert of_rows < joint_reach(matrices, scores, "replace", P, people=True)
+    of_rows = joint_sensitivity(matrices, scores, "replace", P, people=False)
+    assert of_rows < joint_sensitivity(matrices, scores, "replace", P, people=True)
     assert not last or moved > of_rows  # mutant: joint_reach(people=False)
 
 

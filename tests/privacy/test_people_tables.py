@@ -10,7 +10,7 @@ from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.errors import DPModelsWarning
 from dpmodels.models.table import quantiles as quantile
 from dpmodels.models.table import quantiles as ranks
-from dpmodels.proof.prove import rank_reach
+from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.sums.rowmap import shares
@@ -123,7 +123,7 @@ def worst_person(groups, q, offset):
                 laid[all_groups, rng.choice([0, 3], groups)] = mass
                 found.append(ranks.penalties(start + laid, exact, offset, unit))
             most = np.maximum(most, np.abs(found[0] - found[1]).max(axis=1))
-        bound = rank_reach(Ranks(exact, groups > 1, unit, offset))
+        bound = rank_sensitivity(Ranks(exact, groups > 1, unit, offset))
         worst = max(worst, most.sum() / bound)
     return worst
 

@@ -19,15 +19,15 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import queries
-from dpmodels.audit.queries import holds, noise_ratio, reach_ratio, recorded
+from dpmodels.audit.queries import holds, noise_ratio, sensitivity_ratio, recorded
 from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
 from dpmodels.models.holdout import added_up
 from dpmodels.proof import prove
-from dpmodels.proof.prove import Of, noise_of, rank_reach, reach
-from dpmodels.proof.sets import STEPS, Ball, Box, Hull, Interval, Mark, Mass, PairMeans, Trace
+from dpmodels.proof.prove import Of, noise_of, rank_sensitivity, sensitivity
+from dpmodels.proof.sets import STEPS, Ball, Box, ConvexHull, Interval, OneHot, Simplex, PairMeans, NuclearBall
 from dpmodels.proof.statistics import (
-    Along,
+    RankOne,
     ByClass,
     Cells,
     ClusterGram,
@@ -209,21 +209,21 @@ def outside(s, over, group, hostile=None):
     for columns in hostile or s.hostile:
         sums = total(s, over, columns, 1)
         for one in group:
-            k = one.laid(sums)
+            k = one.contribution(sums)
             if not holds(one.query.statistic, k, one.norm, people=s.people):
                 yield one.step, columns, k
 
 
 def displaced(s, over, group):
     """Yield where a table is not the sum of its units."""
-    first = {one.step: one.laid(total(s, over, s.base, s.units), s.units) for one in group}
+    first = {one.step: one.contribution(total(s, over, s.base, s.units), s.units) for one in group}
     for i, columns in enumerate((s.hostile[0], s.hostile[1])):
-        alone = {one.step: one.laid(total(s, over, columns, 1)) for one in group}
+        alone = {one.step: one.contribution(total(s, over, columns, 1)) for one in group}
         for at, height in zip((0, 0.5, 1), (None, 3, 5), strict=True):
             table = with_unit(s.base, columns, at, np.random.default_rng(i))
             sums = total(s, over, table, s.units + 1, height)
             for one in group:
-                together = one.laid(sums, s.units + 1)
+                together = one.contribution(sums, s.units + 1)
                 slack = allowed(s, one)
                 if not near(together - first[one.step], alone[one.step], slack):
                     yield one.step, at, together - first[one.step], alone[one.step]
@@ -251,10 +251,10 @@ def by_number(s):
 def allowed(s, one):
     """Steps by which entries that are rounded once, of the whole sum, may differ."""
     statistic = one.query.statistic
-    if by_number(s) and isinstance(statistic, Along):
+    if by_number(s) and isinstance(statistic, RankOne):
         sizes = one.query.part(one.query.over.total(rows_for(s.plan, s.base, s.units), {})).step
         return np.asarray(sizes)
-    if by_cell(s) and isinstance(statistic, Along):
+    if by_cell(s) and isinstance(statistic, RankOne):
         one_step = statistic.flat(
             [*(np.full((statistic.r,) * 2, (R / STEPS) ** 2) for R in statistic.radii),
              np.full(statistic.r, statistic.clip * STEPS**-2)], "l2",
@@ -271,7 +271,7 @@ def near(a, b, slack):
 def test_every_kind_of_query_is_met():
     kinds = {type(one.query.statistic) for _, one in asked()}
     assert kinds == {
-        Along, ByClass, Cells, Gram, Objective, Pair, Powers, Split, Stack, Sum, Tree,
+        RankOne, ByClass, Cells, Gram, Objective, Pair, Powers, Split, Stack, Sum, Tree,
     }  # fmt: skip
     assert len(asked()) > 400
     assert {s.people for s, _ in asked()} == {True, False}
@@ -291,7 +291,7 @@ def test_two_units_are_no_farther_apart_than_the_reach():
         for over, group in s.passes:
             sums = [total(s, over, columns, 1) for columns in s.hostile]
             for one in group:
-                laid = [one.laid(x) for x in sums]
+                laid = [one.contribution(x) for x in sums]
                 pairs = itertools.combinations(laid, 2)
                 if one.relation == "add-remove":
                     pairs = ((k, 0) for k in laid)
@@ -321,7 +321,7 @@ def test_sums_of_rows_that_were_held_out_keep_the_law_too():
             laid.append(np.asarray(k, dtype=float) * one.statistic.step)
         weights = one.statistic.weights("l2")
         worst = max(np.linalg.norm((a - b) * weights) for a, b in itertools.combinations(laid, 2))
-        assert 0.55 < worst / reach(one.statistic, "replace", "l2") <= 1.0 + 1e-12, name
+        assert 0.55 < worst / sensitivity(one.statistic, "replace", "l2") <= 1.0 + 1e-12, name
 
 
 # --- reach --------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def shapes():
     for of in rows:
         for count in (0.0, 0.5, 3.0):
             yield Sum(of, count=count)
-            yield Sum(Hull(of), count=count)
+            yield Sum(ConvexHull(of), count=count)
         yield ByClass(Sum(of, count=1.0), 3)
         yield ByClass(Sum(of), 3)
     for of in (
@@ -346,24 +346,24 @@ def shapes():
         Box(4, one=True),
         Box(1),
         Box(4),
-        Trace(2),
-        Trace(5),
+        NuclearBall(2),
+        NuclearBall(5),
     ):
         yield Gram(of)
     yield from (
         Sum(Interval(-3, 7)),
         Sum(Interval(0, 9)),
         Sum(Interval(-3, 7), count=3.0, weight=0.5),
-        Sum(Mark(1)),
-        Sum(Mark(5)),
-        Sum(Mass(4, complete=False)),
+        Sum(OneHot(1)),
+        Sum(OneHot(5)),
+        Sum(Simplex(4, complete=False)),
         Sum(PairMeans()),
     )
     yield from (Powers(1), Powers(3), Powers(9), Powers(1, low=0), Powers(4, low=0), Pair())
     yield from (
         Tree(3, (5, 16, 64)),
         Cells((4, 7), (0.3, 0.7)),
-        Stack((Sum(Mark(4)),) * 3, (1.0, 0.5, 2.0)),
+        Stack((Sum(OneHot(4)),) * 3, (1.0, 0.5, 2.0)),
     )
     for r in (1, 2, 5):
         for clip in (0.02, 0.3, 0.66, 0.67, 0.9, 1.0):
@@ -377,7 +377,7 @@ def shapes():
     ):
         for r in (1, 2, 5):
             for people in (False, True):
-                yield Along(r, radii, noise, clip, sd, people)
+                yield RankOne(r, radii, noise, clip, sd, people)
 
 
 def every_statistic():
@@ -389,7 +389,7 @@ def ratios():
     for statistic in every_statistic():
         for relation in ("replace", "add-remove"):
             for norm in ("l2", "l1"):
-                ratio = reach_ratio(statistic, relation, norm)
+                ratio = sensitivity_ratio(statistic, relation, norm)
                 if ratio is not None:
                     yield statistic, relation, norm, ratio
 
@@ -451,8 +451,8 @@ def test_one_unit_moves_the_penalties_of_choices_by_their_reach_at_most():
             made = [np.atleast_2d(penalties(total(s, over, t, units))) for t in found]
             for a, b in itertools.combinations(made, 2):
                 moved = np.abs(a.astype(object) - b).max(axis=1).sum()
-                assert moved <= rank_reach(ranks), (s.name, ranks, moved)
-                best = max(best, moved / rank_reach(ranks))
+                assert moved <= rank_sensitivity(ranks), (s.name, ranks, moved)
+                best = max(best, moved / rank_sensitivity(ranks))
     assert met >= 5
     assert best > 0.55
 
@@ -504,16 +504,16 @@ def test_no_representative_is_caught_without_a_mutant():
 
 
 def test_half_a_reach_is_seen(monkeypatch):
-    whole = prove.reach
-    monkeypatch.setattr(queries, "reach", lambda *a: whole(*a) / 2.0)
+    whole = prove.sensitivity
+    monkeypatch.setattr(queries, "sensitivity", lambda *a: whole(*a) / 2.0)
     assert all(ratio > 1.0 for *_, ratio in ratios())
 
 
 def test_half_a_reach_at_the_door_is_seen(monkeypatch):
     from dpmodels.sums import ask
 
-    whole = prove.reach
-    monkeypatch.setattr(ask, "reach", lambda *a: whole(*a) / 2.0)
+    whole = prove.sensitivity
+    monkeypatch.setattr(ask, "sensitivity", lambda *a: whole(*a) / 2.0)
     assert all(noise_ratio(one)[0] < 0.6 for _, one in asked())
 
 
@@ -521,8 +521,8 @@ def test_replacing_read_as_adding_is_seen():
     """Wherever the reaches differ."""
     applies = 0
     for statistic, relation, norm, ratio in ratios():
-        if relation == "replace" and reach_ratio(statistic, "add-remove", norm) is not None:
-            less = reach(statistic, "add-remove", norm) / reach(statistic, relation, norm)
+        if relation == "replace" and sensitivity_ratio(statistic, "add-remove", norm) is not None:
+            less = sensitivity(statistic, "add-remove", norm) / sensitivity(statistic, relation, norm)
             if less < 1.0 - 1e-6 and less < 0.9 * ratio:
                 applies += 1
                 assert ratio / less > 1.0, (statistic, norm)
@@ -537,8 +537,8 @@ def test_a_stack_without_its_last_part_is_seen():
     for statistic in stacks:
         shorter = Stack(statistic.parts[:-1], statistic.shares[:-1])
         for relation in ("replace", "add-remove"):
-            ratio = reach_ratio(statistic, relation, "l2")
-            assert ratio * reach(statistic, relation, "l2") > reach(shorter, relation, "l2")
+            ratio = sensitivity_ratio(statistic, relation, "l2")
+            assert ratio * sensitivity(statistic, relation, "l2") > sensitivity(shorter, relation, "l2")
 
 
 class DoubleWeights(Ask):
@@ -560,7 +560,7 @@ def test_an_entry_of_twice_its_size_is_seen():
         statistic = one.query.statistic
         if isinstance(getattr(over, "job", None), UnitsJob):
             continue  # looks from scales that noise decides: at the edge in test_people.py
-        laid = [one.laid(total(s, over, columns, 1)) for columns in s.hostile]
+        laid = [one.contribution(total(s, over, columns, 1)) for columns in s.hostile]
         entries = [j for j in range(len(laid[0])) if any(k[j] for k in laid)]
         for j in entries[:: max(1, len(entries) // 8)]:
             met += 1
@@ -586,15 +586,15 @@ def balls(one):
     """Whether the units of a query are cut into a ball."""
     statistic = one.query.statistic
     return (
-        isinstance(statistic, Along)
-        or isinstance(getattr(statistic, "set", None), (Ball, Trace))
+        isinstance(statistic, RankOne)
+        or isinstance(getattr(statistic, "set", None), (Ball, NuclearBall))
         or (isinstance(statistic, ByClass) and isinstance(statistic.each.set, Ball))
     )
 
 
 def laid_down(s, over, one):
     """What hostile units lay down."""
-    return [one.laid(total(s, over, columns, 1)) for columns in s.hostile]
+    return [one.contribution(total(s, over, columns, 1)) for columns in s.hostile]
 
 
 def unnoticed(found):
@@ -607,7 +607,7 @@ def unnoticed(found):
         after = laid_down(s, over, one)
         same = all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
         # the mutant is none for it: rows end elsewhere, or any cell is as good as the next
-        assert same or isinstance(one.query.statistic.set, Mark), (s.name, label(one))
+        assert same or isinstance(one.query.statistic.set, OneHot), (s.name, label(one))
     return changed
 
 
@@ -653,7 +653,7 @@ def test_people_read_as_rows_are_seen():
             continue  # a row by itself has no pair, and lays down nothing at all
         many = max(s.hostile, key=lambda columns: len(columns["id"]))
         rows = [{k: v[i : i + 1] for k, v in many.items()} for i in range(2, 60)]
-        k = sum(one.laid(total(s, over, row, 1)) for row in rows)
+        k = sum(one.contribution(total(s, over, row, 1)) for row in rows)
         applies += 1
         assert not holds(one.query.statistic, k, one.norm, people=True), (s.name, label(one))
     assert applies >= 10

@@ -534,9 +534,9 @@ def test_no_short_vector_leaves_its_ball(radius):
 
 
 def test_sums_that_are_not_finite_count_as_nothing():
-    from dpmodels.sums.products import Words
+    from dpmodels.sums.products import Limbs
 
-    words = Words(2)
+    words = Limbs(2)
     words.add(np.array([[np.nan, 3.0], [np.inf, -np.inf]]))
     assert words.integers().tolist() == [[0, 3], [0, 0]]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpmodels.proof import prove
-from dpmodels.proof.prove import joint_reach
+from dpmodels.proof.prove import joint_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import passes as sums
 from dpmodels.scoring.passes import Centre, ScorePass
@@ -32,10 +32,10 @@ def passes(p=P, relation="replace", n=500):
     iid = plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=False, tail=n)
     many = 100 * n  # what lies beyond C is released too
     far, wide = (
-        plan_pass(LINEAR, 2, 0.3, many, p, relation, meat=True, tail=many, manner=manner)
-        for manner in (LEAST_SQUARES, WIDE_LEAST_SQUARES)
+        plan_pass(LINEAR, 2, 0.3, many, p, relation, meat=True, tail=many, policy=policy)
+        for policy in (LEAST_SQUARES, WIDE_LEAST_SQUARES)
     )
-    by_leverage = replace(last, manner=FEW)
+    by_leverage = replace(last, policy=FEW)
     return {
         "middle": middle, "last": last, "iid": iid, "far": far, "wide": wide,
         "by leverage": by_leverage,
@@ -215,11 +215,11 @@ def test_the_joint_bound_is_the_supremum_over_angles():
         full = 2 * kappa * (1 - c**2) + 2 - 2 * c
         empty = kappa + 2 - 2 * c
         best = max(full.max(), empty.max())
-        S = joint_reach(kappa, 1.0, "replace", 4)
+        S = joint_sensitivity(kappa, 1.0, "replace", 4)
         assert best <= S**2 <= best * (1 + 1e-6) * prove.LATTICE**2
         assert 4 + 2 * kappa > S**2
-    assert joint_reach(1.0, 1.0, "replace", 1) == pytest.approx(math.sqrt(5.0))
-    assert joint_reach(1.0, 1.0, "add-remove", 4) == pytest.approx(math.sqrt(2.0))
+    assert joint_sensitivity(1.0, 1.0, "replace", 1) == pytest.approx(math.sqrt(5.0))
+    assert joint_sensitivity(1.0, 1.0, "add-remove", 4) == pytest.approx(math.sqrt(2.0))
 
 
 def test_f_never_exceeds_the_clip():

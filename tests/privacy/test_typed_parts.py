@@ -63,7 +63,7 @@ def tables(odd):
 def integers(table):
     design = build_design("y ~ g", LEVELS)
     source = as_source(table)
-    rows = Rows(source, 3 * ROWS, crew=getattr(source, "crew", None))
+    rows = Rows(source, 3 * ROWS, executor=getattr(source, "executor", None))
     return gram_over(rows, design, RowMap(unit_scale(design), np.full(design.q, 1.0))).integers()
 
 

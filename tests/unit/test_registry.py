@@ -12,7 +12,7 @@ from dpmodels import registry
 from dpmodels.planning import Plan
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
-from dpmodels.proof.sets import Mark
+from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Sum
 from dpmodels.records import Estimate, Release
 from dpmodels.sums.ask import Counts, Query, first_array
@@ -69,7 +69,7 @@ def toy():
         return Plan(request, design, n, (step,), guarantee, detail=request["scale"])
 
     def release(plan, ask):
-        query = Query(Sum(Mark(1)), Counts(plan.design, complete_rows), first_array)
+        query = Query(Sum(OneHot(1)), Counts(plan.design, complete_rows), first_array)
         return Release({"count": ask("count", query).values[0]}, plan.guarantee, plan.design)
 
     def estimate(plan, release):
@@ -102,7 +102,7 @@ def test_a_third_party_can_register_a_method(toy, table, bounds):
 
 def test_a_release_that_was_not_planned_is_refused(toy, table, bounds, monkeypatch):
     def twice(plan, ask):
-        query = Query(Sum(Mark(1)), Counts(plan.design, complete_rows), first_array)
+        query = Query(Sum(OneHot(1)), Counts(plan.design, complete_rows), first_array)
         ask("count", query)
         ask("count", query)
 

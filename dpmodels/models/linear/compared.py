@@ -27,7 +27,7 @@ from dpmodels.privacy.mechanisms import (
     upper_quantile,
 )
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof
-from dpmodels.proof.prove import Of, reach
+from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import STEPS, Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
@@ -423,7 +423,7 @@ def published_query(
     Frobenius norm ``sqrt2 R^2``: noise larger than proved.
     """
     statistic = Gram(ball, entries=True)
-    factor = max(1.0, PUBLISHED_SENSITIVITY / reach(statistic, "replace", "l2"))
+    factor = max(1.0, PUBLISHED_SENSITIVITY / sensitivity(statistic, "replace", "l2"))
     return Query(
         statistic, over, lambda G: Added(part(G.integers())), radius * radius, factor=factor
     )

@@ -31,7 +31,7 @@ from dpmodels.models.linear.solve import (
 from dpmodels.planning import SPREAD, Plan, Purchase, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import gram_l1
-from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, turned
+from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
 from dpmodels.ranges import gaussian_part, to_be_bought
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
@@ -587,7 +587,7 @@ def whitened_stage(
     L = first.L @ K
     grid = None if passes.per else grid_of(passes.design)
     if grid is not None and len(grid.numbers) == 1:  # rows can then be added up by cell
-        L = turned(L, grid.numbers[0] + passes.constant)
+        L = rotated(L, grid.numbers[0] + passes.constant)
     return ball_stage(passes, L, R, "whitened moments", mechanism)
 
 
@@ -607,7 +607,7 @@ RADIUS = 3.0
 #: Noise of a variance, relative to it, up to which a larger radius costs nothing that matters.
 QUIET = 0.15
 #: Above this relative noise the standard errors are themselves too noisy: advice.
-LOUD = 0.3
+HIGH_NOISE = 0.3
 #: A row this near to the ball, in squared norm, was scaled onto it.
 _ON_BALL = 1.0 - 2.0**-30
 #: Name of the step.
@@ -660,11 +660,11 @@ def score_scales(figure: float | None) -> dict[str, float]:
 
 def score_advice(figure: float | None) -> tuple[str, ...]:
     """Return public advice where the noise of the variances would be large."""
-    if figure is None or figure <= LOUD:
+    if figure is None or figure <= HIGH_NOISE:
         return ()
     return (
         f"the robust variances would carry a noise of {figure:.0%} of their size (above "
-        f"{LOUD:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a larger eps "
+        f"{HIGH_NOISE:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a larger eps "
         "give steadier intervals",
     )
 

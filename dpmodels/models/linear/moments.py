@@ -41,7 +41,7 @@ from dpmodels.proof.statistics import Split
 from dpmodels.ranges import bounds_share, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.scoring.rules import first_share, guide_windows, noise_ratio
+from dpmodels.scoring.rules import first_share, pilot_windows, noise_ratio
 from dpmodels.sources.windows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Moments, Query, split_query, whole_matrix
 from dpmodels.sums.rowmap import RowMap, unit_rows
@@ -130,7 +130,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         second,
         float(request["phi"]),
         float(request["radius"] or 0.0),
-        guide_windows(design, rows, x) if ordered else ALL_ROWS,
+        pilot_windows(design, rows, x) if ordered else ALL_ROWS,
         first_share(x) if guided and not ordered else 1,
         third,
     )

@@ -313,8 +313,8 @@ def _estimate(
     blurred = loss.name in ("check", "hinge") and clear == 0.0 and len(objective.K) > 0
     if blurred and request.inference:
         notes.append(_BLURRED)
-    settled = solution.converged and edge is None
-    if settled and request.inference and signal >= TOO_WEAK and not blurred:
+    constrained = solution.converged and edge is None
+    if constrained and request.inference and signal >= TOO_WEAK and not blurred:
         V = None
         used = objective.with_h(solution.h)
         if loss.kinked:

@@ -35,7 +35,7 @@ from dpmodels.scoring.run import Chain, Closing, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning
 from dpmodels.scoring.unit_passes import in_u, predictor
 from dpmodels.scoring.unit_starts import Spread
-from dpmodels.scoring.units import Begun, UnitModel
+from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ class CoxModel(UnitModel):
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
-    ) -> Begun:  # fmt: skip
+    ) -> Initialised:  # fmt: skip
         """Release the table and start at its hazards, effects 0.
 
         Privacy
@@ -392,7 +392,7 @@ class CoxModel(UnitModel):
         if constant is not None:
             constant = np.concatenate([constant, np.zeros(r - len(constant))])
         start = Beginning(constant, r, None)
-        return Begun(model, start.state(np.zeros(r)), {"cells": cells})
+        return Initialised(model, start.state(np.zeros(r)), {"cells": cells})
 
 
 def _checked(request: Request, design: Design) -> None:

@@ -135,7 +135,7 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class Hazard(Expansion):
-    """Proportional hazards, begun.
+    """Proportional hazards, initialised.
 
     Attributes
     ----------
@@ -299,8 +299,8 @@ class FollowedUp:
             out *= at_risk
             return out
 
-        ended = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
-        residual = (ended * D - lived(slice(_Q))) * weight
+        events = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
+        residual = (events * D - lived(slice(_Q))) * weight
         score = np.zeros((r, m))
         score[:first] = u * residual[0]
         for own, term, at in self._of_stratum(stratum, first):
@@ -369,8 +369,8 @@ class FollowedUp:
         stop = np.maximum(line.edges[last], start)
         D = np.where(stop >= T, D, 0.0)
         used = np.ones(len(T))
-        lived_through = np.where(np.arange(line.K)[:, None] < last[long], steps[:, long], 0.0)
-        used[long] = lived_through.sum(axis=0) / total[long]
+        at_risk_through = np.where(np.arange(line.K)[:, None] < last[long], steps[:, long], 0.0)
+        used[long] = at_risk_through.sum(axis=0) / total[long]
         return weight, np.minimum(T, stop), D, weight * used < KEPT
 
     def _squares(self, u: Array, stratum: Index) -> Array:

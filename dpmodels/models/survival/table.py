@@ -374,7 +374,7 @@ def _level(cells: npt.NDArray[np.int64], layout: Layout, level: int) -> npt.NDAr
 
 @dataclass(frozen=True, eq=False)
 class SurvivalOfPeople:
-    """The table where a person lays the mean of own rows, or own episodes scaled into a ball."""
+    """The table where a person adds the mean of own rows, or own episodes scaled into a ball."""
 
     where: Survival
     layout: Layout

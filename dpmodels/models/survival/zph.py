@@ -184,7 +184,7 @@ class ByInterval(FollowedUp):
         total = np.zeros(len(T))
         for j in range(lay.J):
             first, last = (np.clip(at, ends[j], ends[j + 1]) for at in (start, T))
-            m = (self._lived(stratum, last) - self._lived(stratum, first)) * at_risk
+            m = (self._at_risk_sum(stratum, last) - self._at_risk_sum(stratum, first)) * at_risk
             residual = np.where(which == j, D, 0.0) - m
             s[j * lay.p : (j + 1) * lay.p] = z * residual
             for k in range(lay.S):
@@ -197,7 +197,7 @@ class ByInterval(FollowedUp):
         q[:] = z[one] * z[other] * total * factor[:, None]
         return Expanded(out, block.counts, lambda: out, block.counts)
 
-    def _lived(self, stratum: Index, T: Array) -> Array:
+    def _at_risk_sum(self, stratum: Index, T: Array) -> Array:
         """Return the cumulative baseline hazard up to T."""
         return np.asarray(self._up_to(slice(1), stratum, T, self._cell(T))[0])
 

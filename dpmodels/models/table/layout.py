@@ -351,7 +351,7 @@ def _opened(
 
 @dataclass(frozen=True, eq=False)
 class TableOfPeople:
-    """The tables of :func:`statistics` where a person lays the mean of its rows."""
+    """The tables of :func:`statistics` where a person adds the mean of its rows."""
 
     layout: Layout
     centre: Array

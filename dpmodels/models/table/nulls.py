@@ -57,7 +57,7 @@ def contrasts(weights: Array) -> Array:
     return np.asarray(H[1:])
 
 
-def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, alike: float = 1.0) -> Null:
+def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, copies: float = 1.0) -> Null:
     """Test equal means of k groups, variances unequal.
 
     Parameters
@@ -84,13 +84,13 @@ def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, alike: float = 1
     k = len(N)
     Pm = np.eye(k) - np.outer(N / n, np.ones(k))
     D = np.clip(P - 2.0 * m * T + m * m * N, 0.0, N * (1.0 + abs(m)) ** 2)
-    V = Pm @ (alike * np.diag(D) + tau2 * np.eye(k) + m * m * C) @ Pm.T
+    V = Pm @ (copies * np.diag(D) + tau2 * np.eye(k) + m * m * C) @ Pm.T
     H = contrasts(np.ones(k))
     return _chi2(H @ Pm @ T, H @ V @ H.T)
 
 
 def one_mean(
-    N: float, T: float, P: float, mu0: float, noise: tuple[float, float], alike: float = 1.0
+    N: float, T: float, P: float, mu0: float, noise: tuple[float, float], copies: float = 1.0
 ) -> Null:
     """Test the mean mu0 of values in [-1, 1].
 
@@ -98,21 +98,21 @@ def one_mean(
     two noise variances; D is the sum of squared deviations from mu0, cut.
     """
     D = float(np.clip(P - 2.0 * mu0 * T + mu0 * mu0 * N, 0.0, max(N, 0.0) * (1 + abs(mu0)) ** 2))
-    V = alike * D + noise[0] + mu0**2 * noise[1]
+    V = copies * D + noise[0] + mu0**2 * noise[1]
     return _chi2(np.array([T - mu0 * N]), np.array([[V]]))
 
 
-def fit(X: Array, n: float, p0: Array, C: Array, alike: float = 1.0) -> Null:
+def fit(X: Array, n: float, p0: Array, C: Array, copies: float = 1.0) -> Null:
     """Test the shares p0: ``H(X - n p0)`` with ``H [n (diag p0 - p0 p0') + C] H'``.
 
     C is the noise covariance of ``X - n p0`` (Kifer and Rogers 2017).
     """
     H = contrasts(np.ones(len(X)))
-    V = alike * n * (np.diag(p0) - np.outer(p0, p0)) + C
+    V = copies * n * (np.diag(p0) - np.outer(p0, p0)) + C
     return _chi2(H @ (X - n * p0), H @ V @ H.T)
 
 
-def independence(X: Array, n: float, C: Array, alike: float = 1.0) -> Null:
+def independence(X: Array, n: float, C: Array, copies: float = 1.0) -> Null:
     """Test independence of the rows and columns of X (r, c), C the noise covariance of vec X.
 
     ``U = A_r X A_c'`` with rows of A_r (A_c) an orthonormal basis orthogonal to the margin p_r
@@ -123,7 +123,7 @@ def independence(X: Array, n: float, C: Array, alike: float = 1.0) -> Null:
     A, B = contrasts(p_r), contrasts(p_c)
     U = A @ X @ B.T
     K = np.kron(A, B)
-    V = alike * n * np.kron((A * p_r) @ A.T, (B * p_c) @ B.T) + K @ C @ K.T
+    V = copies * n * np.kron((A * p_r) @ A.T, (B * p_c) @ B.T) + K @ C @ K.T
     return _chi2(U.ravel(), V)
 
 
@@ -160,7 +160,7 @@ def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
     return float(r @ Q @ r + np.trace(inverse_and_rank(M)[0] @ Cn))
 
 
-def uncorrelated(sums: Array, V: Array, alike: float = 1.0) -> Null:
+def uncorrelated(sums: Array, V: Array, copies: float = 1.0) -> Null:
     """Test that two numbers are independent, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
 
     ``u = Sxy - Sx Sy / N`` with variance ``N v_x v_y`` and the noise of the five sums, V (6,), the
@@ -172,7 +172,7 @@ def uncorrelated(sums: Array, V: Array, alike: float = 1.0) -> Null:
     vx = float(np.clip(Sxx / N - mx * mx + V[1] / N**2, 0.0, 1.0))
     vy = float(np.clip(Syy / N - my * my + V[2] / N**2, 0.0, 1.0))
     noise = V[4] + my * my * V[1] + mx * mx * V[2] + (mx * my) ** 2 * V[0] + V[1] * V[2] / N**2
-    return _chi2(np.array([Sxy - Sx * Sy / N]), np.array([[alike * N * vx * vy + noise]]))
+    return _chi2(np.array([Sxy - Sx * Sy / N]), np.array([[copies * N * vx * vy + noise]]))
 
 
 def correlation(Q: Array, s: float, n: float) -> tuple[float, float]:
@@ -297,7 +297,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             "method='subsample' takes test= a function of a table that returns a p-value, for "
             "example test=lambda d: scipy.stats.ttest_1samp(d['x'], 0).pvalue"
         )
-    if request.alike > 1:
+    if request.copies > 1:
         raise RequestError(
             "a test of one's own takes rows for independent, and those of one person are not: no "
             "level could be promised. Keep one row a person, max_rows=1, or make a table of one "

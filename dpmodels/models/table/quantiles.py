@@ -149,7 +149,7 @@ def cells_of(
 
 @dataclass(frozen=True, eq=False)
 class HistogramOfPeople:
-    """The histogram where a person lays the mean of its rows, in steps of 1 / ``unit``."""
+    """The histogram where a person adds the mean of its rows, in steps of 1 / ``unit``."""
 
     number: int
     grid: Array
@@ -488,7 +488,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask) -> Release:
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
         exact = fraction(q)
-        slack = z * math.sqrt(request.alike * ask.n * q * (1.0 - q))
+        slack = z * math.sqrt(request.copies * ask.n * q * (1.0 - q))
         slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
         far = math.ceil(slack)
         ranks = Ranks(exact, unit=unit)
@@ -813,7 +813,7 @@ def estimate_tree(plan: Plan[TreeDetail], release: Release) -> Estimate:
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
-        found[mine] = read_off(tree, cdf, grid, cells, m, q, z, plan.request.alike)
+        found[mine] = read_off(tree, cdf, grid, cells, m, q, z, plan.request.copies)
     point, low, high, rank = found.T.copy()
     if not plan.request.inference:
         low = high = np.full(len(names), np.nan)
@@ -829,7 +829,7 @@ def estimate_tree(plan: Plan[TreeDetail], release: Release) -> Estimate:
 
 def read_off(
     tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float,
-    alike: float | Array,
+    copies: float | Array,
 ) -> Array:  # fmt: skip
     """Return (point, low, high, noise sd of the rank) of every quantile of one number.
 
@@ -846,7 +846,7 @@ def read_off(
         return np.sqrt(tree.functional_variance(weights - q[:, None]))
 
     target = q * m
-    sampling = alike * m * q * (1.0 - q)
+    sampling = copies * m * q * (1.0 - q)
     at = first(target)
     tau = noise(at)
     half = z * np.sqrt(sampling + tau**2)

@@ -193,7 +193,7 @@ class Facts:
     noise: TableNoise | None
     mu: float
     null: tuple[float, ...] = ()
-    alike: int = 1
+    copies: int = 1
 
 
 # -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
@@ -381,10 +381,10 @@ def facts_of(request: Request, design: Design, mu: float) -> Facts:
     kind = kind_of(request, design)
     null = null_of(request, design, kind)
     if kind == "correlation":
-        return Facts(kind, None, None, mu, null, request.alike)
+        return Facts(kind, None, None, mu, null, request.copies)
     layout = _layout(design, kind)
     noise, _ = table_noise(layout, "gaussian", mu, 0.0)
-    return Facts(kind, layout, noise, mu, null, request.alike)
+    return Facts(kind, layout, noise, mu, null, request.copies)
 
 
 def _layout(design: Design, kind: str) -> Layout:
@@ -446,7 +446,7 @@ def release(plan: Plan[Facts], ask: Ask) -> Release:
     Privacy
     -------
     Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or
-    void. Or one person, who lays the mean of its rows (``units.md``, 11).
+    missing. Or one person, who adds the mean of its rows (``units.md``, 11).
     """
     design = ranged_design(plan, ask)
     if design is None:
@@ -587,14 +587,14 @@ def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     m = _moments(facts, design, noisy, n)
     mu0 = (facts.null[0] - m.centre) / m.half
     noise = (m.tau2, float(m.C[0, 0]))
-    test = nulls.one_mean(float(m.N[0]), float(m.T[0]), float(m.P[0]), mu0, noise, facts.alike)
+    test = nulls.one_mean(float(m.N[0]), float(m.T[0]), float(m.P[0]), mu0, noise, facts.copies)
     return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m))
 
 
 def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     assert facts.layout is not None
     m = _moments(facts, design, noisy, n)
-    test = nulls.groups(m.N, m.T, m.P, m.tau2, m.C, facts.alike)
+    test = nulls.groups(m.N, m.T, m.P, m.tau2, m.C, facts.copies)
     axis = _level_axis(facts.layout)
     number = next(a.name for a in facts.layout.axes if a.kind == "number")
     names = [f"mean({number})[{axis.name}={label}]" for label in axis.labels[:-1]]
@@ -623,7 +623,7 @@ def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     total = max(float(X.sum()), 1.0)
     C = effects.noise_covariance(axes)
     off = np.eye(len(X)) - np.outer(p0, np.ones(len(X)))
-    test = nulls.fit(X, total, p0, off @ C @ off.T, facts.alike)
+    test = nulls.fit(X, total, p0, off @ C @ off.T, facts.copies)
     axis = facts.layout.axes[0]
     share = np.clip(X / total, 0.0, 1.0)
     turn = (np.eye(len(X)) - np.outer(share, np.ones(len(X)))) / total
@@ -640,7 +640,7 @@ def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> S
     assert facts.layout is not None
     effects, axes, X = _counted(facts, noisy, n)
     C = effects.noise_covariance(axes)
-    test = nulls.independence(X, float(X.sum()), C, facts.alike)
+    test = nulls.independence(X, float(X.sum()), C, facts.copies)
     a, b = (facts.layout.axes[j] for j in axes)
     names = tuple(
         f"n[{a.name}={x}, {b.name}={y}]" for x in a.labels[:-1] for y in b.labels[:-1]
@@ -653,7 +653,7 @@ def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> So
     V = sd**2
     sums = noisy.copy()
     sums[0] = min(max(sums[0], n / 2.0), float(n))  # complete rows: at most n, rarely below half
-    test = nulls.uncorrelated(sums, V, facts.alike)
+    test = nulls.uncorrelated(sums, V, facts.copies)
     N, Sx, Sy, Sxx, Sxy, Syy = sums.tolist()
     Q = np.array([[N, Sx, Sy], [Sx, Sxx, Sxy], [Sy, Sxy, Syy]])
     s = float(sd[3])  # of the diagonal; that of the count is smaller

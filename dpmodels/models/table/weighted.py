@@ -1,6 +1,6 @@
 """Backend of ``dp_table(weights=)``: weighted totals, shares and means by group, as ``svyby``.
 
-A row lays ``u = min(w, T)/T`` of its mass as in an unweighted table, and 1 - u into a cell
+A row adds ``u = min(w, T)/T`` of its mass as in an unweighted table, and 1 - u into a cell
 "(unused)" behind every table: not negative, adding up to 1, so the sensitivity of a table holds
 verbatim. A second vector of tables, of masses u^2, says the errors of rows, and a pass by cluster
 what PSUs make of them (``theory.md``, 4).
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 # ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself
 # of a
 # total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
-# largest tables alone are laid down (``theory.md``, 4.7).
+# largest tables alone are added (``theory.md``, 4.7).
 
 
 #: More coordinates than this have more noise than errors.
@@ -69,8 +69,8 @@ _LONG = 1.2
 
 
 @dataclass(frozen=True)
-class Laid:
-    """What a pass lays down of a table: the sections whose cells are coordinates. Public.
+class CellCoordinates:
+    """What a pass adds of a table: the sections whose cells are coordinates. Public.
 
     Attributes
     ----------
@@ -130,12 +130,12 @@ class Laid:
         return np.zeros((0, self.size)), np.zeros(0, dtype=np.intp)
 
 
-def laid_of(layout: Layout, *, weight: bool) -> Laid:
-    """Return what is laid down of a layout, or refuse."""
+def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
+    """Return what is added of a layout, or refuse."""
     counts = [s for s in layout.sections if s.kind == "counts"]
     own = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
     means = [s for s in layout.sections if s.kind == "means"]
-    found = Laid(layout, (*own, *means), weight and bool(own))
+    found = CellCoordinates(layout, (*own, *means), weight and bool(own))
     if found.size > MOST:
         raise RequestError(
             f"errors by PSU of {found.size} cells and means at once: their noise would be all "
@@ -150,7 +150,7 @@ class CellScores:
 
     Attributes
     ----------
-    laid_down : Laid
+    coordinates : CellCoordinates
     middle, scale : (d,) arrays
         p of cells and m of groups; factors.
     centre, half : (q,) arrays
@@ -161,7 +161,7 @@ class CellScores:
         Row of the block that holds them.
     """
 
-    laid_down: Laid
+    coordinates: CellCoordinates
     middle: Array
     scale: Array
     centre: Array
@@ -173,19 +173,19 @@ class CellScores:
     @property
     def size(self) -> int:
         """Number of coordinates."""
-        return self.laid_down.size
+        return self.coordinates.size
 
-    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return coordinates of rows times their factors, in the ball of C: integers (d, m)."""
-        layout, m = self.laid_down.layout, rows.shape[1]
+        layout, m = self.coordinates.layout, rows.shape[1]
         u = np.ones(m) if self.place is None else shares_of_weight(rows[self.place], self.top)
         numbers = {a.column for a in layout.axes if a.kind != "level"}
         unit = {j: np.clip((rows[j] - self.centre[j]) / self.half[j], -1.0, 1.0) for j in numbers}
         codes = codes_of(layout, rows, unit)
         z = np.empty((self.size, m))
-        if self.laid_down.weight:
+        if self.coordinates.weight:
             z[-1] = 1.0
-        for section, at in self.laid_down.places():
+        for section, at in self.coordinates.places():
             means = section.kind == "means"
             where, there = np.zeros(m, dtype=np.intp), np.ones(m, dtype=bool)
             for j in section.axes:
@@ -205,7 +205,7 @@ class CellScores:
 
 
 def scales(
-    laid: Laid, shares: dict[Section, Array], means: dict[Section, tuple[Array, Array, Array]],
+    coordinates: CellCoordinates, shares: dict[Section, Array], means: dict[Section, tuple[Array, Array, Array]],
     square: float, clip: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return (middles, factors, typical variance a row) of coordinates, by released numbers.
@@ -221,11 +221,11 @@ def scales(
     clip : float
         C.
     """
-    middle, variance, reach = (np.ones(laid.size) for _ in range(3))
-    part = np.full(laid.size, clip)
-    for section, at in laid.places():
+    middle, variance, reach = (np.ones(coordinates.size) for _ in range(3))
+    part = np.full(coordinates.size, clip)
+    for section, at in coordinates.places():
         d = at.stop - at.start
-        part[at] = clip * np.sqrt(d / laid.size)
+        part[at] = clip * np.sqrt(d / coordinates.size)
         if section.kind == "counts":
             p = np.clip(shares[section][:d], 0.0, 1.0)
             middle[at], variance[at] = p, p * (1.0 - p)
@@ -234,17 +234,17 @@ def scales(
             v = np.maximum(v, _SPREAD**2)
             middle[at], variance[at] = m, np.clip(share, 0.0, 1.0) * v
             reach[at] = _LONG * np.sqrt(v)
-    if laid.weight:
+    if coordinates.weight:
         middle[-1], part[-1] = 0.0, clip
     factor = scale_for(variance, reach, square, part)
     typical = factor**2 * variance * square
-    if laid.weight:  # a sum of weights is no share: PSUs of one size have the same
+    if coordinates.weight:  # a sum of weights is no share: PSUs of one size have the same
         typical[-1] = 0.0
     return middle, factor, typical
 
 
 def errors_of(
-    errors: DesignErrors, laid: Laid, section: Section, rows: Array
+    errors: DesignErrors, coordinates: CellCoordinates, section: Section, rows: Array
 ) -> tuple[Array, Array]:
     """Return (design effects, factors for degrees of freedom) of the items of a section.
 
@@ -255,7 +255,7 @@ def errors_of(
     """
     mean = errors.average[0] if errors.determined else np.nan
     effect, factor = np.full(len(rows), mean), np.ones(len(rows))
-    L, which = laid.functions(section)
+    L, which = coordinates.functions(section)
     effect[which], factor[which] = errors.effects(L, rows[which])
     return effect, factor
 
@@ -301,7 +301,7 @@ class Context:
     n: int
     level: float
     population: float | None
-    laid: Laid | None = None
+    coordinates: CellCoordinates | None = None
     errors: DesignErrors | None = None
 
     def of_design(self, section: Section, rows: Array) -> tuple[Array, Array]:
@@ -312,9 +312,9 @@ class Context:
         rows : (k,) array
             Sums of squares of z over rows, of the items of the section.
         """
-        if self.errors is None or self.laid is None:
+        if self.errors is None or self.coordinates is None:
             return np.ones(len(rows)), np.ones(len(rows))
-        return errors_of(self.errors, self.laid, section, rows)
+        return errors_of(self.errors, self.coordinates, section, rows)
 
     @property
     def used(self) -> float:
@@ -382,9 +382,9 @@ def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array
     if c.errors is None:
         spread = max(c.heavy / U**2 - 1.0 / c.n, 0.0)
         return np.asarray(np.sqrt(sampling**2 + p**2 * spread))
-    if c.laid is None or not c.laid.weight:
+    if c.coordinates is None or not c.coordinates.weight:
         return np.full(len(p), np.nan)
-    L, which = c.laid.functions(section)
+    L, which = c.coordinates.functions(section)
     L[:, -1] = p[which]  # sum u 1_c is the sum of z, and p times the sum of u
     rows = np.maximum.reduce([S - p * p * U * U / c.n, S * 0.05, 0.0 * S])[which]  # S is released
     effect, _ = c.errors.effects(L, np.maximum(rows, 1e-300))
@@ -481,7 +481,7 @@ class WeightedTable:
     """The layout of a call, the noise of its masses and squares, and the public population.
 
     ``squares`` is None where there are no weights; ``clusters`` where rows are drawn one by one,
-    ``laid`` what its pass lays down.
+    ``coordinates`` what its pass adds.
     """
 
     layout: Layout
@@ -489,7 +489,7 @@ class WeightedTable:
     squares: TableNoise | None
     population: float | None
     clusters: ClusterPlan | None = None
-    laid: Laid | None = None
+    coordinates: CellCoordinates | None = None
 
 
 @dataclass(frozen=True)
@@ -510,7 +510,7 @@ def statistic(layout: Layout, noise: TableNoise) -> Cells:
 
 @dataclass(frozen=True, eq=False)
 class WeightedTables:
-    """The tables of rows that lay ``u^power`` of their mass."""
+    """The tables of rows that add ``u^power`` of their mass."""
 
     design: Design
     layout: Layout
@@ -521,7 +521,7 @@ class WeightedTables:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the tables, flat. Confidential."""
-        place = self.design.place_aside("weights")
+        place = self.design.auxiliary_place("weights")
         job = functools.partial(
             _of_tables, layout=self.layout, centre=self.centre, half=self.half, top=self.top,
             power=self.power, place=place,
@@ -573,17 +573,17 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if request.delta == 0 or request["noise"] not in ("auto", "gaussian"):
         raise RequestError("a weighted table has Gaussian noise: give delta > 0, leave noise= out")
     survey = None if request.sample is None else request.sample.frame.survey
-    weighted = design.place_aside("weights") is not None
-    laid = None
+    weighted = design.auxiliary_place("weights") is not None
+    coordinates = None
     if request.sample is not None and request.sample.needed:
-        laid = laid_of(layout, weight=False)
-    part, size = gaussian_part(request, design.unknown), 0 if laid is None else laid.size
+        coordinates = coordinates_of(layout, weight=False)
+    part, size = gaussian_part(request, design.unknown), 0 if coordinates is None else coordinates.size
     paid = Paid.of(request, part, n, size, averaged=True)
     clusters, rest = paid.clusters, paid.rest
     unknown = survey is not None and survey.population is None
-    if laid is not None and clusters is not None and clusters.frame.pairs and weighted and unknown:
-        laid = replace(laid, weight=bool(laid.sections[0].kind == "counts"))
-        paid = replace(paid, size=laid.size)
+    if coordinates is not None and clusters is not None and clusters.frame.pairs and weighted and unknown:
+        coordinates = replace(coordinates, weight=bool(coordinates.sections[0].kind == "counts"))
+        paid = replace(paid, size=coordinates.size)
     weigh, square = SHARE * weighted, SQUARES * weighted
     budgets = {
         "weights": weigh * rest, "table": (1.0 - weigh) * (1.0 - square) * rest,
@@ -595,7 +595,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     detail = WeightedTable(
         layout, TableNoise("gaussian", mu["table"], equal),
         TableNoise("gaussian", mu["squares"], equal) if weighted else None,
-        None if survey is None else survey.population, clusters, laid,
+        None if survey is None else survey.population, clusters, coordinates,
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert STEP == "weights"
@@ -639,22 +639,22 @@ def _ask_by_psu(
     values: dict[str, Array],
 ) -> DesignErrors:  # fmt: skip
     """Release the products of cells and means by PSU, at the released shares and means."""
-    detail, n, laid = plan.detail, plan.n, plan.detail.laid
-    assert detail.clusters is not None and laid is not None and n is not None
+    detail, n, coordinates = plan.detail, plan.n, plan.detail.coordinates
+    assert detail.clusters is not None and coordinates is not None and n is not None
     c = _context(plan, found, values)
     shares, means = {}, {}
-    for section in laid.sections:
+    for section in coordinates.sections:
         if section.kind == "counts":
             shares[section] = c.mass.table(section.axes).ravel() / c.used
         else:
             own = sums(c, section)
             means[section] = own.N / c.used, own.m, own.v
     clusters, square = detail.clusters, min(c.heavy / n, 1.0)
-    clip = clip_of(laid.size, clusters.n, clusters.each)
-    middle, scale, typical = scales(laid, shares, means, square, clip)
+    clip = clip_of(coordinates.size, clusters.n, clusters.each)
+    middle, scale, typical = scales(coordinates, shares, means, square, clip)
     scorer = CellScores(
-        laid, middle, scale, found.centre, found.half, found.trim.top,
-        design.place_aside("weights"),
+        coordinates, middle, scale, found.centre, found.half, found.trim.top,
+        design.auxiliary_place("weights"),
     )  # fmt: skip
     released = release_clusters(clusters, (scorer,), design, ask)
     return DesignErrors(released, scale, typical, n, plan.request.level)
@@ -673,7 +673,7 @@ def _context(
     return Context(
         layout, mass, squares, part.trim, part.centre, part.half, n, plan.request.level,
         detail.population if detail.squares is not None else detail.population or float(n),
-        detail.laid, part.errors,
+        detail.coordinates, part.errors,
     )  # fmt: skip
 
 
@@ -714,7 +714,7 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
 
 def _of_psus(c: Context, detail: WeightedTable) -> tuple[str, ...]:
     """Say what errors by PSU rest on."""
-    if c.errors is None or detail.clusters is None or detail.laid is None:
+    if c.errors is None or detail.clusters is None or detail.coordinates is None:
         return ()
     out = [said(detail.clusters, c.errors.found)]
     if not c.errors.determined:
@@ -728,7 +728,7 @@ def _of_psus(c: Context, detail: WeightedTable) -> tuple[str, ...]:
         "column deff holds that of every cell, weights included."
     )
     out.append(CONSERVATIVE)
-    if c.population is None and not detail.laid.weight:
+    if c.population is None and not detail.coordinates.weight:
         out.append(
             "Totals have no error by design here: it takes population=, or strata whose units are "
             "declared by labels (dp.Count) and compared in pairs."

@@ -1,6 +1,6 @@
 """Quantiles and tests with weights: a noisy tree of weights, and Rao and Scott's correction.
 
-A row lays u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
+A row adds u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
 first level, at most one on every other, so the tree costs what a tree of counts costs
 (``theory.md``, 4.6). Of a design with PSUs the ranks ``u (1{y <= x} - q)`` at the released x go
 through one pass by cluster (Woodruff).
@@ -102,7 +102,7 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     errors = None if request.inference else False
     paid = Paid.of(request, part, n, len(jobs), averaged=True, by_cluster=errors)
     rest = paid.rest
-    weigh = SHARE if design.place_aside("weights") is not None else 0.0
+    weigh = SHARE if design.auxiliary_place("weights") is not None else 0.0
     share = rest * (1.0 - weigh) / len(numbers)
     mu = paid.mu(share)
     if weigh:
@@ -129,7 +129,7 @@ class WeightedLeaves:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
         """Return the masses by number. Confidential."""
-        place = self.design.place_aside("weights")
+        place = self.design.auxiliary_place("weights")
         job = functools.partial(_of_leaves, grids=self.grids, place=place, top=self.top)
         return dict(zip(self.grids, counted(rows, self.design, job), strict=True))
 
@@ -143,8 +143,8 @@ def _of_leaves(
         mass = end_of_numbers(_weights(block, place, top), low=0.0)
         for total, (number, grid) in zip(out, grids.items(), strict=True):
             at, keep = cells_of(block, number, grid, {})
-            laid = np.bincount(at[keep], weights=mass[keep], minlength=len(grid))
-            total += laid.astype(np.int64)
+            coordinates = np.bincount(at[keep], weights=mass[keep], minlength=len(grid))
+            total += coordinates.astype(np.int64)
     return tuple(out)
 
 
@@ -184,7 +184,7 @@ class Ranks:
         """How many quantiles."""
         return len(self.jobs)
 
-    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return ranks of rows times their factors, in the ball of C: integers (k, m)."""
         u = _weights(rows, self.place, self.top)
         z = np.empty((self.size, rows.shape[1]))
@@ -200,7 +200,7 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask) -> Release:
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. Of each level a row lays one unit of mass at most.
+    Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at most.
     """
     design = ranged_design(plan, ask)
     if design is None:
@@ -208,7 +208,7 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask) -> Release:
     detail, n = plan.detail, plan.n
     assert n is not None
     trim = Trim(1.0, 1.0, 0.0)
-    if design.place_aside("weights") is not None:
+    if design.auxiliary_place("weights") is not None:
         strength = n * detail.mu / rank_sd(levels_for(detail.points))
         trim = trim_of(ask, design, strength, detail.population, n)
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
@@ -247,7 +247,7 @@ def _ask_by_psu(
     clusters = detail.clusters
     clip = clip_of(len(q), clusters.n, clusters.each) / math.sqrt(len(q))
     scale = scale_for(q * (1.0 - q), np.maximum(q, 1.0 - q), trim.square, np.full(len(q), clip))
-    scorer = Ranks(grids, detail.jobs, at, scale, trim.top, design.place_aside("weights"))
+    scorer = Ranks(grids, detail.jobs, at, scale, trim.top, design.auxiliary_place("weights"))
     found = release_clusters(clusters, (scorer,), design, ask)
     typical = scale**2 * q * (1.0 - q) * trim.square
     return DesignErrors(found, scale, typical, n, plan.request.level)
@@ -298,7 +298,7 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     lost = errors is not None and not errors.determined
     if lost or not plan.request.inference:
         low = high = np.full(len(names), np.nan)
-    weighted = release.design.place_aside("weights") is not None
+    weighted = release.design.auxiliary_place("weights") is not None
     notes = [
         f"{'Weighted quantiles' if weighted else 'Quantiles'}; intervals by Woodruff: they invert "
         "the noisy distribution function, with its noise, the sampling error of a weighted share, "
@@ -337,7 +337,7 @@ WEIGHTED = Backend(
 
 
 _STEP = "sums of the test"
-CAREFUL = (
+CONSERVATIVE = (
     "The test is careful: where rows of a PSU have nothing in common it rejects .02 to .03 of true "
     "hypotheses at .05."
 )
@@ -393,7 +393,7 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     dim = (layout.axes[0].size - 2) * (layout.axes[1].size - 2)
     paid = Paid.of(request, gaussian_part(request, ()), n, dim, sample=sample, by_cluster=True)
     assert paid.clusters is not None
-    weighted = design.place_aside("weights") is not None
+    weighted = design.auxiliary_place("weights") is not None
     shares = {"weights": SHARE * paid.rest} if weighted else {}
     shares["sums"] = paid.rest - math.fsum(shares.values())
     steps = [
@@ -423,7 +423,7 @@ class Contrasts:
         """Degrees of freedom of the table."""
         return len(self.root)
 
-    def laid(self, rows: Array, factor: Array, clip: float) -> Array:
+    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
         m = rows.shape[1]
         u = np.ones(m) if self.place is None else shares_of_weight(rows[self.place], self.top)
@@ -447,7 +447,7 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     detail, design, n = plan.detail, plan.design, plan.n
     assert n is not None
     layout, (block,) = detail.layout, detail.layout.blocks
-    place = design.place_aside("weights")
+    place = design.auxiliary_place("weights")
     trim = Trim(1.0, 1.0, 0.0)
     if detail.weighted:
         strength = detail.noise.budget * n / layout.cells(block.axes)
@@ -525,7 +525,7 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
             f"{df:.2f} and {free:.0f} degrees of freedom, by {units}; the covariance holds the "
             "noise.",
             *(() if known else ("The design variance is not determined at this budget: no p.",)),
-            *((CAREFUL,) if known and survey.psu is not None else ()),
+            *((CONSERVATIVE,) if known and survey.psu is not None else ()),
             "The guarantee protects one row, not one PSU. Weights are taken as delivered.",
         ),
     )  # fmt: skip

@@ -40,7 +40,7 @@ from dpmodels.models.objpert import information_sums
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.proof.prove import Of, reach
+from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Powers
 from dpmodels.sums.cells import gram
@@ -79,9 +79,9 @@ def objpert_ratio(case: Any, shrink: float = 1.0) -> Array:
     """Return true over claimed delta at ``EPS`` of one case; ``shrink`` divides the noise."""
     if case is None:
         return np.zeros(len(EPS))
-    before, after, loss, lam, rho, reach, relation = case
+    before, after, loss, lam, rho, sensitivity, relation = case
     sigma = loss.score / rho / shrink
-    kappa = reach / lam
+    kappa = sensitivity / lam
     if loss.one_sided:
         claim = logistic_profile(rho, kappa, relation)
     else:
@@ -101,7 +101,7 @@ def _objpert_cases(poisson: bool, relation: str) -> Iterator[tuple[Any, None]]:
         n = int(rng.integers(0, 4))
         loss: Loss = PoissonLoss(3.0) if poisson else LogisticLoss()
         top = 3 if poisson else 1
-        x = rng.choice([-1.0, 1.0], n + 2) * np.where(rng.random(n + 2) < 0.7, reach, 0.4)
+        x = rng.choice([-1.0, 1.0], n + 2) * np.where(rng.random(n + 2) < 0.7, sensitivity, 0.4)
         y = rng.integers(0, top + 1, n + 2).astype(float)
         rows = np.column_stack([x, y, np.minimum(1.0, 1.0 / np.abs(x))])
         lam = float(rng.choice([0.5, 2.0, 10.0]))
@@ -111,7 +111,7 @@ def _objpert_cases(poisson: bool, relation: str) -> Iterator[tuple[Any, None]]:
             before = np.vstack([rows[:-2], rows[-1:]])
         elif k % 2:
             before, after = after, before
-        yield (before, after, loss, lam, rho, reach, relation), None
+        yield (before, after, loss, lam, rho, sensitivity, relation), None
 
 
 def _density_check(name: str, poisson: bool, relation: str) -> SensitivityCheck:
@@ -147,7 +147,7 @@ _OBJPERT = (
     _density_check("logistic densities, replace", False, "replace"),
     _density_check("poisson densities, add-remove", True, "add-remove"),
     SensitivityCheck(
-        "column sums", _sums, _binary_pairs, STEPS * reach(Powers(2), "replace", "l2")
+        "column sums", _sums, _binary_pairs, STEPS * sensitivity(Powers(2), "replace", "l2")
     ),
     SensitivityCheck("information matrix", _information, _binary_pairs, math.sqrt(2.0) * 2.0**40),
 )
@@ -230,7 +230,7 @@ def _log_bound(case: Any) -> Array:
         if rows == slice(None):
             star = lam + float(np.linalg.eigvalsh(X.T @ X)[0])
         size.append(math.log(1.0 + float(np.linalg.norm(np.linalg.solve(A, X[rows].T @ y[rows])))))
-    allowed = reach(Of("log residual", (1.0, star)), "add-remove", "l2")
+    allowed = sensitivity(Of("log residual", (1.0, star)), "add-remove", "l2")
     return np.array([(size[0] - size[1]) / allowed, 0.0])
 
 

@@ -19,7 +19,7 @@ from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.passes import Centre, PassSums, ScorePass, ask_pass
 from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
-from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, Manner, PassPlan, plan_pass
+from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, ClipPolicy, PassPlan, plan_pass
 from dpmodels.scoring.run import Chain
 from dpmodels.scoring.scores import Expectile, LeastSquares, Score, State
 from dpmodels.sums.ask import Ask, Kept
@@ -82,16 +82,16 @@ def release_of(
 
 
 def _pass(
-    k: int, score: Score, *, cells: bool = False, manner: Manner | None = None
+    k: int, score: Score, *, cells: bool = False, policy: ClipPolicy | None = None
 ) -> ReleaseCheck:
     """Return the check of pass k: one row at its radius and clip, the other short and opposite.
 
     ``manner``: of a last pass of so many rows that it releases what lies beyond C.
     """
     whole = plan_scoring(LINEAR, 1.0, 400, _P, "replace", chains=(Chain(score),))
-    if manner is not None:
+    if policy is not None:
         far = plan_pass(
-            LINEAR, 2, 1.0, 40_000, _P, "replace", meat=True, tail=40_000, manner=manner
+            LINEAR, 2, 1.0, 40_000, _P, "replace", meat=True, tail=40_000, policy=policy
         )
         whole = replace(whole, passes=(whole.passes[0], far))
     plan = whole.passes[k - 1]
@@ -105,7 +105,7 @@ def _pass(
     other = np.array([[length, 0.0, -10.0 * C / length]])
     title = f"scoring pass {k}" + (", rows with weights" if score.weighted else "")
     title += ", by cell" if cells else ""
-    title += ", signed" if plan.manner.signed else ""
+    title += ", signed" if plan.policy.signed else ""
     title += ", far scores" if plan.mu_far else ""
     table = np.vstack([full, other])[:, :_P].T if cells else None
     return ReleaseCheck(title, release_of(plan, k, score, table), (full, other), guarantee)
@@ -118,9 +118,9 @@ WEIGHTED = tuple(_pass(k, Expectile(tau=0.5)) for k in (1, 2))
 BY_CELL = tuple(_pass(2, score, cells=True) for score in (LEAST_SQUARES, Expectile(tau=0.5)))
 #: The last pass where what lies beyond the clip is released too: few and many columns, by cell.
 FAR = (
-    _pass(2, LEAST_SQUARES, manner=FEW_COLUMNS),
-    _pass(2, LEAST_SQUARES, manner=WIDE_LEAST_SQUARES),
-    _pass(2, LEAST_SQUARES, manner=WIDE_LEAST_SQUARES, cells=True),
+    _pass(2, LEAST_SQUARES, policy=FEW_COLUMNS),
+    _pass(2, LEAST_SQUARES, policy=WIDE_LEAST_SQUARES),
+    _pass(2, LEAST_SQUARES, policy=WIDE_LEAST_SQUARES, cells=True),
 )
 
 

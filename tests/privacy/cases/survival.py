@@ -14,7 +14,7 @@ from dpmodels.formula.survival import build_survival_design
 from dpmodels.models.survival.hazard import Timeline
 from dpmodels.models.survival.zph import IntervalsJob, ZphPlan, plan_zph, release, whitened
 from dpmodels.privacy.run import Run
-from dpmodels.proof.prove import reach
+from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.sources.windows import OfRows
 from dpmodels.sums.ask import Ask
@@ -109,7 +109,7 @@ register_case(
         sensitivity=(
             SensitivityCheck(
                 "scores by interval", _sums, _pairs,
-                reach(check_of("rows", 1).statistic, "replace", "l2") * STEPS,
+                sensitivity(check_of("rows", 1).statistic, "replace", "l2") * STEPS,
             ),
         ),
         release=(_release(),),

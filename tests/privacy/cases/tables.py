@@ -31,7 +31,7 @@ from dpmodels.models.holdout import (
 )
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.proof.prove import reach
+from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import Norm
 from dpmodels.sources.windows import OfRows
 from dpmodels.sums.ask import Ask
@@ -255,7 +255,7 @@ register_case(
                 name if norm == "l2" else f"{name} in L1",
                 sums_of(one),
                 _pairs,
-                reach(one.statistic, "replace", norm) / one.unit,
+                sensitivity(one.statistic, "replace", norm) / one.unit,
                 norm=norm,
             )
             for name, one in GROUPS.items()

@@ -10,7 +10,7 @@ import pytest
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.formula.schema import Schema
-from dpmodels.proof.sets import turned
+from dpmodels.proof.sets import rotated
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sources.windows import WINDOW
@@ -159,7 +159,7 @@ def test_an_integer_row_is_in_the_ball():
             whole = square + (int(s.seconds[0, 0]) << 40)
             assert whole <= (1 << 80)
             longest = max(longest, whole)
-            if np.isnan(y) or job.grid.void[cell]:
+            if np.isnan(y) or job.grid.missing[cell]:
                 assert whole == 0 and not s.firsts.any()
     assert longest > (1 << 80) * (1 - 2.0**-18)
 
@@ -178,13 +178,13 @@ def test_the_constant_first_and_a_turned_root():
         return gram_over(rows, design, rowmap).real(rowmap.rowmap.units), cell_gram(design, rowmap)
 
     column = 1 + design.names.index("y")
-    other = turned(L, column)
+    other = rotated(L, column)
     assert np.allclose(other @ other.T, L @ L.T)
     assert np.abs(np.linalg.inv(other)[:-1, column]).max() < 1e-12
     (plain, none), (by_cell, job) = found(L), found(other)
     assert none is None and isinstance(job, BallCells) and job.place == q - 1
     assert np.allclose(L @ plain @ L.T, other @ by_cell @ other.T, rtol=1e-4, atol=0.05)
-    assert turned(np.eye(3), 2).tolist() == np.eye(3).tolist()
+    assert rotated(np.eye(3), 2).tolist() == np.eye(3).tolist()
 
 
 def test_not_used_where_a_row_is_no_multiple_of_its_cell():
@@ -203,8 +203,8 @@ def test_tasks_and_parts_give_the_same_integers():
     design = build_design("y ~ g * k", SCHEMA)
     rowmap, table = ball(design), frame(30_000)
     plain = gram_over(Rows(as_source(table), 30_000), design, rowmap).integers()
-    crew = Threads(2, WINDOW)
-    tasks = gram_over(Rows(as_source(table), 30_000, crew=crew), design, rowmap).integers()
+    executor = Threads(2, WINDOW)
+    tasks = gram_over(Rows(as_source(table), 30_000, executor=executor), design, rowmap).integers()
     assert np.array_equal(plain, tasks)
     job = pickle.loads(cloudpickle.dumps(cell_gram(design, rowmap)))
     parts = [

@@ -9,7 +9,7 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.sums import products
 from dpmodels.sums.ask import ball_map as ballmap_of
 from dpmodels.sums.cells import gram
-from dpmodels.sums.products import Gram, Words, cross_product, mapped
+from dpmodels.sums.products import Gram, Limbs, cross_product, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale
 
 
@@ -177,11 +177,11 @@ def test_products_in_parts_are_the_products(q, m, small_kernels, monkeypatch):
 
 
 def test_words_carry_before_they_overflow():
-    total = Words(1)
+    total = Limbs(1)
     for _ in range(1500):
         total.add(np.array([[2.0**53]]))
     total.add(np.array([[-5.0]]))
-    high, low = total.words()
+    high, low = total.limbs()
     assert int(high[0, 0]) * 2**32 + int(low[0, 0]) == 1500 * 2**53 - 5
 
 

@@ -75,7 +75,7 @@ def test_cells_and_numbers_are_the_rows_of_the_design(formula, options, na):
     assert np.isfinite(grid.table).all()
     found = grid.table[:, cells]
     found[list(grid.numbers)] = numbers
-    found[:, grid.void[cells]] = np.nan
+    found[:, grid.missing[cells]] = np.nan
     assert np.array_equal(voided(found), voided(whole))
     assert 0 < np.isnan(whole).any(axis=0).sum() < 900 or na != "zero-row"
 

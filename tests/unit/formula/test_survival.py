@@ -115,7 +115,7 @@ def test_a_regression_has_its_follow_up_aside():
         "Intercept", "x", "g[T.b]", "(start)", "(event)", "(strata)", "time",
     ]  # fmt: skip
     assert (where.start, where.event, where.strata, where.time) == (3, 4, 5, 6)
-    assert design.place_aside("event") == where.event
+    assert design.auxiliary_place("event") == where.event
     out = filled(design, x=[0.5, np.nan, 0.5], g=[1, 0, -1], s=[2, 0, 0])
     np.testing.assert_array_equal(out[:, 0], [1, 0.5, 1, 0, 1, 2, 5])
     assert np.isnan(out[where.time, 1:]).all()  # a missing cell makes a zero row

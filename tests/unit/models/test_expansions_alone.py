@@ -158,11 +158,11 @@ def _probabilities(model, theta, rows):
 # -- ordered classes: what noise may not do to thresholds, and to C ---------------------------
 def test_thresholds_keep_a_part_of_their_first_distance():
     classes, start = ProportionalOdds(4), np.array([-2.0, 0.0, 1.0, 0.3])
-    found = classes.settled(np.array([1.5, 1.4, -7.0, 0.1]), start)
+    found = classes.constrained(np.array([1.5, 1.4, -7.0, 0.1]), start)
     np.testing.assert_allclose(found[:3], [1.5, 1.5 + 2.0 * APART, 1.5 + 3.0 * APART])
     assert found[3] == 0.1
-    np.testing.assert_array_equal(classes.settled(start, start), start)
-    np.testing.assert_array_equal(Multinomial(3).settled(start, 0 * start), start)
+    np.testing.assert_array_equal(classes.constrained(start, start), start)
+    np.testing.assert_array_equal(Multinomial(3).constrained(start, 0 * start), start)
 
 
 @pytest.mark.parametrize("name", ["ordered", "unordered"])

@@ -54,7 +54,7 @@ def root(model, block, theta, steps=40):
         v = found.information()
         H = v @ v.T
         d = np.sqrt(state.phi) * np.linalg.solve(H, found.score.sum(axis=1))
-        state = replace(state, theta=model.settled(state.theta + d))
+        state = replace(state, theta=model.constrained(state.theta + d))
     assert np.abs(d).max() < 1e-9
     return state.theta, H
 

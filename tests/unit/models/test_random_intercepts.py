@@ -13,8 +13,8 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import NotReleasedError, RequestError
 from dpmodels.models import panel as intercepts
-from dpmodels.models.panel import Intercepts, Variances, averages_of, coefficients, ended
-from dpmodels.proof.prove import reach
+from dpmodels.models.panel import Intercepts, Variances, averages_of, coefficients, clip_and_round
+from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.scores import Beginning
@@ -148,9 +148,9 @@ def test_what_a_person_lays_down_is_in_the_set_and_two_are_as_far_as_the_reach()
     points = np.array(found) / 2**20
     apart = np.linalg.norm(points[:, None] - points[None], axis=2).max()
     statistic = Sum(PairMeans())
-    assert 0.9999 * reach(statistic, "replace", "l2") < apart <= reach(statistic, "replace", "l2")
+    assert 0.9999 * sensitivity(statistic, "replace", "l2") < apart <= sensitivity(statistic, "replace", "l2")
     longest = np.linalg.norm(points, axis=1).max()
-    alone = reach(statistic, "add-remove", "l2")
+    alone = sensitivity(statistic, "add-remove", "l2")
     assert 0.9999 * alone < longest <= alone
     assert apart > 1.1 * alone  # the mutant: sqrt 3 for both
 
@@ -160,7 +160,7 @@ def test_whatever_floats_come_to_it_ends_in_the_set():
     for there in (True, False):
         for x in numbers:
             for q in numbers:
-                k = ended(np.array([x]), np.array([there]), np.array([q]))[:, 0]
+                k = clip_and_round(np.array([x]), np.array([there]), np.array([q]))[:, 0]
                 assert PairMeans().holds(k.astype(object)), (x, q, there)
 
 
@@ -193,7 +193,7 @@ def climbed(rng, m, other, steps=400):
 def test_hill_climbing_passes_the_reach_nowhere(m, other, at_most):
     """Seeds fixed. Pairs of five rows cannot all be opposite: nobody is farther."""
     best = max(climbed(np.random.default_rng(seed), m, other) for seed in range(3))
-    assert best <= reach(Sum(PairMeans()), "replace", "l2")
+    assert best <= sensitivity(Sum(PairMeans()), "replace", "l2")
     assert best == pytest.approx(at_most, abs=0.02)
 
 

@@ -58,15 +58,15 @@ def bent(x, _):
     return np.clip(x, -1.3, 1.3), np.where(np.abs(x) < 1.3, 1.0, 0.2) * (1 + 0.1 * x * x)
 
 
-def both(design, k=2, relation="replace", evaluate=plain, weighted=False, manner=TAME, n=N):
+def both(design, k=2, relation="replace", evaluate=plain, weighted=False, policy=TAME, n=N):
     """A pass, dense and by cell."""
     co, rng = public_coordinates(design), np.random.default_rng(1)
     r = co.rank
     W = 1.5 * np.linalg.inv(np.linalg.cholesky(np.cov(rng.normal(size=(r, 5 * r)))))
     plan = plan_pass(
-        LINEAR, k, 0.3, n, r, relation, meat=True, tail=n // 4, weighted=weighted, manner=manner
+        LINEAR, k, 0.3, n, r, relation, meat=True, tail=n // 4, weighted=weighted, policy=policy
     )
-    aside = design.place_aside
+    aside = design.auxiliary_place
     one = ScorePass(plan, Centre(co.unit, co.W0, 0.2 * rng.normal(size=r), W, 0.3, evaluate,
                                  offset=aside("offset"), weights=aside("weights")))  # fmt: skip
     grid = scoring_grid(design)
@@ -126,7 +126,7 @@ def test_weighted_rows_have_the_sums_of_the_dense_pass(options, evaluate):
 def test_many_columns_by_cell_have_the_sums_of_the_dense_pass(weights):
     """Weights by leverage, lengths by sign and what lies beyond the clip: up to roundings."""
     design = build_design("y ~ g * k", SCHEMA, aside=True, **weights)
-    jobs = both(design, weighted=bool(weights), manner=WIDE_LEAST_SQUARES, n=60_000)
+    jobs = both(design, weighted=bool(weights), policy=WIDE_LEAST_SQUARES, n=60_000)
     dense, by_cell = (sums(design, job) for job in jobs)
     # by cell the first bin holds short scores of both signs: they are added after the noise
     first, other = dense.bins[0] + dense.bins[BINS], by_cell.bins[0] + by_cell.bins[BINS]
@@ -151,8 +151,8 @@ def test_tasks_and_parts_give_the_same_sums():
     for options in ({}, {"evaluate": bent, "weighted": True}):
         _, job = both(design, **options)
 
-        def read(crew=None, job=job):
-            return job.done(summed(Rows(as_source(table), N, crew=crew), design, job))[0]
+        def read(executor=None, job=job):
+            return job.done(summed(Rows(as_source(table), N, executor=executor), design, job))[0]
 
         plainly = read()
         for other in (read(Threads(2, WINDOW)),):

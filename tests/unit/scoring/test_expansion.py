@@ -30,7 +30,7 @@ from dpmodels.scoring.unit_starts import (
     chosen_clip,
     in_order,
     kept,
-    located,
+    recentred,
     mean_square,
     scales_of,
     unit_pass,
@@ -127,7 +127,7 @@ def test_coordinates_in_order_depend_on_the_columns_before():
     assert pytest.approx(plain.W0.T @ plain.W0) == one.W0.T @ one.W0
     assert one.W0.T @ one.constant == pytest.approx(plain.W0.T @ plain.constant)
     far = Spread(Number("a", 1, 2.0, 9.0), np.eye(CELLS)[40])
-    assert located(plain, design, (far,)).rank == plain.rank
+    assert recentred(plain, design, (far,)).rank == plain.rank
 
 
 def test_a_histogram_says_sizes_and_overflow():
@@ -184,11 +184,11 @@ def test_overflow_is_measured_at_the_middles_of_half_octaves():
 
 
 def test_a_forecast_says_what_would_do():
-    assert forecast(0.2367, 10_000, 3, 0.73) < OF_UNITS.fine < forecast(0.2367, 1000, 14, 0.73)
+    assert forecast(0.2367, 10_000, 3, 0.73) < OF_UNITS.low_noise < forecast(0.2367, 1000, 14, 0.73)
     N, factor, p = needed(0.2367, 1000, 14, 0.73)
-    assert forecast(0.2367, N, 14, 0.73) <= OF_UNITS.fine < forecast(0.2367, int(0.95 * N), 14, 0.73)
-    assert forecast(0.2367 * factor, 1000, 14, 0.73) == pytest.approx(OF_UNITS.fine, rel=1e-3)
-    assert p == 0 or forecast(0.2367, 1000, p, 0.73) <= OF_UNITS.fine < forecast(0.2367, 1000, p + 1, 0.73)
+    assert forecast(0.2367, N, 14, 0.73) <= OF_UNITS.low_noise < forecast(0.2367, int(0.95 * N), 14, 0.73)
+    assert forecast(0.2367 * factor, 1000, 14, 0.73) == pytest.approx(OF_UNITS.low_noise, rel=1e-3)
+    assert p == 0 or forecast(0.2367, 1000, p, 0.73) <= OF_UNITS.low_noise < forecast(0.2367, 1000, p + 1, 0.73)
 
 
 def test_a_sparse_map_is_the_dense_one_where_there_are_no_zeros():

@@ -94,7 +94,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
 @pytest.fixture
 def every_row(monkeypatch):
     """All passes read all rows, whatever the budget: what is left is the method's own error."""
-    monkeypatch.setattr("dpmodels.scoring.rows.guide_share", lambda x: 1)
+    monkeypatch.setattr("dpmodels.scoring.rows.pilot_share", lambda x: 1)
 
 
 def robust(X, psi, omega):
@@ -368,14 +368,14 @@ def test_fit_statistics_are_those_of_statsmodels(noiseless, quiet, every_row, na
 
 def test_three_numbers_of_a_row_stay_in_the_unit_box():
     """Hence the L2 sensitivity sqrt 3, under either relation, of the weighted count with them."""
-    from dpmodels.proof.prove import reach
+    from dpmodels.proof.prove import sensitivity
     from dpmodels.proof.sets import STEPS, Box
     from dpmodels.proof.statistics import Sum
     from dpmodels.scoring.cells import COUNT, Deviance, _in_steps
     from dpmodels.scoring.passes import Centre
     from dpmodels.sums.rowmap import UnitScale
 
-    most = reach(Sum(Box(3, radius=0.5), count=COUNT, count_first=True), "replace", "l2")
+    most = sensitivity(Sum(Box(3, radius=0.5), count=COUNT, count_first=True), "replace", "l2")
     assert most == pytest.approx(math.sqrt(3), rel=1e-15)
     centre = Centre(
         UnitScale(np.ones(3), np.zeros(3), False), np.eye(2), np.ones(2), np.eye(2), 1.0,

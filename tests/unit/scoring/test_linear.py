@@ -6,7 +6,7 @@ import pytest
 from scipy.linalg import block_diag
 
 import dpmodels as dp
-from dpmodels.scoring.scores import _unheard
+from dpmodels.scoring.scores import _explained_by_noise
 
 BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
 CALL = dict(eps=1.0, delta=1e-6, bounds=BOUNDS)
@@ -182,7 +182,7 @@ def test_part_of_a_large_table_guides_the_last_pass(quiet, public_order):
     plan = dp.plan(
         "y ~ a + b", fit.design.schema, n=n, eps=4, delta=1e-6, public_order=public_order
     )
-    guide = plan.detail.guide
+    guide = plan.detail.pilot
     assert guide.every == 8 and guide.by_place == public_order
     truth = hc1(uneven(n))
     assert fit.params.to_numpy() == pytest.approx(truth.params.to_numpy(), abs=6 * fit.bse.max())
@@ -323,8 +323,8 @@ def test_what_a_start_does_not_hear_knows_no_basis():
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     values = np.array([1.0, 1.0, 1.0, 3.0, 9.0])
     theta = rng.normal(size=5)
-    left = _unheard(theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3)
+    left = _explained_by_noise(theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3)
     turn = Q @ block_diag(np.linalg.qr(rng.normal(size=(3, 3)))[0], np.eye(2)) @ Q.T
     np.testing.assert_allclose(
-        _unheard(turn @ theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3), turn @ left, atol=1e-9
+        _explained_by_noise(turn @ theta, *np.linalg.eigh((Q * values) @ Q.T), 0.3), turn @ left, atol=1e-9
     )

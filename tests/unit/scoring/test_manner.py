@@ -9,9 +9,9 @@ import pytest
 from dpmodels.after.inference import Allowance, Carried, Tail
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.intervals import (
-    _careful,
+    _conservative,
     _kind,
-    far_heard,
+    far_above_noise,
     infer,
     newton_step,
     overflow,
@@ -31,7 +31,7 @@ from dpmodels.scoring.rules import (
     TAME,
     WIDE_LEAST_SQUARES,
     columns_noise,
-    manner_of,
+    policy_of,
     passes_of,
     plan_pass,
 )
@@ -41,8 +41,8 @@ from dpmodels.sums.ask import Ask, Kept
 N = 4000
 
 
-def last_pass(p=8, manner=WIDE_LEAST_SQUARES, n=N, mu=0.3, relation="replace"):
-    return plan_pass(LINEAR, 2, mu, n, p, relation, meat=True, tail=n, manner=manner)
+def last_pass(p=8, policy=WIDE_LEAST_SQUARES, n=N, mu=0.3, relation="replace"):
+    return plan_pass(LINEAR, 2, mu, n, p, relation, meat=True, tail=n, policy=policy)
 
 
 def flat(p, phi=1.0):
@@ -52,12 +52,12 @@ def flat(p, phi=1.0):
 def test_which_manner():
     """Least squares: many from 6 columns on; means: from 10; bounded scores are tame."""
     kinds = {"averages": True, "of_mean": False}
-    assert manner_of(5, **kinds) is LEAST_SQUARES
-    assert manner_of(6, **kinds) is WIDE_LEAST_SQUARES
+    assert policy_of(5, **kinds) is LEAST_SQUARES
+    assert policy_of(6, **kinds) is WIDE_LEAST_SQUARES
     mean = {"averages": False, "of_mean": True}
-    assert manner_of(9, **mean) is FEW and manner_of(10, **mean) is MANY
+    assert policy_of(9, **mean) is FEW and policy_of(10, **mean) is MANY
     tame = {"averages": False, "of_mean": False}
-    assert manner_of(5, **tame) is TAME and manner_of(6, **tame) is MANY
+    assert policy_of(5, **tame) is TAME and policy_of(6, **tame) is MANY
 
 
 def test_shares_of_many_columns():
@@ -117,7 +117,7 @@ def test_the_last_step_is_damped_by_what_its_noise_explains():
         part = min(1.0, 8 * sd**2 / length**2)  # H = I: tr H^-2 = 8, d = score / n
         kept = 1.0 - 0.5 * min(1.0, 4000.0 / (0.3 * N)) * part
         assert step.d[0] == pytest.approx(length * kept, rel=1e-3)
-    tame = newton_step(Released(np.eye(8) * N, score), last_pass(manner=TAME), flat(8), LeastSquares())
+    tame = newton_step(Released(np.eye(8) * N, score), last_pass(policy=TAME), flat(8), LeastSquares())
     assert tame.d[0] == pytest.approx(0.5, rel=1e-9)
 
 
@@ -130,13 +130,13 @@ def test_eigenvalues_of_a_shrunk_information_are_lowered_to_second_order():
     v = np.array([0.25, 0.9, 1.2])
     lowered = v - np.minimum(0.005 * (np.sum(1 / v) + 1 / v), 0.5 * v)
     lowered[0] = min(lowered[0], 0.05)
-    assert _careful(values, step, one) == pytest.approx(lowered, rel=1e-12)
+    assert _conservative(values, step, one) == pytest.approx(lowered, rel=1e-12)
     values[0] = 0.2  # below the floor: as it is, if that is more than a fifth of the floor
-    assert _careful(values, step, one)[0] == pytest.approx(min(0.2, 0.25 - 0.005 * (1 / 0.25 + np.sum(1 / v))))
+    assert _conservative(values, step, one)[0] == pytest.approx(min(0.2, 0.25 - 0.005 * (1 / 0.25 + np.sum(1 / v))))
 
 
-def tail(p=8, manner=WIDE_LEAST_SQUARES, **more):
-    one = last_pass(p, manner)
+def tail(p=8, policy=WIDE_LEAST_SQUARES, **more):
+    one = last_pass(p, policy)
     bins = np.zeros(BINS)
     bins[AT_CLIP - 4 : AT_CLIP + 3] = 800, 600, 400, 250, 120, 60, 20
     signed = np.zeros(BINS)
@@ -185,7 +185,7 @@ def test_what_clipping_may_have_moved(few):
     part = min(min(0.45, 0.9 / math.sqrt(8)) + few, 1.0)
     wanted = max(part * (0.02 + few * 0.005), 0.8 * 0.01)
     assert allowance(means, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
-    rare = replace(means, plain=True, humped=True)
+    rare = replace(means, plain=True, unimodal=True)
     wanted = part * (0.02 + few * 0.005)
     assert allowance(rare, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
     assert not allowance(replace(one, whole=True), found, few, r).bias(row).any()
@@ -212,7 +212,7 @@ def test_the_meat_gets_what_lies_beyond_its_radius_and_what_the_model_asks():
 
 
 def far_pass(p=4, relation="replace", n=40_000):
-    return plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=True, tail=n, manner=LEAST_SQUARES)
+    return plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=True, tail=n, policy=LEAST_SQUARES)
 
 
 def test_far_scores_are_heard_above_their_noise():
@@ -226,7 +226,7 @@ def test_far_scores_are_heard_above_their_noise():
         E = np.array([size * sd, 0.0, 0.0, 0.0])
         released = Released(np.eye(4) * one.rows, np.zeros(4), far=E)
         part = max(0.0, 1.0 - chi2.ppf(0.99, 4) / size**2)
-        assert far_heard(released, one) == pytest.approx(part * E, rel=1e-9)
+        assert far_above_noise(released, one) == pytest.approx(part * E, rel=1e-9)
         noise = math.hypot(one.noise.score, part * sd)
         assert score_noise(released, one) == pytest.approx(noise, rel=1e-9)
         step = newton_step(released, one, flat(4), LeastSquares())

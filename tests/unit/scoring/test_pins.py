@@ -9,12 +9,12 @@ import pytest
 import dpmodels as dp
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
-from dpmodels.proof.prove import MOST_COLUMNS, joint_reach
+from dpmodels.proof.prove import MOST_COLUMNS, joint_sensitivity
 from dpmodels.scoring import rows as engine
 from dpmodels.scoring.intervals import infer, newton_step, overflow, tail_weight
 from dpmodels.scoring.passes import AT_CLIP, BINS, Centre, Released, ScorePass
 from dpmodels.scoring.rows import plan_scoring
-from dpmodels.scoring.rules import LINEAR, Guide
+from dpmodels.scoring.rules import LINEAR, Pilot
 from dpmodels.scoring.scores import Information, LeastSquares, Start, State
 from dpmodels.sums.ask import ALL, Ask
 from dpmodels.sums.rowmap import UnitScale
@@ -27,8 +27,8 @@ def test_beyond_the_proved_columns_the_parts_own_sum_is_used():
     """theory 2.3: the lattice allowance is proved for p <= 4096."""
     assert MOST_COLUMNS == 4096
     own = math.sqrt(4.0 * 1.0 + 2.0 * 3.0)
-    assert joint_reach(3.0, 1.0, "replace", 4097) == pytest.approx(own, rel=1e-15)
-    assert joint_reach(3.0, 1.0, "replace", 4096) < 0.99 * own
+    assert joint_sensitivity(3.0, 1.0, "replace", 4097) == pytest.approx(own, rel=1e-15)
+    assert joint_sensitivity(3.0, 1.0, "replace", 4096) < 0.99 * own
 
 
 def test_a_short_row_is_given_at_most_four_clips_a_unit():
@@ -61,7 +61,7 @@ def test_the_start_is_told_its_noise(monkeypatch, relation):
     monkeypatch.setattr(Ask, "__call__", asked)
     monkeypatch.setattr(engine.Start, "of", start)
     # passes before the last may read fewer rows than the start does
-    monkeypatch.setattr(type(Guide()), "early", lambda self, n: n // 2)
+    monkeypatch.setattr(type(Pilot()), "early", lambda self, n: n // 2)
     from dpmodels.audit.replay import replay_stage
 
     more = {"n_guess": 30} if relation == "add-remove" else {}
@@ -163,7 +163,7 @@ def test_the_start_is_floored_least_squares():
     assert heard.theta == pytest.approx([0.3 - less], rel=1e-12)
     assert heard.phi == pytest.approx(0.5 - 0.6 * 0.3 + 2.0 * less**2, rel=1e-12)
     lost = Start.of(np.array([[200.0, 1.3], [1.3, 50.0]]), 1.0, 100, coordinates)
-    assert lost.heard().theta == pytest.approx([0.0], abs=1e-18)
+    assert lost.above_noise().theta == pytest.approx([0.0], abs=1e-18)
     noisy = Start.of(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
     assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.M
 
@@ -246,7 +246,7 @@ def test_windows_need_a_public_order_and_a_public_count():
             "y ~ a + b", XY, n=2_000_000, eps=8.0, delta=1e-6, public_order=ordered,
             relation=relation, **more,
         )  # fmt: skip
-        assert plan.detail.guide.by_place == windows
+        assert plan.detail.pilot.by_place == windows
 
 
 def test_a_bought_range_is_a_scale_not_a_claim():

@@ -52,11 +52,11 @@ def test_a_clip_beyond_rare_events():
     """Noise in proportion; where residuals have a bound C may also be less than by the rule."""
     one = plan_pass(EVENT, 4, 0.3, 5000, 3, "replace", meat=True, tail=5000)
     wide = one.reaching(2.0 * one.clip, bounded=True)
-    assert wide.clip == 2.0 * one.clip and wide.humped and wide.plain
+    assert wide.clip == 2.0 * one.clip and wide.unimodal and wide.plain
     assert wide.noise.score == pytest.approx(2.0 * one.noise.score)
     assert wide.mu_joint == one.mu_joint and wide.noise.information == one.noise.information
     less = one.reaching(0.5 * KEPT * one.clip, bounded=True)
-    assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.humped
+    assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.unimodal
     assert one.reaching(0.5 * KEPT * one.clip, bounded=False) is one
     assert one.reaching(0.0, bounded=True) is one
 
@@ -107,11 +107,11 @@ def _log_poisson(mean):
 def test_the_scale_of_events_and_of_few_counts_is_at_least_one():
     """Early fits sit at too high a mean: 1 -> .17 -> .036 in two passes, were it not so."""
     logit = MeanScore.of(FAMILIES["binomial"], LOGIT)
-    assert logit.learnt(state_of(0.02), np.eye(2), 0.1).phi == 1.0
-    assert logit.learnt(state_of(0.02), np.eye(2), 2.0).phi == pytest.approx(2.2)
+    assert logit.updated(state_of(0.02), np.eye(2), 0.1).phi == 1.0
+    assert logit.updated(state_of(0.02), np.eye(2), 2.0).phi == pytest.approx(2.2)
     poisson = MeanScore.of(FAMILIES["poisson"], LOG)
-    assert poisson.learnt(state_of(0.1), np.eye(2), 0.1).phi == 1.0
-    assert poisson.learnt(state_of(5.0), np.eye(2), 0.1).phi == pytest.approx(0.11)
+    assert poisson.updated(state_of(0.1), np.eye(2), 0.1).phi == 1.0
+    assert poisson.updated(state_of(5.0), np.eye(2), 0.1).phi == pytest.approx(0.11)
     assert logit.least_meat(state_of(0.02, phi=2.0)) == 0.5
     assert poisson.least_meat(state_of(0.1)) == 1.0 and poisson.least_meat(state_of(5.0)) == 0.0
     quasi = MeanScore.of(FAMILIES["quasipoisson"], LOG)

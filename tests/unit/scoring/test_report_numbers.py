@@ -43,7 +43,7 @@ def test_a_score_by_cluster_has_its_size_and_its_factor():
     psi, factor, step, C = np.array([2.0, -1.0, 5.0]), np.array([0.5, 2.0, 1.0]), 2.0, 2.0
     long = np.sqrt((z**2).sum(axis=0))
     one = SimpleNamespace(scored=lambda rows: (z, long, psi), step=step)
-    found = Scored(one).laid(None, factor, C) * C / STEPS
+    found = Scored(one).contribution(None, factor, C) * C / STEPS
     size = np.minimum(np.abs(psi * factor) * long / step, C)
     assert found == pytest.approx(z / long * size * np.sign(psi), abs=1e-5)
 
@@ -55,7 +55,7 @@ def test_contrasts_of_a_table_are_products():
     rows = np.array([[0, 1, 2, 3, 0], [0, 1, 0, 0, 2], [1.0, 2.0, 0.5, 1.0, 1.0]])
     factor = np.array([1.0, -1.0, 9.0, 1.0, 1.0])
     with np.errstate(all="ignore"):
-        found = one.laid(rows, factor, C) * C / STEPS
+        found = one.contribution(rows, factor, C) * C / STEPS
     for j in range(5):
         a, b, w = rows[:, j]
         wanted = np.zeros(2)
@@ -209,7 +209,7 @@ def test_the_advice_of_clusters_is_the_first_budget_that_does():
         def does(more, one=one, p=p):
             then = replace(one, mu=one.mu * more).radii(p)
             noise = then.noise * one.frame.correction
-            return then.ratio <= cluster_rules.LOUD and noise <= cluster_rules.TOO_LOUD
+            return then.ratio <= cluster_rules.LOUD and noise <= cluster_rules.TOO_NOISY
 
         usual = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
         first = next((more for more in usual if does(more)), None)

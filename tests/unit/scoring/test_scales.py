@@ -10,7 +10,7 @@ import dpmodels as dp
 from dpmodels.errors import RequestError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
-from dpmodels.proof.prove import reach
+from dpmodels.proof.prove import sensitivity
 from dpmodels.scoring import starts as scales
 from dpmodels.scoring.starts import (
     CELLS,
@@ -55,7 +55,7 @@ def test_a_row_is_in_one_bin_of_each_number_at_most(relation):
             moved = np.linalg.norm(rows[:, None] - rows[None], axis=2).max()
         else:
             moved = np.linalg.norm(rows, axis=1).max()
-        assert moved == pytest.approx(reach(one.histograms(0), relation, "l2"))
+        assert moved == pytest.approx(sensitivity(one.histograms(0), relation, "l2"))
         whole = job.over([X[:, :100], X[:, 100:]]).arrays[0]
         assert (whole.ravel() == rows.sum(axis=0)).all()
 

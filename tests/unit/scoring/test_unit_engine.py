@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.proof.prove import reach
-from dpmodels.proof.sets import Trace
+from dpmodels.proof.prove import sensitivity
+from dpmodels.proof.sets import NuclearBall
 from dpmodels.proof.statistics import Gram
 from dpmodels.scoring.unit_passes import OCTAVE_ZERO, OCTAVES, RegressionRows, UnitsJob
 from dpmodels.scoring.unit_starts import Lengths, unit_pass
@@ -105,7 +105,7 @@ def test_a_start_of_noise_does_not_lead_far_away():
 
 def test_noise_is_that_of_the_radii_and_the_share():
     one = plan()
-    own = reach(Gram(Trace(P)), "replace", "l2")
+    own = sensitivity(Gram(NuclearBall(P)), "replace", "l2")
     parts = 0.3 * np.sqrt([0.10, 0.05, 0.03, 0.76])
     for name, mu in zip(("information", "meat", "spread"), parts, strict=False):
         R2 = getattr(one, name) ** 2

@@ -86,12 +86,12 @@ def path(frame, tmp_path_factory):
 
 
 def connected(client, fit):
-    crew = Cluster(client, WINDOW)
-    CONNECTED.append(crew)
+    executor = Cluster(client, WINDOW)
+    CONNECTED.append(executor)
     try:
         return fit()
     finally:
-        CONNECTED.remove(crew)
+        CONNECTED.remove(executor)
 
 
 def kill_one(client, first):

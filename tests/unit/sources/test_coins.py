@@ -8,7 +8,7 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
-from dpmodels.scoring.rules import Guide
+from dpmodels.scoring.rules import Pilot
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sources.windows import WINDOW, Coins, Windows
@@ -84,15 +84,15 @@ def test_coins_are_tossed_for_every_row_whatever_its_cells(height):
 
 def test_counts_of_a_guide():
     """Early passes read by coins or by place; what the last adds is by coins, n / every."""
-    coins, place = Guide(8), Guide(8, Windows(4, 1))
+    coins, place = Pilot(8), Pilot(8, Windows(4, 1))
     n = 10 * WINDOW + 17
-    assert Guide().early(n) == Guide().tail(n) == n
+    assert Pilot().early(n) == Pilot().tail(n) == n
     assert coins.early(n) == coins.tail(n) == n // 8
     assert place.early(n) == Windows(4, 1).count(n) == 3 * WINDOW
     assert place.tail(n) == n // 8
     assert coins.early(5) == coins.tail(5) == 1
     assert not coins.by_place and place.by_place
-    assert coins.start(n) == n and Guide(8, first=4).start(n) == n // 4
+    assert coins.start(n) == n and Pilot(8, first=4).start(n) == n // 4
 
 
 def test_who_tosses():
@@ -100,9 +100,9 @@ def test_who_tosses():
         noise = type("Noise", (), {"private": private, "coins": lambda self, m: np.zeros(m)})()
         return Ask(None, Run((), noise))._reading(read)
 
-    assert not reading(Guide().read_early(), private=True)
-    assert not reading(Guide().read_last(), private=True)
-    coins, place = Guide(8), Guide(8, Windows(4, 1))
+    assert not reading(Pilot().read_early(), private=True)
+    assert not reading(Pilot().read_last(), private=True)
+    coins, place = Pilot(8), Pilot(8, Windows(4, 1))
     assert reading(coins.read_early(), private=False)["coins"].every == 8
     for guide in (coins, place):
         assert reading(guide.read_last(), private=False)["inner"].every == 8
@@ -112,11 +112,11 @@ def test_who_tosses():
     assert not reading(coins.read_start(1), private=False)
     start = reading(coins.read_start(2), private=True)["coins"]
     assert start.every == 1 and [one.every for one in start.then] == [8, 8]
-    assert reading(Guide(8, first=4).read_start(1), private=False)["coins"].every == 4
-    assert not reading(Guide().read_start(2), private=True)
+    assert reading(Pilot(8, first=4).read_start(1), private=False)["coins"].every == 4
+    assert not reading(Pilot().read_start(2), private=True)
 
 
 def test_windows_are_for_rows_that_are_replaced():
-    read = Guide(8, Windows(4, 1)).read_early()
+    read = Pilot(8, Windows(4, 1)).read_early()
     with pytest.raises(PrivacyBugError, match="replace-one"):
         Ask(None, Run((), None), "add-remove")._reading(read)

@@ -40,10 +40,10 @@ def design():
     return build_design("y ~ x * z + g", schema)
 
 
-def integers(source, crew=None, **chosen):
+def integers(source, executor=None, **chosen):
     one = design()
     source = as_source(source)
-    rows = Rows(source, N, crew=crew)
+    rows = Rows(source, N, executor=executor)
     matrix = np.eye(one.q) + 0.1
     rowmap = RowMap(unit_scale(one), np.full(one.q, 2.0), one.q, 2.0, matrix)
     return gram_over(rows, one, rowmap, **chosen).integers()
@@ -61,13 +61,13 @@ def tables(frame, folder):
             "files": paths}  # fmt: skip
 
 
-@pytest.mark.parametrize("crew", [Serial(2 * WINDOW), Threads(3, WINDOW)])
-def test_the_same_integers_from_every_source_and_crew(crew, tmp_path):
+@pytest.mark.parametrize("executor", [Serial(2 * WINDOW), Threads(3, WINDOW)])
+def test_the_same_integers_from_every_source_and_crew(executor, tmp_path):
     frame = make()
     plain = integers(frame)
     for name, source in tables(frame, tmp_path).items():
-        assert len(crew.pieces(as_source(source), ["x"])) > 2, name
-        assert (integers(source, crew) == plain).all(), name
+        assert len(executor.partitions(as_source(source), ["x"])) > 2, name
+        assert (integers(source, executor) == plain).all(), name
 
 
 def test_windows_are_those_of_the_whole_table(tmp_path):
@@ -81,7 +81,7 @@ def test_windows_are_those_of_the_whole_table(tmp_path):
 def test_parts_of_files_begin_with_a_block_and_leave_nothing_out(tmp_path):
     source = as_source(tables(make(), tmp_path)["files"])
     for rows in (1, WINDOW, 20_000, 10**9):
-        parts = source.pieces(["x"], rows)
+        parts = source.partitions(["x"], rows)
         assert [p.first for p in parts] == [0, *np.cumsum([p.rows for p in parts])[:-1]]
         assert all(p.first % WINDOW == 0 for p in parts) and sum(p.rows for p in parts) == N
         read = [len(c["x"]) for p in parts for c in p.opener(p.data).chunks(["x"])]
@@ -102,12 +102,12 @@ def test_fits_agree_whoever_reads(eps, quiet):
     }
     for name, fit in verbs.items():
         found = []
-        for crew in (Serial(2 * WINDOW), Threads(2, 2 * WINDOW)):
-            CONNECTED.append(crew)
+        for executor in (Serial(2 * WINDOW), Threads(2, 2 * WINDOW)):
+            CONNECTED.append(executor)
             try:
                 found.append(fit(frame).params.to_numpy())
             finally:
-                CONNECTED.remove(crew)
+                CONNECTED.remove(executor)
         assert (found[0] == found[1]).all(), name
         if eps < 0.1:
             assert (fit(frame).params.to_numpy() == found[0]).all(), name
@@ -457,7 +457,7 @@ def test_a_fit_whose_workers_died_after_a_release_is_another_charge(quiet):
 def test_parts_in_memory_are_views():
     frame = make()
     for source in (as_source(frame), as_source({c: frame[c].to_numpy() for c in ("x", "y")})):
-        (part, *_) = source.pieces(["x"], WINDOW)
+        (part, *_) = source.partitions(["x"], WINDOW)
         (chunk, *_) = part.opener(part.data).chunks(["x"])
         assert np.shares_memory(chunk["x"], frame["x"].to_numpy())
 
@@ -492,23 +492,23 @@ def test_coins_of_a_row_do_not_depend_on_the_cut_of_the_table():
 
 @pytest.mark.parametrize("formula", ["y ~ x", "y ~ g + x", "y ~ g"])
 def test_many_rows_use_threads_and_one_thread_gives_the_same_numbers(formula, quiet, monkeypatch, tmp_path):
-    from dpmodels.sources import tasks as crew
+    from dpmodels.sources import tasks as executor
 
     frame, used = make(), []
     done = Task.done
     monkeypatch.setattr(Task, "done", lambda self, *a: used.append(1) or done(self, *a))
-    monkeypatch.setattr(crew, "_LEAST", 8192)
+    monkeypatch.setattr(executor, "_LEAST", 8192)
 
     def fit(table):
         return dp.dp_ols(formula, table, eps=1, delta=1e-8, schema=design().schema, seed=3).tidy()
 
-    monkeypatch.setattr(crew, "MANY_ROWS", 10**9)
+    monkeypatch.setattr(executor, "MANY_ROWS", 10**9)
     fit(frame)
     assert not used
-    monkeypatch.setattr(crew, "MANY_ROWS", N - 1)
+    monkeypatch.setattr(executor, "MANY_ROWS", N - 1)
     narrow = fit(frame)
     assert not used  # threads do not pay
-    monkeypatch.setattr(crew, "WIDE", 0)
+    monkeypatch.setattr(executor, "WIDE", 0)
     found = fit(frame)
     assert used
     pd.testing.assert_frame_equal(found, narrow)

@@ -21,7 +21,7 @@ from dpmodels.sources.people import (
     people_of,
     whole_part,
 )
-from dpmodels.sources.tables import FrameSource, Piece
+from dpmodels.sources.tables import FrameSource, Partition
 from dpmodels.sources.tasks import Serial, as_source
 from dpmodels.sums.cells import GramOf
 from dpmodels.sums.rowmap import PeopleGramOf, RowMap, UnitScale
@@ -153,7 +153,7 @@ class Moved:
     """A source whose people are moved, and read by tasks of this process."""
 
     rescannable, schema_attr, n = True, None, None
-    crew = Serial()
+    executor = Serial()
 
     def __init__(self, frame):
         self._frame, self.kinds = frame, as_source(frame).kinds
@@ -169,7 +169,7 @@ class Moved:
         self.moves += 1
         lazy = dd.from_pandas(self._frame, npartitions=3, sort=False)
         parts = moved(lazy, column, kinds).to_delayed()
-        return [Piece(whole_part, p.compute(scheduler="synchronous")) for p in parts]
+        return [Partition(whole_part, p.compute(scheduler="synchronous")) for p in parts]
 
 
 def frame_count(frame):

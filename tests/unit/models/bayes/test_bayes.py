@@ -9,7 +9,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.formula.build import build_design
 from dpmodels.models.bayes import BayesDetail, class_sums, pair_constants
-from dpmodels.proof.prove import reach
+from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import ByClass, Sum
 from dpmodels.sums.rowmap import feature_scale
 
@@ -90,7 +90,7 @@ def test_sensitivities_of_class_statistics(radius, d):
     schema = dp.Schema(k=dp.Levels(["u", "v", "w"]), **{c: dp.Real(-1, 1) for c in names})
     scale = feature_scale(design("k ~ " + " + ".join(names), schema), radius)
     squares = Sum(scale.squares, products=True)
-    shared, by_class = (reach(s, "replace", "l2") for s in (squares, ByClass(squares, 3)))
+    shared, by_class = (sensitivity(s, "replace", "l2") for s in (squares, ByClass(squares, 3)))
     rng = np.random.default_rng(d)
     worst = {"joint": 0.0, "shared": 0.0, "class": 0.0}
     for _ in range(2500):

@@ -17,8 +17,8 @@ from dpmodels.models.survival.table import (
     own_episodes,
     statistic_of,
 )
-from dpmodels.proof.prove import reach
-from dpmodels.proof.sets import STEPS, Mark
+from dpmodels.proof.prove import sensitivity
+from dpmodels.proof.sets import STEPS, OneHot
 from dpmodels.proof.statistics import Sum
 from dpmodels.sources.people import BlockOfPeople
 
@@ -180,7 +180,7 @@ def largest(where, lay):
 def test_no_person_moves_a_table_by_more_than_the_prover_says(name):
     """Reached to 2 %, and never exceeded. Seed 3, deterministic."""
     where, lay = LAYOUTS[name]
-    moved = reach(statistic_of(lay, people=True), "replace", "l2")
+    moved = sensitivity(statistic_of(lay, people=True), "replace", "l2")
     said = {
         "flat": math.sqrt(2), "tree": math.sqrt(12), "episodes": 2.0, "two episodes": math.sqrt(8),
         "episodes, tree": math.sqrt(24),
@@ -195,9 +195,9 @@ def test_no_person_moves_a_table_by_more_than_the_prover_says(name):
 def test_episodes_that_are_not_scaled_go_too_far(monkeypatch):
     where, lay = LAYOUTS["two episodes"]
     monkeypatch.setattr(counts, "_BELOW", 1e3)
-    assert largest(where, lay) > 1.5 * reach(statistic_of(lay, people=True), "replace", "l2")
+    assert largest(where, lay) > 1.5 * sensitivity(statistic_of(lay, people=True), "replace", "l2")
 
 
 def test_a_histogram_has_a_unit_in_one_cell_or_none():
-    assert reach(Sum(Mark(30)), "replace", "l2") == math.sqrt(2)
-    assert reach(Sum(Mark(30)), "add-remove", "l2") == 1.0
+    assert sensitivity(Sum(OneHot(30)), "replace", "l2") == math.sqrt(2)
+    assert sensitivity(Sum(OneHot(30)), "add-remove", "l2") == 1.0

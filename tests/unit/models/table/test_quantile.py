@@ -32,7 +32,7 @@ from dpmodels.models.table.quantiles import (
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import ExactNoise, SeededNoise, exponential_weights
 from dpmodels.privacy.run import Run
-from dpmodels.proof.prove import rank_reach
+from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.statistics import Ranks
 
 
@@ -94,9 +94,9 @@ def test_heaps_have_no_penalty():
     counts = np.array([[3, 0, 10, 0, 2]])
     found = penalties(counts, fraction(0.5))[0]
     assert found[2] == 0 and found[1] == 2 * (7.5 - 3) and found[3] == 2 * (13 - 7.5)
-    assert rank_reach(Ranks(fraction(0.9), groups=True)) == 18 and rank_reach(Ranks(fraction(0.9), groups=False)) == 10
-    assert rank_reach(Ranks(fraction(0.9), groups=True, offset=1)) == 20
-    assert rank_reach(Ranks(fraction(0.9), groups=False, offset=1)) == 10
+    assert rank_sensitivity(Ranks(fraction(0.9), groups=True)) == 18 and rank_sensitivity(Ranks(fraction(0.9), groups=False)) == 10
+    assert rank_sensitivity(Ranks(fraction(0.9), groups=True, offset=1)) == 20
+    assert rank_sensitivity(Ranks(fraction(0.9), groups=False, offset=1)) == 10
 
 
 def test_the_grid_has_the_numbers_that_people_write():

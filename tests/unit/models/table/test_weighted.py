@@ -203,6 +203,6 @@ def test_a_plan_prints_the_bound_of_the_sums_that_it_will_release():
     schema = dp.Schema(k=dp.Levels(list("uvw")), w=dp.Real(0, 3), p=dp.Levels([f"v{i}" for i in range(40)]))
     plan = dp.plan("~ k", schema, n=5000, eps=8, delta=1e-6, verb="dp_table",
                    design=dp.Survey(weights="w", psu="p", psus=40))  # fmt: skip
-    laid, clusters = plan.detail.laid, plan.detail.clusters
+    laid, clusters = plan.detail.coordinates, plan.detail.clusters
     assert laid.weight and clusters.frame.pairs
     assert plan.scales["bound of a cluster's sum"] == clusters.radii(laid.size).bound
