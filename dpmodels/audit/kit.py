@@ -476,7 +476,7 @@ def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
         return out
     ratio = sensitivity_ratio(one.query.statistic, one.relation, one.norm)
     assert ratio is not None
-    out.append(Finding(f"reach of {name}", ratio <= 1 + 1e-12, ratio, 1.0))
+    out.append(Finding(f"sensitivity of {name}", ratio <= 1 + 1e-12, ratio, 1.0))
     outside = sum(not _inside(plan, one, _columns(plan, 1, seed, True)) for seed in range(12))
     out.append(Finding(f"set of {name}", not outside, float(outside), 0.0))
     return out

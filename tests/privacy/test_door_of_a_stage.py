@@ -147,9 +147,9 @@ def test_the_error_says_nothing_of_the_table():
     [
         (Query(Sum(OneHot(4)), Kept()), "shape"),
         (Query(Sum(OneHot(3)), Kept(), lambda sums: Added(sums.astype(float))), "no integers"),
-        (Query(Sum(Ball(3, 0.0)), Kept()), "no reach"),
-        (Query(Sum(Ball(3, np.inf)), Kept()), "no reach"),
-        (Query(Sum(Ball(3, np.nan)), Kept()), "no reach"),
+        (Query(Sum(Ball(3, 0.0)), Kept()), "no sensitivity"),
+        (Query(Sum(Ball(3, np.inf)), Kept()), "no sensitivity"),
+        (Query(Sum(Ball(3, np.nan)), Kept()), "no sensitivity"),
         (Query(Cells((3,), (1.1,), counts=True), Kept()), "more than 1"),
         (Query(Of("no such lemma", ()), Kept()), "no lemma"),
         (Query(Gram(OneHot(2)), Kept()), "no proof"),  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ def test_a_void_unit_is_in_every_interval(ends):
 
 @pytest.mark.parametrize("relation", ["bounded", "", "Replace"])
 def test_relations_are_two(relation):
-    with pytest.raises(PrivacyBugError, match="no reach for relation"):
+    with pytest.raises(PrivacyBugError, match="no sensitivity for relation"):
         sensitivity(Sum(OneHot(3)), relation, "l2")
 
 
