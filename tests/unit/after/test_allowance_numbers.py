@@ -38,15 +38,15 @@ def test_what_is_clipped_of_people_lies_in_part_one_way():
 
 
 def test_scores_are_as_long_as_a_count_of_the_group_allows():
-    """The last half octave whose count with two sd of noise holds the part ``ALIKE`` of a group."""
+    """The last half octave whose count with two sd of noise holds the part ``IN_ONE_BIN`` of a group."""
     counts, sd, n = np.array([50.0, 12.0, 3.0]), 2.0, 1000
     one = Carried(1.0, counts, sd, n, None)
     for share in (0.001, 0.01, 0.02, 0.05, 0.2):
-        asked = allowance.ALIKE * n * share
+        asked = allowance.IN_ONE_BIN * n * share
         top = [2.0 ** ((k + 1) / 2.0) for k, c in enumerate(counts) if c + 2.0 * sd >= asked]
         assert one.beyond(np.array([share]), np.ones(1))[0] == pytest.approx(max([1.0, *top]))
     # on the very edge it counts; just beyond it does not
-    edge = (12.0 + 2.0 * sd) / (allowance.ALIKE * n)
+    edge = (12.0 + 2.0 * sd) / (allowance.IN_ONE_BIN * n)
     found = one.beyond(np.array([edge * (1 - 1e-9), edge * (1 + 1e-9)]), np.ones(2))
     assert found == pytest.approx([2.0, 2.0**0.5])
     # an open half octave is as long as the largest residual makes it

@@ -209,7 +209,7 @@ def test_the_advice_of_clusters_is_the_first_budget_that_does():
         def does(more, one=one, p=p):
             then = replace(one, mu=one.mu * more).radii(p)
             noise = then.noise * one.frame.correction
-            return then.ratio <= cluster_rules.LOUD and noise <= cluster_rules.TOO_NOISY
+            return then.ratio <= cluster_rules.HIGH_NOISE and noise <= cluster_rules.TOO_NOISY
 
         usual = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
         first = next((more for more in usual if does(more)), None)

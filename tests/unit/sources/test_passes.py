@@ -270,7 +270,7 @@ def test_a_part_that_is_not_as_long_as_its_place_says_is_refused(change):
         def lengths(self):
             return [len(frame[cut]) for cut in cuts[0]]
 
-        def pieces(self, names, rows):
+        def partitions(self, names, rows):
             return [Partition(as_source, frame[cut]) for cut in cuts[1]]
 
     rows = Rows(Counted(), 100, executor=Serial(1))

@@ -192,7 +192,7 @@ def test_a_cell_whose_released_squares_are_negative_has_an_error():
         np.ones(2), np.ones(2), 1000, 0.95,
     )  # fmt: skip
     laid = SimpleNamespace(weight=True, functions=lambda _: (np.eye(2), np.arange(2)))
-    context = SimpleNamespace(used=1000.0, errors=errors, laid=laid, heavy=1010.0, n=1000)
+    context = SimpleNamespace(used=1000.0, errors=errors, coordinates=laid, heavy=1010.0, n=1000)
     sampling, p = np.array([0.01, 0.0]), np.array([0.5, 0.0])
     found = _of_totals(context, None, sampling, p, np.array([500.0, -0.3]))
     assert found[0] > 0.0 and found[1] == 0.0
