@@ -163,7 +163,19 @@ OVER = (
 )
 
 
-def over(group, n, eps, rows):
+def kept_of(kept, lost):
+    """Say how many designs and twins a table holds, and name those without figures."""
+    names = ", ".join(f"{name} at {n}, {eps} ({why})" for name, n, eps, why in lost) or "none"
+    alone = ", ".join(
+        f"{c['name']} at {c['n']}, {c['eps']} ({c['lost twins']})" for c in kept if c["lost twins"]
+    )
+    return (
+        f"Kept {len(kept)} of {len(kept) + len(lost)} designs; not fitted: {names}. Samples whose "
+        f"non-private twin failed, kept (it counts as not covering): {alone or 'none'}."
+    )
+
+
+def over(group, n, eps, rows, lost):
     """Return the row over designs: means of coverages, medians of widths and errors."""
 
     def median(key):
@@ -174,8 +186,9 @@ def over(group, n, eps, rows):
     kept = sum(c["kept"] * c["strong"] for c in rows) / max(strong, 1)
     wrong, sure = sum(c["wrong"] for c in rows), sum(c["sure"] for c in rows)
     return (
-        f"| {group} | {n} | {eps} | {len(rows)} | {np.mean(covers):.3f} / {min(covers):.2f} / "
-        f"{sum(x < 0.9 for x in covers)} | {np.nanmean([c['unnamed'] for c in rows]):.3f} / "
+        f"| {group} | {n} | {eps} | {len(rows)} of {len(rows) + lost} | "
+        f"{np.mean(covers):.3f} / {min(covers):.2f} / {sum(x < 0.9 for x in covers)} | "
+        f"{np.nanmean([c['unnamed'] for c in rows]):.3f} / "
         f"{np.nanmin([c['least unnamed'] for c in rows]):.2f} | "
         f"{np.mean([c['named'] for c in rows]):.2f} | {median('width'):.2f} | "
         f"{median('ratio'):.2f} | {median('rmse'):.2f} / {median('worst'):.1f} | {kept:.2f} | "
@@ -195,7 +208,7 @@ def main():
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     start = time.process_time()
-    lines, found, kept = [], {}, []
+    lines, found, kept, lost = [], {}, [], []
     wanted = {w.strip() for w in args.designs.split(",") if w.strip()}
     cells = [tuple(c.split(":")) for c in args.cells.split(",")]
     for group in args.groups.split(","):
@@ -204,17 +217,21 @@ def main():
                 continue
             table = population(file, formula)
             for n, eps in cells:
+                rows = found.setdefault((group, n, eps), ([], []))
                 try:
                     c = cell(table, formula, verb, options, int(n), float(eps), args.reps)
                 except (ValueError, np.linalg.LinAlgError) as problem:
                     print(name, n, eps, type(problem).__name__, str(problem)[:300], flush=True)
+                    lost.append((name, n, eps, type(problem).__name__))
+                    rows[1].append(name)
                     continue
-                found.setdefault((group, n, eps), []).append(c)
+                rows[0].append(c)
                 kept.append({"group": group, "name": name, "n": n, "eps": eps, **c})
                 lines.append(line(group, name, int(n) or len(table[0]), eps, c))
                 print(lines[-1], flush=True)
-    total = [over(group, n, eps, rows) for (group, n, eps), rows in found.items()]
-    print(OVER, *total, sep="\n", flush=True)
+    total = [over(*key, rows, len(gone)) for key, (rows, gone) in found.items() if rows]
+    said = kept_of(kept, lost)
+    print(OVER, *total, said, sep="\n", flush=True)
     if args.json:
         write(args.json, [json.dumps(one) for one in kept])
     if args.out:
@@ -229,7 +246,7 @@ def main():
              "the non-private robust error (median over coefficients / worst); share of the "
              "coefficients that are significant without privacy whose interval excludes zero on "
              "the same side; coverage of the non-private twin.", "",
-             "## Over designs", "", OVER, "|" + "---|" * 13, *total, "",
+             "## Over designs", "", OVER, "|" + "---|" * 13, *total, "", said, "",
              "## Designs", "", HEAD, rule, *lines, *one_core(start)],
         )  # fmt: skip
 

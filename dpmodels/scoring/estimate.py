@@ -57,8 +57,16 @@ FEW = (
     "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
     "are not tested (join rare levels): "
 )
-
-
+CUT = (
+    "Long responses may be cut (by the start the residual variance may be more than 12 times what "
+    "clipping leaves of it), so the truth may lie outside these intervals (narrower ranges, a "
+    "transformed response or a larger eps would help): "
+)
+#: The residual variance that the start may have seen over that of the last scores, from which long
+#: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``theory.md``, 4).
+SPREAD = 12.0
+#: Sampling errors are no smaller than this part of those by the residual variance of the start.
+NARROWEST = 0.9
 #: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
 #: nonlinear models, with noise, none was longer (one in ten than half of that).
 STEPS_OF_NOISE = 5.0
@@ -146,9 +154,14 @@ def estimate_fit(
     lost = ~coordinates.identified if lost is None else lost
     parts: list[Part] = []
     marks: list[tuple[Mask, ...]] = []
+    cut: list[Mask] = []
     for i, fit in enumerate(found.fits):
         A, a = coordinates.back() if back is None else back(found, fit)
         inference, T = _infer(plan, release, i), A @ fit.before.W.T
+        constant = _constant(found, fit)
+        seen, most = _beside_start(inference, fit.before, constant)
+        larger = min(max(NARROWEST**2 * seen, 1.0), SPREAD)
+        inference = replace(inference, sampling=larger * inference.sampling)
         stopped = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
             inference, far = arrived(inference, fit.public, fit.before, fit.model)
@@ -160,9 +173,10 @@ def estimate_fit(
         parts.append(
             Part(
                 fit, inference, A @ fit.state.theta + a, T, float(coordinates.unit.scale[-1]),
-                _constant(found, fit), _too_wide(plan, design, own, fit, inference, T),
+                constant, _too_wide(plan, design, own, fit, inference, T),
             )
         )  # fmt: skip
+        cut.append(np.full(len(T), most > SPREAD))
         marks.append(
             (stopped, *_marks(release, parts[-1], of_columns=back is None and names is None))
         )
@@ -177,6 +191,9 @@ def estimate_fit(
         if marked.any():
             open_ = open_ | marked
             said.append(text + those(every, marked))
+    short = np.concatenate(cut) & ~(gone | open_)
+    if short.any():
+        said.append(CUT + those(every, short))
     said += cluster_notes(plan, clusters, len(parts))
     complete = _complete(plan, parts[0])
     reported: dict[str, float] = {}
@@ -288,6 +305,18 @@ def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mas
     if of_columns and fit.score is not None and fit.score.of_residual:
         beyond = effects_beyond(design, part.params)
     return beyond, few
+
+
+def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:
+    """Return what the start saw, and may have seen, of the residual variance, over what is left.
+
+    Of least squares of rows (else zeros): what the scores of the last pass hold, which are clipped
+    harder than the rows of the start, so that long responses are missing in them.
+    """
+    if inference.plan.whole:
+        return np.zeros(2)
+    left = before.phi * inference.variance(constant)
+    return np.array(before.seen) / max(left, 1e-12 * before.phi)
 
 
 def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:

@@ -61,6 +61,8 @@ class State:
         What else a model learns on the way (alpha of a variance, sd of the residual).
     constant : (r,) array or None
         a with ``a'u = 1`` in every complete row.
+    seen : (float, float)
+        Of least squares of rows: the residual variance of the start, and with two noise sds.
     """
 
     theta: Array
@@ -70,6 +72,7 @@ class State:
     earlier: Information | None = None
     nuisance: float = 0.0
     constant: Array | None = None
+    seen: tuple[float, float] = (0.0, 0.0)
 
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""
@@ -207,6 +210,8 @@ class Start:
         The part of theta that noise explains.
     axes : (eigenvalues, eigenvectors) or None
         Of M, where they are known.
+    seen : (float, float)
+        The residual variance, not floored, and with two noise sds.
     """
 
     theta: Array
@@ -216,6 +221,7 @@ class Start:
     constant: Array | None
     explained_by_noise: Array
     axes: tuple[Array, Array] | None = None
+    seen: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
@@ -247,6 +253,7 @@ class Start:
             coordinates.constant,
             _explained_by_noise(np.asarray(theta), values, vectors, nu) / c,
             (values, vectors),
+            (rss / c**2, (rss + 2.0 * nu * (1.0 + float(theta @ theta))) / c**2),
         )
 
     def above_noise(self) -> Start:
@@ -463,7 +470,9 @@ class Score:
 
     def start(self, start: Start) -> State:
         """Return the state after the start."""
-        return replace(start.above_noise().state(), constant=start.constant)
+        state = start.above_noise().state()
+        seen = start.seen if self.ends is None else (0.0, 0.0)
+        return replace(state, constant=start.constant, seen=seen)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""

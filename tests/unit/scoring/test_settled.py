@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.inference import EQUAL_WEIGHT, SETTLED, Allowance, Carried, Tail
+from dpmodels.after.inference import IN_ONE_BIN, SETTLED, Allowance, Carried, Tail
 
 RANGES = {**{f"x{j}": (-5, 5) for j in range(5)}, "rare": (0, 1), "y": (-30, 30)}
 
@@ -68,7 +68,7 @@ def test_what_a_step_may_have_left_out():
     assert found == pytest.approx([d * (4.0 * math.sqrt(square) / 10.0 / part - 1.0)], rel=1e-9)
     closed = allowance(d, few, counts, longest=None)._unsettled(row, np.array([few]))
     assert closed == pytest.approx([d * (2.0**2.5 / part - 1.0)])
-    assert EQUAL_WEIGHT == 0.4
+    assert IN_ONE_BIN == 0.4
     one = allowance(d, few, counts)
     alone = replace(one, carried=None)  # the bound of an interval holds what is missing
     assert one.bias(row) - alone.bias(row) == pytest.approx(one._unsettled(row, np.array([few])))
@@ -103,3 +103,27 @@ def test_a_fit_on_its_way_has_passes_from_the_reserve(quiet):
         ends = fit.conf_int().to_numpy()[1:]
         hit += int(((ends[:, 0] <= 1.0) & (ends[:, 1] >= 1.0)).sum())
     assert hit > 102
+
+
+def long_tailed(share, n=5_000, half=50.0):
+    """Return a fit of rows of which a share has responses 20 to 40 sds out, its robust errors."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, n)
+    far = rng.random(n) < share * (1 + 0.5 * x)
+    y = x + rng.normal(size=n) + far * rng.uniform(20, 40, n)
+    X = np.column_stack([np.ones(n), x])
+    e, back = y - X @ np.linalg.lstsq(X, y, rcond=None)[0], np.linalg.inv(X.T @ X)
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Real(-half, half))
+    fit = dp.dp_ols("y ~ x", pd.DataFrame({"x": x, "y": y}), eps=1.0, delta=1e-6, schema=schema)
+    return fit, np.sqrt(np.diag(back @ (X.T * e**2) @ X @ back))
+
+
+def test_an_interval_is_no_narrower_than_the_start_allows(noiseless):
+    """theory 4: without the rule .83 and .79 of the robust interval; long responses are named."""
+    said = "Long responses may be cut"
+    fit, robust = long_tailed(0.02)
+    ends = fit.conf_int().to_numpy()
+    assert ((ends[:, 1] - ends[:, 0]) / 2 > 0.9 * 1.96 * robust).all()
+    assert any(note.startswith(said) for note in fit.notes)
+    fit, _ = long_tailed(0.0, half=5.0)
+    assert not any(note.startswith(said) for note in fit.notes)
