@@ -411,7 +411,7 @@ _HOLDS: dict[type, Callable[[Any, Any, bool], bool]] = {
 }  # fmt: skip
 
 
-# --- sensitivity---------------------------------------------------------------------------------------
+# --- sensitivity ---------------------------------------------------------------------------------
 def corners(statistic: Any, norm: Norm, rng: np.random.Generator) -> Array:
     """Return contributions (m, size) of elements far from each other, weighted, in real units."""
     weights = statistic.weights(norm)
