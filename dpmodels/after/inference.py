@@ -435,7 +435,7 @@ FEW_ROWS = 0.15
 #: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
 SETTLED = 0.6
 #: Part of a group of rows whose scores may be expected in one half octave.
-EQUAL_WEIGHT = 0.4
+IN_ONE_BIN = 0.4
 #: Least part of the information that ordinary rows count as having.
 LONGEST = 0.02
 #: What is left at a public row counts as at least this part of the largest where rows are combined;
@@ -678,7 +678,7 @@ class Carried:
             Length of a score of the group per unit of its residual.
         """
         edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
-        possible = self.counts + 2.0 * self.sd >= EQUAL_WEIGHT * self.n * share[:, None]
+        possible = self.counts + 2.0 * self.sd >= IN_ONE_BIN * self.n * share[:, None]
         top = (possible * edges).max(axis=1)
         if self.longest is not None:
             top = np.where(possible[:, -1], self.longest * scale / self.clip, top)
