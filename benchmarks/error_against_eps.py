@@ -32,8 +32,7 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.models.linear.moments import TWO_STAGE_RATIO
-from dpmodels.models.linear.pmt import two_stages
+from dpmodels.models.linear.moments import TWO_STAGE_RATIO, two_stages
 from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.scoring.rules import noise_ratio
 

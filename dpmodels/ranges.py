@@ -7,9 +7,10 @@ noisy counts above a threshold are kept.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
+from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, mu_gdp
 from dpmodels.privacy.run import tail_margin
 from dpmodels.records import Release, Request
 from dpmodels.sources.summed import sampled
@@ -295,14 +296,30 @@ class Part:
     delta: float = 0.0
     printed: dict[str, float] = field(default_factory=dict)
 
+    def mechanism(self, share: float) -> Gaussian | Pure:
+        """Return the mechanism of a share of the whole call; Laplace noise where delta is 0."""
+        return Gaussian(self.mu * math.sqrt(share)) if self.mu else Pure(self.eps * share)
+
+    def coins(self, *names: str) -> list[Step]:
+        """Return the steps: ranges, then what is left in equal pairs, each a coin and Gaussian."""
+        k = len(names)
+        pair = Approximate(self.eps / k, self.delta / k)
+        each = Step("", pair, (1.0 - self.share) / k, 0.0, True, "ePTR coin and Gaussian")
+        return [*self.steps, *(replace(each, name=name) for name in names)]
+
 
 def to_be_bought(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns whose range must be bought, or refuse."""
+    shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
     if missing and request.relation != "replace":
-        shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
         raise RequestError(
             f"ranges can be bought under relation='replace' only: declare them, for example "
             f"bounds={{{shown}}}"
+        )
+    if missing and request.delta == 0:
+        raise RequestError(
+            f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
+            f"for example bounds={{{shown}}}"
         )
     return missing
 
@@ -313,11 +330,14 @@ def bounds_share(request: Request, to_buy: object) -> float:
 
 
 def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.0) -> Part:
-    """Divide a call whose releases are Gaussian.
+    """Divide a call whose releases are Gaussian, or Laplace where delta is 0.
 
     ``delta_b = 0.1 delta`` if anything is bought; ``mu = mu(eps, delta - delta_b - delta_f)``;
     the ranges take ``bounds_share`` of mu^2.
     """
+    to_be_bought(request, to_buy)
+    if request.delta == 0:
+        return Part(eps=request.eps)
     delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
     mu = mu_gdp(request.eps, request.delta - delta_b - delta_f)
     share = bounds_share(request, to_buy)
@@ -340,13 +360,18 @@ class Split:
         Columns without a range are bought.
     steps : mapping
         Printed name -> (name of the step, share of what ranges leave); a share of 0 is no step.
+    failure : float
+        Part of delta for the failure of ``test``, the share whose step decides on a reply.
+    ranged : bool
+        False: the method needs no ranges.
     """
 
     def __init__(
-        self, request: Request, design: Design, steps: Mapping[str, tuple[str, float]]
-    ) -> None:
+        self, request: Request, design: Design, steps: Mapping[str, tuple[str, float]], *,
+        failure: float = 0.0, test: str = "", ranged: bool = True,
+    ) -> None:  # fmt: skip
         self.request, self.design = request, design
-        self.bought = gaussian_part(request, design.unknown)
+        self.bought = gaussian_part(request, design.unknown if ranged else (), failure)
         rest = 1.0 - self.bought.share
         given = request.shares_of(name for name, (_, share) in steps.items() if share)
         self.shares = {
@@ -354,18 +379,23 @@ class Split:
             for name, (_, share) in steps.items()
             if share
         }
-        self.parts = {k: Gaussian(self.bought.mu * math.sqrt(v)) for k, v in self.shares.items()}
-        self.steps = [Step(steps[k][0], self.parts[k], share=v) for k, v in self.shares.items()]
+        self.parts = {k: self.bought.mechanism(v) for k, v in self.shares.items()}
+        self.mu = {k: m.mu for k, m in self.parts.items() if isinstance(m, Gaussian)}
+        self.steps = [
+            Step(steps[k][0], self.parts[k], share=v, reply_test=k == test,
+                 failure=failure if k == test else 0.0)
+            for k, v in self.shares.items()
+        ]  # fmt: skip
 
-    def __getitem__(self, name: str) -> Gaussian:
+    def __getitem__(self, name: str) -> Gaussian | Pure:
         return self.parts[name]
 
     def plan(self, n: int | None, **facts: Any) -> Plan[Any]:
         """Return the plan; its detail is the mechanism of each share by name."""
         return Plan.of(
             self.request, self.design, n, [*self.bought.steps, *self.steps],
-            shares={**self.bought.printed, **self.shares}, purchase=self.bought.purchase,
-            **{"detail": self.parts, **facts},
+            purchase=self.bought.purchase,
+            **{"detail": self.parts, "shares": {**self.bought.printed, **self.shares}, **facts},
         )  # fmt: skip
 
 
@@ -375,6 +405,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     Ranges: ``mu(share eps, 0.1 delta)`` and failure ``0.1 delta``; the rest gets
     ``((1 - share) eps, 0.8 delta)``.
     """
+    to_be_bought(request, to_buy)
     if not to_buy:
         return Part(eps=request.eps, delta=request.delta)
     share, part = bounds_share(request, to_buy), FAILURE_SHARE * request.delta
@@ -409,6 +440,19 @@ def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | 
 def no_ranges(plan: Plan[Any]) -> Release:
     """Return the no-reply of a call whose ranges could not be bought."""
     return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")
+
+
+def ranged(
+    stage: Callable[[Plan[Any], Ask, Design], Release],
+) -> Callable[[Plan[Any], Ask], Release]:
+    """Give a release stage the design with every range known; it has no reply without one."""
+
+    @functools.wraps(stage)
+    def release(plan: Plan[Any], ask: Ask) -> Release:
+        design = ranged_design(plan, ask)
+        return no_ranges(plan) if design is None else stage(plan, ask, design)
+
+    return release
 
 
 # -- How likely it is that ranges can be bought: a public number, before anything is spent

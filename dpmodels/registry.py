@@ -312,14 +312,14 @@ _REGISTRY: dict[tuple[str, str], Method] = {}
 #: Verb -> modules of its methods, which register them when imported: on the first call of the verb.
 _MODULES: dict[str, tuple[str, ...]] = {
     "dp_ols": (
-        "linear.methods", "linear.eptr", "linear.posterior", "linear.compared", "noised.fit",
+        "linear.moments", "linear.eptr", "linear.posterior", "linear.compared", "noised.fit",
     ),
     "dp_glm": ("glm", "noised.fit"),
     "dp_quantreg": ("residual", "noised.fit"),
     "dp_mest": ("residual", "noised.fit"),
     "dp_mean": ("mean",),
     "dp_bayes": ("bayes",),
-    "dp_npreg": ("kernel_regression",),
+    "dp_npreg": ("kernel",),
     "dp_moments": ("moments",),
     "dp_pca": ("components",),
     **dict.fromkeys(("dp_table", "dp_quantile", "dp_test"), ("table.methods",)),

@@ -507,7 +507,7 @@ def _on(
 ) -> Fit:
     """Return the fit on a release."""
     from dpmodels.formula.build import build_design
-    from dpmodels.models.moments_regression import Instruments
+    from dpmodels.models.moments import Instruments
     from dpmodels.results.moments import moments_of
 
     if paid and not m._record.estimate.released:  # as every fit that was paid for

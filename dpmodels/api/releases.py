@@ -500,7 +500,7 @@ def made(
 ) -> Fit:  # fmt: skip
     """Return the fit of functionals ``rows`` (response last) of a release; None: no reply."""
     from dpmodels.models.linear.inference import no_reply
-    from dpmodels.models.moments_regression import OnMoments, estimate
+    from dpmodels.models.moments import OnMoments, estimate
     from dpmodels.planning import Plan
     from dpmodels.registry import resolve
     from dpmodels.results import Fit

@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, agm, upper_quantile
+from dpmodels.planning import Plan
+from dpmodels.privacy.mechanisms import Approximate, Pure, Step, agm, upper_quantile
 from dpmodels.privacy.noise import paper_midpoint, paper_sigma, reply_probability, split_midpoint
 from dpmodels.privacy.run import SMOOTH_NOTE, own_proof
 from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import Ball, Box, OneHot
 from dpmodels.proof.statistics import ByClass as InClasses
 from dpmodels.proof.statistics import Sum
-from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -130,10 +130,8 @@ class BayesDetail:
 
     Attributes
     ----------
-    form : {"sums", "auto", "fixed", "paper"}
     radius : float or None
         Ball in the features' own units; None: half-ranges.
-    variance : {"identity", "shared", "class"}
     mu : dict
         Step -> mu.
     delta_f, z : float
@@ -186,103 +184,34 @@ def plan_sums(request: Request, design: Design, n: int) -> Plan[Any]:
             "variance='identity' (and a fixed c0) means variance 1 in the features' own units: add "
             "R=, a public bound on their norm, for example R=8.0; or use variance='shared'"
         )
-    to_buy = () if radius is not None else design.unknown
-    if form in ("fixed", "paper"):
-        purchase, steps, detail, shares = _plan_pair(request, design, form, radius, to_buy)
-    else:
-        purchase, steps, detail, shares = _plan_gaussian(
-            request, design, form, radius, variance, to_buy
-        )
-    return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        shares=shares,
-        purchase=purchase,
-        detail=detail,
-    )
-
-
-_Parts = tuple["Purchase | None", list[Step], BayesDetail, dict[str, float]]
-
-
-def _plan_gaussian(
-    request: Request,
-    design: Design,
-    form: str,
-    radius: float | None,
-    variance: str,
-    to_buy: tuple[str, ...],
-) -> _Parts:
-    delta_f = FAILURE_SHARE * request.delta if form == "auto" else 0.0
-    part = gaussian_part(request, to_buy, delta_f)
-    steps, mu, rest = list(part.steps), part.mu, 1.0 - part.share
-    shares = {"variance": 0.0 if variance == "identity" else VARIANCE_SHARE * rest}
-    left = rest - shares["variance"]
-    if form == "auto":
-        shares = {"counts": COUNT_SHARE * left, "means": (1 - COUNT_SHARE) * left, **shares}
-    else:
-        shares = {"sums": left, **shares}
-    shares = {k: v for k, v in shares.items() if v > 0}
-    names = {
-        "sums": "class sums and counts",
-        "counts": "class counts and test",
-        "means": "class means",
-        "variance": "sums of squares",
-    }
-    mus = {k: mu * math.sqrt(v) for k, v in shares.items()}
-    steps += [
-        Step(
-            names[k],
-            Gaussian(mus[k]),
-            share=v,
-            failure=delta_f if k == "counts" else 0.0,
-            reply_test=k == "counts",
-        )
-        for k, v in shares.items()
-    ]
     classes = len(design.levels)
-    detail = BayesDetail(
-        form,
-        radius,
-        variance,
-        classes,
-        mus,
-        delta_f=delta_f,
-        z=upper_quantile(delta_f / classes) if delta_f else 0.0,
-    )
-    return part.purchase, steps, detail, {**part.printed, **shares}
-
-
-def _plan_pair(
-    request: Request, design: Design, form: str, radius: float | None, to_buy: tuple[str, ...]
-) -> _Parts:
-    part = pair_part(request, to_buy)
-    steps, eps, delta = list(part.steps), part.eps, part.delta
-    eps_t = 0.5 * eps if form == "paper" else 0.25 * eps
-    steps.append(
-        Step(
-            "class means and test",
-            Approximate(eps, delta),
-            share=1.0 - part.share,
-            reply_test=True,
-            label="ePTR coin and Gaussian",
-        )
-    )
-    detail = BayesDetail(
-        form,
-        radius,
-        "identity",
-        len(design.levels),
-        {},
-        c0=float(request["c0"]),
-        eps_t=eps_t,
-        eps_r=eps - eps_t,
-        delta=delta,
-    )
-    shares = {**part.printed, "means": 1.0 - part.share} if to_buy else {}
-    return part.purchase, steps, detail, shares
+    if form in ("fixed", "paper"):
+        part = pair_part(request, () if radius is not None else design.unknown)
+        eps_t = (0.5 if form == "paper" else 0.25) * part.eps
+        return Plan.of(
+            request, design, n, part.coins("class means and test"), purchase=part.purchase,
+            shares={**part.printed, "means": 1.0 - part.share} if part.purchase else {},
+            detail=BayesDetail(
+                form, radius, "identity", classes, {}, c0=float(request["c0"]), eps_t=eps_t,
+                eps_r=part.eps - eps_t, delta=part.delta,
+            ),
+        )  # fmt: skip
+    delta_f = FAILURE_SHARE * request.delta if form == "auto" else 0.0
+    square = 0.0 if variance == "identity" else VARIANCE_SHARE
+    left = 1.0 - square
+    steps = {"sums": ("class sums and counts", left)}
+    if form == "auto":
+        steps = {
+            "counts": ("class counts and test", COUNT_SHARE * left),
+            "means": ("class means", (1 - COUNT_SHARE) * left),
+        }
+    split = Split(
+        request, design, {**steps, "variance": ("sums of squares", square)},
+        failure=delta_f, test="counts", ranged=radius is None,
+    )  # fmt: skip
+    z = upper_quantile(delta_f / classes) if delta_f else 0.0
+    detail = BayesDetail(form, radius, variance, classes, split.mu, delta_f=delta_f, z=z)
+    return split.plan(n, detail=detail)
 
 
 @dataclass(frozen=True)
@@ -322,7 +251,8 @@ def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) ->
     return PairConstants(gamma, alpha, weight, p, alpha * agm(detail.eps_r, detail.delta))
 
 
-def release_sums(plan: Plan[BayesDetail], ask: Ask) -> Release:
+@ranged
+def release_sums(plan: Plan[BayesDetail], ask: Ask, design: Design) -> Release:
     """Release class statistics.
 
     Privacy
@@ -331,9 +261,6 @@ def release_sums(plan: Plan[BayesDetail], ask: Ask) -> Release:
     nothing to any sum.
     """
     detail = plan.detail
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     scale = feature_scale(design, detail.radius)
     over = Sums(design, ByClass(scale, detail.classes))
     action = {"sums": _release_sums, "auto": _release_auto}.get(detail.form, _release_pair)
@@ -576,7 +503,8 @@ def smooth_sensitivity(count: int, beta: float) -> float:
     return best
 
 
-def release_eptr(plan: Plan[CompareDetail], ask: Ask) -> Release:
+@ranged
+def release_eptr(plan: Plan[CompareDetail], ask: Ask, design: Design) -> Release:
     """Release counts, means and pooled sums of squares with Laplace noise.
 
     Privacy
@@ -586,9 +514,6 @@ def release_eptr(plan: Plan[CompareDetail], ask: Ask) -> Release:
     gets a (2 d)-th of the budget.
     """
     detail = plan.detail
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     scale = feature_scale(design, None)
     over = Sums(design, ByClass(scale, detail.classes))
     d, K = len(scale.columns), detail.classes

@@ -203,8 +203,6 @@ class CategoryModel(Expansion):
 
     Attributes
     ----------
-    classes : Classes
-    coordinates : Coordinates
     rarest : float
         Released share of the rarest class.
     start : array

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian, Step, gaussian_replace, mu_gdp
+from dpmodels.privacy.mechanisms import Gaussian, Step, failure_part, mu_gdp
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import STEPS, svec, unsvec
@@ -44,7 +44,6 @@ class PcaDetail:
 
     Attributes
     ----------
-    k : int
     radius : float
         Norm bound of a working row.
     scale : bool
@@ -53,8 +52,6 @@ class PcaDetail:
         Add/remove strength of each step.
     factor : float
         2 under replace-one.
-    d1 : float
-    relation : str
     """
 
     k: int
@@ -108,13 +105,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     }
     core = math.sqrt(mu[GAP_STEP] ** 2 + mu[COEF_STEP] ** 2)
     cost = 0.2 * request.delta
-    d1 = cost
-    if factor == 2.0:
-        lo, hi = 1e-12 * cost, cost
-        for _ in range(200):
-            mid = math.sqrt(lo * hi)
-            lo, hi = (mid, hi) if gaussian_replace(core, mid)[1] <= cost else (lo, mid)
-        d1 = lo
+    d1 = failure_part(core, cost, request.relation)
     steps = tuple(
         Step(
             name,
@@ -145,12 +136,6 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )
 
 
-def _unit(design: Design) -> tuple[Array, Array]:
-    lo, hi = design.intervals().T
-    width = np.where(hi > lo, hi - lo, 1.0)
-    return 2.0 / width, -(lo + hi) / width
-
-
 def _column_sums(
     blocks: Iterable[Array], scale: Array, shift: Array
 ) -> tuple[npt.NDArray[np.object_]]:
@@ -179,7 +164,9 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     detail = plan.detail
     design = plan.design
     p = design.p
-    scale, shift = _unit(design)
+    lo, hi = design.intervals().T
+    width = np.where(hi > lo, hi - lo, 1.0)
+    scale, shift = 2.0 / width, -(lo + hi) / width
     columns = Counts(design, functools.partial(_column_sums, scale=scale, shift=shift))
     noisy = ask(CENTRE_STEP, Query(Powers(p), columns, first_array))
     values = {"sums": noisy.values}

@@ -36,7 +36,7 @@ from dpmodels.privacy.mechanisms import (
     Gaussian,
     Step,
     add_remove_request,
-    gaussian_replace,
+    failure_part,
     mu_gdp,
 )
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof, tail_margin
@@ -179,16 +179,12 @@ class TestedDetail:
 
     Attributes
     ----------
-    shape : {"iso", "hessian"}
-    B, lam : float
     mu1, rho : float
         Add/remove strengths.
     factor : float
         2 where the steps are stated under replace-one.
-    d1 : float
     top : float
         Public Renyi order (hessian).
-    max_iter : int
     passes : int
         Of the minimisation; the curvature takes one more.
     """
@@ -219,17 +215,10 @@ class TestedReleased:
 def _iso(
     request: Request, B: float, d: int, passes: int
 ) -> tuple[TestedDetail, list[Step], str | None]:
-    replace = request.relation == "replace"
-    factor = 2.0 if replace else 1.0
+    factor = 2.0 if request.relation == "replace" else 1.0
     mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
     cost = 0.2 * request.delta
-    d1 = cost
-    if replace:
-        lo, hi = 1e-12 * cost, cost
-        for _ in range(200):
-            mid = math.sqrt(lo * hi)
-            lo, hi = (mid, hi) if gaussian_replace(mu, mid)[1] <= cost else (lo, mid)
-        d1 = lo
+    d1 = failure_part(mu, cost, request.relation)
     mu1, rho = math.sqrt(_TEST_SHARE) * mu, math.sqrt(1 - _TEST_SHARE) * mu
     lam = request["lam"] or B * B * max(3 * math.sqrt(d) / rho, 2.0)
     detail = TestedDetail(

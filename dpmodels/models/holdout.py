@@ -63,7 +63,6 @@ class ClassCounts:
 
     Attributes
     ----------
-    predictor : Predictor
     edges : (K - 1,) array
         Between the bins.
     """
@@ -98,8 +97,6 @@ class LossSums:
 
     Attributes
     ----------
-    predictor : Predictor
-    loss : {"squared", "log"}
     clip : float
         Losses beyond it count as it.
     """
@@ -168,9 +165,7 @@ class BinnedResiduals:
 
     Attributes
     ----------
-    predictor : Predictor
     edges : (K - 1,) array
-    clip : float
     """
 
     predictor: Predictor

@@ -25,7 +25,7 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Box, ConvexHull
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.ranges import Split, no_ranges, ranged_design
+from dpmodels.ranges import Split, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -87,7 +87,8 @@ def sums_and_count(d: int, people: bool = False) -> Sum:
     return Sum(_box(d, people), count=math.sqrt(3.0 * d), products=True)
 
 
-def release_clipped(plan: Plan[Any], ask: Ask) -> Release:
+@ranged
+def release_clipped(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     """Release sums, the count of complete rows and (with inference) second moments.
 
     Privacy
@@ -95,9 +96,6 @@ def release_clipped(plan: Plan[Any], ask: Ask) -> Release:
     Unit: one row; replace-one, n public. Sensitivities: module docstring. For people the row of a
     person is the mean of its complete rows (``units.md``, 8): the same bounds.
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     rowmap, centre, half = mean_scale(design)
     d, people = design.p, plan.request.unit is not None
     over = Moments(design, rowmap if people else WithOne(rowmap), people=people, average=people)

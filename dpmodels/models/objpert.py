@@ -35,7 +35,7 @@ from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, noise_of
 from dpmodels.proof.sets import svec, unsvec
 from dpmodels.proof.statistics import Powers
-from dpmodels.ranges import FAILURE_SHARE, bounds_share, no_ranges, plan_purchase, ranged_design
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.rules import noise_ratio
@@ -75,6 +75,8 @@ _HEAVY = 0.05
 NOISY = 8e-3
 SCALE_STEP, COEF_STEP = "centres and scales", "coefficients"
 OUT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
+#: Steps by the names of ``split=``.
+_STEPS = {"scale": SCALE_STEP, "coef": COEF_STEP, "information": INFO_STEP}
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,8 @@ class GlmDetail:
         Certified bound on the gradient norm.
     mu : dict
         Step name -> mu of the Gaussian steps.
-    rescale, inference : bool
-    max_iter : int
     passes : int
         Of the minimisation; the others are one each.
-    relation : str
     public_params : tuple of float
         Coefficients of a fit on the public data alone; empty without public data.
     """
@@ -236,13 +235,13 @@ def _steps(
     steps = []
     for name, share in shares.items():
         part = math.sqrt(share) * mu
-        if name != COEF_STEP:
-            steps.append(Step(name, Gaussian(part), share=share))
+        if name != "coef":
+            steps.append(Step(_STEPS[name], Gaussian(part), share=share))
             continue
         rho = part / (2.0 if relation == "replace" else 1.0)
         steps.append(
             Step(
-                name,
+                COEF_STEP,
                 _coef_profile(loss, rho, kappa, relation),
                 share=share,
                 label="objective perturbation",
@@ -307,13 +306,10 @@ def rescales(request: Request, design: Design, n: int | None) -> bool:
 
 
 def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float]:
-    default = {SCALE_STEP: SCALE_SHARE} if rescale else {}
-    default[COEF_STEP] = 1.0 - SCALE_SHARE * rescale - INFO_SHARE * inference
-    if inference:
-        default[INFO_STEP] = INFO_SHARE
-    short = {SCALE_STEP: "scale", COEF_STEP: "coef", INFO_STEP: "information"}
-    given = request.shares_of(short[k] for k in default)
-    return default if given is None else {k: given[short[k]] for k in default}
+    scale, information = SCALE_SHARE * rescale, INFO_SHARE * inference
+    shares = {"scale": scale, "coef": 1.0 - scale - information, "information": information}
+    default = {name: share for name, share in shares.items() if share}
+    return request.shares_of(default) or default
 
 
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -330,7 +326,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     }
     radius = float(request["radius"] or working_radius(design, rescale))
     if rescale and n is not None and not request["radius"]:
-        about = math.sqrt(shares[COEF_STEP]) * mu_gdp(request.eps, request.delta) / 2.0
+        about = math.sqrt(shares["coef"]) * mu_gdp(request.eps, request.delta) / 2.0
         radius = longer_radius(radius, loss, about, n)
     pair = (request.eps, request.delta)
     if relation == "replace":
@@ -345,7 +341,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     if to_buy:
         purchase, first = plan_purchase(to_buy, math.sqrt(bought) * mu, failure, bought)
         steps = first + steps
-    rho = math.sqrt(shares[COEF_STEP]) * mu / (2.0 if relation == "replace" else 1.0)
+    rho = math.sqrt(shares["coef"]) * mu / (2.0 if relation == "replace" else 1.0)
     sigma = radius * loss.score / rho
     tol = 1e-8 * sigma
     if n is not None:
@@ -372,7 +368,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         n,
         steps,
         notes=(FLOAT_NOTE,),
-        shares={"ranges": bought, **_short(shares)} if to_buy else _short(shares),
+        shares={"ranges": bought, **shares} if to_buy else shares,
         scales={
             "ridge (working units)": lam,
             "row norm bound (working units)": radius,
@@ -412,11 +408,6 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
         passes=planned_passes(Z.shape[1], len(half)),
     )  # fmt: skip
     return tuple(float(v) for v in back_map(scale, shift, intercept) @ found.theta)
-
-
-def _short(shares: dict[str, float]) -> dict[str, float]:
-    names = {SCALE_STEP: "scale", COEF_STEP: "coef", INFO_STEP: "information"}
-    return {names[k]: v for k, v in shares.items()}
 
 
 def _kappa(
@@ -470,7 +461,6 @@ class GlmReleased:
     ----------
     scale, shift : (p,) arrays
         Working columns are ``scale * x + shift`` of the design's own columns.
-    sigma, lam : float
     """
 
     scale: Array
@@ -522,7 +512,8 @@ def _column_sums(
     return (column_sums((block[index] for block in blocks), scale, shift),)
 
 
-def release(plan: Plan[GlmDetail], ask: Ask) -> Release:
+@ranged
+def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     """Run objective perturbation on the rows.
 
     Privacy
@@ -539,15 +530,13 @@ def release(plan: Plan[GlmDetail], ask: Ask) -> Release:
     """
     raw = ask.raw(own_proof("objective perturbation"))
     detail = plan.detail
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     values: dict[str, Array] = {}
     scale, shift = working_map(design)
     if detail.rescale and design.p > design.has_intercept:
         values["sums"], scale, shift = _rescale(ask, detail, design, scale, shift)
+    top = None if detail.loss.one_sided else detail.loss.score
     working = WorkingRows(
-        scale, shift, detail.radius, detail.reach, y_max=_y_max(detail),
+        scale, shift, detail.radius, detail.reach, y_max=top,
         thins=not detail.loss.one_sided,
     )  # fmt: skip
     tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
@@ -585,10 +574,6 @@ def is_the_centre(theta: Array, detail: GlmDetail) -> bool:
     """
     sd = 2.0 * detail.tol / detail.lam / detail.mu[OUT_STEP]
     return bool((np.abs(theta) <= _AT_CENTRE * sd).all())
-
-
-def _y_max(detail: GlmDetail) -> float | None:
-    return None if detail.loss.one_sided else detail.loss.score
 
 
 def information_scales(detail: GlmDetail) -> tuple[float, float]:

@@ -129,7 +129,6 @@ class FixedPoisson(Expansion):
 
     Attributes
     ----------
-    coordinates : Coordinates
     rate : float
         Events of a person, by the released mean count and the guess of its rows.
     mean : float
@@ -305,7 +304,6 @@ class Intercepts(Expansion):
 
     Attributes
     ----------
-    coordinates : Coordinates
     mundlak : bool
         theta is of own means (the constant first), then within people; else of rows.
     sd : float
@@ -468,7 +466,6 @@ class InterceptModel(UnitModel):
     ----------
     N : int
         People of the public rules.
-    relation : str
     mundlak : bool
         Person means are predictors too.
     """

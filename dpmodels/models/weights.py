@@ -24,7 +24,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import STEPS, Box, ConvexHull, OneHot
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid
@@ -415,16 +415,14 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return paid.plan(design, n, steps, shares, detail=detail, passes=1 + bool(weigh))
 
 
-def release(plan: Plan[WeightedDetail], ask: Ask) -> Release:
+@ranged
+def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, the sums, and the products.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. Every query is one of the prover; T is a released number.
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     detail, n = plan.detail, plan.n
     assert n is not None
     d = design.p

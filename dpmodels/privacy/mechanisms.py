@@ -730,6 +730,23 @@ def gaussian_replace(mu: float, failure: float) -> tuple[float, float]:
     return 2.0 * mu, min(1.0, failure + float(ndtr(mu - upper_quantile(failure))))
 
 
+def failure_part(mu: float, total: float, relation: str, parts: int = 1) -> float:
+    """Return x such that ``parts`` failures of x cost ``total`` under the relation.
+
+    Under replace-one, of k failures: kx + Phi(Phi^{-1}(kx) + mu) = total (``theory.md``, 5).
+    """
+    lo, hi = 1e-12 * total, total / parts
+    if relation != "replace":
+        return hi
+    while hi / lo >= 1 + 1e-14:
+        middle = math.sqrt(lo * hi)
+        if not lo < middle < hi:
+            break
+        fits = gaussian_replace(mu, parts * middle)[1] <= total
+        lo, hi = (middle, hi) if fits else (lo, middle)
+    return lo
+
+
 def gaussian_form(steps: tuple[Step, ...]) -> tuple[float, float] | None:
     """Return (mu, failure) with curve <= dG(eps; mu) + failure, or None."""
     mu2 = failure = 0.0

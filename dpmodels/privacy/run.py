@@ -756,7 +756,7 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, kernel regression",
-        ("models.kernel_regression:_release_eptr",),
+        ("models.kernel:_release_eptr",),
         ("coin_gaussian",),
         "a kernel mean is stable while the least kernel mass is large; coin and normal noise",
         ("models/kernel.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),

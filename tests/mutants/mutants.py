@@ -256,7 +256,7 @@ PRINTED = (
     Mutant("dpmodels/models/glm.py", '"dispersion": over * before.phi / part.unit**2', '"dispersion": over * before.phi / part.unit', STATS),
     Mutant("dpmodels/models/residual.py", '"sparsity": math.sqrt(part.before.phi) / part.unit', '"sparsity": math.sqrt(part.before.phi)', STATS),
     Mutant("dpmodels/models/residual.py", '"scale": math.sqrt(part.before.phi) / part.unit', '"scale": math.sqrt(part.before.phi)', STATS),
-    Mutant("dpmodels/models/moments_regression.py", 'stats["noise_margin"] = fit.trust', 'stats["noise_margin"] = 0.0', STATS),
+    Mutant("dpmodels/models/moments.py", 'stats["noise_margin"] = fit.trust', 'stats["noise_margin"] = 0.0', STATS),
     Mutant("dpmodels/after/inference.py", "first.append((found.statistic / found.df, found.df, found.pvalue))", "first.append((found.statistic, found.df, found.pvalue))", STATS),
     Mutant("dpmodels/after/inference.py", "top = float(chi2.ppf(level, len(excluded)))", "top = float(chi2.ppf(level, 1))", LABELS),
     Mutant("dpmodels/results/contrasts.py", "self.L[i] - self.L[j] for i, j in both", "self.L[j] - self.L[i] for i, j in both", LABELS),
@@ -484,7 +484,7 @@ MUTANTS = (
         ("tests/unit/sources/test_together.py",),
     ),
     Mutant(
-        "dpmodels/models/moments_regression.py",
+        "dpmodels/models/moments.py",
         "nan if lost or detail.people else fit.sampling",
         "nan if lost else fit.sampling",
         ("tests/unit/models/moments/test_by_person.py",),

@@ -180,11 +180,11 @@ def test_estimates_run_on_one_thread_too(monkeypatch, backend_with, kind):
 
     import dpmodels as dp
     from dpmodels import registry
-    from dpmodels.models import moments_regression
+    from dpmodels.models import moments
     from dpmodels.models.noised import fit
 
     entry = registry.resolve("dp_ols", "ssp")
-    module = {"table": entry.backend, "moments": moments_regression, "release": fit}[kind]
+    module = {"table": entry.backend, "moments": moments, "release": fit}[kind]
     before = module.estimate
     frame = dp.datasets.rand_hie().head(2000)[["mdvis", "physlm"]]
     frame = pd.DataFrame(frame)  # without the declared schema of the file

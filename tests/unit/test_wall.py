@@ -545,7 +545,7 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     assert {("dpmodels.sums.cells", "GramOf"), ("dpmodels.scoring.passes", "Passes"),
             ("dpmodels.models.kernel", "grid_sums"),
             ("dpmodels.models.kernel", "lattice_sums"),
-            ("dpmodels.models.kernel_regression", "_cell_sums"),
+            ("dpmodels.models.kernel", "_cell_sums"),
             ("dpmodels.models.components", "_column_sums"),
             ("dpmodels.models.linear.compared", "_gradient_sum"),
             ("dpmodels.models.objpert", "information_sums"),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.models.linear.inference import no_reply, purchase
+from dpmodels.models.linear.inference import no_reply
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import (
@@ -30,7 +30,7 @@ from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import STEPS, Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
-from dpmodels.ranges import bounds_share, no_ranges, ranged_design
+from dpmodels.ranges import Split, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -84,10 +84,8 @@ def _plan(
     request: Request, design: Design, n: int | None, parts: Sequence[tuple[str, float]]
 ) -> Plan[Any]:
     """Return the plan of steps with these shares of what ranges leave; its detail is the first."""
-    bought, steps, budget = purchase(request, design)
-    rest = 1.0 - bounds_share(request, bought)
-    steps += [Step(name, budget.part(share), share=rest * share) for name, share in parts]
-    return Plan.of(request, design, n, steps, purchase=bought, detail=budget.part(parts[0][1]))
+    split = Split(request, design, {name: (name, share) for name, share in parts})
+    return split.plan(n, shares={}, detail=split[parts[0][0]])
 
 
 def _declared(

@@ -11,8 +11,8 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.planning import SPREAD, Plan, Purchase, expected_errors, spreads
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, agm, upper_quantile
+from dpmodels.planning import SPREAD, Plan, expected_errors, spreads
+from dpmodels.privacy.mechanisms import agm, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
     paper_midpoint,
@@ -24,7 +24,7 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Ball, Interval, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.ranges import FAILURE_SHARE, gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.ranges import FAILURE_SHARE, Part, Split, pair_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -76,7 +76,6 @@ class OlsDetail:
         Row bounds in the working coordinates.
     rtheta : float
         Given bound on the coefficient norm; infinity: only the free bound.
-    whiten, inference, ridge, project : bool
     mu : dict
         Share name -> mu (auto form).
     delta_f, z : float
@@ -157,51 +156,32 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     form = _form(request)
     _check_combination(request, form)
     raw = form == "paper" or request["Rx"] is not None
-    to_buy = () if raw else design.unknown
+    p = design.p
     if form == "auto":
-        purchase, steps, detail, shares = _plan_auto(request, design, raw, to_buy)
-    else:
-        purchase, steps, detail, shares = _plan_pair(request, design, n, raw, to_buy, form)
+        split, detail = _plan_auto(request, design, raw)
+        facts = {
+            "scales": _scales(detail, p, n), "expected_se": _expected_se(detail, design, n),
+            "advice": _advice(detail, p, n),
+        }  # fmt: skip
+        return split.plan(n, detail=detail, **facts)
+    part = pair_part(request, () if raw else design.unknown)
+    detail = _pair_detail(request, design, part, raw, form)
     return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        shares=shares,
-        scales=_scales(detail, design.p, n),
-        expected_se=_expected_se(detail, design, n),
-        purchase=purchase,
-        detail=detail,
-        advice=_advice(detail, design.p, n),
-    )
+        request, design, n, part.coins("coefficients and test"), purchase=part.purchase,
+        shares={**part.printed, "coef": 1.0 - part.share} if part.purchase else {},
+        scales=_scales(detail, p, n), detail=detail, advice=_advice(detail, p, n),
+    )  # fmt: skip
 
 
-def _shares(request: Request, needs_scale: bool, inference: bool) -> dict[str, float]:
-    default = _SHARES[(needs_scale, inference)]
-    given = request.shares_of(default)
-    return dict(default) if given is None else given
-
-
-def _plan_auto(
-    request: Request, design: Design, raw: bool, to_buy: tuple[str, ...]
-) -> tuple[Purchase | None, list[Step], OlsDetail, dict[str, float]]:
+def _plan_auto(request: Request, design: Design, raw: bool) -> tuple[Split, OlsDetail]:
     whiten = request["whiten"] is not False
     # Standard errors need the scale matrix even where it does not whiten.
-    shares = _shares(request, whiten or request.inference, request.inference)
+    shares = _SHARES[(whiten or request.inference, request.inference)]
     delta_f = FAILURE_SHARE * request.delta
-    part = gaussian_part(request, to_buy, delta_f)
-    steps, mu, bought = list(part.steps), part.mu, part.share
-    mus = {k: mu * math.sqrt((1.0 - bought) * part) for k, part in shares.items()}
-    for key in shares:
-        steps.append(
-            Step(
-                _STEP_NAMES[key],
-                Gaussian(mus[key]),
-                share=shares[key] * (1.0 - bought),
-                failure=delta_f if key == "bound" else 0.0,
-                reply_test=key == "bound",
-            )
-        )
+    split = Split(
+        request, design, {k: (_STEP_NAMES[k], share) for k, share in shares.items()},
+        failure=delta_f, test="bound", ranged=not raw,
+    )  # fmt: skip
     detail = OlsDetail(
         form="auto",
         raw=raw,
@@ -212,19 +192,17 @@ def _plan_auto(
         inference=request.inference,
         ridge=request["on_fail"] == "ridge",
         project=request["clip"] == "project",
-        mu=mus,
+        mu=split.mu,
         delta_f=delta_f,
         z=upper_quantile(delta_f),
     )
-    printed = {k: v * (1.0 - bought) for k, v in shares.items()}
-    return part.purchase, steps, detail, {**part.printed, **printed}
+    return split, detail
 
 
-def _plan_pair(
-    request: Request, design: Design, n: int, raw: bool, to_buy: tuple[str, ...], form: str
-) -> tuple[Purchase | None, list[Step], OlsDetail, dict[str, float]]:
-    part = pair_part(request, to_buy)
-    steps, eps, delta, bought = list(part.steps), part.eps, part.delta, part.share
+def _pair_detail(
+    request: Request, design: Design, part: Part, raw: bool, form: str
+) -> OlsDetail:  # fmt: skip
+    eps, delta = part.eps, part.delta
     c0 = float(request["c0"])
     eps_t = 0.5 * eps if form == "paper" else float(request["test_share"]) * eps
     rx = float(request["Rx"]) if raw else column_radius(design)
@@ -235,17 +213,8 @@ def _plan_pair(
         ry = float(request["Ry"]) if raw else 1.0
         # On the safe set lambda_min >= c0 n, and |theta|^2 lambda_min <= sum of y^2 <= n R_y^2.
         rtheta = min(given, ry / math.sqrt(c0))
-    steps.append(
-        Step(
-            "coefficients and test",
-            Approximate(eps, delta),
-            share=1.0 - bought,
-            reply_test=True,
-            label="ePTR coin and Gaussian",
-        )
-    )
     project = request["clip"] == "project" or (form == "paper" and request["clip"] is None)
-    detail = OlsDetail(
+    return OlsDetail(
         form=form,
         raw=raw,
         rx=rx,
@@ -262,8 +231,6 @@ def _plan_pair(
         c0=c0,
         sharp=request["coin"] == "sharp",
     )
-    shares = {**part.printed, "coef": 1.0 - bought} if to_buy else {}
-    return part.purchase, steps, detail, shares
 
 
 def working_radius(detail: OlsDetail, p: int) -> float:
@@ -327,7 +294,6 @@ class OlsReleased:
 
     Attributes
     ----------
-    unit : UnitScale
     whitening : (p, p) array or None
         W = sqrt(n) St^{-1/2}.
     lower : float
@@ -347,10 +313,6 @@ class OlsReleased:
     rtheta: float = math.inf
     sigma: float = math.nan
     values: dict[str, Array] = field(default_factory=dict)
-
-
-def _identity(q: int) -> UnitScale:
-    return UnitScale(np.ones(q), np.zeros(q), False)
 
 
 def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None) -> RowMap:
@@ -436,7 +398,8 @@ def residual_statistic(
     return total, c * c * 2.0**-30
 
 
-def release(plan: Plan[OlsDetail], ask: Ask) -> Release:
+@ranged
+def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     """Run ePTR least squares on the rows.
 
     Privacy
@@ -444,10 +407,8 @@ def release(plan: Plan[OlsDetail], ask: Ask) -> Release:
     Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
     """
     detail = plan.detail
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
-    unit = _identity(design.q) if detail.raw else unit_scale(design)
+    q = design.q
+    unit = UnitScale(np.ones(q), np.zeros(q), False) if detail.raw else unit_scale(design)
     if detail.form == "auto":
         return _release_auto(plan, design, unit, ask)
     return _release_pair(plan, design, unit, ask)

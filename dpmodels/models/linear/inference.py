@@ -28,11 +28,11 @@ from dpmodels.models.linear.solve import (
     solve,
     stein_ridge,
 )
-from dpmodels.planning import SPREAD, Plan, Purchase, expected_errors, spreads
-from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
+from dpmodels.planning import SPREAD, Plan, expected_errors, spreads
+from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
-from dpmodels.ranges import gaussian_part, to_be_bought
+from dpmodels.ranges import Split
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
 from dpmodels.sources.windows import ALL_ROWS, Windows
@@ -68,44 +68,22 @@ PHI = 0.1
 STAGE_ONE = 0.2
 
 
-@dataclass(frozen=True)
-class StageBudget:
-    """A budget that stages share: mu^2 of a Gaussian plan, or eps of a pure one.
+def stage_steps(*, two: bool, scores: float) -> dict[str, tuple[str, float]]:
+    """Return the releases of one or two stages of moments and of scores, with default shares.
 
-    Attributes
-    ----------
-    mu, eps : float
-        One of them is positive.
+    ``scores`` is the share of a release of scores (0: none); the stages share the rest.
     """
-
-    mu: float = 0.0
-    eps: float = 0.0
-
-    def part(self, share: float) -> Gaussian | Pure:
-        """Return the mechanism that a share of the budget buys."""
-        if self.eps > 0:
-            return Pure(self.eps * share)
-        return Gaussian(self.mu * math.sqrt(share))
-
-    def rest(self, share: float) -> StageBudget:
-        """Return what is left after ``share`` was taken."""
-        if self.eps > 0:
-            return StageBudget(eps=self.eps * (1.0 - share))
-        return StageBudget(mu=self.mu * math.sqrt(1.0 - share))
+    rest = 1.0 - scores
+    stages = {"moments": ("moments", rest)}
+    if two:
+        first, second = STAGE_ONE * rest, (1.0 - STAGE_ONE) * rest
+        stages = {"first": ("first moments", first), "second": ("whitened moments", second)}
+    return {**stages, "scores": (SCORES, scores)}
 
 
-def stage_shares(request: Request, *, two: bool, scores: float) -> tuple[float, float]:
-    """Return the shares of the (first, second) release of moments; ``split=`` before the default.
-
-    ``scores`` is the share of a release of scores (0: none); the stages share the rest. With one
-    stage the second share is 0.
-    """
-    stages = ("first", "second") if two else ("moments",)
-    given = request.shares_of((*stages, "scores") if scores > 0 else stages)
-    if not two:
-        return 1.0 - scores, 0.0
-    first = STAGE_ONE * (1.0 - scores) if given is None else given["first"]
-    return first, 1.0 - first - scores
+def staged(split: Split) -> dict[str, float]:
+    """Return the shares of stages as printed: by the names of their steps."""
+    return {step.name: float(step.share or 0.0) for step in split.steps}
 
 
 def mu_like(mechanism: Gaussian | Pure, q: int) -> float:
@@ -113,28 +91,6 @@ def mu_like(mechanism: Gaussian | Pure, q: int) -> float:
     if isinstance(mechanism, Pure):
         return mechanism.eps / (math.sqrt(2.0) * gram_l1(q))
     return mechanism.mu
-
-
-def currency(request: Request) -> StageBudget:
-    """Return the budget of a request that buys no ranges."""
-    if request.delta == 0:
-        return StageBudget(eps=request.eps)
-    return StageBudget(mu=mu_gdp(request.eps, request.delta))
-
-
-def purchase(request: Request, design: Design) -> tuple[Purchase | None, list[Step], StageBudget]:
-    """Plan the ranges that must be bought; return them with what they leave."""
-    missing = design.unknown
-    if not missing:
-        return None, [], currency(request)
-    shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
-    if request.delta == 0:
-        raise RequestError(
-            f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
-            f"for example bounds={{{shown}}}"
-        )
-    part = gaussian_part(request, to_be_bought(request, missing))
-    return part.purchase, list(part.steps), StageBudget(mu=part.mu).rest(part.share)
 
 
 def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:
@@ -268,7 +224,6 @@ class LastFit:
         Positive only where the noise dominates.
     free : float
         ``n_eff - p``.
-    errors : Errors
     """
 
     d: Array
@@ -522,8 +477,6 @@ class Stages:
 
     Attributes
     ----------
-    unit : UnitScale
-    stages : tuple of Stage
     scores : Scores or None
         With ``vcov="hetero"``.
     """
@@ -681,7 +634,6 @@ class ScoreMap:
         Released coefficients of that stage.
     matrix : (p, p) array
         Released whitening of the scores.
-    radius : float
     apart : bool
         Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
         own: a row has zeros in one half or the other, and the same norm.

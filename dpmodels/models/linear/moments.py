@@ -1,4 +1,4 @@
-"""Backend of ``dp_ols(method="ssp")``: noisy second moments from public ranges, no public data.
+"""``dp_ols`` by noisy second moments: ``"ssp"`` from public ranges, ``"pmt"`` from public data.
 
 One stage: one joint release of the moments of unit rows. Two stages: the first release whitens
 (and re-centres) the rows of the second, which takes most of the budget (``theory.md``, 3).
@@ -7,14 +7,15 @@ One stage: one joint release of the moments of unit rows. Two stages: the first 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.models.linear import scored
 from dpmodels.models.linear.inference import (
-    SCORES,
     Passes,
     Stages,
     ball_stage,
@@ -23,28 +24,57 @@ from dpmodels.models.linear.inference import (
     mu_like,
     no_reply,
     noise_figure,
-    purchase,
     report,
     score_advice,
     score_scales,
     score_share,
     second_radius,
     shrink_report,
-    stage_shares,
+    stage_steps,
+    staged,
     whitened_stage,
 )
+from dpmodels.models.linear.scored import (
+    LinearModel,
+    PublicFit,
+    PublicWhitening,
+    combined,
+    public_fit,
+    public_radius,
+    public_whitening,
+    start_stage,
+)
 from dpmodels.models.linear.solve import Report, Stage
-from dpmodels.planning import Plan, enough_rows
-from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
+from dpmodels.planning import Plan, enough_rows, guessed_rows, planning_rows
+from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_sensitivity
-from dpmodels.proof.statistics import Split
-from dpmodels.ranges import bounds_share, no_ranges, ranged_design
+from dpmodels.proof.sets import chi2_upper
+from dpmodels.proof.statistics import Split as SplitMoments
+from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
-from dpmodels.registry import Backend
+from dpmodels.registry import (
+    BOUNDS_SHARE,
+    GUESS,
+    PERSON_WEIGHTS,
+    PHI,
+    PMT_PAPER,
+    PUBLIC_ORDER,
+    PUBLIC_RADIUS,
+    SHRINK,
+    STAGES,
+    Backend,
+    Ending,
+    Method,
+    Option,
+    one_of,
+    positive,
+    register_method,
+)
 from dpmodels.scoring.rules import first_share, noise_ratio, pilot_windows
+from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sources.windows import ALL_ROWS, Windows
-from dpmodels.sums.ask import Ask, Moments, Query, split_query, whole_matrix
-from dpmodels.sums.rowmap import RowMap, unit_rows
+from dpmodels.sums.ask import Ask, Moments, Query, ball_sd, split_query, whole_matrix
+from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -69,12 +99,10 @@ class SspDetail:
 
     Attributes
     ----------
-    stages : {1, 2}
     rows : int
         Row count of the public rules (n, or the guess).
     bounded : Split or None
         The query of the first stage with separate bounds; None: rows scaled into a ball.
-    first, second : mechanism, mechanism or None
     phi, radius : float
         ``radius``: given radius of the last stage (0: by rule).
     windows : Windows
@@ -87,7 +115,7 @@ class SspDetail:
 
     stages: int
     rows: int
-    bounded: Split | None
+    bounded: SplitMoments | None
     first: Gaussian | Pure
     second: Gaussian | Pure | None
     phi: float
@@ -101,21 +129,16 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_ols(method="ssp")`` that ends by moments alone."""
     rows = enough_rows(request, design, n)
     p, q = design.p, design.q
-    bought, steps, budget = purchase(request, design)
     scores = score_share(request)
-    x = noise_ratio(mu_like(budget.part(1.0 - scores), q), p, rows)
+    part = gaussian_part(request, design.unknown)
+    moments = part.mechanism((1.0 - part.share) * (1.0 - scores))
+    x = noise_ratio(mu_like(moments, q), p, rows)
     stages, why = _stages(request, x)
     if request["query"] == "bounded" and request.delta == 0:
         raise RequestError("query='bounded' has its proof for Gaussian noise: give delta > 0")
-    share, other = stage_shares(request, two=stages == 2, scores=scores)
-    first = budget.part(share)
-    second = budget.part(other) if stages == 2 else None
-    third = budget.part(scores) if scores > 0 else None
-    spent = 1.0 - bounds_share(request, bought)
-    parts = [("first moments" if second is not None else "moments", first, share)]
-    parts += [("whitened moments", second, other)] if second is not None else []
-    parts += [(SCORES, third, scores)] if third is not None else []
-    steps += [Step(name, mechanism, share=part * spent) for name, mechanism, part in parts]
+    split = Split(request, design, stage_steps(two=stages == 2, scores=scores))
+    first, second = split["first" if stages == 2 else "moments"], split.parts.get("second")
+    third = split.parts.get("scores")
     bounded = None
     if request["query"] == "bounded":
         bounded = _bounded(request, design)
@@ -135,22 +158,15 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         third,
     )
     figure = noise_figure(third, p, rows, request.relation, two=second is not None)
-    return Plan.of(
-        request,
-        design,
+    return split.plan(
         n,
-        steps,
-        shares={
-            **({"ranges": 1.0 - spent} if bought is not None else {}),
-            **{name: part * spent for name, _, part in parts},
-        },
+        shares={**split.bought.printed, **staged(split)},
         scales={**_scales(detail, design, x), **score_scales(figure)},
         expected_se=_expected(detail, design, x, relation=request.relation),
-        purchase=bought,
         detail=detail,
         reasons=(*request.reasons, why),
         advice=(*_advice(x), *score_advice(figure)),
-        passes=len(parts) + (bought is not None),
+        passes=len(split.steps) + bool(design.unknown),
     )
 
 
@@ -169,17 +185,13 @@ def _stages(request: Request, x: float) -> tuple[int, str]:
     )
 
 
-def _known(design: Design) -> bool:
-    return design.has_intercept and not design.scaled
-
-
-def _bounded(request: Request, design: Design) -> Split:
+def _bounded(request: Request, design: Design) -> SplitMoments:
     complete = design
     if design.unknown:
         # norms do not depend on where a bought range lies
         complete = design.with_bounds(dict.fromkeys(design.unknown, (-1.0, 1.0)))
     _, square = unit_rows(complete)
-    known = _known(design)
+    known = design.has_intercept and not design.scaled
     square += 0.0 if known or not design.has_intercept else 1.0
     return split_query(design.p, square, known=known, relation=request.relation, r2=0.5)
 
@@ -302,3 +314,470 @@ def _facts(plan: Plan[SspDetail], design: Design, released: Stages) -> Report:
 
 
 BACKEND = Backend(plan, release, estimate)
+
+
+# -- ``dp_ols(method="pmt")``: joint whitening by public second moments.
+#
+# One release of the moments of rows that were whitened by public data, response last, and scaled
+# into a ball as a whole; or two, the second whitened by the first (``theory.md``, 2 and 3).
+
+
+#: Two stages while the first release's relative noise is at most this (``theory.md`` 3.3).
+TWO_STAGE_NOISE = 0.15
+PUBLIC_FLOOR = 2.0
+PUBLIC_LEAST = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class PmtDetail:
+    """What ``pmt`` decided from public facts.
+
+    Attributes
+    ----------
+    rows : int
+        Row count of the public rules (n, or the guess).
+    radius, second_radius : float
+        Of the two passes; ``second_radius`` 0: by rule.
+    scores : mechanism or None
+        Of the scores, for ``vcov="hetero"``.
+    per : float
+        Public guess of the rows of a person, where that is the unit; 0: rows.
+    """
+
+    white: PublicWhitening
+    rows: int
+    first: Gaussian | Pure
+    second: Gaussian | Pure | None
+    radius: float
+    second_radius: float
+    phi: float
+    scores: Gaussian | Pure | None = None
+    per: float = 0.0
+
+
+def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:
+    """Return (rule, value): ``sqrt2 chi2_q(.95)/mu sqrt(2q)/n <= .15``."""
+    value = math.sqrt(2.0) * chi2_upper(q, 0.05) / mu * math.sqrt(2.0 * q) / n
+    return value <= TWO_STAGE_NOISE, value
+
+
+def whitening_of(request: Request, design: Design, n: int | None) -> PublicWhitening:
+    """Return the whitening by the public data, which are part of the request."""
+    if request.public is None:
+        raise RequestError(
+            "method='pmt' needs public data: public= a table with the same columns, or second "
+            "moments. Without public data use method='ssp'"
+        )
+    enough_rows(request, design, n)  # first: without a guess there is nothing to plan
+    return public_whitening(
+        request.public, separate=request["whitening"] == "separate", shrink=request["shrink"]
+    )
+
+
+def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_ols(method="pmt")`` that ends by moments alone."""
+    return whitened_plan(request, design, n, whitening_of(request, design, n))
+
+
+def whitened_plan(
+    request: Request, design: Design, n: int | None, white: PublicWhitening
+) -> Plan[Any]:
+    """Plan stages, shares and radii of publicly whitened rows, from public facts."""
+    rows = planning_rows(request, n)
+    q = len(white.L)
+    scores = score_share(request)
+    moments = gaussian_part(request, ()).mechanism(1.0 - scores)
+    two, why = _public_stages(request, mu_like(moments, q), q, rows)
+    split = Split(request, design, stage_steps(two=two, scores=scores), ranged=False)
+    first, second = split["first" if two else "moments"], split.parts.get("second")
+    third = split.parts.get("scores")
+    phi = float(request["phi"])
+    given = request["radius"]
+    per = guessed_rows(request)
+    radius = public_radius(
+        white, mu_like(first, q), rows, phi=phi / (per or 1.0),
+        rule=None if two and given != "loo" else given,
+    )  # fmt: skip
+    if per and not (isinstance(given, float) and not two):
+        radius *= math.sqrt(per)
+    after = float(given) if two and isinstance(given, float) else 0.0
+    detail = PmtDetail(white, rows, first, second, radius, after, phi, third, per)
+    figure = noise_figure(third, q - 1, rows, request.relation, two=two)
+    return split.plan(
+        n,
+        shares=staged(split),
+        scales={**_public_scales(detail, q, request.relation), **score_scales(figure)},
+        detail=detail,
+        reasons=(*request.reasons, why),
+        advice=(*_public_advice(detail, request, q - 1), *score_advice(figure)),
+        passes=len(split.steps),
+    )
+
+
+def _public_stages(request: Request, mu: float, q: int, n: int) -> tuple[bool, str]:
+    asked = request["stages"]
+    if asked in (1, 2):
+        return asked == 2, f"{asked} stage{'s' if asked == 2 else ''}: stages={asked} was given"
+    two, value = two_stages(mu, q, n)
+    words = "two stages" if two else "one stage"
+    sign = "at most" if two else "above"
+    return two, f"{words}: the public noise figure {value:.3g} is {sign} {TWO_STAGE_NOISE:g}"
+
+
+def _public_scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]:
+    out = {
+        "radius of whitened rows": detail.radius,
+        "noise scale per row": ball_sd(detail.first, detail.radius, q, relation) / detail.rows,
+    }
+    if detail.second is not None:
+        out["radius of the second stage"] = detail.second_radius or second_radius(
+            mu_like(detail.second, q), q, detail.rows, detail.phi / (detail.per or 1.0)
+        )
+    return out
+
+
+def _public_advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
+    """Public advice, given before anything is spent."""
+    white, n = detail.white, detail.rows
+    q = p + 1
+    out = []
+    s = ball_sd(detail.first, detail.radius, q, request.relation)
+    if detail.second is None and s * math.sqrt(2.0 * p) / n > 0.5:
+        out.append(
+            "the noise will exceed the signal: more rows, a larger eps or fewer columns help"
+        )
+    if white.shrink > 0:
+        out.append(
+            f"few public rows (m = {white.m}, {q} columns): their moments were shrunk towards the "
+            f"diagonal by {white.shrink:.2g}"
+        )
+    if white.m is None:
+        out.append("the number of public rows is unknown: radii were taken 20 % larger. Give m=")
+    elif request["stages"] == 1 and white.m < 50 and n > 20_000:
+        out.append(
+            "one stage with few public rows and many private ones under-covers: stages=2 re-centres"
+        )
+    if request.eps > 10:
+        out.append(f"eps = {request.eps:g} is weak protection")
+    return tuple(out)
+
+
+def release_pmt(plan: Plan[PmtDetail], ask: Ask) -> Release:
+    """Release noisy second moments of whitened rows, in one or two passes; of scores in one more.
+
+    Privacy
+    -------
+    Unit: one row; replace-one (n public) or add-remove. Charged: the steps of the plan. Privacy
+    never depends on the public data being right.
+    """
+    detail = plan.detail
+    unit = UnitScale(1.0 / detail.white.scale, np.zeros(len(detail.white.scale)), False)
+    constant = plan.design.response is None
+    passes = Passes(ask, plan.design, unit, plan.request.relation, constant, detail.per)
+    name = "moments" if detail.second is None else "first moments"
+    stages = [ball_stage(passes, detail.white.L, detail.radius, name, detail.first)]
+    if detail.second is not None:
+        stages.append(
+            whitened_stage(
+                passes,
+                stages[0],
+                detail.second,
+                n=detail.rows,
+                phi=detail.phi,
+                radius=detail.second_radius,
+                floor=PUBLIC_FLOOR,
+                least=PUBLIC_LEAST,
+            )
+        )
+    return finished(plan, passes, stages, detail.scores, _public_facts)
+
+
+def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
+    """Compare the private second moment with the public one: ``Q1/n`` should be near I.
+
+    Free: a function of the released matrix and its known noise.
+    """
+    q = len(stage.Q)
+    slack = 2.0 * stage.s * math.sqrt(2.0 * q) / n
+    least = float(np.linalg.eigvalsh(stage.Q / n)[0])
+    trace = float(np.trace(stage.Q)) / n
+    wide = slack * math.sqrt(q)
+    why = []
+    if least < 0.2 - slack:
+        why.append(f"smallest eigenvalue {least:.2g} below .2")
+    if trace > 0.9 * stage.radius**2 + wide:
+        why.append("most private rows lie outside the public ball")
+    if trace < q / 2.0 - wide:
+        why.append("the private rows spread much less")
+    if not why:
+        return ()
+    return (f"the public data look different from the private data: {'; '.join(why)}",)
+
+
+def _rare(detail: PmtDetail, design: Design) -> tuple[str, ...]:
+    """Levels that the public data hold so rarely that their rows are scaled down."""
+    C = np.asarray(detail.white.moments.moments)
+    rare = [
+        c.name
+        for j, c in enumerate(design.columns)
+        if c.kind == "dummy" and 1.0 / C[j, j] > detail.radius**2
+    ]
+    if not rare:
+        return ()
+    return (f"Rare in the public data, so down-weighted in the first pass: {', '.join(rare)}.",)
+
+
+def beside(fit: PublicFit, names: tuple[str, ...]) -> str:
+    """Return the note that shows the public-only fit."""
+    cells = ", ".join(
+        f"{name} {b:.4g}" + (f" ({s:.2g})" if math.isfinite(s) else "")
+        for name, b, s in zip(names, fit.params, fit.bse, strict=True)
+    )
+    rows = "unknown m" if fit.m is None else f"m = {fit.m}"
+    return f"Public-only fit ({rows}; standard errors in brackets): {cells}."
+
+
+def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
+    """Map the last stage back, beside the public-only fit; combine on request."""
+    detail = plan.detail
+    released: Stages = release.detail
+    request, design = plan.request, release.design
+    moments = detail.white.moments
+    public = public_fit(moments) if moments.response_scale is None else None
+    notes = plan.sentences
+    notes += _rare(detail, design)
+    arrays: tuple[tuple[str, Array], ...] = ()
+    if public is not None:
+        notes.append(beside(public, design.names))
+        arrays = (("public_params", public.params), ("public_bse", public.bse))
+    facts = replace(
+        _public_facts(plan, design, released),
+        biased_errors=True,
+        notes=tuple(notes),
+        warnings=diagnostics(released.stages[0], detail.rows),
+        stats=(("shrinkage_of_public_moments", detail.white.shrink),),
+        arrays=arrays,
+    )
+    found = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
+    return with_public(found, public, request)
+
+
+def _public_facts(plan: Plan[PmtDetail], design: Design, released: Stages) -> Report:
+    """Collect what the fit of the last stage is made from: public and released numbers."""
+    detail = plan.detail
+    return Report(
+        design=design,
+        unit=released.unit,
+        stages=released.stages,
+        rows=detail.rows,
+        request=plan.request,
+        towards="the first-stage fit" if detail.second is not None else "the public fit",
+        scores=released.scores,
+    )
+
+
+def with_public(found: Estimate, public: PublicFit | None, request: Request) -> Estimate:
+    """Combine, or say that the public fit may be the better one."""
+    if public is None:
+        return found
+    if request["combine"]:
+        return combined(found, public)
+    # of people no residual variance is released to compare with
+    sampling, privacy = found.vcov_sampling, found.vcov_privacy
+    if "sigma" in found.stats and sampling is not None and privacy is not None:
+        prior = public.covariance(float(found.stats["sigma"]) ** 2)
+        ours = float(np.sum(public.C * (sampling + privacy)))
+        if prior is not None and float(np.sum(public.C * prior)) < ours:
+            text = (
+                "by the standard errors the public-only fit is more accurate than the private one; "
+                "combine=True uses both if they share their coefficients"
+            )
+            return replace(found, warnings=(*found.warnings, text))
+    return found
+
+
+PMT = Backend(plan_pmt, release_pmt, estimate_pmt)
+
+
+# -- The ending of ``pmt`` by scoring: the passes of :mod:`.scored`, whitened by public moments.
+
+
+def plan_pmt_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan a call of ``dp_ols(method="pmt")`` that ends by scoring."""
+    return scored.plan(request, design, n, whitening_of(request, design, n))
+
+
+def _unlike(plan: Plan[ScoredDetail], release: Release) -> tuple[str, ...]:
+    """Return warnings where the start is unlike the public rows; of people none is released."""
+    if plan.request.unit is not None:
+        return ()
+    detail = plan.detail
+    return tuple(diagnostics(start_stage(plan, release), detail.guide.start(detail.rows)))
+
+
+def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
+    """Return the estimate of a scoring fit, beside the public-only fit."""
+    detail = plan.detail
+    model = detail.model
+    assert isinstance(model, LinearModel) and model.white is not None
+    white = model.white
+    found = scored.estimate(plan, release)
+    public = None
+    if white.moments.response_scale is None:
+        public = public_fit(white.moments)
+    notes, arrays = list(found.notes), dict(found.arrays)
+    if public is not None:
+        notes.append(beside(public, release.design.names))
+        arrays |= {"public_params": public.params, "public_bse": public.bse}
+    found = replace(
+        found,
+        notes=tuple(notes),
+        arrays=arrays,
+        warnings=(*found.warnings, *_unlike(plan, release)),
+        stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
+    )
+    return with_public(found, public, plan.request)
+
+
+PMT_SCORED = Backend(
+    plan_pmt_scored, scored.release, estimate_pmt_scored, people=True,
+    title="least squares, private, from public moments",
+)  # fmt: skip
+
+
+# -- Methods of linear regression, as data.
+
+
+_ERRORS = one_of(
+    "inference_method",
+    "'delta' method, or parametric 'bootstrap' from released numbers",
+    "delta",
+    "bootstrap",
+)
+
+
+_RADIUS = positive("radius", "radius of the rows of the last stage; None: by rule")
+
+_RIDGE = one_of(
+    "ridge",
+    "'floor': only where noise dominates; 'stein': by Stein's estimate of the loss; 'none'",
+    "floor",
+    "stein",
+    "none",
+)
+
+_SCORING = Option(
+    "scoring",
+    "end with private Fisher scoring, on which honest intervals rest, or with moments alone; "
+    "None: by a public rule, printed",
+    None,
+    bool,
+)
+
+
+_RANGES = Option(
+    "ranges",
+    "whether declared ranges tell where values lie: 'uncertain' spends a part of the budget on "
+    "the centre and scale of every number, for ranges that may be ten times too wide",
+    "declared",
+    str,
+    choices=("declared", "uncertain"),
+)
+_VCOV = Option(
+    "vcov",
+    "standard errors: any variances ('hetero': HC1 sandwich) or one residual variance ('iid'); "
+    "None: 'hetero' with scoring, 'iid' with moments only, where 'hetero' is one more release",
+    None,
+    str,
+    choices=("iid", "hetero"),
+    instead=dict.fromkeys(
+        ("clus", "crv"),
+        'errors by cluster are vcov={"CRV1": "village"} (a row is protected), or come with '
+        'unit="person_id": the guarantee is then of the cluster too',
+    ),
+    other_words={
+        **dict.fromkeys(
+            ("hc0", "hc1", "hc2", "hc3", "robust", "white", "sandwich", "heteroskedastic",
+             "heteroscedastic"), "hetero",
+        ),
+        **dict.fromkeys(("nonrobust", "classical", "standard", "homoskedastic", "model"), "iid"),
+    },
+)  # fmt: skip
+
+register_method(
+    Method(
+        name="ssp",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        foretells=True,
+        title="least squares from noisy moments",
+        backend=BACKEND,
+        endings=(Ending(scored.BACKEND, scored.why_not, "moments only"),),
+        needs=("ranges", "two passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights", "design"),
+        reference=(
+            "Vu and Slavkovic 2009; Dwork, Talwar, Thakurta and Zhang 2014; two stages: "
+            "dpmodels/models/linear/theory.md"
+        ),
+        options=(
+            STAGES,
+            one_of(
+                "query",
+                "first release: rows in a 'ball', or separate bounds on x and y ('bounded')",
+                "ball",
+                "bounded",
+            ),
+            _RIDGE,
+            replace(PHI, default=0.5),
+            _RADIUS,
+            _ERRORS,
+            _VCOV,
+            _SCORING,
+            _RANGES,
+            BOUNDS_SHARE,
+            GUESS,
+            PUBLIC_ORDER,
+            PERSON_WEIGHTS,
+        ),
+    )
+)
+
+
+_PUBLIC_OPTIONS = (
+    STAGES,
+    one_of(
+        "whitening",
+        "'joint' with the response, or x and y 'separate' as published",
+        "joint",
+        "separate",
+    ),
+    SHRINK,
+    Option("combine", "combine with the public-only fit by precision", False, bool),
+    _RIDGE,
+    PHI,
+    PUBLIC_RADIUS,
+    _ERRORS,
+    _VCOV,
+    _SCORING,
+    GUESS,
+)
+
+register_method(
+    Method(
+        name="pmt",
+        verb="dp_ols",
+        proof="models/linear/theory.md",
+        title="least squares whitened by public moments",
+        backend=PMT,
+        endings=(Ending(PMT_SCORED, scored.why_not, "moments only"),),
+        needs=("public data", "two passes"),
+        relations=("replace", "add-remove"),
+        accepts=("weights", "public", "design"),
+        reference=(
+            f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
+            "dpmodels/models/linear/theory.md"
+        ),
+        options=(*_PUBLIC_OPTIONS, PERSON_WEIGHTS),
+    )
+)

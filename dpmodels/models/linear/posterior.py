@@ -27,13 +27,14 @@ from dpmodels.privacy.mechanisms import (
     Step,
     add_remove_request,
     eps_gdp,
+    failure_part,
     gaussian_replace,
     mu_gdp,
     upper_quantile,
 )
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.ranges import FAILURE_SHARE, bounds_share, no_ranges, plan_purchase, ranged_design
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -218,7 +219,6 @@ class LinearDetail:
 
     Attributes
     ----------
-    kind : {"posterior", "score"}
     rule : {"auto", "fixed", "adaops", "ops"}
         How lam is chosen from released numbers; "ops": public constants only.
     mu1, mu2, rho : float
@@ -227,11 +227,8 @@ class LinearDetail:
         Failure probabilities (delta_t of each draw).
     factor : float
         2 under replace-one: the steps are stated with twice the add/remove mu.
-    lam, floor : float
-    draws : int
     n : int or None
         Public row count.
-    B, Y : float
     gamma, s : float
         Of rule "ops".
     """
@@ -260,22 +257,6 @@ def draw_name(j: int, draws: int) -> str:
     return "coefficients" if draws == 1 else f"coefficients, draw {j + 1}"
 
 
-def failure_part(mu: float, total: float, relation: str) -> float:
-    """Return x such that three failures of x cost ``total`` under the relation.
-
-    Under replace-one: 3x + Phi(Phi^{-1}(3x) + mu) = total (``privacy/theory.md``, section 5).
-    """
-    if relation != "replace":
-        return total / 3.0
-    lo, hi = 1e-12 * total, total / 3.0
-    for _ in range(200):
-        mid = math.sqrt(lo * hi)
-        lo, hi = (mid, hi) if gaussian_replace(mu, 3 * mid)[1] <= total else (lo, mid)
-        if hi / lo < 1 + 1e-14:
-            break
-    return lo
-
-
 def _check(request: Request) -> None:
     options = request.options
     if options.get("variant") == "paper":
@@ -287,16 +268,6 @@ def _check(request: Request) -> None:
         )
     if request.weights is not None:
         raise RequestError(f"method={request.method.name!r} takes no weights=")
-
-
-def _purchase_allowed(request: Request, design: Design) -> tuple[str, ...]:
-    unknown = design.unknown
-    if unknown and request.relation == "add-remove":
-        raise RequestError(
-            "ranges are bought under relation='replace' only; declare the ranges of "
-            f"{', '.join(unknown)}, for example bounds={{{unknown[0]!r}: (0, 10)}}"
-        )
-    return unknown
 
 
 def _fractions(request: Request, rule: str) -> tuple[float, float]:
@@ -330,13 +301,18 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         rule = "fixed"
     kind = str(request.options.get("estimator", "posterior"))
     draws = int(request.options.get("draws", 1))
-    to_buy = _purchase_allowed(request, design)
+    to_buy = design.unknown
+    if to_buy and request.relation == "add-remove":
+        raise RequestError(
+            "ranges are bought under relation='replace' only; declare the ranges of "
+            f"{', '.join(to_buy)}, for example bounds={{{to_buy[0]!r}: (0, 10)}}"
+        )
     bought = bounds_share(request, to_buy)
     fail_b = FAILURE_SHARE * request.delta if to_buy else 0.0
     total = mu_gdp(request.eps, 0.7 * request.delta - fail_b)
     factor = 2.0 if request.relation == "replace" else 1.0
     mu = math.sqrt(1.0 - bought) * total / factor
-    x = failure_part(mu, 0.3 * request.delta, request.relation)
+    x = failure_part(mu, 0.3 * request.delta, request.relation, 3)
     f1, f2 = _fractions(request, rule)
     detail = LinearDetail(
         kind=kind,
@@ -504,13 +480,6 @@ def half_leverage(kind: str, rho: float, delta_t: float) -> float:
     return math.exp(lo)
 
 
-def ridge_floor(
-    kind: str, B2: float, mu2: float, rho: float, delta_t: float, floor: float
-) -> float:
-    """Return the least lam* at which the second release and the sampling are of any use."""
-    return max(floor * B2 / mu2, B2 / half_leverage(kind, rho, delta_t))
-
-
 @lru_cache(maxsize=256)
 def _efficiency_curve(
     kind: str, rho: float, delta_t: float, lo: float, hi: float
@@ -571,7 +540,6 @@ class LinearReleased:
 
     Attributes
     ----------
-    unit : UnitScale
     lam, lam_min, lam_star, rbar : float
         Ridge, released lower bound of the smallest eigenvalue, their sum, residual bound.
     gamma, sigma : float
@@ -626,7 +594,9 @@ def _ridge(
 ) -> tuple[float, float, bool]:
     """Return (lam_star0, lam_0, raised), from released numbers."""
     B2 = detail.B**2
-    least = ridge_floor(detail.kind, B2, detail.mu2, detail.rho, detail.delta_t, detail.floor)
+    # the least lam* at which the second release and the sampling are of any use
+    half = half_leverage(detail.kind, detail.rho, detail.delta_t)
+    least = max(detail.floor * B2 / detail.mu2, B2 / half)
     asked = detail.lam
     if detail.rule == "adaops":
         request = plan.request
@@ -645,7 +615,8 @@ def _bounded(rbar: float, detail: LinearDetail, lam0: float) -> float:
     return rbar
 
 
-def release(plan: Plan[LinearDetail], ask: Ask) -> Release:
+@ranged
+def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
     """Release two bounds, choose ridge and noise from them, and sample.
 
     Privacy
@@ -654,9 +625,6 @@ def release(plan: Plan[LinearDetail], ask: Ask) -> Release:
     the data set at hand only. Always answers, unless ranges could not be bought.
     """
     detail = plan.detail
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     p, unit = design.p, unit_scale(design)
     box = np.append(np.full(p, detail.B), detail.Y)
     rowmap = RowMap(unit, box, ball=p, radius=detail.B)

@@ -212,7 +212,6 @@ class PublicWhitening:
         Cholesky factor of the (shrunk) moments of unit rows, response last.
     shrink : float
         Weight of the diagonal; 0: none.
-    moments : PublicMoments
     """
 
     scale: Array
@@ -390,7 +389,6 @@ class PublicFit:
         ``bse`` NaN where the number of public rows is unknown.
     C : (p, p) array
         Second moments of x.
-    m : int or None
     """
 
     params: Array

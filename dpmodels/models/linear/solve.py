@@ -35,12 +35,10 @@ class Moments:
     ----------
     M : (p, p) array
     h : (p,) array
-    t : float
     V : (p, p) array
         Noise variance of each entry of M.
     vh : (p,) array
         Noise variance of each entry of h.
-    vt : float
     """
 
     M: Array

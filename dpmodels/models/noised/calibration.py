@@ -36,7 +36,6 @@ class Group:
     ----------
     columns : tuple of int
         Positions among the noised columns.
-    variables : frozenset of str
     diam, ldiam : float
         Largest l2 and l1 distance of two rows in these columns, in units of the scales.
     """
@@ -55,8 +54,6 @@ class Layout:
     ----------
     rows : tuple of int
         Rows of the design's block buffer, in order.
-    names, kinds : tuple of str
-    groups : tuple of Group
     """
 
     rows: tuple[int, ...]
@@ -169,16 +166,12 @@ class NoisePlan:
 
     Attributes
     ----------
-    noise : {"sl", "laplace", "gaussian"}
-    unit : {"record", "attribute"}
     blocks : tuple of tuple of int
         Columns that share one radius ("laplace": one column each).
     sd : (d,) tuple
         Noise sd of the columns before a clear probability, relative to the column's range.
-    clear_prob : float
     c : tuple of float
         Distance of neighbours over the noise sd, a block ("sl", "gaussian").
-    steps : tuple of Step
     shapes, sensitivities : tuple
         What the run needs: factor of each column; distance of neighbours of each step.
     eps, delta : float

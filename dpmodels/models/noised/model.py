@@ -41,10 +41,7 @@ class Model:
     y : (n,) array
     K : (B, p + 1, p + 1) array
         Noise covariance of (x, y), a block of the release; zero rows for public columns.
-    clear_prob : float
-    noise : {"sl", "laplace", "gaussian"}
     weights : (n,) array or None
-    names : tuple of str
     """
 
     X: Array

@@ -31,8 +31,6 @@ class Piece:
 
     Attributes
     ----------
-    X, y : arrays
-    term : {"corrected", "plain", "laplacian", "product"}
     p : float
         Clear probability of the correction.
     factor : (float, float)
@@ -52,8 +50,6 @@ class Objective:
 
     Attributes
     ----------
-    loss : Loss
-    pieces : tuple of Piece
     K : (B, p + 1, p + 1) array
         Noise covariance of (x, y) by block; the row of y is zero where it does not enter.
     weights : (n,) array or None
@@ -245,7 +241,6 @@ class Solution:
     Attributes
     ----------
     theta : (p,) array
-    converged : bool
     why : str
         What was not reached.
     gradient : float
@@ -505,7 +500,8 @@ def _kinked(
     first = objective
     if large:
         first = objective.rows(np.arange(0, n, n // _START_ROWS))
-    spread = _location_spread(first)
+    y = first.pieces[0].y
+    spread = max(1.4826 * float(np.median(np.abs(y - np.median(y)))), float(y.std()) * 1e-3, 1e-12)
     z, _ = _Scaled(first.with_h(0.3 * spread), ball).bfgs(z, 0.0, 1e-6)
     mad = max(residual_mad(first, z / ball.scale), 1e-12)
     z, _ = _Scaled(first.with_h(0.05 * mad), ball).bfgs(z, 0.0, 1e-6)
@@ -525,11 +521,6 @@ def _kinked(
     for width in (*steps, h):
         z, size = _Scaled(objective.with_h(width), ball).bfgs(z, 1.0, 1e-6)
     return _accept(objective.with_h(h), ball, z, size, 1e-3, naive, h)
-
-
-def _location_spread(objective: Objective) -> float:
-    y = objective.pieces[0].y
-    return max(1.4826 * float(np.median(np.abs(y - np.median(y)))), float(y.std()) * 1e-3, 1e-12)
 
 
 def _accept(

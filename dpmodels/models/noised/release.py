@@ -108,19 +108,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """Everything public about a release before a row is read.
-
-    Attributes
-    ----------
-    design : Design
-    layout : Layout
-    noise : NoisePlan
-    purchase : Purchase or None
-    steps : tuple of Step
-    guarantee : Guarantee
-    settings : Settings
-    advice : tuple of str
-    """
+    """Everything public about a release before a row is read."""
 
     design: Design
     layout: Layout
@@ -281,7 +269,6 @@ class Expected:
         "reliability of x": Var / (Var + (1 - p) lambda^2).
     se : mapping
         Column -> expected standard error (sampling and noise together).
-    sentences : tuple of str
     """
 
     scales: Mapping[str, float] = field(default_factory=dict)

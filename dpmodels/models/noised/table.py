@@ -554,11 +554,6 @@ class Origin:
         return Origin, ()
 
 
-def batch_guarantee(table: NoisyTable) -> Guarantee:
-    """Return what one further batch costs: the noise of the rows, not the ranges bought before."""
-    return replace(table.guarantee, steps=table.plan.steps)
-
-
 @dataclass(frozen=True)
 class Batch:
     """What is public about records to come; ``n`` counts those of earlier batches too."""
@@ -603,7 +598,8 @@ def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = N
     n = row_count(source, None, needed[0], asks_n=False)
     if n < 1:
         raise RequestError("the table to append has no rows")
-    plan = Batch(table, batch_guarantee(table), table.n + n)
+    # what one further batch costs: the noise of the rows, not the ranges bought before
+    plan = Batch(table, replace(table.guarantee, steps=table.plan.steps), table.n + n)
     label = f"append({', '.join(table.layout.names)})"
     rows = functools.partial(rows_of, source, n)
     door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")

@@ -203,7 +203,6 @@ class Risk:
 
     Attributes
     ----------
-    coordinates : Coordinates
     theta : (r,) array
         Released coefficients in u, the time terms left out.
     """
@@ -303,8 +302,6 @@ class Concordance(Closing):
     ----------
     layout : Layout
         Of the baseline's table.
-    people : bool
-    N : int
     """
 
     layout: Layout
@@ -350,8 +347,6 @@ class CoxModel(UnitModel):
 
     Attributes
     ----------
-    layout : Layout
-    people : bool
     N : int
         Units: public, as a call of replace-one.
     """

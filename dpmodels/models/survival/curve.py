@@ -26,9 +26,8 @@ from dpmodels.models.survival.table import (
     statistic_of,
 )
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.ranges import gaussian_part
+from dpmodels.ranges import Split
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Ask, Query
@@ -50,11 +49,8 @@ class Curve:
 
     Attributes
     ----------
-    layout : Layout
-    noise : CellNoise
     cells : (M,) array
         Of the whole table: noisy, consistent, never clipped.
-    group : int
     """
 
     layout: Layout
@@ -346,9 +342,9 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
             f'"{request.formula}" has one group, and a test compares several: write a variable '
             "with two declared levels or more on the right, Surv(time, event) ~ group"
         )
-    mu = gaussian_part(request, ()).mu
+    split = Split(request, design, {"table": (_STEP, 1.0)}, ranged=False)
     statistic = statistic_of(layout, people=request.by_person)
-    sd = float(noise_of(statistic, Gaussian(mu), request.relation)[0])
+    sd = float(noise_of(statistic, split["table"], request.relation)[0])
     noise = CellNoise(layout, sd)
     ahead, sampling = _foreseen(layout, noise, n)
     counted = "people" if request.by_person else "rows"
@@ -370,9 +366,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
         reasons.append(
             f"{layout.episodes} {said} of a unit whole (max_episodes=); more are scaled down"
         )
-    return Plan.of(
-        request, design, n, (Step(_STEP, Gaussian(mu), share=1.0),),
-        shares={"table": 1.0},
+    return split.plan(
+        n,
         scales={
             "noise sd of a released count": sd,
             "noise sd of S = .5 at the end": ahead,
@@ -381,7 +376,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
         detail=SurvivalDetail(layout, noise),
         reasons=tuple(reasons),
         advice=tuple(advice),
-        passes=1,
     )  # fmt: skip
 
 

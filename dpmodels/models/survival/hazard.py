@@ -139,10 +139,8 @@ class Hazard(Expansion):
 
     Attributes
     ----------
-    coordinates : Coordinates
     where : Survival
         Rows of the block that hold the follow-up.
-    timeline : Timeline
     rate : float
         Released events a unit.
     people : bool
@@ -180,7 +178,6 @@ class FollowedUp:
 
     Attributes
     ----------
-    model : Hazard
     theta : (r,) array
     W : (r, r) array
     clip : float

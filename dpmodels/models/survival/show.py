@@ -89,7 +89,7 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
             Row(
                 (
                     _label(curve), _one(curve.followed), _one(float(curve.d.sum())),
-                    *(_or_none(v, digits) for v in median),
+                    *(_fixed(v, min(digits, 2)) for v in median),
                 )
             )
         )  # fmt: skip
@@ -105,10 +105,6 @@ def _fixed(x: float, digits: int) -> str:
 
 def _one(x: float) -> str:
     return _fixed(x, 1)
-
-
-def _or_none(x: float, digits: int) -> str:
-    return _fixed(x, min(digits, 2))
 
 
 def _life_table(curve: Curve, digits: int, level: float, conf_type: str) -> Table:

@@ -485,7 +485,6 @@ class CellNoise:
 
     Attributes
     ----------
-    layout : Layout
     sd : float
         Of the noise of every released number, in units.
     """

@@ -157,7 +157,6 @@ class ByInterval(FollowedUp):
 
     Attributes
     ----------
-    layout : Intervals
     ends : (J + 1,) array
         Of the intervals, among the ends of cells.
     """
@@ -337,7 +336,6 @@ class Scores:
     slope : (J, p, p) array
         Derivatives of the expected scores by the coefficients.
     events : (J,) array
-    determined : bool
     """
 
     s: Array

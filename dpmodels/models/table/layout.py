@@ -36,7 +36,6 @@ class Axis:
 
     Attributes
     ----------
-    name : str
     column : int
         Row of the block buffer.
     kind : str

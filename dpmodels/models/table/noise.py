@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array, brent
-from dpmodels.models.table.layout import TOTAL, Block, Layout
+from dpmodels.models.table.layout import TOTAL, Layout
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Cells
@@ -282,7 +282,6 @@ class TableNoise:
 
     Attributes
     ----------
-    kind : {"gaussian", "laplace"}
     budget : float
         mu, or eps, of the joint release.
     shares : tuple of float
@@ -359,15 +358,12 @@ class TableNoise:
 _MOST = 12
 
 
-def _nested(blocks: Sequence[Block]) -> bool:
-    return any(set(a.axes) < set(b.axes) for a in blocks for b in blocks)
-
-
 def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) -> TableNoise:
     """Return the noise with the least loss: equal shares, unless a block holds another."""
     m = len(layout.blocks)
     equal = make((1.0 / m,) * m)
-    if m == 1 or not _nested(layout.blocks) or m > _MOST:
+    nested = any(set(a.axes) < set(b.axes) for a in layout.blocks for b in layout.blocks)
+    if m == 1 or not nested or m > _MOST:
         return equal
     from scipy.optimize import minimize
 

@@ -266,7 +266,8 @@ def best_split(
     def reached(p: int, a: float) -> tuple[float, int, float]:
         return power(_theta(shift, p, a, sides), p, a, eps, alpha), p, a
 
-    parts = [m] if m else _spread(most)
+    spread = sorted({max(2, round(most * (k / 12) ** 1.5)) for k in range(1, 13)})
+    parts = [m] if m else spread
     levels = [a0] if a0 else [round(0.02 * k, 2) for k in range(1, 30)]
     best = max(reached(p, a) for p in parts for a in levels)
     if m is None:  # once more around the best of the sparse list
@@ -274,10 +275,6 @@ def best_split(
         some = [a0] if a0 else [best[2] - 0.01, best[2], best[2] + 0.01]
         best = max(reached(p, a) for p in near for a in some)
     return best[1], best[2], best[0]
-
-
-def _spread(most: int) -> list[int]:
-    return sorted({max(2, round(most * (k / 12) ** 1.5)) for k in range(1, 13)})
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Layout, program_of
 from dpmodels.models.table.noise import Spread, critical
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
+from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
-from dpmodels.ranges import gaussian_part, no_ranges, pair_part, ranged_design
+from dpmodels.ranges import Split, pair_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sources.summed import counted, summed
@@ -217,7 +217,6 @@ class QuantilePart:
 
     Attributes
     ----------
-    steps : tuple of Step
     jobs : tuple of (step name, column, group axes, quantile)
     points : int
         Of the grid.
@@ -432,41 +431,26 @@ def names_of(design: Design, jobs: tuple[tuple[int, float], ...]) -> tuple[str, 
 def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one draw a quantile, three with intervals. Reads no row."""
     jobs = checked(request, design)
-    steps, shares, purchase, eps = _purchase(request, design)
+    part = pair_part(request, design.unknown)
     ends = ("", " low", " high") if request.inference else ("",)
-    each = eps / (len(jobs) * len(ends))
+    each = part.eps / (len(jobs) * len(ends))
     names = names_of(design, jobs)
-    steps += [
+    draws = [
         Step(name + end, Pure(each), share=each / request.eps, label="exponential mechanism")
         for name in names
         for end in ends
     ]
     points = int(request["points"] or GRID)
     return Plan.of(
-        request, design, n, steps, shares=shares,
+        request, design, n, [*part.steps, *draws],
+        shares={**part.printed, "quantiles": 1.0 - part.share}, purchase=part.purchase,
         scales={"rank error with probability 0.995": 2.0 / each * math.log(points / FAILS)},
-        purchase=purchase,
         detail=QuantileDetail(jobs, each, points),
-        passes=1 + bool(purchase),
     )  # fmt: skip
 
 
-def _purchase(request: Request, design: Design) -> tuple[list[Step], dict[str, float], Any, float]:
-    """Return (steps, shares, purchase, eps left): ranges take their part of the pair."""
-    if not design.unknown:
-        return [], {"quantiles": 1.0}, None, request.eps
-    if request.delta == 0:
-        name = design.unknown[0]
-        raise RequestError(
-            f"delta = 0 buys no ranges: declare them, for example bounds={{{name!r}: "
-            "(lower, upper)}"
-        )
-    part = pair_part(request, design.unknown)
-    shares = {**part.printed, "quantiles": 1.0 - part.share}
-    return list(part.steps), shares, part.purchase, part.eps
-
-
-def release_em(plan: Plan[QuantileDetail], ask: Ask) -> Release:
+@ranged
+def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release grid points by the exponential mechanism.
 
     Privacy
@@ -475,9 +459,6 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask) -> Release:
     most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same: ranks are
     sums of people's means, in steps of 1/256 (``units.md``, 11).
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     detail = plan.detail
     request = plan.request
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
@@ -640,7 +621,6 @@ class Tree:
 
     Attributes
     ----------
-    levels : int
     variance : float
         Of the noise of every count.
     """
@@ -747,22 +727,19 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one tree a number. Reads no row."""
     jobs = checked(request, design)
     numbers = numbers_of(design)
-    part = gaussian_part(request, design.unknown)
-    share = (1.0 - part.share) / len(numbers)
-    mu = part.mu * math.sqrt(share)
-    steps = [*part.steps, *(Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers)]
+    trees = {tree_step(design, j): (tree_step(design, j), 1.0 / len(numbers)) for j in numbers}
+    split = Split(request, design, trees)
+    mu = split.mu[tree_step(design, numbers[0])]
     points = int(request["points"] or leaves_for(n, mu))
-    return Plan.of(
-        request, design, n, steps,
-        shares={**part.printed, "trees": 1.0 - part.share},
+    return split.plan(
+        n, shares={**split.bought.printed, "trees": 1.0 - split.bought.share},
         scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
-        purchase=part.purchase,
         detail=TreeDetail(jobs, 0.0, points, mu),
-        passes=1 + bool(part.purchase),
     )  # fmt: skip
 
 
-def release_tree(plan: Plan[TreeDetail], ask: Ask) -> Release:
+@ranged
+def release_tree(plan: Plan[TreeDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts of a tree over each number.
 
     Privacy
@@ -771,9 +748,6 @@ def release_tree(plan: Plan[TreeDetail], ask: Ask) -> Release:
     (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
     steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     detail = plan.detail
     numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
     grids = {j: grid_for(design, j, detail.points) for j in numbers}

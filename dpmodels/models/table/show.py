@@ -218,7 +218,7 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
                 {
                     "term": item.name,
                     "measure": item.statistic,
-                    "variable": item.variable or _head_of(item),
+                    "variable": item.variable or " x ".join(axis for axis, _ in item.cell),
                     "level": _cell(item),
                     "estimate": value["estimate"],
                     "std_error": float(np.hypot(value["se_sampling"], value["se_privacy"])),
@@ -236,10 +236,6 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     if not conf_int:
         frame = frame.drop(columns=[c for c in frame if "conf_" in c])
     return frame
-
-
-def _head_of(item: Item) -> str:
-    return " x ".join(axis for axis, _ in item.cell)
 
 
 def crosstab(

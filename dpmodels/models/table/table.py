@@ -38,7 +38,7 @@ from dpmodels.models.table.noise import (
 from dpmodels.models.table.quantiles import QuantilePart, quantile_part, release_quantiles
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.ranges import Part, gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Added, Ask, Query, as_is
@@ -326,33 +326,27 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError("noise='geometric' is for counts alone: this table has means as well")
     quantiles = quantile_part(layout, request.eps * QUANTILE_SHARE) if layout.quantiles else None
     eps = request.eps * (1.0 - QUANTILE_SHARE) if quantiles else request.eps
-    steps: list[Step] = []
-    printed: dict[str, float] = {}
-    mu = share = 0.0
-    purchase = None
+    part = Part()
     if request.delta > 0 and kind in ("auto", "gaussian"):
         part = gaussian_part(replace(request, eps=eps), to_buy)
-        steps, mu, purchase, share = list(part.steps), part.mu, part.purchase, part.share
-        printed = dict(part.printed)
-    noise, reason = table_noise(layout, kind, mu * math.sqrt(1.0 - share), 0.0 if to_buy else eps)
-    rest = 1.0 - share
+    rest = 1.0 - part.share
+    mu = part.mu * math.sqrt(rest)
+    noise, reason = table_noise(layout, kind, mu, 0.0 if to_buy else eps)
+    table = Step(_STEP, Gaussian(mu), share=rest)
     if noise.kind == "laplace":
-        steps.append(Step(_STEP, Pure(eps), share=rest, label="Laplace, joint"))
-    else:
-        steps.append(Step(_STEP, Gaussian(mu * math.sqrt(rest)), share=rest))
-    if quantiles:
-        steps += quantiles.steps
-        printed = {"quantiles": QUANTILE_SHARE, **printed}
+        table = Step(_STEP, Pure(eps), share=rest, label="Laplace, joint")
+    printed = {"quantiles": QUANTILE_SHARE} if quantiles else {}
+    ours = rest * (1.0 - QUANTILE_SHARE if quantiles else 1.0)
     return Plan.of(
-        request, design, n, steps,
-        shares={**printed, "table": rest * (1.0 - QUANTILE_SHARE if quantiles else 1.0)},
+        request, design, n, [*part.steps, table, *(quantiles.steps if quantiles else ())],
+        shares={**printed, **part.printed, "table": ours},
         scales=_scales(layout, noise, n),
         expected_se=_expected(layout, noise, design, n),
-        purchase=purchase,
+        purchase=part.purchase,
         detail=TableDetail(layout, noise, quantiles),
         reasons=(*request.reasons, reason),
         advice=_advice(layout, n, "people" if request.by_person else "rows"),
-        passes=1 + bool(purchase) + bool(quantiles),
+        passes=1 + bool(part.purchase) + bool(quantiles),
     )  # fmt: skip
 
 
@@ -410,7 +404,8 @@ def half_ranges(design: Design) -> tuple[Array, Array]:
     return ends.mean(axis=1), np.maximum(0.5 * (ends[:, 1] - ends[:, 0]), 1e-300)
 
 
-def release(plan: Plan[TableDetail], ask: Ask) -> Release:
+@ranged
+def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
 
     Privacy
@@ -419,9 +414,6 @@ def release(plan: Plan[TableDetail], ask: Ask) -> Release:
     cell counts in the cell "(missing)" of its axis. Or one person, who adds the mean of its rows:
     one unit of mass too (``units.md``, 11).
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     detail = plan.detail
     noise, layout = detail.noise, detail.layout
     centre, half = half_ranges(design)
@@ -499,7 +491,6 @@ class Moments:
         Moments per row of (x, 1).
     covariance : (q(q+1)/2,) square array
         Noise covariance of the upper triangle of C, row by row.
-    n : int
     """
 
     design: Design

@@ -21,7 +21,6 @@ from dpmodels.models.table.layout import (
     COUNT,
     SQUARE,
     TOTAL,
-    Axis,
     Block,
     Layout,
     TablePass,
@@ -32,10 +31,10 @@ from dpmodels.models.table.layout import (
 from dpmodels.models.table.noise import Effects, TableNoise, table_noise
 from dpmodels.models.table.table import half_ranges
 from dpmodels.planning import SPREAD, Plan
-from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Pair
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.ranges import Split, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Ask, Counts, Query, first_array
@@ -179,7 +178,6 @@ class Facts:
         "mean", "groups", "fit", "independence" or "correlation".
     layout : Layout or None
         None for a correlation.
-    noise : TableNoise or None
     mu : float
         Of the release.
     null : tuple of float
@@ -396,9 +394,8 @@ def _layout(design: Design, kind: str) -> Layout:
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test: one Gaussian release of its sums; its power. Reads no row."""
-    part = gaussian_part(request, design.unknown)
-    mu = part.mu * math.sqrt(1.0 - part.share)
-    facts = facts_of(request, design, mu)
+    split = Split(request, design, {"sums": (_STEP, 1.0)})
+    facts = facts_of(request, design, split.mu["sums"])
     if facts.layout is None and request.unit is not None and request.by_person:
         raise RequestError(
             "the test of a correlation has no form for people: a regression has, "
@@ -408,16 +405,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     scales = {"noise sd of a sum": _noise_sd(facts)}
     if not design.unknown:
         scales |= power_of(request, design, facts, n, solve)
-    steps = [*part.steps, Step(_STEP, Gaussian(mu), share=1.0 - part.share)]
-    return Plan.of(
-        request, design, n, steps,
-        shares={**part.printed, "sums": 1.0 - part.share},
-        scales=scales,
-        purchase=part.purchase,
-        detail=facts,
-        advice=_advice(facts, n, "people" if request.by_person else "rows"),
-        passes=1 + bool(part.purchase),
-    )  # fmt: skip
+    advice = _advice(facts, n, "people" if request.by_person else "rows")
+    return split.plan(n, scales=scales, detail=facts, advice=advice)
 
 
 def pair_noise(mu: float) -> Array:
@@ -440,7 +429,8 @@ def _advice(facts: Facts, n: int, counted: str) -> tuple[str, ...]:
     return ()
 
 
-def release(plan: Plan[Facts], ask: Ask) -> Release:
+@ranged
+def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     """Release the noisy sums of a test.
 
     Privacy
@@ -448,9 +438,6 @@ def release(plan: Plan[Facts], ask: Ask) -> Release:
     Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or
     missing. Or one person, who adds the mean of its rows (``units.md``, 11).
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     facts = plan.detail
     centre, half = half_ranges(design)
     if facts.layout is None or facts.noise is None:
@@ -568,10 +555,6 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     return _Moments(N, T, P, tau2, C, float(centre[block.number]), float(half[block.number]))
 
 
-def _level_axis(layout: Layout) -> Axis:
-    return next(a for a in layout.axes if a.kind == "level")
-
-
 def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
     """Return means, sampling and privacy errors, in the user's units; NaN for tiny groups."""
     tau_n = np.sqrt(np.diag(m.C))
@@ -596,7 +579,7 @@ def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     assert facts.layout is not None
     m = _moments(facts, design, noisy, n)
     test = nulls.groups(m.N, m.T, m.P, m.tau2, m.C, facts.copies)
-    axis = _level_axis(facts.layout)
+    axis = next(a for a in facts.layout.axes if a.kind == "level")
     number = next(a.name for a in facts.layout.axes if a.kind == "number")
     names = [f"mean({number})[{axis.name}={label}]" for label in axis.labels[:-1]]
     params, sampling, privacy = _mean_of(m)

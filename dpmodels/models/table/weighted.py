@@ -38,7 +38,7 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Cells
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
@@ -74,7 +74,6 @@ class CellCoordinates:
 
     Attributes
     ----------
-    layout : Layout
     sections : tuple of Section
         Counts that are no margins of others, and all means.
     weight : bool
@@ -150,7 +149,6 @@ class CellScores:
 
     Attributes
     ----------
-    coordinates : CellCoordinates
     middle, scale : (d,) arrays
         p of cells and m of groups; factors.
     centre, half : (q,) arrays
@@ -605,16 +603,14 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return paid.plan(design, n, steps, budgets, detail=detail, passes=1 + 2 * weighted)
 
 
-def release(plan: Plan[WeightedTable], ask: Ask) -> Release:
+@ranged
+def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, the tables of u and those of u^2.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. A row is one unit of mass in every table.
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     detail, n = plan.detail, plan.n
     assert n is not None
     trim = Trim(1.0, 1.0, 0.0)

@@ -60,7 +60,7 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Tree as Levels
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design
+from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
@@ -168,7 +168,6 @@ class Ranks:
     scale : (k,) array
     top : float
         T, where weights are cut.
-    place : int or None
     """
 
     grids: Mapping[int, Array]
@@ -195,16 +194,14 @@ class Ranks:
         return clipped(z * u * self.scale[:, None], factor, clip)
 
 
-def release_weighted(plan: Plan[WeightedTree], ask: Ask) -> Release:
+@ranged
+def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, and the tree of weights of each number.
 
     Privacy
     -------
     Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at most.
     """
-    design = ranged_design(plan, ask)
-    if design is None:
-        return no_ranges(plan)
     detail, n = plan.detail, plan.n
     assert n is not None
     trim = Trim(1.0, 1.0, 0.0)

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.kernel import binned_sums, direct_sums, gaussian, joint_norm
-from dpmodels.models.kernel_regression import NpregDetail
+from dpmodels.models.kernel import NpregDetail, binned_sums, direct_sums, gaussian, joint_norm
 
 B = {"x": (-1, 1), "z": (-1, 1), "y": (-1, 1)}
 CALL = dict(eps=1.0, delta=1e-6, bounds=B)
@@ -83,7 +82,7 @@ def test_pointwise_sensitivities():
 
 @pytest.mark.oracle
 def test_kernel_oracles():
-    from dpmodels.models.kernel_regression import _per_point  # noqa: F401  (the paper's form)
+    from dpmodels.models.kernel import _per_point  # noqa: F401  (the paper's form)
 
     c0, n, D = 0.1, 100, 30.0
     assert max(0.0, D - c0 * n - 2.0) / 2.0 == 9

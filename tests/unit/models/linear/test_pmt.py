@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.linear.pmt import diagnostics
+from dpmodels.models.linear.moments import diagnostics
 from dpmodels.models.linear.scored import public_radius, public_whitening
 
 CALL = dict(eps=1.0, delta=1e-6, method="pmt", scoring=False)  # the ending by moments
