@@ -612,7 +612,7 @@ def _unlike(plan: Plan[ScoredDetail], release: Release) -> tuple[str, ...]:
     if plan.request.unit is not None:
         return ()
     detail = plan.detail
-    return tuple(diagnostics(start_stage(plan, release), detail.guide.start(detail.rows)))
+    return tuple(diagnostics(start_stage(plan, release), detail.pilot.start(detail.rows)))
 
 
 def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
