@@ -52,3 +52,10 @@ def test_the_check_can_fail():
     assert stale("see `scoring/nowhere.py` and dpmodels.scoring.nowhere.f", ROOT) == {
         "scoring/nowhere.py", "dpmodels.scoring.nowhere.f"
     }  # fmt: skip
+
+
+def test_folders_of_tests_are_rooms_of_the_package():
+    folders = [p for p in (ROOT / "tests" / "unit").rglob("*") if p.is_dir() and "__" not in p.name]
+    assert len(folders) > 20
+    rooms = [ROOT / "dpmodels" / p.relative_to(ROOT / "tests" / "unit") for p in folders]
+    assert [str(r) for r in rooms if not (r.is_dir() or r.with_suffix(".py").is_file())] == []

@@ -113,16 +113,16 @@ NUMBERS = (
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 CELLS = (
     Mutant("dpmodels/sums/cells.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
-    Mutant("dpmodels/sums/cells.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/exact/test_cells.py",)),
-    Mutant("dpmodels/sums/cells.py", "_ROWS, _MANY = 1 << 13, 512", "_ROWS, _MANY = 1 << 20, 512", ("tests/unit/exact/test_cells.py",)),
-    Mutant("dpmodels/sums/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/exact/test_cells.py",)),
-    Mutant("dpmodels/sums/cells.py", "own[self.place] = 0.0", "own[self.place] *= 1.0", ("tests/unit/exact/test_cells.py",)),
-    Mutant("dpmodels/sums/cells.py", "np.where(self.grid.missing, np.nan, image[self.place])", "image[self.place]", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "_ROWS, _MANY = 1 << 13, 512", "_ROWS, _MANY = 1 << 20, 512", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "own[self.place] = 0.0", "own[self.place] *= 1.0", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "np.where(self.grid.missing, np.nan, image[self.place])", "image[self.place]", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/formula/design.py", "missing = np.isnan(out).any(axis=0)", "missing = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)", "np.trunc(np.fmin(length / radius, 1.2) * MULTIPLE)", _CELLS),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(factor, plan.clip, MULTIPLE)", "end_of_numbers(factor, plan.clip, 1.1 * MULTIPLE)", _CELLS),
     Mutant("dpmodels/scoring/cells.py", "end(zeta, kept)", "np.trunc(zeta, out=zeta)", _CELLS),
-    Mutant("dpmodels/sums/cells.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/exact/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/sums/test_cells.py",)),
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
@@ -165,7 +165,7 @@ ROWS = (
 
 #: Rows by themselves, and maps that are total.
 ALONE = ("tests/privacy/test_rows_by_themselves.py", "-k", "bit_by_bit or parts_of")
-END = ("tests/unit/exact/test_end.py",)
+END = ("tests/unit/sums/test_end.py",)
 TOTAL = ("tests/privacy/test_rows_by_themselves.py", "-k", "leaves or short or finite or ranges")
 _X = "dpmodels/exact/"
 BY_THEMSELVES = (
@@ -1355,16 +1355,16 @@ _X = "dpmodels/exact/"
 _OF_QUERIES = tuple(
     Mutant(file, old, new, tests)
     for file, old, new, tests in (
-        ("dpmodels/sums/ask.py", "if not tau >= least * (1.0 - 1e-9):", "if False:", ("tests/unit/exact/test_prove.py",)),
-        ("dpmodels/sums/ask.py", "        if self.whole:\n", "        if False:\n", ("tests/unit/exact/test_prove.py",)),
-        ("dpmodels/proof/prove.py", "if norm != \"l2\" and self.size > 1:", "if False:", ("tests/unit/exact/test_prove.py",)),
+        ("dpmodels/sums/ask.py", "if not tau >= least * (1.0 - 1e-9):", "if False:", ("tests/unit/proof/test_prove.py",)),
+        ("dpmodels/sums/ask.py", "        if self.whole:\n", "        if False:\n", ("tests/unit/proof/test_prove.py",)),
+        ("dpmodels/proof/prove.py", "if norm != \"l2\" and self.size > 1:", "if False:", ("tests/unit/proof/test_prove.py",)),
         ("dpmodels/proof/prove.py", 'math.sqrt((2.0 if relation == "replace" else 1.0) * parts)', "math.sqrt(parts)", (REPLAY, "-k", "objpert")),
         ("dpmodels/proof/prove.py", "return GRID + 64.0 * n", "return 0.5 + 64.0 * n", (REPLAY, "-k", "npreg")),
         ("dpmodels/models/linear/eptr.py", ".at_least(detail.delta_f)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr.py",)),
         ("dpmodels/models/moments.py", "people=True), rowmap.radius", "people=True), 1.0", ("tests/unit/models/moments/test_by_person.py",)),
         ("dpmodels/proof/prove.py", "apart = 2.0 * one\n", "apart = one\n", QUERIES),
         ("dpmodels/proof/prove.py", "return max(apart, _joined(norm, one, k)) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
-        ("dpmodels/proof/prove.py", "twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)", "twice = of.single + len(of.blocks), of.single + len(of.blocks)", ("tests/unit/exact/test_prove.py",)),
+        ("dpmodels/proof/prove.py", "twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)", "twice = of.single + len(of.blocks), of.single + len(of.blocks)", ("tests/unit/proof/test_prove.py",)),
         ("dpmodels/proof/prove.py", "one = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx", "one = math.sqrt(s.p) * s.rx * s.ry + 0.5 * s.p * s.rx * s.rx", QUERIES),
         ("dpmodels/proof/prove.py", "return max(q.denominator, 2 * most * s.groups)", "return max(q.denominator, most * s.groups)", ("tests/privacy/test_people_tables.py",)),
         ("dpmodels/proof/prove.py", "most = q.denominator if s.offset else max(", "most = max(", ("tests/privacy/test_people_tables.py",)),
@@ -1372,7 +1372,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/proof/prove.py", "LATTICE = 1.0 + 2.0**-12", "LATTICE = 1.0", ("tests/privacy/test_scoring_sensitivity.py",)),
         ("dpmodels/proof/prove.py", "return square * (1.0 + float_allowance(int(p), int(rows)))", "return 0.5 * square", (REPLAY, "-k", "adassp or eptr")),
         ("dpmodels/proof/prove.py", "return square * GRID * _one_sided(relation)", "return square * GRID", (REPLAY, "-k", "gptr or adaops")),
-        ("dpmodels/proof/prove.py", "return math.sqrt(8.0) * length * GRID", "return 2.0 * length * GRID", ("tests/unit/exact/test_prove.py",)),
+        ("dpmodels/proof/prove.py", "return math.sqrt(8.0) * length * GRID", "return 2.0 * length * GRID", ("tests/unit/proof/test_prove.py",)),
         ("dpmodels/sums/ask.py", "moved = sensitivity(statistic, self._relation, norm)", "moved = reach(statistic, \"add-remove\", norm)", QUERIES),
         ("dpmodels/door.py", "if left and (replied or not tested):", "if False:", ("tests/privacy/test_door_of_a_stage.py",)),
         ("dpmodels/door.py", "if floats and not set", "if False and not set", ("tests/privacy/test_door_of_a_stage.py",)),

@@ -11,7 +11,7 @@ import pytest
 from dpmodels.privacy.run import OWN_PROOFS, Run
 from dpmodels.registry import _entries
 
-PACKAGE = Path(__file__).parents[2] / "dpmodels"
+PACKAGE = Path(__file__).parents[3] / "dpmodels"
 #: Rooms in which noise is drawn: the run itself, and the door of a stage.
 DRAWS = {name for name in vars(Run) if not name.startswith("_")} - {
     "mechanism", "undrawn", "untouched", "pay",
