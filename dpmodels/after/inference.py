@@ -37,10 +37,8 @@ class Wald:
 
     Attributes
     ----------
-    statistic : float
     df : int
         Rank of ``L V L'``.
-    pvalue : float
     noncentrality : float
         What bounded bias may add; 0 without a bound.
     free : float or None
@@ -314,11 +312,8 @@ def _split(
 ) -> list[tuple[str, dict[str, str], str]]:
     marked, found = _marked(text, [*names, *(t for t in terms if t not in names)])
     parts = [part for part in marked.split(",") if part.strip()]
-    return [(part, found, _spoken(part, found)) for part in parts]
-
-
-def _spoken(part: str, found: Mapping[str, str]) -> str:
-    return re.sub(r"_v\d+_", lambda m: found[m.group()], part).strip()
+    typed = [re.sub(r"_v\d+_", lambda m: found[m.group()], part).strip() for part in parts]
+    return [(part, found, said) for part, said in zip(parts, typed, strict=True)]
 
 
 def _part(
@@ -435,7 +430,7 @@ FEW_ROWS = 0.15
 #: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
 SETTLED = 0.6
 #: Part of a group of rows whose scores may be expected in one half octave.
-EQUAL_WEIGHT = 0.4
+IN_ONE_BIN = 0.4
 #: Least part of the information that ordinary rows count as having.
 LONGEST = 0.02
 #: What is left at a public row counts as at least this part of the largest where rows are combined;
@@ -494,10 +489,8 @@ class Allowance:
         Of L: as much leverage is put down to it, in the allowance and where it is named.
     d : (r,) array
         The step.
-    phi : float
     score : float
         Noise sd of a score over n.
-    tail : Tail
     leverage_factor : float
         c of the model.
     bend, every : float
@@ -655,7 +648,6 @@ class Carried:
         Released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
     sd : float
         Of their noise.
-    n : int
     longest : float or None
         Largest residual, in units of the response that phi is of; None: the model sees none, and
         the open half octave counts as if it were closed.
@@ -678,7 +670,7 @@ class Carried:
             Length of a score of the group per unit of its residual.
         """
         edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
-        possible = self.counts + 2.0 * self.sd >= EQUAL_WEIGHT * self.n * share[:, None]
+        possible = self.counts + 2.0 * self.sd >= IN_ONE_BIN * self.n * share[:, None]
         top = (possible * edges).max(axis=1)
         if self.longest is not None:
             top = np.where(possible[:, -1], self.longest * scale / self.clip, top)
@@ -766,7 +758,6 @@ class TwoStage:
     ----------
     b : (p,) array
     sampling, privacy : (p, p) arrays
-    v, free : float
     first : tuple of (float, int, float)
         For each endogenous regressor the F of the excluded instruments (Wald / q), q, p-value.
     """

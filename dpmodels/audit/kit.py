@@ -506,7 +506,7 @@ def _inside(plan: Plan[Any], one: Asked, columns: Mapping[str, Any]) -> bool:
         columns = {k: np.repeat(v, 40) for k, v in columns.items()}
     with quiet(), np.errstate(all="ignore"):
         sums = one.query.over.total(rows_for(plan, columns, 1), {})
-    return holds(one.query.statistic, one.laid(sums), one.norm, people=one.people)
+    return holds(one.query.statistic, one.contribution(sums), one.norm, people=one.people)
 
 
 # -- Structural audits: nothing but the noisy numbers may differ, and no cell may be printed.

@@ -76,7 +76,7 @@ class Asked:
         """Return the norm of sensitivities: l1 where noise is Laplace's, else l2."""
         return "l1" if isinstance(self.mechanism, Pure) else "l2"
 
-    def laid(self, sums: Any, units: int = 1) -> Any:
+    def contribution(self, sums: Any, units: int = 1) -> Any:
         """Return the entries of exact sums of some units, in steps of the statistic.
 
         Exact: fractions where a route has a finer lattice; of a scoring pass in real units.
@@ -90,10 +90,10 @@ class Asked:
         added = part(sums)
         return in_steps(statistic, statistic.flat(added.values, self.norm), added.step)
 
-    def ratio(self, laid: Any, other: Any) -> float:
+    def ratio(self, contribution: Any, other: Any) -> float:
         """Return how far two contributions are apart, over what the prover says one unit moves."""
         statistic: Any = self.query.statistic
-        moved = np.asarray(laid - other, dtype=float) * statistic.step
+        moved = np.asarray(contribution - other, dtype=float) * statistic.step
         length = _length(moved * statistic.weights(self.norm), self.norm)
         return length / sensitivity(statistic, self.relation, self.norm)
 
@@ -149,7 +149,6 @@ def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) ->
 
     Parameters
     ----------
-    statistic : Statistic
     k : array
         Exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions.
     people : bool

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.inference import EQUAL_WEIGHT, SETTLED, Allowance, Carried, Tail
+from dpmodels.after.inference import IN_ONE_BIN, SETTLED, Allowance, Carried, Tail
 
 RANGES = {**{f"x{j}": (-5, 5) for j in range(5)}, "rare": (0, 1), "y": (-30, 30)}
 
@@ -68,7 +68,7 @@ def test_what_a_step_may_have_left_out():
     assert found == pytest.approx([d * (4.0 * math.sqrt(square) / 10.0 / part - 1.0)], rel=1e-9)
     closed = allowance(d, few, counts, longest=None)._unsettled(row, np.array([few]))
     assert closed == pytest.approx([d * (2.0**2.5 / part - 1.0)])
-    assert EQUAL_WEIGHT == 0.4
+    assert IN_ONE_BIN == 0.4
     one = allowance(d, few, counts)
     alone = replace(one, carried=None)  # the bound of an interval holds what is missing
     assert one.bias(row) - alone.bias(row) == pytest.approx(one._unsettled(row, np.array([few])))
