@@ -11,7 +11,7 @@ class Inspected(griffe.Extension):
     """Take the docstring of a function from the function itself."""
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
-        """Read what ``dpmodels.api.paragraphs.like`` wrote."""
+        """Read what ``dpmodels.verbs.like`` wrote."""
         if func.docstring and any(str(d.value).startswith("like(") for d in func.decorators):
             verb = getattr(importlib.import_module(func.module.path), func.name)
             func.docstring.value = inspect.getdoc(verb) or ""

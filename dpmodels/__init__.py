@@ -50,7 +50,7 @@ _EXPORTS = {
     "dp_survfit": "dpmodels.api",
     "dp_test": "dpmodels.api",
     "dp_quantile": "dpmodels.api",
-    "per_person": "dpmodels.api.planning",
+    "per_person": "dpmodels.api.call",
     "plan": "dpmodels.api",
     "connect": "dpmodels.sources.tasks",
     "Elsewhere": "dpmodels.sources.tasks",
@@ -77,7 +77,7 @@ _EXPORTS = {
     "Survey": "dpmodels.survey",
     "describe": "dpmodels.formula",
     "register_rowwise": "dpmodels.formula",
-    "show_versions": "dpmodels.api.planning",
+    "show_versions": "dpmodels.api.call",
 }
 #: What other packages call a verb.
 _MEANT = {

@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = arguments.run
     with warnings.catch_warnings():
         warnings.simplefilter("always", DPModelsWarning)
-        warnings.showwarning = _notice
+        warnings.showwarning = lambda said, *_, **__: print(f"note: {said}", file=sys.stderr)
         try:
             return command(arguments)
         except NoReplyError as error:
@@ -79,10 +79,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             # The text of a foreign exception could quote a cell.
             return _fail(f"unexpected {type(error).__name__}", FAILED)
-
-
-def _notice(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"note: {message}", file=sys.stderr)
 
 
 def _fail(error: object, code: int) -> int:

@@ -120,11 +120,6 @@ class Opened:
         )
 
 
-def what_is_lost(unit: str) -> str:
-    """Return what a unit is called in a warning."""
-    return "record" if column_of(unit) is None else "person"
-
-
 def checked(budget: Any, seed: Any) -> None:
     """Refuse a budget or a seed that is none. Call it before anything is read."""
     check_seed(seed)
@@ -143,7 +138,6 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
         Its guarantee is charged in full.
     budget : Budget or None
         None: that of the enclosing ``with budget:`` block, if there is one.
-    seed : int or None
     what : str
         Subject of the warning that a seed brings, as in "the fit is ".
 
@@ -158,11 +152,11 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
         text = f"seed= was given: the noise is reproducible, {what}NOT PRIVATE"
         tell(NotPrivateWarning(text))
     if plan.n and guarantee.delta >= 1.0 / plan.n:
+        lost = "record" if column_of(guarantee.unit) is None else "person"
         tell(
             UtilityWarning(
                 f"delta = {guarantee.delta:g} is not below 1/n = {1 / plan.n:.3g}: it allows a "
-                f"{what_is_lost(guarantee.unit)} to be published outright. A usual choice is well "
-                "below 1/n"
+                f"{lost} to be published outright. A usual choice is well below 1/n"
             )
         )
     tell(*map(UtilityWarning, plan.advice))
@@ -207,11 +201,6 @@ def people_count(source: Source, person: Person, *, public_n: bool) -> int:
     return found
 
 
-def _apart(seed: int | None) -> int | None:
-    """Return the seed of draws that are not those of the run."""
-    return None if seed is None else seed + 1
-
-
 def rows_of(
     source: Source,
     n: int,
@@ -248,7 +237,8 @@ def rows_of(
         people = by_person(source, n, person, public_n=public_n, executor=executor_for(source))
         if not person.most:
             return people
-        return CappedRows(people, kinds, make_noise(_apart(seed)))
+        # draws of their own, which are not those of the run
+        return CappedRows(people, kinds, make_noise(None if seed is None else seed + 1))
     from dpmodels.sources.rows import Rows
 
     return Rows(source, n, progress, executor=executor_for(source), **reading)
@@ -259,7 +249,6 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
 
     Parameters
     ----------
-    door : Opened
     stage : function
         ``stage(plan, ask)``: what it returns is released.
     rows : Rows, or the private argument of a call that has no table (votes)
@@ -342,7 +331,6 @@ def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool =
 
     Parameters
     ----------
-    source : Source
     declared : int or None
         ``n=`` of the call.
     name : str

@@ -26,7 +26,6 @@ class Link:
 
     Attributes
     ----------
-    name : str
     inverse : function
         mu at eta.
     slope : function
@@ -131,7 +130,6 @@ class Family:
 
     Attributes
     ----------
-    name : str
     links : tuple of str
         Accepted links, the default first.
     response : {"event", "real"}
@@ -279,7 +277,6 @@ def link_of(family: Family, name: Any, given: Any = None) -> Link:
 
     Parameters
     ----------
-    family : Family
     name : str or None
         As asked for; None: the family's default.
     given : object

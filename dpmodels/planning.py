@@ -56,7 +56,6 @@ class Plan(Shown, Generic[D]):
 
     Attributes
     ----------
-    request : Request
     design : Design
         Columns with their intervals (``None`` where the interval will be bought).
     n : int or None
@@ -72,7 +71,6 @@ class Plan(Shown, Generic[D]):
         or a released bound are absent.
     expected_se : mapping
         Column -> expected privacy standard error, where it is public before the fit.
-    purchase : Purchase or None
     detail : object
         The method's own frozen plan.
     reasons, advice : tuple of str
@@ -123,7 +121,6 @@ class Plan(Shown, Generic[D]):
         ----------
         request, design, n
             As the method's ``plan`` got them. A guess in place of a private n is not kept.
-        steps : iterable of Step
         notes, proved
             Of the guarantee.
         **facts
@@ -549,12 +546,13 @@ def _power(parts: tuple[float, float], effect: float) -> float:
 
 def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
     request, guarantee = plan.request, plan.guarantee
+    short = "replace one row" if request.relation == "replace" else "add or remove"
     shares = " ".join(f"{k} {v:.2f}".replace("0.", ".") for k, v in plan.shares.items())
     rows = [
         ("Formula", request.formula),
         ("Method", f'{request.method.title_of(plan.backend)} (method="{request.method.name}")'),
         ("Guarantee", f"(eps = {guarantee.eps:g}, delta = {guarantee.delta:g})-DP"),
-        ("Neighbours", _neighbours(plan)),
+        ("Neighbours", short if request.unit is None else guarantee.neighbours),
         (
             "Rows" if request.unit is None else "People",
             "private" if plan.n is None else f"{plan.people or plan.n}",
@@ -571,12 +569,6 @@ def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
         rows.append(("Ranges to buy", ", ".join(plan.purchase.columns)))
     rows += [(k[:1].upper() + k[1:], _number(v)) for k, v in plan.scales.items()]
     return rows
-
-
-def _neighbours(plan: Plan[Any]) -> str:
-    request = plan.request
-    short = "replace one row" if request.relation == "replace" else "add or remove"
-    return short if request.unit is None else plan.guarantee.neighbours
 
 
 def _number(x: float | None) -> str:

@@ -193,11 +193,6 @@ def one_thread() -> Any:
     return found[1].limit(limits=1)
 
 
-def _interrupted(error: BaseException) -> bool:
-    """Tell if this is DuckDB's word for Ctrl-C, which it takes for itself while a query runs."""
-    return type(error) is RuntimeError and error.args == ("Query interrupted",)
-
-
 def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     """Run a private stage: no warning gets out, and an exception says nothing about the rows.
 
@@ -206,7 +201,6 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
 
     Parameters
     ----------
-    stage : callable
     charged : bool
         False where rows are read before anything is charged (they are only counted): what the
         error says of the charge.
@@ -229,7 +223,8 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
                 if isinstance(error, kind)
             )
         except BaseException as error:  # a panic of a library written in Rust is no Exception
-            if _interrupted(error):
+            # DuckDB's word for Ctrl-C, which it takes for itself while a query runs
+            if type(error) is RuntimeError and error.args == ("Query interrupted",):
                 interrupt = KeyboardInterrupt
             elif _testing.RERAISE.get():
                 raise

@@ -211,7 +211,10 @@ def buy_ranges(
     _, tau = threshold(purchase)
     n, keep = ask.n, None
     if n > SAMPLE_ROWS:
-        keep = _histogram_rows(n, ask)
+        if n < _MANY_SAMPLES * SAMPLE_ROWS:
+            keep = np.sort(ask.permutation(n)[:SAMPLE_ROWS])
+        else:
+            keep = random_subset(n, SAMPLE_ROWS, ask.coins)
     over = _Sample(design, [_index(names, c) for c in purchase.columns], keep, ask)
     read = n if keep is None else len(keep)
     found: dict[str, tuple[float, float]] = {}
@@ -224,13 +227,6 @@ def buy_ranges(
         found[name] = interval
     ask.forget(over)  # the cells of a million rows are not kept through the passes to come
     return design.with_bounds(found)
-
-
-def _histogram_rows(n: int, ask: Ask) -> npt.NDArray[np.intp]:
-    """Return a uniformly random subset of :data:`SAMPLE_ROWS` of n rows, sorted."""
-    if n < _MANY_SAMPLES * SAMPLE_ROWS:
-        return np.sort(ask.permutation(n)[:SAMPLE_ROWS])
-    return random_subset(n, SAMPLE_ROWS, ask.coins)
 
 
 def random_subset(
@@ -280,8 +276,6 @@ class Part:
     ----------
     share : float
         Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase.
-    steps : tuple of Step
-    purchase : Purchase or None
     mu : float
         Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``.
     eps, delta : float

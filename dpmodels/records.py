@@ -88,8 +88,6 @@ class Request:
     ----------
     verb : str
         "dp_ols", ...
-    formula : str
-    method : Method
     eps, delta : float
         The guarantee of the whole call.
     schema : Schema
@@ -136,11 +134,6 @@ class Request:
     sample: Any = None
 
     @property
-    def public_count(self) -> bool:
-        """Whether the number of units is public: of rows, or of people."""
-        return self.relation == "replace"
-
-    @property
     def by_person(self) -> bool:
         """Whether a stage gets whole people: not where ``max_rows=`` of each are kept, as rows."""
         return self.unit is not None and not self.unit.most
@@ -174,7 +167,6 @@ class Release:
     values : mapping of str to array
         Released numbers by step name (or a name the method documents). Everything here went
         through :class:`dpmodels.privacy.run.Run` or is public.
-    guarantee : Guarantee
     design : Design
         The design with all intervals known (bought ones filled in).
     reply : bool
@@ -223,7 +215,6 @@ class Estimate:
         The two parts; None where not released.
     bias : (p,) array or None
         Bound on what clipping may have moved; intervals allow for it. None: no such bound.
-    released : bool
     stats : mapping
         Released or public scalars ("sigma", "ridge", ...), for ``glance`` and the summary.
     notes : tuple of str

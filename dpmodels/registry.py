@@ -139,7 +139,6 @@ class Ending:
 
     Attributes
     ----------
-    backend : Backend
     why_not : callable
         Request -> why the call does not end so, in words; empty where it does. A function of the
         request alone.

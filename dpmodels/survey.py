@@ -234,7 +234,6 @@ class Frame:
 
     Attributes
     ----------
-    survey : Survey
     levels : tuple
         Declared strata; empty: none.
     labelled : bool

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array, plain
 from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown
 
-__all__ = ["Person", "people_or_rows", "unit_of"]
+__all__ = ["Person", "unit_of"]
 
 
 #: Units that are no column: a row, or one variable of a row.
@@ -45,7 +45,6 @@ class Person:
 
     Attributes
     ----------
-    column : str
     count : int or None
         Declared number of people (``units=``); None: counted, a public number.
     rows : float
@@ -95,11 +94,6 @@ def named(unit: str) -> str:
     if column_of(unit) is not None:
         return unit
     return "one row" if unit == "record" else f"one {unit}"
-
-
-def people_or_rows(unit: str) -> str:
-    """Return what a unit is counted in: "people", or "rows"."""
-    return "rows" if column_of(unit) is None else "people"
 
 
 def person_of(
@@ -242,16 +236,12 @@ class OneType:
         found = id_type(column)
         self._type = self._type or found
         if found != self._type:
-            raise SourceError(other_ids(self._type, found))
-
-
-def other_ids(first: str, found: str) -> str:
-    """Say that a part has ids of another type."""
-    return (
-        f"the column of ids holds {first} in one part of the table and {found} in another, and one "
-        "person would be two: give all parts the same type, for example by dtype={...} where they "
-        'are read ("Int64" for integers of which some are missing)'
-    )
+            raise SourceError(
+                f"the column of ids holds {self._type} in one part of the table and {found} in "
+                "another, and one person would be two: give all parts the same type, for example "
+                'by dtype={...} where they are read ("Int64" for integers of which some are '
+                "missing)"
+            )
 
 
 class Ids:

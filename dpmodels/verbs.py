@@ -7,9 +7,12 @@ one with :func:`register_verb`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 #: What a result asks of the top floor, by name: new releases about a fit. As with the functions of
 #: a verb, the path stands here as text, where the check of the wall follows it.
@@ -123,30 +126,15 @@ class Verb:
 
         return LINKS[self.link_name(options)].inverse(eta)
 
-    def load_predict(self) -> Callable[..., Any] | None:
-        """Import the predict function; None if the verb has none."""
-        return function_of(self.predict) if self.predict else None
-
-    def load_arguments(self) -> Callable[..., Any] | None:
-        """Import what turns typed arguments into those of a request; None: nothing does."""
-        return function_of(self.arguments) if self.arguments else None
-
-    def load_body(self) -> Callable[..., Any] | None:
-        """Import what a summary shows in place of coefficients; None: coefficients."""
-        return function_of(self.body) if self.body else None
-
-    def load_tidy(self) -> Callable[..., Any] | None:
-        """Import the tidy table; None: that of coefficients."""
-        return function_of(self.tidy) if self.tidy else None
+    def load(self, what: str) -> Callable[..., Any] | None:
+        """Import the function named by "predict", "arguments", "body", "tidy" or "plot", if any."""
+        path = getattr(self, what)
+        return function_of(path) if path else None
 
     def load_view(self, name: str) -> Callable[..., Any] | None:
         """Import a further method of the fits; None if there is none of that name."""
         path = dict(self.views).get(name)
         return function_of(path) if path else None
-
-    def load_plot(self) -> Callable[..., Any]:
-        """Import the plot function."""
-        return function_of(self.plot)
 
 
 def new_release(name: str) -> Callable[..., Any]:
@@ -391,10 +379,6 @@ _VERBS: dict[str, Verb] = {
 def register_verb(verb: Verb) -> Verb:
     """Add the record of a verb (or replace it).
 
-    Parameters
-    ----------
-    verb : Verb
-
     Privacy
     -------
     Reads no data.
@@ -406,3 +390,85 @@ def register_verb(verb: Verb) -> Verb:
 def verb_of(name: str) -> Verb:
     """Return the record of a verb; one that nobody registered gets a plain one."""
     return _VERBS.get(name) or Verb(name, f"{name.removeprefix('dp_')} fit")
+
+
+# -- Paragraphs that the docstrings of verbs share, written once and put in their place
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_AS_IN = re.compile(r"As in :func:`(?:dpmodels\.)?(\w+)`[.;]? ?")
+_PROMISE = re.compile(r"Privacy\n-------\nAs :func:`(?:dpmodels\.)?(\w+)`\.")
+
+
+class _Entry(NamedTuple):
+    """One entry of a section Parameters: names, what follows a colon, paragraphs."""
+
+    names: tuple[str, ...]
+    kind: str
+    body: str
+
+    def text(self) -> str:
+        lines = (f"    {line}".rstrip() for line in self.body.splitlines())
+        return "\n".join([", ".join(self.names) + self.kind, *lines])
+
+
+def _entries(section: str) -> Iterator[_Entry]:
+    for part in re.split(r"\n(?=\S)", section):
+        head, _, body = part.partition("\n")
+        names, colon, kind = head.partition(" :")
+        yield _Entry(tuple(names.split(", ")), colon + kind, inspect.cleandoc(body))
+
+
+def _split(doc: str) -> tuple[str, str, str]:
+    """Return what comes before the entries of Parameters, the entries, and the rest."""
+    start, title, after = doc.partition("Parameters\n----------\n")
+    section, gap, rest = after.partition("\n\nReturns\n")
+    return start + title, section, gap + rest
+
+
+def _privacy(verb: Callable[..., Any]) -> str:
+    """Return the section Privacy of another verb."""
+    sections = re.split(r"\n\n(?=\w+\n---)", inspect.getdoc(verb) or "")
+    return next(section for section in sections if section.startswith("Privacy\n"))
+
+
+def like(*others: Callable[..., Any]) -> Callable[[F], F]:
+    """Write out the arguments whose paragraph another verb has: all but what is that verb's alone.
+
+    Of another verb's paragraphs the first is meant; those behind a blank line are its own. What a
+    docstring adds behind ``As in`` is said of the last name of its entry.
+    """
+    known = {other.__name__: other for other in others}
+    entries = {name: list(_entries(_split(inspect.getdoc(other) or "")[1]))
+               for name, other in known.items()}  # fmt: skip
+
+    def write(function: F) -> F:
+        if not function.__doc__:  # python -OO
+            return function
+        start, section, rest = _split(inspect.cleandoc(function.__doc__))
+        out = []
+        for entry in _entries(section):
+            found = _AS_IN.match(entry.body)
+            if found is None:
+                out.append(entry)
+                continue
+            shared = []
+            for one in entries[found[1]]:
+                names = tuple(name for name in one.names if name in entry.names)
+                if names:
+                    shared.append(_Entry(names, one.kind, one.body.split("\n\n")[0]))
+            missing = set(entry.names).difference(*(one.names for one in shared))
+            if missing:
+                raise ValueError(f"{found[1]} says nothing of {sorted(missing)}")
+            added = entry.body[found.end():]
+            if added:
+                last = next(k for k, one in enumerate(shared) if entry.names[-1] in one.names)
+                body = textwrap.fill(f"{shared[last].body} {added}", 92, break_on_hyphens=False)
+                shared[last] = shared[last]._replace(body=body)
+            out += shared
+        rest = _PROMISE.sub(lambda found: _privacy(known[found[1]]), rest)
+        function.__doc__ = start + "\n".join(entry.text() for entry in out) + rest
+        return function
+
+    return write

@@ -37,10 +37,8 @@ class Wald:
 
     Attributes
     ----------
-    statistic : float
     df : int
         Rank of ``L V L'``.
-    pvalue : float
     noncentrality : float
         What bounded bias may add; 0 without a bound.
     free : float or None
@@ -314,11 +312,8 @@ def _split(
 ) -> list[tuple[str, dict[str, str], str]]:
     marked, found = _marked(text, [*names, *(t for t in terms if t not in names)])
     parts = [part for part in marked.split(",") if part.strip()]
-    return [(part, found, _spoken(part, found)) for part in parts]
-
-
-def _spoken(part: str, found: Mapping[str, str]) -> str:
-    return re.sub(r"_v\d+_", lambda m: found[m.group()], part).strip()
+    typed = [re.sub(r"_v\d+_", lambda m: found[m.group()], part).strip() for part in parts]
+    return [(part, found, said) for part, said in zip(parts, typed, strict=True)]
 
 
 def _part(
@@ -494,10 +489,8 @@ class Allowance:
         Of L: as much leverage is put down to it, in the allowance and where it is named.
     d : (r,) array
         The step.
-    phi : float
     score : float
         Noise sd of a score over n.
-    tail : Tail
     leverage_factor : float
         c of the model.
     bend, every : float
@@ -655,7 +648,6 @@ class Carried:
         Released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
     sd : float
         Of their noise.
-    n : int
     longest : float or None
         Largest residual, in units of the response that phi is of; None: the model sees none, and
         the open half octave counts as if it were closed.
@@ -766,7 +758,6 @@ class TwoStage:
     ----------
     b : (p,) array
     sampling, privacy : (p, p) arrays
-    v, free : float
     first : tuple of (float, int, float)
         For each endogenous regressor the F of the excluded instruments (Wald / q), q, p-value.
     """

@@ -1,16 +1,27 @@
-"""The body that all formula verbs share: a table or a release of one, a request, a run, a fit."""
+"""The life of a call: a table or a release of one, a request, a plan, a run, a fit; ``plan()``."""
 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import json
-from collections.abc import Callable
+import platform
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpmodels import _testing
-from dpmodels.api.releases import fit_on_moments, fit_on_release, holds_moments, is_release, require
-from dpmodels.api.requests import Choice, Designed, build_chosen, check_first, not_the_private_data
+from dpmodels.api.releases import REQUIRED, fit_of, require
+from dpmodels.api.requests import (
+    Choice,
+    Designed,
+    build_request,
+    check_first,
+    choose_method,
+    glm_arguments,
+    not_the_private_data,
+)
 from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import (
     DPModelsError,
@@ -20,19 +31,32 @@ from dpmodels.errors import (
     RequestError,
     SourceError,
     UtilityWarning,
+    did_you_mean,
+    shown,
 )
 from dpmodels.planning import Plan, capped_plan, check_size
 from dpmodels.quiet import one_thread, tell
+from dpmodels.records import check_n
+from dpmodels.registry import method_names, methods
+from dpmodels.sources.features import Features
 from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.registry import Backend
     from dpmodels.results import Fit
     from dpmodels.sources.tables import Source
 
-__all__ = ["execute", "fit_formula", "make_plan"]
+__all__ = [
+    "call",
+    "make_plan",
+    "per_person",
+    "plan",
+    "show_versions",
+    "versions",
+]
 
 
 # -- The one route of every fit: plan, open the door, release, estimate.
@@ -46,7 +70,6 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
 
     Parameters
     ----------
-    call : Designed
     n : int or None
         Number of rows, or of people. Dropped here where it is private, so that no plan can depend
         on it: under add-remove a method's ``plan`` is handed None.
@@ -141,53 +164,6 @@ def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...])
     )
 
 
-def execute(call: Designed, source: Source, budget: Any) -> tuple[Plan[Any], Release, Estimate]:
-    """Plan, charge the budget, and only then read rows and draw noise.
-
-    Returns
-    -------
-    Plan, Release, Estimate
-    """
-    from dpmodels.sources.rows import READ_ONCE
-    checked(budget, call.request.seed)
-    public_n, person = call.request.relation == "replace", call.request.unit
-    if person is not None:
-        n = people_count(source, person, public_n=public_n)
-    else:
-        n = row_count(
-            source, call.n if public_n or source.n is None else None, next(iter(call.design.kinds))
-        )
-    plan = make_plan(call, n if public_n else None)
-    request = call.request
-    if plan.passes > 1 and not source.rescannable and person is None:
-        raise SourceError(READ_ONCE)
-    if request.method.by_rows:
-        need_rows(source, f"{request.verb}(method={request.method.name!r})")
-    if plan.purchase is not None and isinstance(source, Elsewhere):
-        raise RequestError(
-            "ranges are bought from pairs of rows themselves, which are not here: declare "
-            f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
-        )
-    backend = plan.backend
-    rows = functools.partial(
-        rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
-        kinds=plan.design.kinds, seed=request.seed,
-    )  # fmt: skip
-    door, release = answered(
-        _label(plan), plan, backend.release, rows, budget, request.seed, what="the fit is "
-    )
-    with one_thread():
-        estimate = _finite(backend.estimate, "The charge stands")(plan, release)
-    estimate = estimate.of_copied_rows(plan.request.copies)
-    door.note(release.reply)
-    for step, text in release.remarks.items():
-        door.remark(step, text)
-    if not release.reply and request.on_no_reply == "default":
-        estimate = replace(estimate, params=_default_reply(plan, estimate))
-    _after(plan, release, estimate)
-    return plan, release, estimate
-
-
 def _default_reply(plan: Plan[Any], estimate: Estimate) -> Any:
     """Return the fixed, public reply: no effect of anything, the response in mid-range."""
     import numpy as np
@@ -203,7 +179,12 @@ def _label(plan: Plan[Any]) -> str:
     """Return the call as the ledger prints it: formula, and what changes the release."""
     request = plan.request
     defaults = {option.name: option.default for option in request.method.options}
-    own = {k: v for k, v in request.options.items() if k in defaults and _differs(v, defaults[k])}
+    plain = (str, int, float, bool, tuple, list, dict, type(None))  # tables are never a default
+    own = {
+        k: v
+        for k, v in request.options.items()
+        if k in defaults and (not isinstance(v, plain) or bool(v != defaults[k]))
+    }
     if own.get("link") == verb_of(request.verb).link:
         del own["link"]
     formula, person = request.formula, request.unit
@@ -223,12 +204,6 @@ def _label(plan: Plan[Any]) -> str:
     return ", ".join(words) + ")"
 
 
-def _differs(value: Any, default: Any) -> bool:
-    """Say whether an option is not its default; tables and arrays are never one."""
-    plain = isinstance(value, (str, int, float, bool, tuple, list, dict, type(None)))
-    return not plain or bool(value != default)
-
-
 #: Verbs that take the effects of people behind a bar.
 _EFFECTS = ("dp_feols", "dp_fepois")
 
@@ -239,7 +214,8 @@ def _written(value: Any) -> str:
     return text if len(text) <= 60 and "\n" not in text else f"<{type(value).__name__}>"
 
 
-def _after(plan: Plan[Any], release: Release, estimate: Estimate) -> None:
+def _tell(plan: Plan[Any], release: Release, estimate: Estimate) -> None:
+    """Warn of what the estimate says, and of a call without reply; or raise, where asked to."""
     tell(*map(UtilityWarning, estimate.warnings))
     if not release.reply:
         if plan.request.on_no_reply == "raise":
@@ -250,23 +226,20 @@ def _after(plan: Plan[Any], release: Release, estimate: Estimate) -> None:
         tell(NoReplyWarning("no reply: the private test did not pass; the charge stands"))
 
 
-# -- The body that all formula verbs share: a table or a release of one, a request, a run, a fit.
-
-
-#: Verbs that a release of second moments serves in a table's place.
-ON_MOMENTS = ("dp_ols",)
-_BLANK: dict[str, Any] = {
+#: What is no option: an argument of another name is the verb's own, and goes with its options.
+_CALL: dict[str, Any] = {
     "schema": None,
     "bounds": None,
     "public": None,
     "inference": True,
     "progress": None,
+    "seed": None,
+    "design_options": None,
+    "options": {},
 }
-#: What is no option: an argument of another name is the verb's own, and goes with its options.
-_CALL = {*_BLANK, "seed", "options", "design_options"}
 
 
-def fit_formula(
+def call(
     verb: str,
     formula: str,
     data: Any,
@@ -276,55 +249,315 @@ def fit_formula(
     delta: Any,
     method: str | None,
     default: str | Callable[[], Choice],
-    **call: Any,
+    **given: Any,
 ) -> Fit:
-    """Run one call of a verb on a table, or on a release in a table's place.
+    """Run one call: all that is public, the charge, rows and noise, arithmetic on what came out.
 
     Parameters
     ----------
-    verb, formula, data
-    budget : Budget or None
     eps, delta : float
         Not given with a release: its guarantee is already paid for.
-    method : str or None
     default : str or function
         Method where none is asked for, or a function that chooses it.
-    **call
+    **given
         The other arguments of the verb, each under its own name.
     """
-    from dpmodels.registry import method_names
     from dpmodels.results import Fit
 
-    own = {name: call.pop(name) for name in [*call] if name not in _CALL}
+    own = {name: given.pop(name) for name in [*given] if name not in _CALL}
     if own.get("unit") is None:
         own.pop("unit", None)  # a word of some methods: not given is not said
-    call = {**_BLANK, **call, "options": {**call.get("options", {}), **own}}
-    if is_release(data) and "drcl" in method_names(verb):
-        return fit_on_release(
-            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
-        )
-    if holds_moments(data) and verb in ON_MOMENTS:
-        return fit_on_moments(
-            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **call
-        )
-    if holds_moments(data):
-        raise RequestError(
-            f"{verb} takes a table, got a fit. A release of second moments serves "
-            f"{', '.join(ON_MOMENTS)} and dp_iv"
+    given = {**_CALL, **given, "options": {**given.get("options", {}), **own}}
+    free = fit_of(verb, data)
+    if free is not None:  # a release in a table's place: no row, no charge
+        return free(
+            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **given
         )
     check_first(formula)
-    require(verb, eps, delta, call.get("options"))
-    not_the_private_data(call["public"], data)
+    require(verb, eps, delta, given["options"])
+    not_the_private_data(given["public"], data)
     chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
-    request = build_chosen(
-        verb,
-        formula,
-        chosen,
-        eps=eps,
-        delta=delta,
-        kinds=source.kinds,
-        attached=source.schema_attr,
-        **call,
+    designed = build_request(
+        verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
+        attached=source.schema_attr, **given,
+    )  # fmt: skip
+    seed = designed.request.seed
+    checked(budget, seed)
+    n = _units(source, designed)
+    plan = make_plan(designed, n)
+    _check_source(source, plan)
+    request = plan.request
+    rows = functools.partial(
+        rows_of, source, n, request.progress, public_n=request.relation == "replace",
+        passes=plan.passes, person=request.unit, kinds=plan.design.kinds, seed=seed,
+    )  # fmt: skip
+    door, release = answered(  # charged here; the stage is the only one that sees rows
+        _label(plan), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
-    return Fit(*execute(request, source, budget))
+    with one_thread():
+        estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
+    estimate = estimate.of_copied_rows(request.copies)
+    door.note(release.reply)
+    for step, text in release.remarks.items():
+        door.remark(step, text)
+    if not release.reply and request.on_no_reply == "default":
+        estimate = replace(estimate, params=_default_reply(plan, estimate))
+    _tell(plan, release, estimate)
+    return Fit(plan, release, estimate)
+
+
+def _units(source: Source, designed: Designed) -> int:
+    """Return the number of rows, or of people; where it is private no plan will see it."""
+    public_n, person = designed.request.relation == "replace", designed.request.unit
+    if person is not None:
+        return people_count(source, person, public_n=public_n)
+    declared = designed.n if public_n or source.n is None else None
+    return row_count(source, declared, next(iter(designed.design.kinds)))
+
+
+def _check_source(source: Source, plan: Plan[Any]) -> None:
+    """Refuse a table that cannot be read as often, or where, the plan reads it."""
+    request = plan.request
+    if plan.passes > 1 and not source.rescannable and request.unit is None:
+        from dpmodels.sources.rows import READ_ONCE
+
+        raise SourceError(READ_ONCE)
+    if request.method.by_rows:
+        need_rows(source, f"{request.verb}(method={request.method.name!r})")
+    if plan.purchase is not None and isinstance(source, Elsewhere):
+        raise RequestError(
+            "ranges are bought from pairs of rows themselves, which are not here: declare "
+            f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
+        )
+
+
+# -- ``plan()``: what a call would cost and tell, before any data
+
+
+#: Calls without a formula's method, and where their noise can be looked up.
+_OTHER_PLANS = {
+    "dp_iv": "it is made from a release of moments: dp.plan(formula, verb='dp_moments', ...) tells "
+    "its noise",
+    "dp_release": "the fits on a noised table have plans: dp.plan(formula, verb='dp_ols', "
+    "method='drcl', ...)",
+    "dp_vote": "its noise is a function of eps and delta alone, which dp_vote takes",
+    "dp_pate": "its noise is a function of eps and delta alone, which dp_pate takes",
+    "dp_select": "what it costs is what dp_select is given; each candidate has a plan of its own",
+}
+
+
+def _no_plan(verb: Any) -> str:
+    """Say why a verb has no plan."""
+    known = list(dict.fromkeys(methods()["verb"]))
+    if isinstance(verb, str) and verb in _OTHER_PLANS:
+        return f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}"
+    return (
+        f"verb={shown(verb)} is no verb with a plan.{did_you_mean(str(verb), known)} "
+        f"Known: {', '.join(known)}"
+    )
+
+
+def plan(
+    formula: str,
+    schema: Schema | None = None,
+    *,
+    n: int = REQUIRED,
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    method: str | None = None,
+    verb: str = "dp_ols",
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
+    inference: bool = True,
+    want: Mapping[str, float] | str | None = None,
+    **options: Any,
+) -> Plan[Any]:
+    """Plan a fit without data: columns, bounds, noise, shares, expected errors.
+
+    Parameters
+    ----------
+    formula : str
+    schema : Schema, optional
+        Or ``bounds=``. The variables of the formula must be declared; those without a range are
+        planned as bought.
+    n : int
+        Number of rows the study will have; of people, with ``unit=``.
+    eps, delta, method, bounds, public, inference, **options
+        As in the verb.
+    verb : str
+        "dp_ols", ...
+    want : mapping, optional
+        Column -> privacy standard error you would like: the plan then says which n, or which eps,
+        would reach it. ``want="power"`` with ``effect={"x": 0.1}``: the power of the test of that
+        coefficient, and the n, the eps or the effect that would give .8. ``sd={"x": 1, "y": 2}``
+        says how columns spread (the response: its residuals); else a quarter of the declared range.
+
+    Returns
+    -------
+    Plan
+        Prints itself; the same object that a fit with these arguments would follow.
+
+    Privacy
+    -------
+    Reads no data and costs nothing.
+    """
+    if n is REQUIRED:
+        raise RequestError("a plan needs the number of rows of the study: dp.plan(..., n=1000)")
+    require("dp.plan", eps, delta, options)
+    n = check_n(n)
+    if isinstance(want, str) and want != "power":
+        raise RequestError(
+            f"want={shown(want)} is not known.{did_you_mean(want, ['power'])} want='power' with "
+            "effect={'x': 0.1}, or a mapping of privacy standard errors, want={'x': 0.1}"
+        )
+    asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
+    effect, sd = (options.pop(k, None) if asks_power else None for k in ("effect", "sd"))
+    if not method_names(verb):
+        raise RequestError(_no_plan(verb))
+    design_options = None
+    if verb_of(verb).loss == "family":
+        formula, options, design_options = glm_arguments(
+            formula, **{"family": "binomial", **options}
+        )
+    typed = verb_of(verb).load("arguments")
+    told: tuple[str, ...] = ()
+    if typed is not None:
+        formula, method, options, told = typed(formula, method, options, inference, delta)
+    chosen = choose_method(verb, method, public, inference=inference, options=options)
+    chosen = chosen._replace(reasons=(*told, *chosen.reasons))
+    arguments: dict[str, Any] = {
+        "delta": delta,
+        "kinds": None,
+        "attached": None,
+        "schema": schema,
+        "bounds": bounds,
+        "public": public,
+        "inference": inference,
+        "seed": None,
+        "progress": None,
+        "options": options,
+        "design_options": design_options,
+    }
+
+    def planned(rows: int, budget: float) -> Plan[Any]:
+        designed = build_request(verb, formula, **chosen._asdict(), eps=budget, **arguments)
+        return make_plan(designed, rows)
+
+    result = planned(n, eps)
+    if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
+        return result
+    if asks_power:
+        from dpmodels.planning import power
+
+        return replace(result, advice=(*result.advice, *power(planned, n, float(eps), effect, sd)))
+    if not isinstance(want, Mapping):
+        raise RequestError(
+            f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "
+            f"want='power' with effect={{{result.design.names[-1]!r}: 0.1}}; got {shown(want)}"
+        )
+    columns = list(dict.fromkeys([*result.expected_se, *result.design.names]))
+    unknown = [c for c in want if c not in columns]
+    if unknown:
+        raise RequestError(
+            f"want= names {unknown[0]!r}, which is not a column of this design."
+            + did_you_mean(unknown[0], columns)
+            + f" Columns: {', '.join(columns)}"
+        )
+    from dpmodels.planning import reach
+
+    return replace(result, advice=(*result.advice, *reach(planned, n, float(eps), want)))
+
+
+# -- ``show_versions``: what a report of a problem needs, and nothing about the machine's files.
+
+
+_PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "pyarrow", "duckdb")
+
+
+def versions() -> dict[str, str]:
+    """Return versions by name: packages, BLAS, platform.
+
+    Returns
+    -------
+    dict of str
+        No file path and no user name.
+
+    Privacy
+    -------
+    Reads no data.
+    """
+    from threadpoolctl import threadpool_info
+
+    import dpmodels as dp
+
+    out = {"dpmodels": dp.__version__, "Python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            out[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            out[name] = "not installed"
+    for lib in threadpool_info():
+        if lib.get("user_api") == "blas":
+            kind = f"{lib.get('internal_api')} {lib.get('version')} {lib.get('architecture', '')}"
+            out["BLAS"] = f"{kind.strip()}, threads {lib.get('num_threads')}"
+    bits = sys.maxsize.bit_length() + 1
+    out["platform"] = f"{platform.system()} {platform.machine()}, {bits} bits"
+    return out
+
+
+def show_versions() -> None:
+    """Print versions of this package and of what it stands on, for a report of a problem.
+
+    Privacy
+    -------
+    Reads no data. No file path and no user name.
+
+    Examples
+    --------
+    >>> import dpmodels as dp
+    >>> dp.show_versions()  # doctest: +ELLIPSIS
+    dpmodels ...
+    """
+    print("\n".join(f"{name:<10}{version}" for name, version in versions().items()))
+
+
+# -- ``per_person``: what the rows of a person come to, as a table of people.
+
+
+def per_person(data: Any, unit: str, /, **features: Any) -> Features:
+    """Return a table with one row a person: counts, sums, extremes, first cells of its own rows.
+
+    Parameters
+    ----------
+    data : table
+        With any number of rows a person: whatever ``data=`` of a verb takes and can be read again.
+    unit : str
+        Column that says whose row it is.
+    **features
+        New column = (function, column): ``visits="count"`` (of rows), ``paid=("sum", "bill")``,
+        ``worst=("max", "score")``, ``ill=("any", "diagnosis")``, ``sex=("first", "sex")``,
+        ``("min", ...)``, ``("count", "bill")`` (of cells that are there). "first" is by the order
+        of the table. Of no cell "sum", "any" and "count" are 0, the others missing.
+
+    Returns
+    -------
+    table
+        To be given to a verb as its data, with the same ``unit=``; without it the call is refused.
+
+    Privacy
+    -------
+    Reads no cell: what a person's rows come to is worked out inside the calls. A row of the result
+    is a function of one person's rows alone, so what a call promises to one person of it holds for
+    all rows of that person in ``data``. Ranges and levels of the new columns are declared as those
+    of any other column.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpmodels as dp
+    >>> visits = pd.DataFrame({"id": [1, 1, 2], "bill": [10.0, 5.0, 7.0], "sex": ["m", "m", "f"]})
+    >>> people = dp.per_person(visits, "id", visits="count", paid=("sum", "bill"))
+    >>> sorted(people.kinds)
+    ['id', 'paid', 'visits']
+    """
+    return Features(as_source(data), unit, features)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.call import fit_formula
-from dpmodels.api.paragraphs import like
+from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.door import answered, checked
 from dpmodels.errors import NoReplyWarning, RequestError, choice, shown
@@ -16,6 +15,7 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
 from dpmodels.tables.table import Result, Table
+from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
@@ -107,7 +107,7 @@ def dp_eptr(
     if names is not None and len(names) != size:
         raise RequestError(f"names= has {len(names)} entries, size={size}")
     functions = {"estimator": estimator, "safety": safety, "alpha": alpha, "size": size}
-    return fit_formula(
+    return call(
         "dp_eptr",
         formula,
         data,
@@ -196,7 +196,7 @@ def dp_gptr(
         )
     if names is not None and len(names) != size:
         raise RequestError(f"names= has {len(names)} entries, size={size}")
-    return fit_formula(
+    return call(
         "dp_gptr",
         formula,
         data,
@@ -228,7 +228,6 @@ class Selection(Result):
     ----------
     output : object
         Of the best-scored run; None if no run replied.
-    reply : bool
     privacy : Guarantee
         Of the whole choice.
     """

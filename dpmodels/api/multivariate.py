@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.api.call import fit_formula
-from dpmodels.api.paragraphs import like
+from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import (
     REQUIRED,
@@ -22,6 +21,7 @@ from dpmodels.api.releases import (
 from dpmodels.api.requests import check_first, check_level, choose_method
 from dpmodels.errors import FormulaError, RequestError
 from dpmodels.formula.describe import independent, public_points
+from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -99,7 +99,7 @@ def dp_mean(
     {'mdvis': 2.9}
     """
     formula = columns_formula(formula)
-    return fit_formula("dp_mean", default="clipped", **locals())
+    return call("dp_mean", default="clipped", **locals())
 
 
 @like(dp_ols)
@@ -173,7 +173,7 @@ def dp_moments(
     """
     formula = columns_formula(columns)
     del columns  # a formula from here on
-    return fit_formula(
+    return call(
         "dp_moments", default=lambda: choose_method("dp_moments", method, public), **locals()
     )
 
@@ -228,7 +228,7 @@ def dp_pca(
     """
     formula = columns_formula(formula)
     method = options.pop("method", None)
-    return fit_formula("dp_pca", default="gptr", **locals())
+    return call("dp_pca", default="gptr", **locals())
 
 
 @like(dp_ols)
@@ -283,7 +283,7 @@ def dp_npreg(
     >>> fit.predict(pd.DataFrame({"disea": [5.0, 20.0]})).round(1).tolist()
     [0.8, 1.2]
     """
-    return fit_formula("dp_npreg", default="functional", **locals())
+    return call("dp_npreg", default="functional", **locals())
 
 
 @like(dp_ols)
@@ -341,7 +341,7 @@ def dp_bayes(
     >>> fit.predict(data.head(2)).tolist()
     [0, 0]
     """
-    return fit_formula("dp_bayes", default="sums", **locals())
+    return call("dp_bayes", default="sums", **locals())
 
 
 # -- ``dp_iv``: two-stage least squares with differential privacy.

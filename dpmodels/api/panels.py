@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.call import fit_formula
-from dpmodels.api.paragraphs import like
+from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED
 from dpmodels.errors import RequestError, shown
+from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
@@ -28,14 +28,7 @@ __all__ = [
 
 
 def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str]:
-    """Return the formula whose other effects are factors, and the unit, of ``y ~ x | id + year``.
-
-    Parameters
-    ----------
-    verb : str
-    formula : str
-    unit : str or None
-    """
+    """Return the formula with other effects as factors, and the unit: ``y ~ x | id + year``."""
     if not isinstance(formula, str) or formula.count("|") != 1:
         raise RequestError(
             f'{verb} takes the effects after one "|", as in {verb}("y ~ x | id + year", data, '
@@ -69,13 +62,7 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
 
 
 def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple[str, str]:
-    """Return the formula and the unit of ``re="id"``: random intercepts of the unit.
-
-    Parameters
-    ----------
-    verb, formula, unit
-    re : str
-    """
+    """Return the formula and the unit of ``re="id"``: random intercepts of the unit."""
     if verb != "dp_feols":
         raise RequestError(
             f"{verb} takes no re=: random intercepts are of dp_feols; effects of people (| id) "
@@ -134,22 +121,20 @@ _NOT_HERE = {
 }
 
 
-def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **call: Any) -> Fit:
+def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **given: Any) -> Fit:
     from dpmodels.results import Fit
 
     for name, why in _NOT_HERE.items():
-        if name in call["options"]:
+        if name in given["options"]:
             raise RequestError(f"{verb} takes no {name}=: {why}")
-    re = call["options"].get("re")
+    re = given["options"].get("re")
     if re is not None:
         text, unit = with_intercepts(verb, formula, unit, re)
     else:
         text, unit = without_effects(verb, formula, unit)
-        if call["options"].pop("mundlak", True) is not True:
+        if given["options"].pop("mundlak", True) is not True:
             raise RequestError(f'{verb}: mundlak= belongs to re=, as in re="{unit}"')
-    fit = fit_formula(
-        verb, text, data, method=None, default="scoring", unit=unit, **call
-    )
+    fit = call(verb, text, data, method=None, default="scoring", unit=unit, **given)
     record = fit._record
     typed = replace(record, call=replace(record.call, formula=formula))
     return Fit._of(typed)
@@ -367,7 +352,7 @@ def dp_polr(
     True
     """
     link = options.pop("link", method)  # an update() hands the option over
-    return fit_formula(
+    return call(
         "dp_polr", formula, data, eps=eps, delta=delta, method=None, default="scoring",
         schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
         link=_link(link, None), options=options,
@@ -450,7 +435,7 @@ def dp_multinom(
     >>> bool(0.7 < fit.params["bus:x"] < 1.3)
     True
     """
-    return fit_formula(
+    return call(
         "dp_multinom", formula, data, eps=eps, delta=delta, method=None, default="scoring",
         schema=_based(schema, formula, base, data), bounds=bounds, budget=budget, seed=seed,
         progress=progress, unit=unit, options=options,

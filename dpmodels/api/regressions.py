@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.call import fit_formula
-from dpmodels.api.paragraphs import like
+from dpmodels.api.call import call
 from dpmodels.api.releases import REQUIRED
-from dpmodels.api.requests import choose_method
+from dpmodels.api.requests import choose_method, glm_arguments
 from dpmodels.errors import RequestError, shown
+from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
 
-__all__ = ["dp_glm", "dp_mest", "dp_ols", "dp_quantreg", "glm_arguments"]
+__all__ = ["dp_glm", "dp_mest", "dp_ols", "dp_quantreg"]
 
 
 def dp_ols(
@@ -121,7 +121,7 @@ def dp_ols(
     >>> fit.released
     True
     """
-    return fit_formula(
+    return call(
         "dp_ols", default=lambda: choose_method("dp_ols", method, public), **locals()
     )
 
@@ -218,7 +218,7 @@ def dp_glm(
         formula, family=family, event=event, link=link, offset=offset, exposure=exposure, **options
     )
     options |= {} if unit is None else {"unit": unit}
-    return fit_formula(
+    return call(
         "dp_glm",
         formula,
         data,
@@ -238,43 +238,6 @@ def dp_glm(
         options=options,
         design_options=design_options,
     )
-
-
-def glm_arguments(
-    formula: Any,
-    *,
-    family: Any,
-    event: Any = None,
-    link: Any = None,
-    offset: Any = None,
-    exposure: Any = None,
-    **options: Any,
-) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Return (formula, options, design options) of a call: for a fit and for its plan."""
-    from dpmodels.families import family_of, link_of
-
-    chosen = family_of(family)
-    named = link_of(chosen, link, family)
-    if event is not None and not chosen.is_event:
-        raise RequestError("event= names the level of a binomial response")
-    if exposure is not None and named.name != "log":
-        raise RequestError(
-            "exposure= multiplies the mean of a log link; for another link give offset="
-        )
-    for name, text in (("offset", offset), ("exposure", exposure)):
-        if text is None:
-            continue
-        if not isinstance(text, str):
-            raise RequestError(
-                f"{name}= takes a text, for example {name}='months': it is read row by row with "
-                f"the data; got {type(text).__name__}"
-            )
-        inner = f"log({text})" if name == "exposure" else text
-        formula = f"{formula} + offset({inner})"
-    design: dict[str, Any] = {"response_ok": chosen.response}
-    if event is not None:
-        design["event"] = event
-    return formula, {**options, "family": chosen.name, "link": named.name}, design
 
 
 @like(dp_ols)
@@ -341,7 +304,7 @@ def dp_quantreg(
     """
     if "q" in options:  # statsmodels' word
         tau = options.pop("q")
-    return fit_formula("dp_quantreg", default="scoring", **locals())
+    return call("dp_quantreg", default="scoring", **locals())
 
 
 @like(dp_ols)
@@ -417,4 +380,4 @@ def dp_mest(
             f"dp_mest needs a loss: dp_mest({shown(formula)}, data, loss='huber', ...), or "
             "'expectile', 'median', dp.IndexLoss(...)"
         )
-    return fit_formula("dp_mest", default="scoring", **locals())
+    return call("dp_mest", default="scoring", **locals())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,8 @@ from dpmodels.errors import (
     did_you_mean,
     shown,
 )
-from dpmodels.quiet import one_thread
-from dpmodels.records import Release, Request, check_eps_delta, check_n
+from dpmodels.quiet import one_thread, tell
+from dpmodels.records import Estimate, Release, Request, check_eps_delta, check_n
 from dpmodels.units import LEVELS, NO_PEOPLE, identifier_among
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ __all__ = [
     "REQUIRED",
     "design_on",
     "dp_release",
-    "fit_on_moments",
-    "fit_on_release",
+    "fit_of",
     "functionals_on",
     "given_names",
     "holds_moments",
@@ -355,23 +353,45 @@ def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None =
         )
 
 
-def fit_on_release(
+def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
+    """Return what fits a verb on a release in a table's place; None: the data is a table."""
+    from dpmodels.registry import method_names
+
+    if is_release(data) and "drcl" in method_names(verb):
+        return _fit_on_release
+    if not holds_moments(data):
+        return None
+    if verb == "dp_ols":
+        return _fit_on_moments
+    raise RequestError(
+        f"{verb} takes a table, got a fit. A release of second moments serves dp_ols and dp_iv"
+    )
+
+
+def _estimated(
+    plan: Any, release: Release, estimate: Callable[[Any, Release], Estimate]
+) -> Fit:
+    """Return the fit of what was released before: nothing is read and nothing is charged."""
+    from dpmodels.models.linear.inference import no_reply
+    from dpmodels.results import Fit
+
+    with one_thread():
+        found = estimate(plan, release) if release.reply else no_reply(release)
+    tell(*map(UtilityWarning, found.warnings))
+    return Fit(plan, release, found)
+
+
+def _fit_on_release(
     verb: str,
     formula: Any,
     rel: Any,
     *,
-    eps: Any = REQUIRED,
-    delta: Any = REQUIRED,
-    method: str | None = None,
-    schema: Any = None,
-    bounds: Any = None,
-    public: Any = None,
-    inference: bool = True,
-    budget: Any = None,
-    seed: Any = None,
-    progress: bool | None = None,
-    options: Mapping[str, Any] | None = None,
-    design_options: Mapping[str, Any] | None = None,
+    method: str | None,
+    inference: bool,
+    progress: bool | None,
+    options: Mapping[str, Any],
+    design_options: Mapping[str, Any] | None,
+    **paid: Any,
 ) -> Fit:
     """Fit a model on a release.
 
@@ -384,11 +404,9 @@ def fit_on_release(
     from dpmodels.models.noised.fit import RELEASE_OPTIONS, estimate, plan_on_release
     from dpmodels.models.noised.model import schema_of
     from dpmodels.registry import method_names, resolve
-    from dpmodels.results import Fit
 
-    refused = given_names(
-        eps=eps, delta=delta, schema=schema, bounds=bounds, public=public, budget=budget, seed=seed
-    )
+    order = ("eps", "delta", "schema", "bounds", "public", "budget", "seed")
+    refused = given_names(**{name: paid[name] for name in order})
     if refused:
         raise RequestError(
             f"{', '.join(refused)} must not be given with a release: it was paid for when it was "
@@ -402,9 +420,8 @@ def fit_on_release(
             f"{verb}(method={method!r}) needs the data itself, not a release. Methods that work "
             f"on a release: {', '.join(map(repr, able)) or 'none'}"
         )
-    chosen = dict(options or {})
     ours = {o.name for o in RELEASE_OPTIONS}
-    for name in chosen:
+    for name in options:
         if name in ours:
             raise RequestError(f"{name}= is fixed when the release is made, in dp_release()")
     facts = schema_of(rel)
@@ -423,7 +440,7 @@ def fit_on_release(
         inference=inference,
         seed=None,
         progress=progress,
-        options=chosen,
+        options=options,
         design_options=design_options,
     )
     known = {
@@ -434,11 +451,7 @@ def fit_on_release(
     design = call.design.with_bounds({c: known[c] for c in unknown}) if unknown else call.design
     plan = plan_on_release(call.request, design, rel)
     release = Release({}, rel.guarantee, design, detail=rel)
-    with one_thread():
-        found = estimate(plan, release)
-    for text in found.warnings:
-        warnings.warn(UtilityWarning(text), stacklevel=3)
-    return Fit(plan, release, found)
+    return _estimated(plan, release, estimate)
 
 
 # -- Regressions on a release of second moments: they read no row and cost nothing.
@@ -454,7 +467,7 @@ def holds_moments(data: Any) -> bool:
     return isinstance(data, Fit)
 
 
-def fit_on_moments(
+def _fit_on_moments(
     verb: str,
     formula: Any,
     m: Fit,
@@ -499,11 +512,9 @@ def made(
     instruments: Any = None, paid: bool = False,
 ) -> Fit:  # fmt: skip
     """Return the fit of functionals ``rows`` (response last) of a release; None: no reply."""
-    from dpmodels.models.linear.inference import no_reply
     from dpmodels.models.moments import OnMoments, estimate
     from dpmodels.planning import Plan
     from dpmodels.registry import resolve
-    from dpmodels.results import Fit
 
     promise = m.privacy
     entry = replace(
@@ -522,11 +533,7 @@ def made(
         request, design, m.nobs, promise.steps, promise, reasons=request.reasons
     )
     release = Release({}, promise, design, bool(detail), "" if detail else "ranges", detail)
-    with one_thread():
-        found = estimate(plan, release) if release.reply else no_reply(release)
-    for text in found.warnings:
-        warnings.warn(UtilityWarning(text), stacklevel=4)
-    return Fit(plan, release, found)
+    return _estimated(plan, release, estimate)
 
 
 def design_on(formula: str, m: Fit, verb: str) -> Design:

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -206,15 +206,8 @@ COMMON_OPTIONS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The method of a call.
-
-    Attributes
-    ----------
-    method : str
-    reasons : tuple of str
-    """
+class Choice(NamedTuple):
+    """The method of a call, with the reasons."""
 
     method: str
     reasons: tuple[str, ...] = ()
@@ -245,7 +238,8 @@ def choose_method(
     other = record.instead
     if other:
         given = {k: v for k, v in (options or {}).items() if v is not None}
-        asked = [name for name in given if not _knows(verb, first, name)]
+        known = {*COMMON_OPTIONS, *(o.name for o in resolve(verb, first).options)}
+        asked = [name for name in given if name not in known]
         if asked and all(_serves(verb, other, k, given[k]) for k in given):
             return Choice(other, (f"method chosen: {other}, because {asked[0]}= was given",))
         able = all(_serves(verb, other, k, given[k]) for k in given)
@@ -256,20 +250,7 @@ def choose_method(
         if able and given.get("relation") == "add-remove" and "n_guess" not in given:
             why = "relation='add-remove' was given without n_guess="
             return Choice(other, (f"method chosen: {other}, because {why}",))
-    return Choice(first, _because(verb, first))
-
-
-def _because(verb: str, name: str) -> tuple[str, ...]:
-    because = verb_of(verb).because
-    return (f"method chosen: {name}, {because}",) if because else ()
-
-
-def _option(verb: str, method: str, name: str) -> Any:
-    return next((o for o in resolve(verb, method).options if o.name == name), None)
-
-
-def _knows(verb: str, method: str, name: str) -> bool:
-    return name in COMMON_OPTIONS or _option(verb, method, name) is not None
+    return Choice(first, (f"method chosen: {first}, {record.because}",) if record.because else ())
 
 
 def _serves(verb: str, method: str, name: str, value: Any) -> bool:
@@ -278,10 +259,47 @@ def _serves(verb: str, method: str, name: str, value: Any) -> bool:
         return bool(resolve(verb, method).people)
     if name in COMMON_OPTIONS:
         return name != "weights" or "weights" in resolve(verb, method).accepts
-    option = _option(verb, method, name)
+    option = next((o for o in resolve(verb, method).options if o.name == name), None)
     if option is None:
         return False
     return not (option.choices and isinstance(value, str) and value not in option.choices)
+
+
+def glm_arguments(
+    formula: Any,
+    *,
+    family: Any,
+    event: Any = None,
+    link: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    **options: Any,
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return (formula, options, design options) of a call: for a fit and for its plan."""
+    from dpmodels.families import family_of, link_of
+
+    chosen = family_of(family)
+    named = link_of(chosen, link, family)
+    if event is not None and not chosen.is_event:
+        raise RequestError("event= names the level of a binomial response")
+    if exposure is not None and named.name != "log":
+        raise RequestError(
+            "exposure= multiplies the mean of a log link; for another link give offset="
+        )
+    for name, text in (("offset", offset), ("exposure", exposure)):
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            raise RequestError(
+                f"{name}= takes a text, for example {name}='months': it is read row by row with "
+                f"the data; got {type(text).__name__}"
+            )
+        inner = f"log({text})" if name == "exposure" else text
+        formula = f"{formula} + offset({inner})"
+    design: dict[str, Any] = {"response_ok": chosen.response}
+    if event is not None:
+        design["event"] = event
+    return formula, {**options, "family": chosen.name, "link": named.name}, design
 
 
 _CHOICES = {
@@ -448,21 +466,6 @@ def _check_cap(
         )
     if common["na"] != "zero-row":
         raise RequestError(f"{said} fills people up with empty rows: leave na= out")
-
-
-def _identifier(
-    person: Person | None,
-    declared: Schema | None,
-    kinds: Mapping[str, str],
-    options: Mapping[str, Any],
-) -> str:
-    """Return a column that looks like an identifier, where nobody said whose rows these are."""
-    if person is not None or options.get("unit") == "attribute":
-        return ""
-    levels = () if declared is None else declared
-    return identifier_among(
-        [*levels, *(c for c, kind in kinds.items() if kind not in ("bool", "datetime", "duration"))]
-    )
 
 
 def _relation(method: Method, asked: str | None) -> str:
@@ -632,11 +635,6 @@ def _planned_columns(
     return dict.fromkeys(sorted(names.union(used)), "unknown")
 
 
-def build_chosen(verb: str, formula: Any, choice: Choice, **call: Any) -> Designed:
-    """Build the call of a chosen method."""
-    return build_request(verb, formula, method=choice.method, reasons=choice.reasons, **call)
-
-
 def build_request(
     verb: str,
     formula: Any,
@@ -717,6 +715,10 @@ def build_request(
     check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
     labels = labels_declared(survey, declared, kinds)
+    unsaid: list[str] = []  # columns that may name people, where nobody said whose rows these are
+    if person is None and resolved.get("unit") != "attribute":
+        no_ids = ("bool", "datetime", "duration")
+        unsaid = [*(declared or ()), *(c for c, kind in kinds.items() if kind not in no_ids)]
     request = Request(
         verb=verb,
         formula=formula,
@@ -740,7 +742,7 @@ def build_request(
         public=public,
         reasons=reasons,
         unit=person,
-        identifier=_identifier(person, declared, kinds, resolved),
+        identifier=identifier_among(unsaid),
     )
     record = verb_of(verb)
     design = getattr(language, record.design)(

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.call import fit_formula
-from dpmodels.api.paragraphs import like
+from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED, given_names
 from dpmodels.errors import RequestError
+from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
@@ -94,7 +94,7 @@ def dp_survfit(
     >>> bool(fit.quantile(0.5)["estimate"].between(6, 8).all())
     True
     """
-    return fit_formula("dp_survfit", default="table", **locals())
+    return call("dp_survfit", default="table", **locals())
 
 
 @like(dp_survfit)
@@ -176,7 +176,7 @@ def dp_survdiff(
                 "formula, or fit.survdiff()"
             )
         return survdiff_of(data)
-    return fit_formula("dp_survdiff", default="logrank", **locals())
+    return call("dp_survdiff", default="logrank", **locals())
 
 
 def survdiff_of(fit: Any) -> Fit:
@@ -294,4 +294,4 @@ def dp_coxph(
     >>> bool(0.5 < fit.params["x"] < 0.9)
     True
     """
-    return fit_formula("dp_coxph", default="scoring", **locals())
+    return call("dp_coxph", default="scoring", **locals())

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.call import fit_formula
-from dpmodels.api.paragraphs import like
+from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED, given_names
 from dpmodels.api.requests import Choice, build_request, check_first
 from dpmodels.errors import RequestError, shown
 from dpmodels.units import column_of
+from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
@@ -177,29 +177,16 @@ def dp_table(
     >>> fit.tidy()[["level", "estimate"]].round(0).values.tolist()[-1]
     ['(missing)', 4.0]
     """
-    text = with_groups(formula, by)
+    formula = with_groups(formula, by)
+    del by  # in the formula from here on
     if is_moments(data):
         asked = given_names(
             quantiles=quantiles, histogram=histogram, budget=budget, seed=seed, schema=schema,
             bounds=bounds, method=method,
         )  # fmt: skip
         asked += [*options, *given_names(eps=eps, delta=delta)]
-        return table_from_moments(text, data, asked)
-    return fit_formula(
-        "dp_table",
-        text,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default="joint",
-        schema=schema,
-        bounds=bounds,
-        seed=seed,
-        progress=progress,
-        options={"quantiles": quantiles, "histogram": histogram, **options},
-    )
+        return table_from_moments(formula, data, asked)
+    return call("dp_table", default="joint", **locals())
 
 
 #: More quantiles than this come from a tree: it has all of them for one price.
@@ -298,7 +285,7 @@ def dp_quantile(
     formula = quantile_formula(formula)
     for word in ("tau", "quantiles", "probs"):  # of dp_quantreg, of dp_table, of R
         q = options.pop(word, q)
-    return fit_formula(
+    return call(
         "dp_quantile",
         default=method or (lambda: Choice(*quantile_method(q, inference, delta))),
         formula=formula,
@@ -424,7 +411,7 @@ def dp_test(
         chosen = {"test": test, **options}
     else:
         chosen = {"test": test, "mu0": mu0, "p": p, **options}
-    return fit_formula(
+    return call(
         "dp_test",
         text,
         data,

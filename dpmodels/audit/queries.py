@@ -160,7 +160,6 @@ def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) ->
 
     Parameters
     ----------
-    statistic : Statistic
     k : array
         Exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions.
     people : bool

@@ -39,7 +39,6 @@ class Draw:
 
     Attributes
     ----------
-    name : str
     kind : str
         "gaussian", "histogram", "laplace", "choice", "normals", "coin", "table",
         "laplace table" or "inner".
@@ -313,7 +312,6 @@ def replay_ratios(
 
     Parameters
     ----------
-    plan : Plan
     data : mapping
         Columns of the first run; or ``dp.per_person`` of a table.
     others : iterable of mappings

@@ -8,10 +8,10 @@ that buys.
 from __future__ import annotations
 
 from dpmodels.formula.build import build_cell_design, build_design, build_mean_design
-from dpmodels.formula.coerce import coerce
 from dpmodels.formula.describe import Description, describe
 from dpmodels.formula.design import Column, Design, TermInfo
 from dpmodels.formula.parser import needed_variables
+from dpmodels.formula.program import coerce
 from dpmodels.formula.survival import build_survival_cells, build_survival_design, design_from
 from dpmodels.formula.words import register_rowwise
 

@@ -271,7 +271,6 @@ def build_design(
 
     Parameters
     ----------
-    formula : str
     schema : Schema
         A variable without a range has an unknown interval; columns made of it are ``unknown``.
     na : {"zero-row", "declared", "impute-midpoint"}
@@ -288,17 +287,12 @@ def build_design(
     response_ok : {"real", "event", "levels"}
         "event": a two-level response gives 0/1, the second level (or ``event=``) is 1.
         "levels": a factor response gives its code.
-    event : level, optional
     aside : bool
         Offset and weight of a row become rows of the buffer, before the response, and are worked
         into neither response nor columns.
     labels : (cluster, stratum) or None
         Columns whose cells say in which cluster (or none) and in which declared stratum a row is:
         two more rows of the buffer, before the response. A cell that is missing is 0.
-
-    Returns
-    -------
-    Design
 
     Notes
     -----

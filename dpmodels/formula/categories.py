@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 from dpmodels.errors import DPModelsError, did_you_mean
 from dpmodels.formula import parser as fx
 from dpmodels.formula import words as iv
-from dpmodels.formula.coerce import hash_text
 from dpmodels.formula.compile import (
     arguments,
     combine,
@@ -24,6 +22,7 @@ from dpmodels.formula.compile import (
     variable_name,
     whole,
 )
+from dpmodels.formula.program import hash_text
 from dpmodels.formula.refuse import need_levels, need_range, refused_call, refused_name
 from dpmodels.formula.words import (
     CALLS,
@@ -144,7 +143,8 @@ def _relevel(name: str, cat: Cat, levels: tuple[Any, ...], ctx: Context) -> Cat:
 def _contrast(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
     """``contr.sum``, ``contr.treatment("b")``, ``Treatment(reference="b")``, a matrix, a dict."""
     call = node if isinstance(node, ast.Call) else None
-    head = call_name(call.func if call else node) if not _is_data(node) else ""
+    data = isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.Constant))
+    head = "" if data else call_name(call.func if call else node)
     name = head.split(".", 1)[1] if head.startswith("contr.") else _PATSY.get(head, "")
     name = "sas" if name == "SAS" else name
     if name in _BY_NAME:
@@ -152,7 +152,10 @@ def _contrast(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
         kwargs = {} if call is None else {str(k.arg): _plain(k.value, ctx) for k in call.keywords}
         if "reference" in kwargs:
             kwargs["base"] = kwargs.pop("reference")
-        _check_base(name, args, kwargs, levels, ctx)
+        base = args[0] if args else kwargs.get("base")
+        if name in ("treatment", "sas") and base is not None and base not in levels:
+            close = did_you_mean(str(base), map(str, levels))
+            raise ctx.fail(f"the base {base!r} is not a level.{close} Levels: {list(levels)!r}")
         problem = ""
         try:
             return fx.contrast(name, *args, **kwargs)
@@ -169,26 +172,11 @@ def _contrast(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
     )
 
 
-def _is_data(node: ast.expr) -> bool:
-    return isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.Constant))
-
-
 def _plain(node: ast.expr, ctx: Context) -> Any:
     value = literal(node)
     if value is ...:
         raise ctx.fail(f"{pretty(node, ctx)} must be a constant")
     return value
-
-
-def _check_base(
-    name: str, args: list[Any], kwargs: Mapping[str, Any], levels: tuple[Any, ...], ctx: Context
-) -> None:
-    if name not in ("treatment", "sas"):
-        return
-    base = args[0] if args else kwargs.get("base")
-    if base is not None and base not in levels:
-        close = did_you_mean(str(base), map(str, levels))
-        raise ctx.fail(f"the base {base!r} is not a level.{close} Levels: {list(levels)!r}")
 
 
 def _custom(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:

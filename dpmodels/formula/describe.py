@@ -87,6 +87,8 @@ def describe(
         )
     needed = needed_variables(formula, names, engine=engine, subset=subset, weights=weights)
     full = schema_for(dict.fromkeys(names, "numeric"), schema, bounds, needed, formula=formula)
+    left = formula.split("~", 1)[0].strip().strip("`") if "~" in formula else ""
+    classes = isinstance(full.variables.get(left), Levels)
     design = build_design(
         formula,
         full,
@@ -96,25 +98,14 @@ def describe(
         weights=weights,
         order=order,
         one_sided_ok=True,
-        response_ok=_response_kind(formula, full),
+        response_ok="levels" if classes else "real",
     )
     return Description(design.without_bounds() if bounds == "private" else design)
 
 
-def _response_kind(formula: str, schema: Schema) -> str:
-    left = formula.split("~", 1)[0].strip().strip("`") if "~" in formula else ""
-    variable = schema.variables.get(left)
-    return "levels" if isinstance(variable, Levels) else "real"
-
-
 @dataclass(frozen=True, repr=False)
 class Description(Shown):
-    """What is public about a design.
-
-    Attributes
-    ----------
-    design : Design
-    """
+    """What is public about a design."""
 
     design: Design
 

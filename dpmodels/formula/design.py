@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.coerce import clip_cells, coerce
-from dpmodels.formula.program import Block, Product, Program, Rule
+from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells, coerce
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, magnitude
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
@@ -28,7 +27,6 @@ class Column:
 
     Attributes
     ----------
-    name : str
     lower, upper : float or None
         Public range of the cells; ``None`` until it is bought.
     term : str
@@ -95,15 +93,12 @@ class Design:
 
     Attributes
     ----------
-    formula : str
-    response : Column or None
     columns : tuple of Column
         "Intercept" first when there is one. ``out[j]`` of :meth:`fill` is ``columns[j]``.
     schema : Schema
         Restricted to the variables used.
     variables : tuple of str
         Raw columns to read, in a fixed order.
-    terms : tuple of TermInfo
     na : {"zero-row", "declared", "impute-midpoint"}
     engine : {"formulaic", "patsy"}
     order : None or "statsmodels"
@@ -322,7 +317,7 @@ class Design:
         Parameters
         ----------
         chunk : mapping of str to array
-            Coerced cells (see :func:`dpmodels.formula.coerce.coerce`) of ``variables``, m rows.
+            Coerced cells (see :func:`dpmodels.formula.program.coerce`) of ``variables``, m rows.
         out : (q, m) float64 array
             ``out[j]`` receives column j in the user's units, inside its public range; the response
             last. A row that must become a zero row has NaN in ``out[-1, i]`` (in ``out[0, i]``
@@ -418,7 +413,6 @@ class CellSource:
     ----------
     name : str
         The factor as typed.
-    source : Node or Cat
     levels : tuple or None
         Public, in the order of the codes; the code ``len(levels)`` stands for a missing cell.
     """
@@ -457,7 +451,6 @@ class CellProgram:
 
     Attributes
     ----------
-    sources : tuple of CellSource
     rules : mapping
         Variable -> what its range is, what stands for a missing cell.
     subset : Node or None
@@ -466,7 +459,6 @@ class CellProgram:
         The weight of a row, and its labels, where they are rows of the buffer behind the cells.
     left, right : tuple of tuples of int
         Terms of the two sides, as places in ``sources``; one-sided formulas have no ``left``.
-    schema : Schema
     """
 
     sources: tuple[CellSource, ...]

@@ -508,7 +508,6 @@ def needed_variables(
 
     Parameters
     ----------
-    formula : str
     available : iterable of str or None
         Public column names; ``.`` expands to them. ``None``: unknown, names are not checked.
     engine : {"formulaic", "patsy"}

@@ -6,17 +6,20 @@ operation below is elementwise along the last axis. Nothing here raises or warns
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import functools
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dpmodels.formula.coerce import clip_cells
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Array, Basis, Cat, Interval, Node
-from dpmodels.variables import Levels
+from dpmodels.quiet import quiet
+from dpmodels.variables import Binary, Levels, Text, Variable
 
 
 class Block:
@@ -275,7 +278,6 @@ class Program:
         Variable -> Rule.
     response : Node, Cat or None
         Cat: a class response, written as its code.
-    offset, subset, weights : Node or None
     aside : tuple of Node
         Offset and weight of a row, where they are rows of the buffer (before the response) instead
         of being worked into it.
@@ -404,3 +406,455 @@ class Program:
         for row, interval in zip(out, clips, strict=True):
             if interval is not None:
                 row[np.isnan(row)] = 0.5 * (interval[0] + interval[1])
+
+
+# -- Cells of any column type to float64 or to codes.
+#
+# A cell that cannot be read as what its variable is declared to be is missing (NaN, or code -1).
+# Which branch is taken depends on the *type* of the column, which is public; inside a branch every
+# cell is mapped by itself.
+
+
+_TRUE = {"true": 1.0, "false": 0.0}
+
+
+def coerce(column: Any, variable: Variable) -> Any:
+    """Return the cells of a column as its variable wants them.
+
+    Parameters
+    ----------
+    column : array, pandas or polars Series, pyarrow Array or ChunkedArray
+    variable : schema variable
+
+    Returns
+    -------
+    array
+        float64 with NaN for missing (Real, Count, Binary); int32 codes with -1 for missing or
+        undeclared (Levels, Ordered; undeclared counts as ``other=`` if there is one); int64
+        hashes with -1 for missing (Text). A float64 input is returned as it is, not copied.
+
+    Notes
+    -----
+    **Privacy.** Row by row; never raises or warns because of a cell.
+    """
+    return coerce_all({"": column}, {"": variable})[""]
+
+
+def coerce_all(
+    columns: Mapping[str, Any],
+    variables: Mapping[str, Variable],
+    seen: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the cells of several columns of a chunk, each as :func:`coerce` gives them.
+
+    Parameters
+    ----------
+    seen : dict, optional
+        Kept by who reads several chunks of one table, and as confidential as they are: what the
+        categories of a column stand for is then looked up once.
+
+    Notes
+    -----
+    **Privacy.** As :func:`coerce`. Silencing warnings costs more than most columns do, so it is
+    done once for all of them.
+    """
+    with quiet(), np.errstate(all="ignore"):
+        out = {}
+        for name, variable in variables.items():
+            known = None if seen is None else _by_categories(columns[name], variable, name, seen)
+            out[name] = _coerced(columns[name], variable) if known is None else known
+        return out
+
+
+def _by_categories(column: Any, variable: Variable, name: str, seen: dict[str, Any]) -> Any:
+    """Return the codes of a pandas categorical by the table of its categories; None: another type.
+
+    The chunks of one column have one index of categories: the same object.
+    """
+    if not isinstance(variable, Levels) or type(column).__module__.split(".")[0] != "pandas":
+        return None
+    if type(getattr(column, "dtype", None)).__name__ != "CategoricalDtype":
+        return None
+    cells = getattr(column, "array", column)
+    codes, categories = cells.codes, cells.categories
+    kept = seen.get(name)
+    if kept is None or kept[0] is not categories or kept[1] is not variable:
+        table = _table(_plain(categories), _level_map(variable), -1, np.int32)
+        same = bool((table == np.append(np.arange(len(table) - 1), -1)).all())
+        kept = seen[name] = (categories, variable, table, same)
+    table, same = kept[2:]
+    return codes.astype(np.int32) if same else _looked_up(table, codes)
+
+
+def _coerced(column: Any, variable: Variable) -> Any:
+    kind, payload = _open(column)
+    if kind == "text":
+        if not isinstance(variable, (Levels, Text, Binary)):
+            parsed = _tried(lambda: _parsed(payload))
+            if parsed is not None:
+                return parsed
+        kind, payload = _open_arrow(payload.dictionary_encode())
+    if isinstance(variable, Levels):
+        return _mapped(kind, payload, _level_map(variable), -1, np.int32)
+    if isinstance(variable, Text):
+        return _mapped(kind, payload, hash_text, -1, np.int64)
+    if isinstance(variable, Binary):
+        return _binary(kind, payload, variable)
+    return _numbers(kind, payload)
+
+
+#: Ticks of a second, by the unit of an Arrow type.
+_TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
+# -- opening a column ----------------------------------------------------------------------
+
+
+def _open(column: Any) -> tuple[str, Any]:
+    """Return the kind of a column, and its cells as an array or a pair of arrays.
+
+    ("numpy", array), ("text", Arrow array), ("masked", (array, missing)), or ("dictionary",
+    (codes, values)) with codes below 0 for missing cells.
+    """
+    module = type(column).__module__.split(".")[0]
+    if module == "pandas":
+        return _open_pandas(column)
+    if module == "polars":
+        return _open_polars(column)
+    if module == "pyarrow":
+        return _open_arrow(column)
+    array = column if isinstance(column, np.ndarray) else _object_array(column)
+    if isinstance(array, np.ma.MaskedArray):
+        cells: Any = array.astype(object)
+        return "numpy", cells.filled(None)
+    return "numpy", array.reshape(-1) if array.ndim != 1 else array
+
+
+def _object_array(cells: Any) -> Any:
+    items = list(cells)
+    out = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        out[i] = item
+    return out
+
+
+def _open_pandas(column: Any) -> tuple[str, Any]:
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        cat = getattr(column, "array", column)
+        return "dictionary", (np.asarray(cat.codes), _plain(cat.categories))
+    if isinstance(dtype, np.dtype):
+        return "numpy", column.to_numpy()
+    if isinstance(dtype, getattr(pd, "SparseDtype", ())):
+        return "numpy", np.asarray(column)
+    if type(dtype).__name__ == "ArrowDtype" and not _stamped(dtype.pyarrow_dtype):
+        return _open_arrow(column.array.__arrow_array__())
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+        return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return "numpy", column.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+    if hasattr(column.array, "__arrow_array__") and getattr(dtype, "storage", "") == "pyarrow":
+        return _open_arrow(column.array.__arrow_array__())
+    return _encoded(column.to_numpy(dtype=object))
+
+
+def _stamped(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(kind))
+
+
+def _tried(read: Callable[[], Any]) -> Any:
+    """Return what ``read`` gives, or None if a single cell made it fail for a whole column."""
+    try:
+        return read()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a cell may be any object, and raise anything
+        return None
+
+
+def _plain(index: Any) -> Any:
+    return np.asarray(index, dtype=object)
+
+
+def _encoded(cells: Any) -> tuple[str, Any]:
+    """Dictionary-encode text: each distinct cell is read once (a speed-up, nothing else).
+
+    Only where every cell is text or missing: Python holds ``1 == True == 1.0``, so in a mixed
+    column the first of equal cells would decide how the others are read, and a row would depend
+    on other rows.
+    """
+    import pandas as pd
+
+    if pd.api.types.infer_dtype(cells, skipna=True) != "string":
+        return "numpy", cells
+    codes, values = pd.factorize(cells)
+    return "dictionary", (codes, np.asarray(values, dtype=object))
+
+
+def _open_polars(column: Any) -> tuple[str, Any]:
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        if column.null_count() or dtype.is_decimal():
+            return "numpy", column.cast(pl.Float64, strict=False).to_numpy()
+        return "numpy", column.to_numpy()
+    if dtype in (pl.Categorical, pl.Enum):
+        column, dtype = column.cast(pl.String), pl.String
+    if dtype == pl.String:
+        ranks = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+        values = column.drop_nulls().unique().sort().to_list()
+        return "dictionary", (ranks, _object_array(values))
+    return "numpy", _object_array(column.to_list())
+
+
+def _open_arrow(column: Any) -> tuple[str, Any]:
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # no chunks, or too large for one
+            column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([])
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return "numpy", column.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        if not column.null_count:
+            return "numpy", column.to_numpy(zero_copy_only=False)
+        # Not to_numpy(): one missing cell would make all others floats, and 1.0 is other text
+        # than 1.
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        blank = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+        return "masked", (blank.to_numpy(zero_copy_only=False), missing)
+    if pa.types.is_dictionary(kind):
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        if column.indices.null_count:
+            codes = np.where(np.isnan(codes), -1, codes)
+        return "dictionary", (codes.astype(np.int64), _python_cells(column.dictionary))
+    if pa.types.is_null(kind):
+        return "numpy", np.full(len(column), np.nan)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "text", column
+    if pa.types.is_time(kind):  # Python has no nanoseconds of the day: a cell could fail
+        ticks = column.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).cast(pa.float64())
+        return "numpy", ticks.to_numpy(zero_copy_only=False) / _TICKS[kind.unit]
+    if pa.types.is_temporal(kind):
+        return "numpy", column.to_numpy(zero_copy_only=False)
+    return "numpy", _python_cells(column)
+
+
+def _python_cells(column: Any) -> Any:
+    """Return the cells of an Arrow array as objects; one that Python cannot hold is missing."""
+    cells = _tried(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
+    return _object_array([_tried(c.as_py) for c in column] if cells is None else cells)
+
+
+def _parsed(column: Any) -> Any:
+    """Return the numbers of an Arrow array of text; fails if one cell is none.
+
+    Both readers round correctly, so whether this one or ``float`` reads a cell changes nothing.
+    """
+    import pyarrow as pa
+
+    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+# -- numbers -------------------------------------------------------------------------------
+
+
+def _numbers(kind: str, payload: Any) -> Any:
+    if kind == "dictionary":
+        codes, values = payload
+        table = np.append(_array_numbers(values), np.nan)
+        return _looked_up(table, codes)
+    if kind == "masked":
+        return np.where(payload[1], np.nan, _array_numbers(payload[0]))
+    return _array_numbers(payload)
+
+
+def _looked_up(table: Any, codes: Any) -> Any:
+    """Return the table entry of each code; -1 is the last entry, the one for missing."""
+    return np.take(table, codes, mode="wrap")
+
+
+def _array_numbers(cells: Any) -> Any:
+    if cells.dtype == np.float64:
+        return cells
+    kind = cells.dtype.kind
+    if kind in "fiub":
+        return cells.astype(np.float64)
+    if kind in "Mm":
+        unit = "datetime64[ns]" if kind == "M" else "timedelta64[ns]"
+        whole = cells.astype(unit)
+        return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) * 1e-9)
+    if kind in "USO":
+        out = np.empty(cells.shape[0])
+        for i, cell in enumerate(cells):
+            out[i] = _number(cell)
+        return out
+    return np.full(cells.shape[0], np.nan)
+
+
+def _number(cell: Any) -> float:
+    """Read one cell: a number, text that is a number or "true" or "false", or missing."""
+    if type(cell) is float:
+        return cell
+    try:
+        if isinstance(cell, (datetime.datetime, datetime.date)):
+            return _seconds(cell)
+        if isinstance(cell, (np.datetime64, np.timedelta64)):
+            return float(_array_numbers(np.array([cell]))[0])
+        if isinstance(cell, datetime.timedelta):
+            return cell.total_seconds()
+        if isinstance(cell, (complex, np.complexfloating)):
+            return np.nan
+        return float(cell)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever the cell is, it is missing; nothing of it is kept
+        return _TRUE.get(cell.strip().lower(), np.nan) if isinstance(cell, str) else np.nan
+
+
+def _seconds(cell: Any) -> float:
+    if not isinstance(cell, datetime.datetime):
+        cell = datetime.datetime(cell.year, cell.month, cell.day)
+    naive = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
+    return float(naive.timestamp())
+
+
+# -- categories ----------------------------------------------------------------------------
+
+
+def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+    if kind == "masked":
+        codes = _mapped("numpy", payload[0], one, missing, dtype)
+        return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
+    if kind == "numpy" and payload.dtype.kind in "biufUSO":
+        if payload.dtype.kind in "biuf":
+            if payload.dtype.kind == "f":
+                payload = payload + 0.0  # -0.0 and 0.0 are one value
+            values, codes = np.unique(payload, return_inverse=True)
+            kind, payload = "dictionary", (codes, values.astype(object))
+        else:
+            kind, payload = _encoded(payload.astype(object))
+    if kind == "dictionary":
+        codes, values = payload
+        return _looked_up(_table(values, one, missing, dtype), codes)
+    return np.array([_try(one, v, missing) for v in payload.tolist()], dtype=dtype)
+
+
+def _table(values: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+    """Return what each value stands for; the last entry is that of a missing cell."""
+    return np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
+
+
+def _try(one: Callable[[Any], int], cell: Any, missing: int) -> int:
+    try:
+        return missing if _absent(cell) else one(cell)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # an odd object: missing
+        return missing
+
+
+def _absent(cell: Any) -> bool:
+    """Return whether a cell is a missing value of Python, numpy, pandas or decimal.
+
+    Wherever :func:`_encoded` lets pandas find the missing cells it must find these: whether it is
+    asked at all depends on the other cells of the column.
+    """
+    if cell is None or cell is np.ma.masked:
+        return True
+    if type(cell).__module__.startswith("pandas") and type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(cell, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(cell))
+    if isinstance(cell, decimal.Decimal):
+        return cell.is_nan()  # a signalling NaN compares with nothing
+    if isinstance(cell, (float, complex, np.inexact)):
+        return bool(cell != cell)
+    return False
+
+
+def _level_map(variable: Levels) -> Callable[[Any], int]:
+    """Return cell -> code. Text levels also match numbers by their text; number levels by value."""
+    exact: dict[Any, int] = {}
+    for code, level in enumerate(variable.levels):
+        exact.setdefault(level, code)
+    text = {x: c for x, c in exact.items() if isinstance(x, str)}
+    printed = dict(text)  # of numbers: a float that is whole matches "1" as an integer does
+    for level, code in text.items():
+        printed.setdefault(_whole(level), code)
+    numbers = {float(x): c for x, c in exact.items() if not isinstance(x, str)}
+    other = -1 if variable.other is None else variable.levels.index(variable.other)
+
+    def one(cell: Any) -> int:
+        if isinstance(cell, (bytes, np.bytes_)):
+            cell = cell.decode("utf-8", "replace")
+        if isinstance(cell, str):
+            code = text.get(cell)
+            if code is None and numbers:
+                code = numbers.get(_number(cell))
+        else:
+            code = numbers.get(_number(cell)) if numbers else None
+            if code is None and text:
+                code = printed.get(_printed(cell))
+        return other if code is None else code
+
+    return one
+
+
+def _whole(text: str) -> str:
+    """Return "1" for "1.0": as :func:`_printed` writes a whole number."""
+    head, _, tail = text.partition(".")
+    return head if tail and not tail.strip("0") and head.lstrip("-").isdecimal() else text
+
+
+def _printed(cell: Any) -> str:
+    """Return the text of a cell; of a whole number without decimals.
+
+    Whether a column of integers is kept as floats may depend on a missing cell elsewhere in it.
+    """
+    if isinstance(cell, (float, np.floating)) and cell == np.trunc(cell) and abs(cell) < 2.0**63:
+        return str(int(cell))
+    return str(cell)
+
+
+def _binary(kind: str, payload: Any, variable: Binary) -> Any:
+    if variable.levels is not None:
+        codes = _mapped(kind, payload, _level_map(Levels(variable.levels)), -1, np.int32)
+        return np.where(codes < 0, np.nan, codes.astype(np.float64))
+    if kind == "masked" or (kind == "numpy" and payload.dtype.kind not in "USO"):
+        x = _numbers(kind, payload)
+    else:
+        values: Iterable[Any] = payload[1] if kind == "dictionary" else payload
+        read = np.array([_number(v) for v in values], dtype=float)
+        if kind == "dictionary":
+            read = _looked_up(np.append(read, np.nan), payload[0])
+        x = read
+    odd = (x != 0.0) & (x != 1.0) & ~np.isnan(x)
+    return np.where(odd, np.nan, x) if odd.any() else x
+
+
+def hash_text(cell: Any) -> int:
+    """Return a stable 63-bit hash of the text of a cell."""
+    text = cell if isinstance(cell, str) else _printed(cell)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+# -- The ufunc behind ``np.clip``, without its wrappers: they take longer than clipping a block
+
+
+def _found() -> Any:
+    for core in ("_core", "core"):
+        ufunc = getattr(getattr(getattr(np, core, None), "umath", None), "clip", None)
+        if isinstance(ufunc, np.ufunc):
+            return ufunc
+    return np.clip
+
+
+clip_cells = _found()

@@ -313,7 +313,6 @@ def refuse_r(formula: str, known: Collection[str] | None) -> None:
 
     Parameters
     ----------
-    formula : str
     known : collection of str or None
         Column names: a column that is called ``TRUE`` or ``c`` is no R.
 

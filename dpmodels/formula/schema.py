@@ -277,7 +277,6 @@ def schema_for(
     ----------
     data_columns : mapping of str to str
         Column name -> "numeric", "text", "bool", "datetime", "category" ... (public).
-    schema : Schema or None
     bounds : mapping, "private" or None
         ``{"alcohol": (8, 15)}`` wins over the schema's range; "private" drops no declaration
         here (the caller buys ranges for all numeric variables).

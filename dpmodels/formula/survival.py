@@ -77,7 +77,6 @@ class FollowUp:
 
     Attributes
     ----------
-    start : Node or None
     time, event : Node
         Time in its declared range, NaN for a row that counts as nothing; event 0 or 1, NaN there.
     names : (str, str, str)
@@ -489,9 +488,5 @@ def design_from(data: Mapping[str, Any]) -> Design:
     return design.with_bounds(bought) if bought else design
 
 
-def _reduced(design: Design) -> Any:
-    return design_from, (design.to_dict(),)
-
-
 # A design is pickled as its text and schema: what it compiled to are functions.
-copyreg.pickle(Design, _reduced)
+copyreg.pickle(Design, lambda design: (design_from, (design.to_dict(),)))

@@ -67,13 +67,6 @@ def divide(a: Interval, b: Interval) -> Interval:
     return finite((min(corners), max(corners)))
 
 
-def even_power(a: tuple[float, float], k: int) -> Interval:
-    """Return a ** k for even k: 0 is the minimum if 0 is inside."""
-    ends = [abs(a[0]), abs(a[1])]
-    lo = 0.0 if a[0] <= 0 <= a[1] else min(ends)
-    return monotone(lambda t: t**k, (lo, max(ends)))
-
-
 def power(a: Interval, k: float) -> Interval:
     """Return a ** k; the caller has checked the domain (integer k >= 0, or a positive base)."""
     if k == 0:
@@ -82,7 +75,9 @@ def power(a: Interval, k: float) -> Interval:
         return None
     if k == int(k) and k > 0:
         if int(k) % 2 == 0:
-            return even_power(a, int(k))
+            sizes = abs(a[0]), abs(a[1])  # 0 is the minimum if 0 is inside
+            lo = 0.0 if a[0] <= 0 <= a[1] else min(sizes)
+            return monotone(lambda t: t ** int(k), (lo, max(sizes)))
         return monotone(lambda t: t ** int(k), a)
     ends = monotone(lambda t: t**k, a)
     return None if ends is None else (min(ends), max(ends))
@@ -302,7 +297,6 @@ class Node:
         Public bound; ``None`` if it depends on an undeclared range.
     evaluate : callable
         ``Env -> (m,) float64``; elementwise.
-    variables : frozenset of str
     constant : float or None
         Set when the value is the same for every row.
     raw : str or None
@@ -325,7 +319,6 @@ class Basis:
     ----------
     fields : tuple of str
         What formulaic puts in the brackets of the column name.
-    intervals : tuple of intervals
     evaluate : callable
         ``Env -> (c, m) float64``.
     norms : mapping
@@ -547,7 +540,6 @@ def capped_powers(text: str, others: int = 0) -> str:
 
     Parameters
     ----------
-    text : str
     others : int
         Factors that ``.`` stands for.
     """

@@ -198,7 +198,6 @@ class Account:
     ----------
     eps, delta : float
         The whole budget.
-    relation, unit : str
     rule : {"auto", "mixed", "caps", "basic"}
         "auto" becomes "mixed" or "basic" at the first charge.
     cap_eps, cap_delta : float or None
@@ -211,7 +210,6 @@ class Account:
         Against the caps.
     pairs : (sum eps, sum delta)
         Of whole calls.
-    calls : int
     """
 
     eps: float

@@ -22,7 +22,6 @@ from dpmodels.privacy.ledger_file import (
     Charge,
     FileStore,
     MemoryStore,
-    Store,
     checked_number,
     checked_unit,
     new_account,
@@ -46,7 +45,6 @@ class Ledger(Shown):
     ----------
     call : str
         The call as printed, ``dp_ols("y ~ x", method="eptr")``. Public.
-    guarantee : Guarantee
     notes : mapping of str to str
         Step name -> what came of it ("reply", "NO REPLY"): an output, paid for.
     public : str
@@ -124,12 +122,12 @@ class Budget(Shown):
             )
         rule = _rule(accounting, None if rule == "auto" else rule) or rule
         account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
-        self._store: Store = MemoryStore(account)
+        self._store: MemoryStore | FileStore = MemoryStore(account)
         self.label = ""
         self._stopped: list[tuple[Charge, int, str, Guarantee]] = []
 
     @classmethod
-    def _of(cls, store: Store, label: str) -> Budget:
+    def _of(cls, store: MemoryStore | FileStore, label: str) -> Budget:
         budget = cls.__new__(cls)
         budget._store, budget.label = store, label
         budget._stopped = []

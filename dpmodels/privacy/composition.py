@@ -259,12 +259,6 @@ class Parts:
         return total + (top + math.log(float(np.exp(terms - top).sum()))) / (alpha - 1.0)
 
 
-def _of_pure(eps: float) -> tuple[Array, Array]:
-    """Randomised response: loss +eps with probability e^eps/(1+e^eps), else -eps."""
-    p = 1.0 / (1.0 + math.exp(-eps))
-    return np.array([-eps, eps]), np.array([math.exp(-eps) * p, p])
-
-
 def _of_profile(m: Profile) -> tuple[Array, Array, float]:
     """Pair whose hockey stick is the convex hull of points of the profile, joined by chords.
 
@@ -335,7 +329,10 @@ def parts_of(steps: Iterable[Step]) -> Parts:
             mu2 += m.mu**2
         elif isinstance(m, (Pure, Approximate)):
             if m.eps > 0:
-                atoms = _product(atoms, _of_pure(m.eps))
+                # randomised response: loss +eps with probability e^eps / (1 + e^eps), else -eps
+                p = 1.0 / (1.0 + math.exp(-m.eps))
+                pair = np.array([-m.eps, m.eps]), np.array([math.exp(-m.eps) * p, p])
+                atoms = _product(atoms, pair)
             deltas.append(m.delta if isinstance(m, Approximate) else 0.0)
         elif isinstance(m, Profile):
             losses, masses, infinite = _of_profile(m)
@@ -459,7 +456,6 @@ class Guarantee:
     inner : tuple of Step
         Cap and pay: the steps of one row, of which ``steps`` is what ``most`` rows come to. They
         are what is run. Empty: ``steps`` are.
-    most : int
     row_pair : (eps, delta) or None
         What ``inner`` composes to.
     """
@@ -666,7 +662,6 @@ def joint(
 
     Parameters
     ----------
-    guarantees : sequence of Guarantee
     delta : float, optional
         Where eps is stated; default: the sum of the deltas.
     relation, unit : str, optional

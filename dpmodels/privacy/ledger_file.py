@@ -10,12 +10,12 @@ import os
 import re
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning, RequestError, choice, shown
 from dpmodels.privacy.account import Account, Entry
@@ -37,11 +37,8 @@ class Charge:
         Counts the calls of the budget from 1.
     when : str
         UTC, ISO format. In a file only; never printed.
-    call : str
-    guarantee : Guarantee
     entry : Entry or None
         What the stopping rule was charged with.
-    notes : mapping of str to str
     """
 
     number: int
@@ -103,30 +100,6 @@ def new_account(
     if cap_eps is not None or cap_delta is not None:
         rule = "caps"
     return Account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
-
-
-class Store(Protocol):
-    """What a budget needs of its storage."""
-
-    def account(self) -> Account:
-        """Return the current state of the stopping rule."""
-        ...
-
-    def charges(self) -> tuple[Charge, ...]:
-        """Return the charged calls in order."""
-        ...
-
-    def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
-        """Admit and commit calls, all or none."""
-        ...
-
-    def confirm(self, charge: Charge) -> None:
-        """Refuse if a charge of this object is not there any more."""
-        ...
-
-    def note(self, number: int, step: str, text: str) -> None:
-        """Attach an outcome to a step of a charged call."""
-        ...
 
 
 def admit_all(
@@ -198,40 +171,18 @@ class MemoryStore:
 
 #: Bytes at the end that are read: concurrent processes may write a few lines out of order.
 _TAIL = 1 << 14
-#: Where Linux lists what is mounted.
-_MOUNTS = Path("/proc/self/mountinfo")
 _LINE = re.compile(r"([0-9a-f]{32}) (\d+) ([0-9a-f]{32}|-)")
 
 
 def check_name(file: Path) -> None:
     """Refuse a ledger that may be reached under another name than this one."""
-    problem = ""
-    try:
+    with contextlib.suppress(OSError):  # it is not there: that is somebody else's message
         if file.stat().st_nlink > 1:
-            problem = "has more than one name (a hard link)"
-        elif file in _mounts():
-            problem = "is mounted by itself"
-    except OSError:  # it is not there: that is somebody else's message
-        return
-    if problem:
-        raise BudgetError(
-            f"the ledger {str(file)!r} {problem}. The journal of its charges lies beside the name, "
-            "so charges made under the other name would be lost. Nothing was charged. Remove the "
-            "other name, or mount the folder that holds the ledger, not the file"
-        )
-
-
-def _mounts() -> set[Path]:
-    """Return the places where something is mounted, as Linux tells."""
-    try:
-        lines = _MOUNTS.read_bytes().splitlines()
-    except OSError:
-        return set()
-    places = (line.split()[4] for line in lines if len(line.split()) > 4)
-    return {
-        Path(os.fsdecode(re.sub(rb"\\(\d{3})", lambda m: bytes([int(m[1], 8)]), place)))
-        for place in places
-    }
+            raise BudgetError(
+                f"the ledger {str(file)!r} has more than one name (a hard link). The journal of "
+                "its charges lies beside the name, so charges made under the other name would be "
+                "lost. Nothing was charged. Remove the other name"
+            )
 
 
 class Witness:
@@ -285,7 +236,6 @@ class Witness:
 
         Parameters
         ----------
-        identity : str
         held : int
             Number of charges in the file.
         mark_of : dict
@@ -326,16 +276,13 @@ class Witness:
 # ledger, or an older copy of this one, lies under its path, the next operation is refused. The path
 # is resolved once, so a change of the working directory changes nothing.
 #
-# Three things hold a file to what was committed. A file beside it lists the charges
-# (:mod:`~dpmodels.privacy.ledger_file`), so that an older copy, a stale journal or an emptied file
-# is
-# noticed by whoever opens it next. A name that is not the file's only one is refused. Each row
-# bears
-# a hash of itself and of the row before, and the totals one of all: a changed bit lowers no
-# account.
+# Three things hold a file to what was committed. A file beside it lists the charges (``Witness``),
+# so that an older copy, a stale journal or an emptied file is noticed by whoever opens it next. A
+# hard link is refused. Each row bears a hash of itself and of the row before, and the totals one
+# of all: a changed bit lowers no account.
 #
-# The format has a number (``PRAGMA user_version``); files of a newer number are refused, older
-# ones are migrated when they are opened. Unknown columns and keys are left alone.
+# The format has a number (``PRAGMA user_version``); files of another number are refused. Unknown
+# columns and keys are left alone.
 
 
 #: Marks the file as ours ("dpml").
@@ -355,20 +302,6 @@ _TABLES = (
     "CREATE TABLE notes (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, step TEXT NOT NULL, "
     "text TEXT NOT NULL)",
 )
-
-
-def _to_format_2(db: sqlite3.Connection) -> None:
-    """Give a file of 0.1.0 an identity, and its calls a column for marks."""
-    db.execute("ALTER TABLE calls ADD COLUMN mark TEXT")
-    _put(db, {"id": secrets.token_hex(16)})
-
-
-def _to_format_3(db: sqlite3.Connection) -> None:
-    """Give every call the hash of itself and of the call before, and the totals theirs."""
-    db.execute("ALTER TABLE calls ADD COLUMN chain TEXT")
-    for number, chain in _chained(db):
-        db.execute("UPDATE calls SET chain = ? WHERE number = ?", (chain, number))
-    _seal(db)
 
 
 #: Columns of a call that its hash is made of.
@@ -402,11 +335,6 @@ def _seal_of(db: sqlite3.Connection) -> str:
     return _hash([saved, None if last is None else last[0]])
 
 
-#: Format number -> what brings a file of that format to the next one.
-_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
-    1: _to_format_2,
-    2: _to_format_3,
-}
 #: What a file must still say when it is used again.
 _IDENTITY = ("id", "label", "eps", "delta")
 #: What the seal is made of.
@@ -459,7 +387,7 @@ class FileStore:
                         f"create=True, and {str(file)!r} holds a ledger already. Nothing was "
                         "changed. Leave create= out to go on with it"
                     )
-                _check_format(db, file, migrate=True)
+                _check_pages(db, file)
             else:
                 store._witness.check_new()
                 _create(db, file, asked)
@@ -470,7 +398,11 @@ class FileStore:
         if new or store._witness.last() is None:
             store._witness.add(str(saved["id"]), *last)
         if new and emptied:
-            tell_of_empty(file)
+            text = (
+                f"{str(file)!r} was an empty file: a new ledger begins in it, at zero. If it held "
+                "charges, they are forgotten: restore it from a backup"
+            )
+            tell(LedgerWarning(text))
         store._remember(saved, last)
         return store
 
@@ -484,7 +416,7 @@ class FileStore:
         with store._reading() as db:
             if _is_empty(db):
                 raise BudgetError(f"{str(file)!r} is not a dpmodels ledger")
-            _check_format(db, file, migrate=False)
+            _check_pages(db, file)
             saved = _meta(db)
             last = _last(db)
         store._remember(saved, last)
@@ -509,16 +441,15 @@ class FileStore:
         before, and is part of what is read here.
         """
         check_name(self.path)
-        if not _is_empty(db) and _check_version(db, self.path) == FORMAT:
-            self._verify(db)
-        if self._identity is None:  # being opened
+        if self._identity is None and _is_empty(db):  # being created
             return
         _check_version(db, self.path)
+        self._verify(db)
+        if self._identity is None:  # being opened
+            return
         saved = _meta(db)
         last = _last(db)
-        held = tuple(saved.get(key) for key in _IDENTITY)
-        # a file that was opened read-only in the old format may have got its identity since
-        if held != self._identity and (self._identity[0], *held[1:]) != (None, *self._identity[1:]):
+        if tuple(saved.get(key) for key in _IDENTITY) != self._identity:
             raise BudgetError(
                 f"another ledger lies under {str(self.path)!r} now than the one that was opened "
                 f"({self.label!r}). Nothing was charged. Put the file back, or open the new one: "
@@ -634,7 +565,7 @@ class FileStore:
         new: list[Charge] = []
         mark = secrets.token_hex(16)
         with self._transaction() as db:
-            _check_format(db, self.path, migrate=False)
+            _check_pages(db, self.path)
             before = _account(db)
             after, admitted = admit_all(before, guarantees)
             _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
@@ -697,16 +628,6 @@ class FileStore:
             )
 
 
-def tell_of_empty(file: Path) -> None:
-    """Warn that a file without content became a ledger that starts at zero."""
-    tell(
-        LedgerWarning(
-            f"{str(file)!r} was an empty file: a new ledger begins in it, at zero. If it held "
-            "charges, they are forgotten: restore it from a backup"
-        )
-    )
-
-
 def _resolved(path: str | os.PathLike[str]) -> Path:
     """Return the file itself: the working directory and links are looked at once, here."""
     try:
@@ -725,13 +646,9 @@ def _writable(file: Path) -> bool:
 
 
 def _last(db: sqlite3.Connection, upto: int = 2**62) -> tuple[int, str | None]:
-    """Return number and mark of the last charge; files of the first format have no marks."""
-    columns = {row[1] for row in db.execute("PRAGMA table_info(calls)")}
-    mark = "mark" if "mark" in columns else "NULL"
+    """Return number and mark of the last charge; charges made by 0.1 have no mark."""
     row = db.execute(
-        f"SELECT number, {mark} FROM calls WHERE number <= ? "  # noqa: S608 (a constant)
-        "ORDER BY number DESC LIMIT 1",
-        (upto,),
+        "SELECT number, mark FROM calls WHERE number <= ? ORDER BY number DESC LIMIT 1", (upto,)
     ).fetchone()
     return (0, None) if row is None else (int(row[0]), row[1])
 
@@ -740,30 +657,30 @@ def _is_empty(db: sqlite3.Connection) -> bool:
     return int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]) == 0
 
 
-def _check_version(db: sqlite3.Connection, file: Path) -> int:
-    """Return the number of the file's format, refusing what is no ledger or a newer one."""
+def _check_version(db: sqlite3.Connection, file: Path) -> None:
+    """Refuse what is no ledger, or one of another format, with the version that reads it."""
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise BudgetError(f"{str(file)!r} is an SQLite file, but not a dpmodels ledger")
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version > FORMAT:
+    if version != FORMAT:
         raise BudgetError(
-            f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads up to "
-            f"{FORMAT}. Nothing was charged. Upgrade: pip install -U dpmodels"
+            f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads format "
+            f"{FORMAT}. Nothing was charged. "
+            + (
+                "Upgrade: pip install -U dpmodels"
+                if version > FORMAT
+                else "Open it once with dpmodels 0.2, which brings it to format 3 with all its "
+                "charges: pip install dpmodels==0.2.1"
+            )
         )
-    return version
 
 
-def _check_format(db: sqlite3.Connection, file: Path, *, migrate: bool) -> None:
-    version = _check_version(db, file)
+def _check_pages(db: sqlite3.Connection, file: Path) -> None:
     if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise BudgetError(
             f"the ledger {str(file)!r} is damaged. Nothing was charged. Restore it from a backup: "
             "an empty one would forget what was spent"
         )
-    while migrate and version < FORMAT:
-        _MIGRATIONS[version](db)
-        version += 1
-        db.execute(f"PRAGMA user_version = {version:d}")
 
 
 def _new_account(file: Path, asked: Mapping[str, Any]) -> Account:

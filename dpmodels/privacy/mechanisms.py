@@ -257,45 +257,6 @@ def gaussian_cover(curve: Callable[[float], float], failure: float) -> float | N
     return hi
 
 
-def tradeoff_gdp(alpha: float, mu: float) -> float:
-    """Return the least type II error of a level-``alpha`` test: Phi(Phi^{-1}(1 - alpha) - mu)."""
-    from scipy.special import ndtr
-
-    return float(ndtr(upper_quantile(alpha) - mu)) if 0 < alpha < 1 else float(alpha <= 0)
-
-
-def rho_classic(eps: float, delta: float) -> float:
-    """Return the rho whose classic conversion gives (eps, delta). For comparison only."""
-    log = -math.log(delta)
-    return (math.sqrt(log + eps) - math.sqrt(log)) ** 2
-
-
-def eps_of_rho_classic(rho: float, delta: float) -> float:
-    """Return rho + 2 sqrt(rho log(1/delta)) (Bun and Steinke 2016). For comparison only."""
-    return rho + 2.0 * math.sqrt(rho * -math.log(delta))
-
-
-def eps_of_rho(rho: float, delta: float) -> float:
-    """Return the best conversion of a rho-zCDP guarantee of which nothing else is known.
-
-    inf over a > 1 of rho a + log(1/(a delta)) / (a - 1) + log(1 - 1/a)
-    (Canonne, Kamath and Steinke 2020, Corollary 13). For the Gaussian mechanism itself
-    ``eps_gdp(sqrt(2 rho), delta)`` is exact and smaller.
-    """
-    from scipy.optimize import minimize_scalar
-
-    if rho <= 0:
-        return 0.0
-
-    def eps(t: float) -> float:
-        a = 1.0 + math.exp(t)
-        return rho * a - (math.log(a) + math.log(delta)) / (a - 1.0) + math.log1p(-1.0 / a)
-
-    start = 0.5 * math.log(-math.log(delta) / rho)
-    found = minimize_scalar(eps, bracket=(start - 0.5, start + 0.5), tol=1e-12)
-    return max(0.0, float(found.fun))
-
-
 # -- Kinds of mechanism, each answering for its own privacy curve.
 #
 # The unit of account is *a mechanism of the plan*: its kind and its parameters. An (eps, delta)
@@ -624,41 +585,6 @@ def pair_of_rows(eps: float, delta: float, m: int) -> tuple[float, float]:
     if delta == 0.0:
         return eps / m, 0.0
     return eps / m, delta * _ratio(eps / m, eps)
-
-
-def profile_of_people(curve: Callable[[float], float], eps: float, m: int) -> float:
-    """Return delta(eps) for m rows of one whose profile for a row is ``curve``.
-
-    ``min sum_i e^{eps_1 + ... + eps_{i-1}} curve(eps_i)`` over splits of eps. Every split is a
-    bound, so the search need not be exact.
-    """
-    from scipy.optimize import minimize
-
-    def bound(parts: Sequence[float]) -> float:
-        before, total = 0.0, 0.0
-        for part in parts:
-            total += math.exp(min(before, 700.0)) * curve(part)
-            before += part
-        return total
-
-    def whole(free: Sequence[float]) -> list[float]:
-        return [*map(float, free), eps - math.fsum(map(float, free))]
-
-    def height(free: Sequence[float]) -> float:
-        return math.log(max(bound(whole(free)), 1e-300))
-
-    equal = [eps / m] * (m - 1)
-    best = bound(whole(equal))
-    if m > 1:
-        found = minimize(height, equal, method="Nelder-Mead",
-                         options={"xatol": 1e-7, "fatol": 1e-12, "maxiter": 400 * m})  # fmt: skip
-        best = min(best, bound(whole(found.x)))
-    return min(best, 1.0)
-
-
-def rho_of_people(rho: float, m: int) -> float:
-    """Return the zCDP parameter of m rows of one: ``m^2 rho``."""
-    return m * m * rho
 
 
 def gaussian_rows(eps: float, delta: float, m: int) -> tuple[float, float]:

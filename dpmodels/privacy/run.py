@@ -73,7 +73,6 @@ def tail_margin(sd: float, p: float) -> float:
     ----------
     sd : float
         ``sensitivity / mu``, in the statistic's own units.
-    p : float
 
     Notes
     -----
@@ -639,7 +638,6 @@ class OwnProof:
 
     Attributes
     ----------
-    name : str
     where : tuple of str
         ``module:function`` under ``dpmodels``: alone in being given rows and run.
     draws : tuple of str
@@ -655,7 +653,6 @@ class OwnProof:
         sd are; "inner: why" where neither is one.
     methods : tuple of str
         Methods of the registry that release by it.
-    relations : tuple of str
     note : str
         Qualification that the guarantee carries.
     """

@@ -329,7 +329,6 @@ def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
 
     Parameters
     ----------
-    statistic : Statistic
     relation : {"replace", "add-remove"}
     norm : {"l2", "l1"}
 
@@ -373,10 +372,6 @@ def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:
 
 def _none(statistic: Any, relation: str, norm: str) -> float:
     raise PrivacyBugError(f"{type(statistic).__name__} has no proof under {relation!r} in {norm}")
-
-
-def _norm(w: Array, norm: Norm) -> float:
-    return float(np.abs(w).sum()) if norm == "l1" else math.sqrt(float((w * w).sum()))
 
 
 def _joined(norm: Norm, *parts: float) -> float:

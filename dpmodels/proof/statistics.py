@@ -583,8 +583,6 @@ class RankOne:
         Dimension.
     radii, noise : tuples of float
         Of the matrix parts: R_i, and noise sds in svec coordinates.
-    clip, score_noise : float
-    people : bool
     """
 
     r: int
@@ -687,7 +685,6 @@ class ClusterTotals(Vectors):
 
     Attributes
     ----------
-    dim, strata : int
     clip : float
         C, over the radius of a pulled sum.
     several : bool

@@ -101,7 +101,7 @@ class Intervals(Held):
             raise RequestError(f"method={method!r}: this fit knows method='normal' only")
         level = self._level(level)
         est = self._record.estimate
-        own = verb_of(self._record.call.verb).load_tidy() if est.released else None
+        own = verb_of(self._record.call.verb).load("tidy") if est.released else None
         if own is None:
             low, high = inference.conf_int(est, level)
         else:  # intervals that are not estimate -+ multiple of an error
@@ -600,7 +600,7 @@ class Predictions(Held):
         """
         fit: Any = self
         verb = verb_of(self._record.call.verb)
-        function = verb.load_predict()
+        function = verb.load("predict")
         if function is None:
             raise NotReleasedError(f"{verb.name} has no predict")
         for name in ("newdata", "exog", "X", "data"):

@@ -37,18 +37,14 @@ class Combinations(Result):
 
     Attributes
     ----------
-    labels : tuple of str
     L, effect, sd, bias, error : arrays
         Rows of weights (of a smooth function its gradient), estimates, total standard errors,
         bounds on the bias, and the errors that z, p and intervals rest on (printed): these hold
         both.
     statistic, pvalue, low, high : arrays
         p-values and ends of intervals as adjusted.
-    level : float
-    record : Record
     what : str
         Header of the estimates.
-    notes : tuple of str
     untested : array or None
         Rows with a coefficient that is not determined: no z and p.
     groups : tuple of str

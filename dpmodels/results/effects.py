@@ -453,7 +453,7 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
 
 def shrunk(record: Record) -> Array:
     """Return the coefficients for predictions, as they are where there is no public guess."""
-    from dpmodels.after.shrunk import HANDLED, UNKNOWN, prior, shrunken
+    from dpmodels.after.moments import HANDLED, UNKNOWN, prior, shrunken
 
     est, design = record.estimate, record.design
     b, p = np.asarray(est.params), len(design.columns)
@@ -479,7 +479,7 @@ def _public_guess(
     record: Record, ends: Array, guess: tuple[float, float, float], *, of_response: bool
 ) -> tuple[Array, Array]:
     """Return mean and covariance of the prior of a design, by its released information."""
-    from dpmodels.after.shrunk import about_mean_row, about_nothing
+    from dpmodels.after.moments import about_mean_row, about_nothing
     from dpmodels.formula.describe import public_points
     from dpmodels.results.moments import information_of
 
@@ -622,15 +622,6 @@ def predict_quantiles(
     return pd.DataFrame(values, index=index, columns=[f"tau = {t:g}" for t in sorted(taus)])
 
 
-def _log_posterior(x: Array, prior: Array, means: Array, variances: Array) -> Array:
-    """Return (n, K): ``log prior_k - sum_j [(x_j - m_kj)^2 / v_kj + log v_kj] / 2``."""
-    out = np.empty((len(x), len(prior)))
-    for k, (m, v) in enumerate(zip(means, variances, strict=True)):
-        distance = ((x - m) ** 2 / v).sum(axis=1)
-        out[:, k] = np.log(prior[k]) - 0.5 * (distance + np.log(v).sum())
-    return out
-
-
 def predict_class(
     fit: Any,
     new: Any,
@@ -659,7 +650,11 @@ def predict_class(
     levels = list(design.levels)
     missing = np.isnan(x).any(axis=1)
     if fit.released:
-        score = _log_posterior(x, arrays["prior"], arrays["means"], arrays["variances"])
+        score = np.empty((len(x), len(levels)))  # log posteriors, but for what all levels share
+        each = zip(arrays["prior"], arrays["means"], arrays["variances"], strict=True)
+        for k, (share, m, v) in enumerate(each):
+            distance = ((x - m) ** 2 / v).sum(axis=1)
+            score[:, k] = np.log(share) - 0.5 * (distance + np.log(v).sum())
     else:
         score = np.full((len(x), len(levels)), np.nan)
         missing[:] = True
@@ -675,7 +670,7 @@ def predict_class(
 def _truth(fit: Any, new: Any) -> list[Any]:
     """Return the true class of each public row as the model reads it; None where it is missing."""
     from dpmodels.formula.build import build_design
-    from dpmodels.formula.coerce import coerce
+    from dpmodels.formula.program import coerce
     from dpmodels.variables import Levels
 
     design, levels = fit.design, list(fit.design.levels)

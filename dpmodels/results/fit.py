@@ -380,7 +380,7 @@ class Fit(Written, Held, MaketablesPlugin):
             hint = f" Type {meant[name]}" if name in meant else did_you_mean(name, known)
             raise RequestError(f"tidy has no argument {name!r}.{hint}")
         level = self._level(level)
-        own = self.kind.load_tidy()
+        own = self.kind.load("tidy")
         if own is not None and self.released:
             return inference.styled(own(self._record, conf_int, level), style)
         return inference.tidy(
@@ -420,7 +420,7 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         Post-processing: costs nothing.
         """
-        draw = self.kind.load_plot()
+        draw = self.kind.load("plot")
         axes: Axes = draw(self, ax, level=self._level(level), **style)
         return axes
 

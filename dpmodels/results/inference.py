@@ -350,7 +350,8 @@ def column(
         same = _common(abs(v) for pair in pairs for v in pair if math.isfinite(v))
         few = max(0, min(decimals, decimals + 3 - same))
         return [_fixed(x, few) if math.isfinite(x) else number(x, decimals) for x, _ in pairs]
-    sizes = [max(abs(v) for v in pair if math.isfinite(v)) for pair in pairs if _any_finite(pair)]
+    found = [[abs(v) for v in pair if math.isfinite(v)] for pair in pairs]
+    sizes = [max(finite) for finite in found if finite]
     least = min(size for size in sizes if size > 0)
     wanted = 1 - math.floor(math.log10(least))
     if max(sizes) < 1e4 and wanted <= decimals + 2:
@@ -378,10 +379,6 @@ def decimals_of(errors: Iterable[float], most: int) -> int:
     if not sizes:
         return most
     return max(0, min(most, 2 - math.floor(math.log10(min(sizes)))))
-
-
-def _any_finite(pair: tuple[float, float]) -> bool:
-    return any(map(math.isfinite, pair))
 
 
 def _fixed(x: float, decimals: int) -> str:
@@ -474,7 +471,6 @@ def chosen(
 
     Parameters
     ----------
-    names : iterable of str
     order, keep, drop : str or list of str, optional
         Names, or regular expressions. ``order``: these first.
     """
@@ -612,7 +608,6 @@ class JointTest(Result):
         Of an F reference with finite degrees of freedom.
     noncentrality : float
         What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
-    hypotheses : tuple of str
     """
 
     statistic: float
@@ -700,10 +695,8 @@ class AnovaTable(Result):
 
     Attributes
     ----------
-    title : str
     rows_ : tuple of (str, float, int, float)
         Name, chi2, degrees of freedom, p-value.
-    notes : tuple of str
     """
 
     title: str

@@ -41,7 +41,6 @@ class MomentFacts:
 
     Attributes
     ----------
-    moments : SecondMoments
     back : (q, k) array
         Columns of the design (response last, then the constant) as functionals.
     names : tuple of str
@@ -62,15 +61,10 @@ class MomentFacts:
     people: bool = False
 
 
-def has_moments(record: Record) -> bool:
-    """Return whether a fit holds a release of second moments."""
-    return record.estimate.released and "released_moments" in record.estimate.arrays
-
-
 def moments_of(record: Record) -> MomentFacts:
     """Return the release of second moments in a record, or say which fit would hold one."""
     arrays = record.estimate.arrays
-    if not has_moments(record):
+    if not (record.estimate.released and "released_moments" in arrays):
         raise NotReleasedError(
             "this fit holds no release of second moments"
             + (": it got no reply" if not record.estimate.released else "")

@@ -55,11 +55,9 @@ def coefplot(
 
     Parameters
     ----------
-    fit : Fit
     ax : matplotlib Axes, optional
         Default: a new figure. Axes that hold a coefficient plot already get this fit beside it: a
         coefficient of the same name in the same row, a little lower, new names below.
-    level : float
     intercept : bool
         Show the intercept too.
     color : str, optional

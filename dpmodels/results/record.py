@@ -93,10 +93,8 @@ class Record:
 
     Attributes
     ----------
-    call : Call
     design : Design
         With every interval known (bought ones filled in).
-    guarantee : Guarantee
     estimate : Estimate
         Arrays are read-only copies.
     n : int or None
@@ -317,7 +315,11 @@ def to_dict(record: Record) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "dpmodels": __version__,
-        "call": _call_out(record.call),
+        "call": {
+            **vars(record.call),
+            "options": dict(record.call.options),
+            "reasons": list(record.call.reasons),
+        },
         "design": record.design.to_dict(),
         "n": record.n,
         "shares": dict(record.shares),
@@ -347,7 +349,7 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
 def _record_in(saved: Mapping[str, Any], design_from: Callable[[Any], Any]) -> Record:
     estimate = _estimate_in(saved["estimate"])
     return Record(
-        call=_call_in(saved["call"]),
+        call=Call(**{**saved["call"], "reasons": tuple(saved["call"]["reasons"])}),
         design=design_from(saved["design"]),
         guarantee=Guarantee.from_dict(saved["guarantee"]),
         estimate=frozen(estimate, estimate.released),
@@ -454,15 +456,6 @@ def _bound_in(saved: Any) -> BiasBound | None:
 
 def _mask_in(saved: Any) -> npt.NDArray[np.bool_] | None:
     return None if saved is None else np.array(saved, dtype=bool)
-
-
-def _call_out(call: Call) -> dict[str, Any]:
-    out = dict(vars(call))
-    return {**out, "options": dict(call.options), "reasons": list(call.reasons)}
-
-
-def _call_in(saved: Mapping[str, Any]) -> Call:
-    return Call(**{**saved, "reasons": tuple(saved["reasons"])})
 
 
 def _estimate_out(est: Estimate) -> dict[str, Any]:

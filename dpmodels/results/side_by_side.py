@@ -100,7 +100,6 @@ class Etable(Result):
         facts of the fits.
     notes : tuple of str
         The last is the guarantee of the table.
-    title : str
     numbers : DataFrame
         The numbers behind the text: ``tidy()`` of each fit, with a column ``model``.
     exponentiated : bool
@@ -248,13 +247,14 @@ def etable(
     numbers = pd.concat(frames, ignore_index=True)
     shared = {plain_name(name): name for name in names}
     numbers["term"] = [shared.get(plain_name(str(n)), n) for n in numbers["term"]]
+    biased = any(fit._record.estimate.bias is not None for fit in given)
     table = Etable(
         _heads(given, labels, headers),
         (*rows, RULE, *facts),
         (
             _legend(se, given, exponentiate),
             *((STARS,) if stars else ()),
-            *_about(given),
+            *((_WIDENED,) if biased else ()),
             _ran(given),
             joint_line(given),
         ),
@@ -361,11 +361,8 @@ def _legend(se: str, fits: Sequence[Fit], exponentiate: bool) -> str:
     return f"Std. errors in brackets: {what}."
 
 
-def _about(fits: Sequence[Fit]) -> tuple[str, ...]:
-    """Say what stars and intervals rest on where it is not the standard error alone."""
-    if all(fit._record.estimate.bias is None for fit in fits):
-        return ()
-    return ("Errors, P and intervals are widened for possible clipping bias.",)
+#: What stars and intervals rest on where it is not the standard error alone.
+_WIDENED = "Errors, P and intervals are widened for possible clipping bias."
 
 
 def _cells(

@@ -280,12 +280,6 @@ def _errors(record: Record) -> list[str]:
     ]
 
 
-def bought_ranges(record: Record) -> list[str]:
-    """Return ``alcohol [8, 14]`` for each column whose range was bought."""
-    found = [(name, interval_of(record.design, name)) for name in record.bought]
-    return [name if i is None else f"{name} {f.interval(i)}" for name, i in found]
-
-
 def _ranges(record: Record) -> list[str]:
     what = "estimated or declared" if record.bought else "declared"
     missing = _NA.get(record.call.na, record.call.na)
@@ -302,11 +296,9 @@ def _bought(record: Record) -> list[str]:
         return []
     part = record.shares.get("ranges")
     cost = f", for {f.percent(part)} of the budget" if part else ""
-    return [
-        f"Ranges estimated{cost} (declared ones cost nothing: bounds= or schema=): "
-        + ", ".join(bought_ranges(record))
-        + "."
-    ]
+    found = [(name, interval_of(record.design, name)) for name in record.bought]
+    ranges = ", ".join(name if i is None else f"{name} {f.interval(i)}" for name, i in found)
+    return [f"Ranges estimated{cost} (declared ones cost nothing: bounds= or schema=): {ranges}."]
 
 
 def _largest_share(record: Record) -> list[str]:
@@ -459,7 +451,7 @@ def build(
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
-    own = None if silent else kind.load_body()
+    own = None if silent else kind.load("body")
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
     more: tuple[Table, ...] = ()
@@ -504,8 +496,10 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
         ("Method", f'{call.method_title} (method="{call.method}")'),
         *_model(record),
         *rows_used(record.design),
-        *_sample(record),
     ]
+    sample = "" if call.survey is None else Survey.from_dict(call.survey).text
+    if sample:
+        lines.append(("Design", sample))
     if record.shares and full:
         words = ", ".join(f"{name} {100 * v:.3g}" for name, v in record.shares.items())
         lines.append(("Split, %", words))
@@ -519,12 +513,6 @@ def _model(record: Record) -> list[tuple[str, str]]:
     lines = [(label, f"{options[key]}") for label, key in said if options.get(key) is not None]
     what = event(record.design)
     return [*lines, ("Event", what)] if what else lines
-
-
-def _sample(record: Record) -> list[tuple[str, str]]:
-    """Return the design of the sample, as it was declared."""
-    said = "" if record.call.survey is None else Survey.from_dict(record.call.survey).text
-    return [("Design", said)] if said else []
 
 
 def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, SourceError, did_you_mean, shown
-from dpmodels.formula.coerce import coerce
+from dpmodels.formula.program import coerce
 from dpmodels.sources.tables import Chunk, Source, one_type
 from dpmodels.units import Ids
 from dpmodels.variables import Real

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
-from dpmodels.formula.coerce import coerce_all
+from dpmodels.formula.program import coerce_all
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import Partial, Task, added
 from dpmodels.sources.tables import (

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
-from dpmodels.formula.coerce import coerce_all
+from dpmodels.formula.program import coerce_all
 from dpmodels.quiet import bars_are_secret
 from dpmodels.sources.tables import Executor, Source, chosen_chunks
 from dpmodels.sources.windows import ALL_ROWS, ROW_PAD, WINDOW, Coins, OfRows, Windows

@@ -50,7 +50,6 @@ class Partial:
         Of the part.
     rows : int
         That it has, read or skipped.
-    sums : object
     stamp : str
         Of the plan of the pass and of the package that added up.
     """
@@ -70,9 +69,6 @@ class Task:
 
     Attributes
     ----------
-    design : Design
-    job : Job
-    windows : Windows
     key : Key or None
         Of the coins that choose which rows are read at all ...
     inner : Key or None
@@ -138,7 +134,6 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
 
     Parameters
     ----------
-    task : Task
     parts : iterable of Partial
         In any order: sums are of integers.
     count : int or None
@@ -219,7 +214,6 @@ def summed(
     rows : Rows, or anything that yields blocks
     design, windows, coins
         As for :meth:`dpmodels.sources.rows.Rows.blocks`. Tasks are given a key for coins.
-    job : Job
     inner : Coins or None
         Handed to the job.
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
-from dpmodels.formula.coerce import coerce, coerce_all
+from dpmodels.formula.program import coerce, coerce_all
 from dpmodels.formula.schema import Schema
 from dpmodels.sources.windows import WINDOW, Windows
 from dpmodels.units import OneType

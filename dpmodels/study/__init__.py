@@ -10,9 +10,8 @@ from dpmodels.errors import StudyError
 
 if TYPE_CHECKING:
     from dpmodels.study.asked import Paper
-    from dpmodels.study.checking import Checked
     from dpmodels.study.record import Verified
-    from dpmodels.study.running import Ran
+    from dpmodels.study.running import Checked, Ran
 
 __all__ = ["Study"]
 
@@ -55,7 +54,7 @@ class Study:
 
         With ``ledger``, the path of one: whether the releases fit what is left there.
         """
-        from dpmodels.study.checking import check
+        from dpmodels.study.running import check
 
         return check(self._paper, ledger)
 

@@ -157,7 +157,7 @@ def charges_of(budget: Budget, study: str, name: str) -> list[Any]:
 
 def record_text(ran: Any, outputs: Any, budget: Any) -> str:
     """Return the record of a run as JSON text, with its checksum."""
-    from dpmodels.api.planning import versions
+    from dpmodels.api.call import versions
 
     paper, private = ran.paper, not ran.rehearsal
     ours = [charge for o in ran.outcomes for charge in o.charges]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.formula.coerce import clip_cells
+from dpmodels.formula.program import clip_cells
 from dpmodels.proof.sets import STEPS
 from dpmodels.sources.windows import ROW_PAD
 

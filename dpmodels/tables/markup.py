@@ -296,7 +296,8 @@ def render_html(table: Table) -> str:
     """Return the table as HTML."""
     parts = [] if table.title == "" else ['<div class="dpmodels">', *_facts_html(table)]
     if table.page is not None:
-        parts += _page_html(table.page)
+        bullets = [f"<li>{escape(bullet)}</li>" for bullet in table.page.bullets]
+        parts += [f"<p>{escape(table.page.text)}</p>", "<ul>", *bullets, "</ul>"]
     caption = f"<caption>{escape(table.statement)}</caption>" if table.statement else ""
     if not table.title and table.notes:
         said = escape(" ".join(notes_of(table)))
@@ -328,11 +329,6 @@ def _facts_html(table: Table) -> list[str]:
         "</tbody>",
         "</table>",
     ]
-
-
-def _page_html(page: Page) -> list[str]:
-    bullets = [f"<li>{escape(bullet)}</li>" for bullet in page.bullets]
-    return [f"<p>{escape(page.text)}</p>", "<ul>", *bullets, "</ul>"]
 
 
 def _grid_html(

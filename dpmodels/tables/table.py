@@ -315,15 +315,12 @@ class Table(Shown):
         A label may be empty.
     columns, rows : tuple
         Empty for a page without a table.
-    notes : tuple of str
     aside : tuple of (label, value)
         Short facts, set beside the others where there is room.
-    page : Page or None
     statement : str
         Said of the table as a whole, for captions: its privacy.
     more : tuple of Table
         Their columns and rows are shown below.
-    layout : Layout
     fmt : str
         Format of ``str()``.
     legend : tuple of str
@@ -696,10 +693,8 @@ def forest(
     ax : matplotlib Axes, optional
     by : str, optional
         Column whose values stand beside each other in the row of a term, each in its colour.
-    title, xlabel : str
     zero : float, optional
         Where a thin line stands for "no effect"; None: none.
-    color : str, optional
     """
     if not np.isfinite(frame["estimate"].to_numpy(dtype=float)).any():
         raise NotReleasedError("there is no estimate to draw")

@@ -490,12 +490,6 @@ MUTANTS = (
         ("tests/unit/models/moments/test_by_person.py",),
     ),
     Mutant(
-        "dpmodels/privacy/mechanisms.py",
-        "before += part",
-        "",
-        ("tests/unit/units/test_unit_argument.py",),
-    ),
-    Mutant(
         "dpmodels/units.py",
         "ranked = sorted(known, key=lambda key: (isinstance(key, str), key))",
         "ranked = list(known)",

@@ -122,15 +122,16 @@ def test_no_other_block_of_the_package_touches_the_filters():
     import dpmodels
 
     root = Path(dpmodels.__file__).parent
-    found = set()
+    found = []
     for path in root.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr == "catch_warnings":
-                found.add(path.relative_to(root).parts[:2])
+                found.append(path.relative_to(root).parts[:2])
     # beside the command line and the kit a study, which keeps what its calls warn of: one process
-    kept = {("audit", "kit.py"), ("study", "checking.py")}
+    kept = {("audit", "kit.py"), ("study", "running.py")}
     allowed = {("cli.py",), ("quiet.py",), *kept}
-    assert found <= allowed, found - allowed
+    assert set(found) <= allowed, set(found) - allowed
+    assert found.count(("study", "running.py")) == 1  # `noted`, and no other block of that file
 
 
 def test_outputs_of_user_mechanisms_have_few_digits():

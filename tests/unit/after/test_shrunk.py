@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.shrunk import about_mean_row, about_nothing, prior, shrunken
+from dpmodels.after.moments import about_mean_row, about_nothing, prior, shrunken
 from dpmodels.families import LINKS
 
 ENDS = np.array([[1.0, 1.0], [-1.0, 3.0], [0.0, 2000.0]])

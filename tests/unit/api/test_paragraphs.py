@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import dpmodels as dp
-from dpmodels.api.paragraphs import _entries, _split, like
+from dpmodels.verbs import _entries, _split, like
 
 VERBS = [name for name in dp.__all__ if name.startswith("dp_")]
 

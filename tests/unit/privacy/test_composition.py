@@ -20,13 +20,13 @@ from dpmodels.privacy.mechanisms import (
     add_remove_request,
     delta_gdp,
     eps_gdp,
-    eps_of_rho,
     gaussian_replace,
     mu_gdp,
     pair_replace,
     register_curve,
     upper_quantile,
 )
+from tests.unit.privacy.test_gdp import eps_of_rho
 
 
 def gdp_profile(eps, mu):
