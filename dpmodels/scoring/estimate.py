@@ -65,6 +65,8 @@ CUT = (
 #: The residual variance that the start may have seen over that of the last scores, from which long
 #: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``theory.md``, 4).
 SPREAD = 12.0
+#: And how much of it the start must have seen: at less than that the noise of the start is all.
+SEEN_SPREAD = 3.0
 #: Sampling errors are no smaller than this part of those by the residual variance of the start.
 NARROWEST = 0.9
 #: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
@@ -176,7 +178,7 @@ def estimate_fit(
                 constant, _too_wide(plan, design, own, fit, inference, T),
             )
         )  # fmt: skip
-        cut.append(np.full(len(T), most > SPREAD))
+        cut.append(np.full(len(T), most > SPREAD and seen > SEEN_SPREAD))
         marks.append(
             (stopped, *_marks(release, parts[-1], of_columns=back is None and names is None))
         )
