@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from dpmodels.models.linear.solve import (
     solve,
     stein_ridge,
 )
-from dpmodels.planning import SPREAD, Plan, expected_errors, spreads
+from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
@@ -733,24 +732,3 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     S = passes.ask(SCORES, moments_query(over, radius=radius)).values
     outside = S[p:, p:] if apart else None
     return Scores(S[:p, :p], K, radius, s1 * radius**2, outside)
-
-
-def finished(
-    plan: Plan[Any],
-    passes: Passes,
-    stages: Sequence[Stage],
-    mechanism: Gaussian | Pure | None,
-    facts: Callable[[Plan[Any], Design, Stages], Report],
-) -> Release:
-    """Return the release of some stages, after that of the scores where a plan has them.
-
-    Privacy
-    -------
-    That of :func:`release_scores`.
-    """
-    released = Stages(passes.unit, tuple(stages))
-    values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
-    if mechanism is not None:
-        scores = release_scores(passes, facts(plan, passes.design, released), mechanism)
-        released, values = replace(released, scores=scores), {**values, **scores.values}
-    return Release(values, plan.guarantee, passes.design, detail=released)

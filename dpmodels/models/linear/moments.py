@@ -7,6 +7,7 @@ One stage: one joint release of the moments of unit rows. Two stages: the first 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,10 @@ from dpmodels.models.linear.inference import (
     Stages,
     ball_stage,
     expected_se,
-    finished,
     mu_like,
     no_reply,
     noise_figure,
+    release_scores,
     report,
     score_advice,
     score_scales,
@@ -287,7 +288,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
             radius=detail.radius, floor=FLOOR, least=LEAST,
         )  # fmt: skip
         stages.append(second)
-    return finished(plan, passes, stages, detail.scores, _facts)
+    return _finished(plan, passes, stages, detail.scores)
 
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
@@ -298,17 +299,36 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 
 
-def _facts(plan: Plan[SspDetail], design: Design, released: Stages) -> Report:
+def _finished(
+    plan: Plan[Any], passes: Passes, stages: Sequence[Stage], mechanism: Gaussian | Pure | None
+) -> Release:
+    """Return the release of some stages, after that of the scores where a plan has them.
+
+    Privacy
+    -------
+    That of :func:`release_scores`.
+    """
+    released = Stages(passes.unit, tuple(stages))
+    values = {f"Q{i}": stage.Q for i, stage in enumerate(stages, 1)}
+    if mechanism is not None:
+        scores = release_scores(passes, _facts(plan, passes.design, released), mechanism)
+        released, values = replace(released, scores=scores), {**values, **scores.values}
+    return Release(values, plan.guarantee, passes.design, detail=released)
+
+
+def _facts(plan: Plan[Any], design: Design, released: Stages) -> Report:
     """Collect what the estimate is made from: public and released numbers."""
     detail = plan.detail
+    public = isinstance(detail, PmtDetail)
+    first = "the public fit" if public else "zero"
     return Report(
         design=design,
         unit=released.unit,
         stages=released.stages,
         rows=detail.rows,
         request=plan.request,
-        notes=tuple(plan.sentences),
-        towards="the first-stage fit" if detail.second is not None else "zero",
+        notes=() if public else tuple(plan.sentences),
+        towards="the first-stage fit" if detail.second is not None else first,
         scores=released.scores,
     )
 
@@ -489,7 +509,7 @@ def release_pmt(plan: Plan[PmtDetail], ask: Ask) -> Release:
                 least=PUBLIC_LEAST,
             )
         )
-    return finished(plan, passes, stages, detail.scores, _public_facts)
+    return _finished(plan, passes, stages, detail.scores)
 
 
 def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
@@ -551,7 +571,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
         notes.append(beside(public, design.names))
         arrays = (("public_params", public.params), ("public_bse", public.bse))
     facts = replace(
-        _public_facts(plan, design, released),
+        _facts(plan, design, released),
         biased_errors=True,
         notes=tuple(notes),
         warnings=diagnostics(released.stages[0], detail.rows),
@@ -560,20 +580,6 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     )
     found = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
     return with_public(found, public, request)
-
-
-def _public_facts(plan: Plan[PmtDetail], design: Design, released: Stages) -> Report:
-    """Collect what the fit of the last stage is made from: public and released numbers."""
-    detail = plan.detail
-    return Report(
-        design=design,
-        unit=released.unit,
-        stages=released.stages,
-        rows=detail.rows,
-        request=plan.request,
-        towards="the first-stage fit" if detail.second is not None else "the public fit",
-        scores=released.scores,
-    )
 
 
 def with_public(found: Estimate, public: PublicFit | None, request: Request) -> Estimate:
