@@ -216,42 +216,33 @@ _INTERRUPTED = """
 import _thread, threading, time, warnings
 from dpmodels.quiet import lock, quiet
 
-before, found, own = list(warnings.filters), 0, lock()
-left, ready = [400], []
+before, own = list(warnings.filters), lock()
+left, ready, last = [400], [], [time.monotonic()]
 
 def press():
-    while not ready:  # not while the thread starts: an interrupt there ends the program
-        time.sleep(1e-3)
+    # once each time the blocks are open: an interrupt outside of them ends the program, or is one
+    # of those that Python's own end never comes back from
     while left[0]:
         time.sleep(2e-4)
-        if left[0]:
+        waited = time.monotonic() - last[0]
+        if ready or waited > 5.0:  # Python ignores one that comes while it clears up an object
+            ready.clear()
+            last[0] = time.monotonic()
             _thread.interrupt_main()
 
 hand = threading.Thread(target=press, daemon=True)
 hand.start()
-def held():
-    try:
-        while left[0]:
-            try:
-                ready.append(True)
-                while True:
-                    with quiet():
-                        with own:
-                            pass
-            except KeyboardInterrupt:
-                left[0] -= 1
-    except KeyboardInterrupt:  # between two blocks
-        return
-
 while left[0]:
-    held()
-for _ in range(2):  # the last press may still come
     try:
-        time.sleep(0.2)
-        with quiet():  # closes what an interrupted exit left open
-            pass
+        ready.append(True)
+        while True:
+            with quiet():
+                with own:
+                    pass
     except KeyboardInterrupt:
-        pass
+        left[0] -= 1
+with quiet():  # closes what an interrupted exit left open
+    pass
 
 def another():
     with quiet(), own:
