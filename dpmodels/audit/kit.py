@@ -332,7 +332,7 @@ def audit_events(
 # -- Audits that nobody writes: the private stage of a method runs once, and its queries say the
 # rest.
 #
-# For each query that the stage asks: what hostile rows add down is in its clip set, elements far
+# For each query that the stage asks: what hostile rows add is in its clip set, elements far
 # from
 # each other are no farther apart than the prover says, and the drawn sd is that of the charge. A
 # method with a proof of its own has hand-written cases beside these (``register_case``).

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 # ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself
 # of a
 # total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
-# largest tables alone are added (``theory.md``, 4.7).
+# largest tables alone are coordinates (``theory.md``, 4.7).
 
 
 #: More coordinates than this have more noise than errors.
