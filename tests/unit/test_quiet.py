@@ -213,9 +213,11 @@ def test_estimates_run_on_one_thread_too(monkeypatch, backend_with, kind):
 
 
 _INTERRUPTED = """
-import _thread, threading, time, warnings
+import _thread, signal, threading, time, warnings
 from dpmodels.quiet import lock, quiet
 
+# a job in the background of a script is started with interrupts ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 before, own = list(warnings.filters), lock()
 left, ready, last = [400], [], [time.monotonic()]
 

@@ -169,6 +169,8 @@ from dpmodels.sources.tasks import as_source
 from dpmodels.units import Person
 
 tempfile.tempdir, when = sys.argv[1], sys.argv[3]
+if sys.argv[2] != "SIGKILL":
+    signal.signal(getattr(signal, sys.argv[2]), signal.SIG_DFL)  # nohup has SIGHUP ignored
 frame = pd.DataFrame({"pid": np.arange(20_000) % 7000, "x": 0.123456789012345, "y": 0.5})
 design = build_design("y ~ x", schema_for(as_source(frame).kinds, None, {}, ("x", "y")))
 die = lambda: os.kill(os.getpid(), getattr(signal, sys.argv[2]))
