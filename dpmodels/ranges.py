@@ -39,7 +39,6 @@ __all__ = [
     "plan_purchase",
     "ranged_design",
     "reaching",
-    "to_be_bought",
 ]
 
 
@@ -302,8 +301,8 @@ class Part:
         return [*self.steps, *(replace(each, name=name) for name in names)]
 
 
-def to_be_bought(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns whose range must be bought, or refuse."""
+def _check_purchase(request: Request, missing: tuple[str, ...]) -> None:
+    """Refuse to buy ranges where that has no proof."""
     shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
     if missing and request.relation != "replace":
         raise RequestError(
@@ -315,7 +314,6 @@ def to_be_bought(request: Request, missing: tuple[str, ...]) -> tuple[str, ...]:
             f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
             f"for example bounds={{{shown}}}"
         )
-    return missing
 
 
 def bounds_share(request: Request, to_buy: object) -> float:
@@ -329,7 +327,7 @@ def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.
     ``delta_b = 0.1 delta`` if anything is bought; ``mu = mu(eps, delta - delta_b - delta_f)``;
     the ranges take ``bounds_share`` of mu^2.
     """
-    to_be_bought(request, to_buy)
+    _check_purchase(request, to_buy)
     if request.delta == 0:
         return Part(eps=request.eps)
     delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
@@ -399,7 +397,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     Ranges: ``mu(share eps, 0.1 delta)`` and failure ``0.1 delta``; the rest gets
     ``((1 - share) eps, 0.8 delta)``.
     """
-    to_be_bought(request, to_buy)
+    _check_purchase(request, to_buy)
     if not to_buy:
         return Part(eps=request.eps, delta=request.delta)
     share, part = bounds_share(request, to_buy), FAILURE_SHARE * request.delta

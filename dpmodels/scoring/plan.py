@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching, to_be_bought
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.records import Release, Request
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.rows import ROWS
@@ -44,7 +44,7 @@ def plan_fit(
         from dpmodels.scoring.units import UNITS as own
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    ranges = gaussian_part(request, to_be_bought(request, missing))
+    ranges = gaussian_part(request, missing)
     chains = own.chains(request, model)
     p, labels = chains[0].dimension(design.p), [chain.label for chain in chains]
     paid = Paid.of(request, ranges, rows, p, labels=labels)

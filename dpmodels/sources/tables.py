@@ -230,7 +230,7 @@ def aligned(n: int, rows: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + step, n)
 
 
-#: Crews that :func:`dpmodels.connect` put in force: the last one counts.
+#: Executors that :func:`dpmodels.connect` put in force: the last one counts.
 CONNECTED: list[Executor] = []
 
 

@@ -213,7 +213,7 @@ class DaskSource:
     def whole(self, column: str, kinds: Mapping[str, Any]) -> list[Partition]:
         """Return partitions in which each person of a column lies whole, if a cluster has them.
 
-        Rows move once, and are held by the workers until the pieces are let go.
+        Rows move once, and are held by the workers until the partitions are let go.
         """
         if self.client is None:
             return []

@@ -199,9 +199,7 @@ def _plan_auto(request: Request, design: Design, raw: bool) -> tuple[Split, OlsD
     return split, detail
 
 
-def _pair_detail(
-    request: Request, design: Design, part: Part, raw: bool, form: str
-) -> OlsDetail:  # fmt: skip
+def _pair_detail(request: Request, design: Design, part: Part, raw: bool, form: str) -> OlsDetail:
     eps, delta = part.eps, part.delta
     c0 = float(request["c0"])
     eps_t = 0.5 * eps if form == "paper" else float(request["test_share"]) * eps
