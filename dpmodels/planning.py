@@ -33,74 +33,44 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Purchase:
-    """The part of a budget that buys ranges: two histograms a column (``ranges.md``).
+    """The part of a budget that buys ranges: two histograms a column (``ranges.md``)."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns of ``(x, y)`` whose range is bought.
-    mu : float
-        Gaussian part, all histograms together.
-    delta : float
-        Failure part, all histograms together.
-    """
-
-    columns: tuple[str, ...]
-    mu: float
-    delta: float
+    columns: tuple[str, ...]  # Columns of ``(x, y)`` whose range is bought
+    mu: float  # Gaussian part, all histograms together
+    delta: float  # Failure part, all histograms together
 
 
 @dataclass(frozen=True)
 class Plan(Shown, Generic[D]):
-    """Decided before the first row.
-
-    Attributes
-    ----------
-    design : Design
-        Columns with their intervals (``None`` where the interval will be bought).
-    n : int or None
-        Public number of rows (None under add/remove without a guess).
-    steps : tuple of Step
-        Every mechanism of the call, ranges included, in the order of the ledger.
-    guarantee : Guarantee
-        Composed from ``steps``.
-    shares : mapping
-        Budget shares as printed ("scale" -> .20, ...).
-    scales : mapping
-        Public numbers worth showing: radii, noise scales. Those that depend on a bought range
-        or a released bound are absent.
-    expected_se : mapping
-        Column -> expected privacy standard error, where it is public before the fit.
-    detail : object
-        The method's own frozen plan.
-    reasons, advice : tuple of str
-        Why this method; what would make the answer better. From public numbers only.
-    forecast : str
-        What the public noise says of the intervals to come; empty: nothing. Shown with the plan.
-    passes : int
-        How often the rows are read at least; a source that gives them once is refused above 1,
-        before anything is charged. Never a function of cells.
-    people : int or None
-        Number of people, where a person's rows are capped and n counts those kept.
-    backend : Backend
-        Module that goes on from here, where the method has several endings.
-    """
+    """Decided before the first row."""
 
     request: Request
-    design: Design
-    n: int | None
+    design: Design  # Columns with their intervals (``None`` where the interval will be bought)
+    n: int | None  # Public number of rows (None under add/remove without a guess)
+    # Every mechanism of the call, ranges included, in the order of the ledger.
     steps: tuple[Step, ...]
-    guarantee: Guarantee
+    guarantee: Guarantee  # Composed from ``steps``
+    # Budget shares as printed ("scale" -> .20, ...).
     shares: Mapping[str, float] = field(default_factory=dict)
+    # Public numbers worth showing: radii, noise scales. Those that depend on a bought range or a
+    # released bound are absent.
     scales: Mapping[str, float] = field(default_factory=dict)
+    # Column -> expected privacy standard error, where it is public before the fit.
     expected_se: Mapping[str, float] = field(default_factory=dict)
     purchase: Purchase | None = None
+    # The method's own frozen plan.
     detail: D = None  # type: ignore[assignment]
+    # reasons, advice: why this method; what would make the answer better. From public numbers only.
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    # What the public noise says of the intervals to come; empty: nothing. Shown with the plan.
     forecast: str = ""
+    # How often the rows are read at least; a source that gives them once is refused above 1, before
+    # anything is charged. Never a function of cells.
     passes: int = 1
+    # Module that goes on from here, where the method has several endings.
     backend: Any = field(default=None, repr=False)
+    # Number of people, where a person's rows are capped and n counts those kept.
     people: int | None = None
 
     @classmethod

@@ -269,22 +269,13 @@ REACH = 64.0
 
 @dataclass(frozen=True)
 class Part:
-    """The ranges' part of a call, and what it leaves.
+    """The ranges' part of a call, and what it leaves."""
 
-    Attributes
-    ----------
-    share : float
-        Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase.
-    mu : float
-        Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``.
-    eps, delta : float
-        Pair plans: what is left for the rest.
-    """
-
-    share: float = 0.0
+    share: float = 0.0  # Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase
     steps: tuple[Step, ...] = ()
     purchase: Purchase | None = None
-    mu: float = 0.0
+    mu: float = 0.0  # Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``
+    # eps, delta: pair plans: what is left for the rest.
     eps: float = 0.0
     delta: float = 0.0
     printed: dict[str, float] = field(default_factory=dict)

@@ -135,20 +135,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Ending:
-    """Another backend of a method, taken where a public rule of the call says so.
-
-    Attributes
-    ----------
-    why_not : callable
-        Request -> why the call does not end so, in words; empty where it does. A function of the
-        request alone.
-    otherwise : str
-        What the plan calls the call then, before the words: "moments only". Empty: nothing is said
-        (an ending that only some arguments ask for).
-    """
+    """Another backend of a method, taken where a public rule of the call says so."""
 
     backend: Backend
+    # Request -> why the call does not end so, in words; empty where it does. A function of the
+    # request alone.
     why_not: Callable[..., str]
+    # What the plan calls the call then, before the words: "moments only". Empty: nothing is said
+    # (an ending that only some arguments ask for).
     otherwise: str = ""
 
 

@@ -126,27 +126,17 @@ COUNT_SHARE = 0.15
 
 @dataclass(frozen=True)
 class BayesDetail:
-    """Decided before the first row.
-
-    Attributes
-    ----------
-    radius : float or None
-        Ball in the features' own units; None: half-ranges.
-    mu : dict
-        Step -> mu.
-    delta_f, z : float
-        Failure of the count bounds (auto).
-    c0, eps_t, eps_r, delta : float
-        Pair forms.
-    """
+    """Decided before the first row."""
 
     form: str
-    radius: float | None
+    radius: float | None  # Ball in the features' own units; None: half-ranges
     variance: str
     classes: int
-    mu: dict[str, float]
+    mu: dict[str, float]  # Step -> mu
+    # delta_f, z: failure of the count bounds (auto).
     delta_f: float = 0.0
     z: float = 0.0
+    # c0, eps_t, eps_r, delta: pair forms.
     c0: float = 0.0
     eps_t: float = 0.0
     eps_r: float = 0.0

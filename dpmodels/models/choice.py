@@ -199,20 +199,12 @@ class Multinomial:
 
 @dataclass(frozen=True, eq=False)
 class CategoryModel(Expansion):
-    """A likelihood of classes, initialised.
-
-    Attributes
-    ----------
-    rarest : float
-        Released share of the rarest class.
-    start : array
-        theta before the first pass.
-    """
+    """A likelihood of classes, initialised."""
 
     classes: Classes
     coordinates: Coordinates
-    rarest: float
-    start: Array
+    rarest: float  # Released share of the rarest class
+    start: Array  # theta before the first pass
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""

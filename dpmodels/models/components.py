@@ -40,25 +40,13 @@ _ALLOW = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class PcaDetail:
-    """What the fit decided before the first row.
-
-    Attributes
-    ----------
-    radius : float
-        Norm bound of a working row.
-    scale : bool
-        Columns are standardised (principal components of the correlation matrix).
-    mu : dict
-        Add/remove strength of each step.
-    factor : float
-        2 under replace-one.
-    """
+    """What the fit decided before the first row."""
 
     k: int
-    radius: float
-    scale: bool
-    mu: dict[str, float]
-    factor: float
+    radius: float  # Norm bound of a working row
+    scale: bool  # Columns are standardised (principal components of the correlation matrix)
+    mu: dict[str, float]  # Add/remove strength of each step
+    factor: float  # 2 under replace-one
     d1: float
     relation: str
 

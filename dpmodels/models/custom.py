@@ -272,23 +272,17 @@ TEST_STEP, OUT_STEP = "privacy loss", "mechanism"
 
 @dataclass(frozen=True)
 class GptrDetail:
-    """The user's functions and the split of the (add/remove or replace-one) pair.
-
-    Attributes
-    ----------
-    eps_t, eps_m : float
-        Of the Laplace release of the privacy loss, and of the mechanism.
-    delta_m, delta_f : float
-        Of the mechanism where its bound holds; failure of the bound.
-    """
+    """The user's functions and the split of the (add/remove or replace-one) pair."""
 
     mechanism: Callable[..., Any]
     loss: Callable[..., Any]
     choose: Callable[..., Any] | None
     sensitivity: float
     size: int
+    # eps_t, eps_m: of the Laplace release of the privacy loss, and of the mechanism.
     eps_t: float
     eps_m: float
+    # delta_m, delta_f: of the mechanism where its bound holds; failure of the bound.
     delta_m: float
     delta_f: float
 

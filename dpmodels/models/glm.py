@@ -175,30 +175,19 @@ _CAP = 1e5
 
 @dataclass(frozen=True)
 class TestedDetail:
-    """What the fit decided before the first row.
-
-    Attributes
-    ----------
-    mu1, rho : float
-        Add/remove strengths.
-    factor : float
-        2 where the steps are stated under replace-one.
-    top : float
-        Public Renyi order (hessian).
-    passes : int
-        Of the minimisation; the curvature takes one more.
-    """
+    """What the fit decided before the first row."""
 
     shape: str
     B: float
     lam: float
+    # mu1, rho: add/remove strengths.
     mu1: float
     rho: float
-    factor: float
+    factor: float  # 2 where the steps are stated under replace-one
     d1: float
-    top: float
+    top: float  # Public Renyi order (hessian)
     max_iter: int
-    passes: int
+    passes: int  # Of the minimisation; the curvature takes one more
 
 
 @dataclass(frozen=True)

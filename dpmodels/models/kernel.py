@@ -68,14 +68,10 @@ Limbs = tuple[Integers, ...]
 
 @dataclass(frozen=True, eq=False)
 class UnitRows:
-    """Maps a block to unit half-ranges: features, and the response in [-1, 1].
-
-    Attributes
-    ----------
-    centre, half : (d,) arrays
-    """
+    """Maps a block to unit half-ranges: features, and the response in [-1, 1]."""
 
     columns: tuple[int, ...]
+    # centre, half: (d,) arrays
     centre: Array
     half: Array
     y_centre: float
@@ -392,19 +388,11 @@ _MAX_PER_POINT = 50
 
 @dataclass(frozen=True)
 class NpregDetail:
-    """Decided before the first row.
-
-    Attributes
-    ----------
-    h : float
-        Bandwidth on the [-1, 1] scale.
-    points : (m, d) array or None
-        Public query points on the [-1, 1] scale; None: the grid.
-    """
+    """Decided before the first row."""
 
     form: str
-    h: float
-    points: Any
+    h: float  # Bandwidth on the [-1, 1] scale
+    points: Any  # (m, d): public query points on the [-1, 1] scale; None: the grid
     mu: dict[str, float]
     delta_f: float = 0.0
     c0: float = 0.0

@@ -101,24 +101,12 @@ LEAST_WEIGHT = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Back:
-    """The way from mapped rows w to rows (x, 1).
+    """The way from mapped rows w to rows (x, 1)."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the columns of x.
-    T : (q, q) array
-        ``(x, 1) = T w``.
-    rows : int
-        What the sums are divided by: n, or the public guess.
-    last : str
-        What the moment of the constant with itself is called.
-    """
-
-    names: tuple[str, ...]
-    T: Array
-    rows: int
-    last: str
+    names: tuple[str, ...]  # Of the columns of x
+    T: Array  # (q, q): ``(x, 1) = T w``
+    rows: int  # What the sums are divided by: n, or the public guess
+    last: str  # What the moment of the constant with itself is called
 
     def labels(self) -> tuple[str, ...]:
         """Return the names of the upper triangle, row by row."""
@@ -381,24 +369,14 @@ WEIGHTS = "row weights"
 
 @dataclass(frozen=True)
 class WhitenedDetail:
-    """What was decided before the first row.
+    """What was decided before the first row."""
 
-    Attributes
-    ----------
-    rows : int
-        n, or the public guess.
-    every : int
-        The first of two stages reads each row with probability 1 / every.
-    per : float
-        Public guess of the rows of a person, where that is the unit; 0: rows.
-    """
-
-    rows: int
+    rows: int  # n, or the public guess
     first: Gaussian | Pure
     second: Gaussian | Pure | None
-    every: int
+    every: int  # The first of two stages reads each row with probability 1 / every
     phi: float
-    per: float = 0.0
+    per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
 
 def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -521,14 +499,9 @@ WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened, people=Tr
 
 @dataclass(frozen=True, eq=False)
 class PaperSecond:
-    """Public facts of the published algorithm.
+    """Public facts of the published algorithm."""
 
-    Attributes
-    ----------
-    root, back : (d, d) arrays
-        ``S^{-1/2}`` and ``S^{1/2}`` of the rows (1, x), symmetric.
-    """
-
+    # root, back: (d, d) arrays; ``S^{-1/2}`` and ``S^{1/2}`` of the rows (1, x), symmetric.
     root: Array
     back: Array
     radius: float
@@ -690,43 +663,27 @@ _NO_ERRORS = (
 
 @dataclass(frozen=True, eq=False)
 class Instruments:
-    """The instruments of a two-stage fit.
+    """The instruments of a two-stage fit."""
 
-    Attributes
-    ----------
-    B : (q, k) array
-        Functionals of all instruments, the exogenous regressors among them.
-    endogenous, excluded : tuple of int
-        Columns of the design that are endogenous; instruments that are not in it.
-    """
-
-    B: Array
+    B: Array  # (q, k): functionals of all instruments, the exogenous regressors among them
+    # endogenous, excluded: columns of the design that are endogenous; instruments that are not in
+    # it.
     endogenous: tuple[int, ...]
     excluded: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class OnMoments:
-    """What a fit on released moments is made from: the detail of its release.
-
-    Attributes
-    ----------
-    B, a : (p, k), (k,) arrays
-        Functionals of design and response.
-    weighted : bool
-        Rows of the release may have been scaled down.
-    paid : bool
-        The release was made for this fit: it did cost something.
-    people : bool
-        Sums are of people, whose rows may depend on each other: errors of the noise alone.
-    """
+    """What a fit on released moments is made from: the detail of its release."""
 
     moments: SecondMoments
+    # B, a: (p, k), (k,) arrays; functionals of design and response.
     B: Array
     a: Array
-    weighted: bool = False
-    paid: bool = False
+    weighted: bool = False  # Rows of the release may have been scaled down
+    paid: bool = False  # The release was made for this fit: it did cost something
     instruments: Instruments | None = None
+    # Sums are of people, whose rows may depend on each other: errors of the noise alone.
     people: bool = False
 
 

@@ -219,29 +219,20 @@ _START_STEPS = 100
 
 @dataclass(frozen=True)
 class WorkingRows:
-    """The public (or released) row map of a fit: ``x -> scale * x + shift``, into a ball.
+    """The public (or released) row map of a fit: ``x -> scale * x + shift``, into a ball."""
 
-    Attributes
-    ----------
-    scale, shift : (p,) arrays
-    radius : float
-        B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the
-        model as it is (scaling or clipping x would change it), and bounds the score by B.
-    reach : float
-        R >= B: rows beyond it are missing, or thinned.
-    y_max : float or None
-        The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
-        makes its row missing (a loss of labels in between would be of another model).
-    thins : bool
-        Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks
-        for no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
-    """
-
+    # scale, shift: (p,) arrays
     scale: Array
     shift: Array
+    # B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the model as
+    # it is (scaling or clipping x would change it), and bounds the score by B.
     radius: float
-    reach: float
+    reach: float  # R >= B: rows beyond it are missing, or thinned
+    # The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
+    # makes its row missing (a loss of labels in between would be of another model).
     y_max: float | None = None
+    # Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks for
+    # no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
     thins: bool = False
 
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
@@ -277,25 +268,13 @@ class WorkingRows:
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the solver stopped. Confidential.
+    """Where the solver stopped. Confidential."""
 
-    Attributes
-    ----------
-    theta : (p,) array
-    gradient : (p,) array
-    hessian : (p, p) array
-        Of the sum of losses, ridge left out; at an iterate near theta.
-    certified : bool
-        The gradient norm is at most half the tolerance.
-    evaluations : int
-        Of F and its derivatives, on kept rows or by a pass.
-    """
-
-    theta: Array
-    gradient: Array
-    hessian: Array
-    certified: bool
-    evaluations: int
+    theta: Array  # (p,)
+    gradient: Array  # (p,)
+    hessian: Array  # (p, p): of the sum of losses, ridge left out; at an iterate near theta
+    certified: bool  # The gradient norm is at most half the tolerance
+    evaluations: int  # Of F and its derivatives, on kept rows or by a pass
 
 
 def evaluate(

@@ -81,42 +81,25 @@ _STEPS = {"scale": SCALE_STEP, "coef": COEF_STEP, "information": INFO_STEP}
 
 @dataclass(frozen=True)
 class GlmDetail:
-    """What a fit by objective perturbation decided before the first row.
+    """What a fit by objective perturbation decided before the first row."""
 
-    Attributes
-    ----------
-    loss : Loss
-        In working units: the score of a row is at most ``radius * loss.score``.
-    radius, reach : float
-        B, the largest weighted norm of a working row; R, its largest norm (labels), or B R the
-        largest weighted square of it (counts).
-    lam : float
-        Ridge, in working units; acts on every coordinate.
-    rho, sigma : float
-        sigma = B score / rho is the sd of the linear term.
-    tol : float
-        Certified bound on the gradient norm.
-    mu : dict
-        Step name -> mu of the Gaussian steps.
-    passes : int
-        Of the minimisation; the others are one each.
-    public_params : tuple of float
-        Coefficients of a fit on the public data alone; empty without public data.
-    """
-
-    loss: Loss
+    loss: Loss  # In working units: the score of a row is at most ``radius * loss.score``
+    # radius, reach: B, the largest weighted norm of a working row; R, its largest norm (labels), or
+    # B R the largest weighted square of it (counts).
     radius: float
     reach: float
-    lam: float
+    lam: float  # Ridge, in working units; acts on every coordinate
+    # rho, sigma: sigma = B score / rho is the sd of the linear term.
     rho: float
     sigma: float
-    tol: float
-    mu: dict[str, float]
+    tol: float  # Certified bound on the gradient norm
+    mu: dict[str, float]  # Step name -> mu of the Gaussian steps
     rescale: bool
     inference: bool
     max_iter: int
-    passes: int
+    passes: int  # Of the minimisation; the others are one each
     relation: str
+    # Coefficients of a fit on the public data alone; empty without public data.
     public_params: tuple[float, ...] = ()
 
 
@@ -455,14 +438,10 @@ _AT_CENTRE = 6.0
 
 @dataclass(frozen=True)
 class GlmReleased:
-    """Public numbers of the release: the working map and what was added.
+    """Public numbers of the release: the working map and what was added."""
 
-    Attributes
-    ----------
-    scale, shift : (p,) arrays
-        Working columns are ``scale * x + shift`` of the design's own columns.
-    """
-
+    # scale, shift: (p,) arrays; working columns are ``scale * x + shift`` of the design's own
+    # columns.
     scale: Array
     shift: Array
     sigma: float

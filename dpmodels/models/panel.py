@@ -79,18 +79,10 @@ def without_constant(coordinates: Coordinates) -> Coordinates:
 
 @dataclass(frozen=True)
 class EffectModel(UnitModel):
-    """A model with an effect of each unit, as planned.
+    """A model with an effect of each unit, as planned."""
 
-    Attributes
-    ----------
-    poisson : bool
-        Counts with a log link; else least squares.
-    rows : float
-        Public guess of the rows of a person.
-    """
-
-    poisson: bool
-    rows: float
+    poisson: bool  # Counts with a log link; else least squares
+    rows: float  # Public guess of the rows of a person
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
@@ -125,19 +117,11 @@ class EffectModel(UnitModel):
 
 @dataclass(frozen=True, eq=False)
 class FixedPoisson(Expansion):
-    """Poisson counts with an effect of each person, initialised.
-
-    Attributes
-    ----------
-    rate : float
-        Events of a person, by the released mean count and the guess of its rows.
-    mean : float
-        The released mean count of a row; 0: nobody is weighted down.
-    """
+    """Poisson counts with an effect of each person, initialised."""
 
     coordinates: Coordinates
-    rate: float
-    mean: float = 0.0
+    rate: float  # Events of a person, by the released mean count and the guess of its rows
+    mean: float = 0.0  # The released mean count of a row; 0: nobody is weighted down
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the counts of people at a fit; once scales are released, with weights."""
@@ -237,23 +221,15 @@ def dimension(rank: int, *, mundlak: bool) -> int:
 
 @dataclass(frozen=True)
 class Variances:
-    """Released averages over people with two rows or more, of residuals over ``clip``.
+    """Released averages over people with two rows or more, of residuals over ``clip``."""
 
-    Attributes
-    ----------
-    pairs, people, squares : float
-        Noisy sums of the mean product of a person's pairs, of 1, and of its mean square.
-    sd : float
-        Noise of each.
-    clip : float
-        What residuals were clipped to, in units of the unit response.
-    """
-
+    # pairs, people, squares: noisy sums of the mean product of a person's pairs, of 1, and of its
+    # mean square.
     pairs: float
     people: float
     squares: float
-    sd: float
-    clip: float
+    sd: float  # Noise of each
+    clip: float  # What residuals were clipped to, in units of the unit response
 
     @property
     def share(self) -> float:
@@ -300,21 +276,12 @@ class Variances:
 
 @dataclass(frozen=True, eq=False)
 class Intercepts(Expansion):
-    """Least squares with an intercept of each person of known weight, initialised.
-
-    Attributes
-    ----------
-    mundlak : bool
-        theta is of own means (the constant first), then within people; else of rows.
-    sd : float
-        Released spread of the unit response.
-    variances : Variances or None
-        Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
-    """
+    """Least squares with an intercept of each person of known weight, initialised."""
 
     coordinates: Coordinates
-    mundlak: bool
-    sd: float
+    mundlak: bool  # theta is of own means (the constant first), then within people; else of rows
+    sd: float  # Released spread of the unit response
+    # Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
     variances: Variances | None = None
 
     linear: ClassVar[bool] = True
@@ -392,18 +359,10 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class AveragesJob:
-    """Three averages of each person's residuals: an element of ``PairMeans``.
+    """Three averages of each person's residuals: an element of ``PairMeans``."""
 
-    Attributes
-    ----------
-    rows : _Rows
-        At the fit of the first stage.
-    clip : float
-        Residuals over it are clipped to [-1, 1]; in units of their sd.
-    """
-
-    rows: _Rows
-    clip: float
+    rows: _Rows  # At the fit of the first stage
+    clip: float  # Residuals over it are clipped to [-1, 1]; in units of their sd
     of_people: bool = True
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
@@ -460,19 +419,11 @@ class _Started(UnitModel):
 
 @dataclass(frozen=True)
 class InterceptModel(UnitModel):
-    """Random intercepts, as planned.
+    """Random intercepts, as planned."""
 
-    Attributes
-    ----------
-    N : int
-        People of the public rules.
-    mundlak : bool
-        Person means are predictors too.
-    """
-
-    N: int
+    N: int  # People of the public rules
     relation: str
-    mundlak: bool
+    mundlak: bool  # Person means are predictors too
 
     linear: ClassVar[bool] = True
     shares: ClassVar[tuple[float, ...]] = SHARES  # type: ignore[misc]

@@ -95,13 +95,9 @@ _POINTS, _WIDE = (1 << 15) + 1, 2.0
 
 @dataclass(frozen=True, eq=False)
 class Tabulated(Score):
-    """A score given on a grid of residuals, in units of the unit response.
+    """A score given on a grid of residuals, in units of the unit response."""
 
-    Attributes
-    ----------
-    grid, psi, omega : (k,) arrays
-    """
-
+    # grid, psi, omega: (k,) arrays
     grid: Any = None
     psi: Any = None
     omega: Any = None

@@ -271,29 +271,14 @@ _MISSING = 0.2
 
 @dataclass(frozen=True)
 class SafetyReport:
-    """What the search found.
+    """What the search found."""
 
-    Attributes
-    ----------
-    ok : bool
-        No violation was found (not a proof).
-    trials : int
-    positive : int
-        Tables with gamma > 0: if there are few, condition (ii) was hardly tested.
-    worst_lipschitz : float
-        Largest change of gamma; at most 1.
-    worst_ratio : float
-        Largest ``|T - T'| / alpha`` where gamma > 0; at most 1.
-    counterexample : dict or None
-        Condition, the two synthetic tables, and the numbers.
-    """
-
-    ok: bool
+    ok: bool  # No violation was found (not a proof)
     trials: int
-    positive: int
-    worst_lipschitz: float
-    worst_ratio: float
-    counterexample: dict[str, Any] | None
+    positive: int  # Tables with gamma > 0: if there are few, condition (ii) was hardly tested
+    worst_lipschitz: float  # Largest change of gamma; at most 1
+    worst_ratio: float  # Largest ``|T - T'| / alpha`` where gamma > 0; at most 1
+    counterexample: dict[str, Any] | None  # Condition, the two synthetic tables, and the numbers
 
     def __str__(self) -> str:
         head = (

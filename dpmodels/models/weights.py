@@ -74,22 +74,12 @@ def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Arra
 
 @dataclass(frozen=True, eq=False)
 class DesignErrors:
-    """What a pass by cluster says of linear functions of its coordinates. Released numbers only.
-
-    Attributes
-    ----------
-    found : ClusterRelease
-    scale : (d,) array
-        z times this is a coordinate.
-    typical : (d,) array
-        Of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
-        count in the average.
-    n : int
-    level : float
-    """
+    """What a pass by cluster says of linear functions of its coordinates. Released numbers only."""
 
     found: ClusterRelease
-    scale: Array
+    scale: Array  # (d,): z times this is a coordinate
+    # (d,): of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
+    # count in the average.
     typical: Array
     n: int
     level: float
@@ -220,24 +210,12 @@ def weights_query(design: Design) -> Query:
 
 @dataclass(frozen=True)
 class Trim:
-    """Where weights are cut.
+    """Where weights are cut."""
 
-    Attributes
-    ----------
-    top : float
-        T: u = min(w, T)/T.
-    mean : float
-        Mean weight, released or public.
-    lost : float
-        Released part of all weight that is beyond T.
-    square : float
-        Mean of u^2, by the released histogram.
-    """
-
-    top: float
-    mean: float
-    lost: float
-    square: float = 1.0
+    top: float  # T: u = min(w, T)/T
+    mean: float  # Mean weight, released or public
+    lost: float  # Released part of all weight that is beyond T
+    square: float = 1.0  # Mean of u^2, by the released histogram
 
 
 def trim_of(

@@ -33,49 +33,35 @@ ADJUST = ("none", "bonferroni", "holm", "tukey")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combinations(Result):
-    """Estimates of ``L b - q``, or of smooth functions of b, with errors, intervals and p-values.
-
-    Attributes
-    ----------
-    L, effect, sd, bias, error : arrays
-        Rows of weights (of a smooth function its gradient), estimates, total standard errors,
-        bounds on the bias, and the errors that z, p and intervals rest on (printed): these hold
-        both.
-    statistic, pvalue, low, high : arrays
-        p-values and ends of intervals as adjusted.
-    what : str
-        Header of the estimates.
-    untested : array or None
-        Rows with a coefficient that is not determined: no z and p.
-    groups : tuple of str
-        Rows of one group are compared by :meth:`pairs`; empty: all are one.
-    adjust : {"none", "bonferroni", "holm", "tukey"}
-    on_scale : array or None
-        Of means on the scale of the response: the estimates on that of L.
-    xlabel : str
-        What pictures call the estimates.
-    """
+    """Estimates of ``L b - q``, or of smooth functions of b: errors, intervals and p-values."""
 
     labels: tuple[str, ...]
+    # L, effect, sd, bias, error: rows of weights (of a smooth function its gradient), estimates,
+    # total standard errors, bounds on the bias, and the errors that z, p and intervals rest on
+    # (printed): these hold both.
     L: Array
     effect: Array
     sd: Array
     bias: Array
+    # statistic, pvalue, low, high: p-values and ends of intervals as adjusted.
     statistic: Array
     pvalue: Array
     low: Array
     high: Array
     level: float
     record: Record
-    what: str
+    what: str  # Header of the estimates
     notes: tuple[str, ...]
     error: Array
+    # Rows with a coefficient that is not determined: no z and p.
     untested: npt.NDArray[np.bool_] | None = None
+    # Rows of one group are compared by :meth:`pairs`; empty: all are one.
     groups: tuple[str, ...] = ()
-    adjust: str = "none"
+    adjust: str = "none"  # {"none", "bonferroni", "holm", "tukey"}
+    # Of means on the scale of the response: the estimates on that of L.
     on_scale: Array | None = None
     extra: Array | None = None
-    xlabel: str = ""
+    xlabel: str = ""  # What pictures call the estimates
 
     def conf_int(self, level: float | None = None) -> Array:
         """Return (k, 2) ends of intervals; half widths allow for bounded bias. Not adjusted."""

@@ -596,25 +596,16 @@ def _known(record: Record) -> tuple[Array, Array | None]:
 
 @dataclass(frozen=True)
 class JointTest(Result):
-    """A joint test of linear hypotheses.
+    """A joint test of linear hypotheses."""
 
-    Attributes
-    ----------
-    statistic, df, pvalue : float, int, float
-        chi2, or F if ``use_f``: the quantile of its p-value, so the two say the same.
-    use_f : bool
-        ``statistic`` is divided by ``df``.
-    df_denom : float or None
-        Of an F reference with finite degrees of freedom.
-    noncentrality : float
-        What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
-    """
-
+    # statistic, df, pvalue: chi2, or F if ``use_f``: the quantile of its p-value, so the two say
+    # the same.
     statistic: float
     df: int
     pvalue: float
-    use_f: bool
-    df_denom: float | None
+    use_f: bool  # ``statistic`` is divided by ``df``
+    df_denom: float | None  # Of an F reference with finite degrees of freedom
+    # What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
     noncentrality: float
     hypotheses: tuple[str, ...]
 
@@ -691,15 +682,10 @@ def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:
 
 @dataclass(frozen=True)
 class AnovaTable(Result):
-    """A table of tests, one row a term (or a comparison).
-
-    Attributes
-    ----------
-    rows_ : tuple of (str, float, int, float)
-        Name, chi2, degrees of freedom, p-value.
-    """
+    """A table of tests, one row a term (or a comparison)."""
 
     title: str
+    # tuple of (str, float, int, float): name, chi2, degrees of freedom, p-value.
     rows_: tuple[tuple[str, float, int, float], ...]
     notes: tuple[str, ...]
 

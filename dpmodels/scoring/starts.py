@@ -43,33 +43,18 @@ _UNIDENTIFIED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response.
+    """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response."""
 
-    Attributes
-    ----------
-    unit : UnitScale
-        Of the design, response last.
-    W0 : (r, p) array
-        r <= p: aliased columns share directions.
-    identified : (p,) bool array
-        Coefficients that the design determines, whatever the rows.
-    centre : (r,) array
-        Public fit about which the start looks, for u, in units of the unit response.
-    response : float
-        The start takes the response as ``response (y - u'centre)``.
-    constant : (r,) array or None
-        a with ``a'u = 1`` in every complete row; None: there is none.
-    offset : int or None
-        Row of the block that the start subtracts from the response.
-    """
-
-    unit: UnitScale
-    W0: Array
+    unit: UnitScale  # Of the design, response last
+    W0: Array  # (r, p): r <= p: aliased columns share directions
+    # (p,): coefficients that the design determines, whatever the rows.
     identified: npt.NDArray[np.bool_]
+    # (r,): public fit about which the start looks, for u, in units of the unit response.
     centre: Array
-    response: float = RESPONSE
+    response: float = RESPONSE  # The start takes the response as ``response (y - u'centre)``
+    # (r,): a with ``a'u = 1`` in every complete row; None: there is none.
     constant: Array | None = None
-    offset: int | None = None
+    offset: int | None = None  # Row of the block that the start subtracts from the response
 
     @property
     def rank(self) -> int:
@@ -446,22 +431,11 @@ _MANTISSA, _BIAS = 52, 1023
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """Which numbers are asked about, and what for.
+    """Which numbers are asked about, and what for."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns of the block, the response last.
-    places : tuple of int
-        Their rows in the block.
-    mu : float
-        Of the whole scoring, scales included.
-    relation : str
-    """
-
-    names: tuple[str, ...]
-    places: tuple[int, ...]
-    mu: float
+    names: tuple[str, ...]  # Columns of the block, the response last
+    places: tuple[int, ...]  # Their rows in the block
+    mu: float  # Of the whole scoring, scales included
     relation: str
 
     def histograms(self, k: int) -> Stack:

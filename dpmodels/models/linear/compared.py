@@ -363,25 +363,14 @@ PUBLISHED_SENSITIVITY = 2.0
 
 @dataclass(frozen=True, eq=False)
 class PaperDetail:
-    """Public facts of the published algorithm.
+    """Public facts of the published algorithm."""
 
-    Attributes
-    ----------
-    root : (d, d) array
-        ``S^{-1/2}``, symmetric.
-    scale : float
-        ``s_B``: root mean square of the public response.
-    rx, ry : float
-        Truncation radii, ``rx^2 = d (1 + log(2n/eta))``, ``ry^2 = 1 + log(2n/eta)``.
-    mu : float
-        Of each of the two releases.
-    """
-
-    root: Array
-    scale: float
+    root: Array  # (d, d): ``S^{-1/2}``, symmetric
+    scale: float  # ``s_B``: root mean square of the public response
+    # rx, ry: truncation radii, ``rx^2 = d (1 + log(2n/eta))``, ``ry^2 = 1 + log(2n/eta)``.
     rx: float
     ry: float
-    mu: float
+    mu: float  # Of each of the two releases
 
 
 def published_mu(request: Request) -> float:

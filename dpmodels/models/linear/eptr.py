@@ -63,46 +63,30 @@ _STEP_NAMES = {
 
 @dataclass(frozen=True)
 class OlsDetail:
-    """What ePTR decided before the first row.
+    """What ePTR decided before the first row."""
 
-    Attributes
-    ----------
-    form : {"auto", "fixed", "paper"}
-        A released lower bound of the smallest eigenvalue; or a coin at a fixed c0, with tight or
-        with the paper's constants.
-    raw : bool
-        Rows are bounded by ``Rx`` in the design's own units (no ranges are used).
-    rx, ry : float
-        Row bounds in the working coordinates.
-    rtheta : float
-        Given bound on the coefficient norm; infinity: only the free bound.
-    mu : dict
-        Share name -> mu (auto form).
-    delta_f, z : float
-        Failure probability of the lower bound, and its quantile.
-    eps_t, eps_r, delta, c0 : float
-        Coin and release of the pair forms.
-    sharp : bool
-        The sharper integer coin.
-    """
-
+    # {"auto", "fixed", "paper"}: A released lower bound of the smallest eigenvalue; or a coin at a
+    # fixed c0, with tight or with the paper's constants.
     form: str
-    raw: bool
+    raw: bool  # Rows are bounded by ``Rx`` in the design's own units (no ranges are used)
+    # rx, ry: row bounds in the working coordinates.
     rx: float
     ry: float
-    rtheta: float
+    rtheta: float  # Given bound on the coefficient norm; infinity: only the free bound
     whiten: bool
     inference: bool
     ridge: bool
     project: bool
-    mu: dict[str, float]
+    mu: dict[str, float]  # Share name -> mu (auto form)
+    # delta_f, z: failure probability of the lower bound, and its quantile.
     delta_f: float = 0.0
     z: float = 0.0
+    # eps_t, eps_r, delta, c0: coin and release of the pair forms.
     eps_t: float = 0.0
     eps_r: float = 0.0
     delta: float = 0.0
     c0: float = 0.0
-    sharp: bool = False
+    sharp: bool = False  # The sharper integer coin
 
 
 def column_radius(design: Design) -> float:
@@ -288,28 +272,15 @@ def _advice(detail: OlsDetail, p: int, n: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class OlsReleased:
-    """Public numbers of the release, beside the released ones.
-
-    Attributes
-    ----------
-    whitening : (p, p) array or None
-        W = sqrt(n) St^{-1/2}.
-    lower : float
-        Released lower bound of the smallest eigenvalue (auto form), otherwise NaN.
-    ridge : float
-        rho, a function of the lower bound.
-    rtheta : float
-        Radius of the coefficient ball in force.
-    sigma : float
-        Sd of the noise on each working coefficient.
-    """
+    """Public numbers of the release, beside the released ones."""
 
     unit: UnitScale
-    whitening: Array | None = None
+    whitening: Array | None = None  # (p, p): W = sqrt(n) St^{-1/2}
+    # Released lower bound of the smallest eigenvalue (auto form), otherwise NaN.
     lower: float = math.nan
-    ridge: float = 0.0
-    rtheta: float = math.inf
-    sigma: float = math.nan
+    ridge: float = 0.0  # rho, a function of the lower bound
+    rtheta: float = math.inf  # Radius of the coefficient ball in force
+    sigma: float = math.nan  # Sd of the noise on each working coefficient
     values: dict[str, Array] = field(default_factory=dict)
 
 

@@ -213,22 +213,13 @@ def _least(stage: Stage, free: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LastFit:
-    """The unshrunk fit of the last stage in its own coordinates, and its errors.
+    """The unshrunk fit of the last stage in its own coordinates, and its errors."""
 
-    Attributes
-    ----------
-    d, A : arrays
-        ``d = A h``, ``A = (M + lam I)^{-1}``.
-    lam : float
-        Positive only where the noise dominates.
-    free : float
-        ``n_eff - p``.
-    """
-
+    # d, A: ``d = A h``, ``A = (M + lam I)^{-1}``.
     d: Array
     A: Array
-    lam: float
-    free: float
+    lam: float  # Positive only where the noise dominates
+    free: float  # ``n_eff - p``
     errors: Errors
 
 
@@ -446,23 +437,15 @@ def no_reply(release: Release) -> Estimate:
 
 @dataclass(frozen=True)
 class Passes:
-    """What every pass of one call shares.
-
-    Attributes
-    ----------
-    ask, design, unit, relation
-    constant : bool
-        Put the constant 1 in front of every row (the design has no intercept column).
-    per : float
-        Public guess of the rows of a person, where that is the unit; 0: rows.
-    """
+    """What every pass of one call shares."""
 
     ask: Ask
     design: Design
     unit: UnitScale
     relation: str
+    # Put the constant 1 in front of every row (the design has no intercept column).
     constant: bool = False
-    per: float = 0.0
+    per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
     @property
     def q(self) -> int:
@@ -472,17 +455,11 @@ class Passes:
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """What a call released, in the order of the passes: the detail of its release.
-
-    Attributes
-    ----------
-    scores : Scores or None
-        With ``vcov="hetero"``.
-    """
+    """What a call released, in the order of the passes: the detail of its release."""
 
     unit: UnitScale
     stages: tuple[Stage, ...]
-    scores: Scores | None = None
+    scores: Scores | None = None  # With ``vcov="hetero"``
 
 
 def ball_stage(
@@ -623,25 +600,14 @@ def score_advice(figure: float | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """``g = matrix x (r - x'd)`` of mapped rows (x, r), into the ball of ``radius``, to integers.
+    """``g = matrix x (r - x'd)`` of mapped rows (x, r), in the ball of ``radius``, to integers."""
 
-    Attributes
-    ----------
-    rows : RowMap
-        Of the last stage: row factor included.
-    d : (p,) array
-        Released coefficients of that stage.
-    matrix : (p, p) array
-        Released whitening of the scores.
-    apart : bool
-        Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
-        own: a row has zeros in one half or the other, and the same norm.
-    """
-
-    rows: RowMap
-    d: Array
-    matrix: Array
+    rows: RowMap  # Of the last stage: row factor included
+    d: Array  # (p,): released coefficients of that stage
+    matrix: Array  # (p, p): released whitening of the scores
     radius: float
+    # Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
+    # own: a row has zeros in one half or the other, and the same norm.
     apart: bool = False
 
     @property

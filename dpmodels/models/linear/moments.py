@@ -96,34 +96,20 @@ RIDGE_RATIO = 0.4
 
 @dataclass(frozen=True)
 class SspDetail:
-    """What ``ssp`` decided before the first row.
-
-    Attributes
-    ----------
-    rows : int
-        Row count of the public rules (n, or the guess).
-    bounded : Split or None
-        The query of the first stage with separate bounds; None: rows scaled into a ball.
-    phi, radius : float
-        ``radius``: given radius of the last stage (0: by rule).
-    windows : Windows
-        The rows that the first of two stages reads.
-    every : int
-        It reads each of them with probability 1 / ``every``, by secret coins.
-    scores : mechanism or None
-        Of the scores, for ``vcov="hetero"``.
-    """
+    """What ``ssp`` decided before the first row."""
 
     stages: int
-    rows: int
+    rows: int  # Row count of the public rules (n, or the guess)
+    # The query of the first stage with separate bounds; None: rows scaled into a ball.
     bounded: SplitMoments | None
     first: Gaussian | Pure
     second: Gaussian | Pure | None
+    # phi, radius: ``radius``: given radius of the last stage (0: by rule).
     phi: float
     radius: float
-    windows: Windows = ALL_ROWS
-    every: int = 1
-    scores: Gaussian | Pure | None = None
+    windows: Windows = ALL_ROWS  # The rows that the first of two stages reads
+    every: int = 1  # It reads each of them with probability 1 / ``every``, by secret coins
+    scores: Gaussian | Pure | None = None  # Of the scores, for ``vcov="hetero"``
 
 
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -350,29 +336,18 @@ PUBLIC_LEAST = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class PmtDetail:
-    """What ``pmt`` decided from public facts.
-
-    Attributes
-    ----------
-    rows : int
-        Row count of the public rules (n, or the guess).
-    radius, second_radius : float
-        Of the two passes; ``second_radius`` 0: by rule.
-    scores : mechanism or None
-        Of the scores, for ``vcov="hetero"``.
-    per : float
-        Public guess of the rows of a person, where that is the unit; 0: rows.
-    """
+    """What ``pmt`` decided from public facts."""
 
     white: PublicWhitening
-    rows: int
+    rows: int  # Row count of the public rules (n, or the guess)
     first: Gaussian | Pure
     second: Gaussian | Pure | None
+    # radius, second_radius: of the two passes; ``second_radius`` 0: by rule.
     radius: float
     second_radius: float
     phi: float
-    scores: Gaussian | Pure | None = None
-    per: float = 0.0
+    scores: Gaussian | Pure | None = None  # Of the scores, for ``vcov="hetero"``
+    per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
 
 def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:

@@ -215,39 +215,28 @@ EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
 
 @dataclass(frozen=True)
 class LinearDetail:
-    """What a linear fit of this room decided before the first row.
-
-    Attributes
-    ----------
-    rule : {"auto", "fixed", "adaops", "ops"}
-        How lam is chosen from released numbers; "ops": public constants only.
-    mu1, mu2, rho : float
-        Add/remove strengths of the two bounds and of *each* draw.
-    d1, d2, delta_t : float
-        Failure probabilities (delta_t of each draw).
-    factor : float
-        2 under replace-one: the steps are stated with twice the add/remove mu.
-    n : int or None
-        Public row count.
-    gamma, s : float
-        Of rule "ops".
-    """
+    """What a linear fit of this room decided before the first row."""
 
     kind: str
+    # {"auto", "fixed", "adaops", "ops"}: how lam is chosen from released numbers; "ops": public
+    # constants only.
     rule: str
+    # mu1, mu2, rho: add/remove strengths of the two bounds and of *each* draw.
     mu1: float
     mu2: float
     rho: float
+    # d1, d2, delta_t: failure probabilities (delta_t of each draw).
     d1: float
     d2: float
     delta_t: float
-    factor: float
+    factor: float  # 2 under replace-one: the steps are stated with twice the add/remove mu
     lam: float
     floor: float
     draws: int
-    n: int | None
+    n: int | None  # Public row count
     B: float
     Y: float = 1.0
+    # gamma, s: of rule "ops".
     gamma: float = 0.0
     s: float = 0.0
 
@@ -536,26 +525,20 @@ _ALLOW = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class LinearReleased:
-    """Released and public numbers beside the draws.
-
-    Attributes
-    ----------
-    lam, lam_min, lam_star, rbar : float
-        Ridge, released lower bound of the smallest eigenvalue, their sum, residual bound.
-    gamma, sigma : float
-        Of a draw: posterior precision factor, or sd of the score noise (the other is NaN).
-    raised : bool
-        The user's ridge was too small for the released bound and was raised.
-    """
+    """Released and public numbers beside the draws."""
 
     unit: UnitScale
+    # lam, lam_min, lam_star, rbar: ridge, released lower bound of the smallest eigenvalue, their
+    # sum, residual bound.
     lam: float
     lam_min: float
     lam_star: float
     rbar: float
+    # gamma, sigma: of a draw: posterior precision factor, or sd of the score noise (the other is
+    # NaN).
     gamma: float
     sigma: float
-    raised: bool
+    raised: bool  # The user's ridge was too small for the released bound and was raised
 
 
 def ridge_solution(S: Array, b: Array, lam: float) -> tuple[Array, Array]:

@@ -202,21 +202,11 @@ def _no_zero_column(C: Array, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PublicWhitening:
-    """Whitening by public moments.
+    """Whitening by public moments."""
 
-    Attributes
-    ----------
-    scale : (q,) array
-        Root mean square of each column: unit rows are rows over it.
-    L : (q, q) array
-        Cholesky factor of the (shrunk) moments of unit rows, response last.
-    shrink : float
-        Weight of the diagonal; 0: none.
-    """
-
-    scale: Array
-    L: Array
-    shrink: float
+    scale: Array  # (q,): root mean square of each column: unit rows are rows over it
+    L: Array  # (q, q): cholesky factor of the (shrunk) moments of unit rows, response last
+    shrink: float  # Weight of the diagonal; 0: none
     moments: PublicMoments
 
     @property
@@ -381,19 +371,12 @@ def is_moments(given: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PublicFit:
-    """Least squares on the public rows, in the user's units.
+    """Least squares on the public rows, in the user's units."""
 
-    Attributes
-    ----------
-    params, bse : (p,) arrays
-        ``bse`` NaN where the number of public rows is unknown.
-    C : (p, p) array
-        Second moments of x.
-    """
-
+    # params, bse: (p,) arrays; ``bse`` NaN where the number of public rows is unknown.
     params: Array
     bse: Array
-    C: Array
+    C: Array  # (p, p): second moments of x
     m: int | None
 
     def covariance(self, sigma2: float) -> Array | None:

@@ -115,20 +115,13 @@ def solve(m: Moments, lam: float) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Solution:
-    """A shrunk solution.
+    """A shrunk solution."""
 
-    Attributes
-    ----------
-    d : (p,) array
-    lam, factor : float
-        ``d = factor (M + lam I)^{-1} h``.
-    risk : float
-        Stein's estimate of ``d'M0 d - 2 d'h0`` at the choice (optimistic: it was minimised).
-    """
-
-    d: Array
+    d: Array  # (p,)
+    # lam, factor: ``d = factor (M + lam I)^{-1} h``.
     lam: float
     factor: float
+    # Stein's estimate of ``d'M0 d - 2 d'h0`` at the choice (optimistic: it was minimised).
     risk: float
 
 
@@ -197,24 +190,12 @@ def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
 
 @dataclass(frozen=True)
 class Stage:
-    """One released matrix of second moments, in the coordinates of its mapped rows.
+    """One released matrix of second moments, in the coordinates of its mapped rows."""
 
-    Attributes
-    ----------
-    Q : (q, q) array
-        Response last.
-    V : (q, q) array
-        Noise variance of each entry.
-    L : (q, q) array
-        Lower triangular: unit rows are ``L`` times mapped rows (before the ball).
-    radius : float
-        Of the ball; infinity: none.
-    """
-
-    Q: Array
-    V: Array
-    L: Array
-    radius: float
+    Q: Array  # (q, q): response last
+    V: Array  # (q, q): noise variance of each entry
+    L: Array  # (q, q): lower triangular: unit rows are ``L`` times mapped rows (before the ball)
+    radius: float  # Of the ball; infinity: none
 
     @property
     def moments(self) -> Moments:
@@ -256,33 +237,22 @@ class Stage:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report of a moment fit needs.
-
-    Attributes
-    ----------
-    rows : int
-        n, or the public guess.
-    towards : str
-        What the ridge shrinks towards, in words.
-    biased_errors : bool
-        Print standard errors (with a warning) even where the ridge is active.
-    notes, warnings : tuple of str
-        Of the method, before those of this module.
-    scores : Scores or None
-        Of the last stage, for errors that allow unequal variances; None: one residual variance.
-    """
+    """What a report of a moment fit needs."""
 
     design: Design
     unit: UnitScale
     stages: tuple[Stage, ...]
-    rows: int
+    rows: int  # n, or the public guess
     request: Request
-    towards: str
+    towards: str  # What the ridge shrinks towards, in words
+    # Print standard errors (with a warning) even where the ridge is active.
     biased_errors: bool = False
+    # notes, warnings: of the method, before those of this module.
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     stats: tuple[tuple[str, float], ...] = ()
     arrays: tuple[tuple[str, Array], ...] = ()
+    # Of the last stage, for errors that allow unequal variances; None: one residual variance.
     scores: Scores | None = None
 
     @property
@@ -313,26 +283,16 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Released second moments of whitened scores (``models/linear/inference.py``).
+    """Released second moments of whitened scores (``models/linear/inference.py``)."""
 
-    Attributes
-    ----------
-    inside : (p, p) array
-        Of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's coordinates.
-    K : (p, p) array
-        Lower triangular.
-    radius : float
-        Of the ball the whitened scores were scaled into.
-    sd : float
-        Noise scale of S in svec coordinates.
-    outside : (p, p) array or None
-        Of the rows that were scaled onto the ball of the stage; ``inside`` is then the others.
-    """
-
+    # (p, p): of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's
+    # coordinates.
     inside: Array
-    K: Array
-    radius: float
-    sd: float
+    K: Array  # (p, p): lower triangular
+    radius: float  # Of the ball the whitened scores were scaled into
+    sd: float  # Noise scale of S in svec coordinates
+    # (p, p): of the rows that were scaled onto the ball of the stage; ``inside`` is then the
+    # others.
     outside: Array | None = None
 
     @property

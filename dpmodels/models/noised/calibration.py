@@ -30,18 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that move together.
+    """Columns that move together."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Positions among the noised columns.
-    diam, ldiam : float
-        Largest l2 and l1 distance of two rows in these columns, in units of the scales.
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # Positions among the noised columns
     variables: frozenset[str]
+    # diam, ldiam: largest l2 and l1 distance of two rows in these columns, in units of the scales.
     diam: float
     ldiam: float
 
@@ -162,36 +155,26 @@ UNITS = ("record", "attribute")
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise of a release, in units of the column scales. All public.
-
-    Attributes
-    ----------
-    blocks : tuple of tuple of int
-        Columns that share one radius ("laplace": one column each).
-    sd : (d,) tuple
-        Noise sd of the columns before a clear probability, relative to the column's range.
-    c : tuple of float
-        Distance of neighbours over the noise sd, a block ("sl", "gaussian").
-    shapes, sensitivities : tuple
-        What the run needs: factor of each column; distance of neighbours of each step.
-    eps, delta : float
-        Of these steps.
-    record_pair : (eps, delta) or None
-        For the unit "attribute".
-    """
+    """The noise of a release, in units of the column scales. All public."""
 
     noise: str
     unit: str
+    # Columns that share one radius ("laplace": one column each).
     blocks: tuple[tuple[int, ...], ...]
+    # (d,) tuple: noise sd of the columns before a clear probability, relative to the column's
+    # range.
     sd: tuple[float, ...]
     clear_prob: float
-    c: tuple[float, ...]
+    c: tuple[float, ...]  # Distance of neighbours over the noise sd, a block ("sl", "gaussian")
     steps: tuple[Step, ...]
+    # shapes, sensitivities: what the run needs: factor of each column; distance of neighbours of
+    # each step.
     shapes: tuple[float, ...]
     sensitivities: tuple[float, ...]
+    # eps, delta: of these steps.
     eps: float
     delta: float
-    record_pair: tuple[float, float] | None = None
+    record_pair: tuple[float, float] | None = None  # (eps, delta): for the unit "attribute"
     advice: tuple[str, ...] = field(default=())
 
     @property

@@ -33,24 +33,17 @@ _MANY_LEVELS = 1000
 
 @dataclass(frozen=True)
 class Model:
-    """Released data in the coordinates of a model.
+    """Released data in the coordinates of a model."""
 
-    Attributes
-    ----------
-    X : (n, p) array
-    y : (n,) array
-    K : (B, p + 1, p + 1) array
-        Noise covariance of (x, y), a block of the release; zero rows for public columns.
-    weights : (n,) array or None
-    """
-
-    X: Array
-    y: Array
+    X: Array  # (n, p)
+    y: Array  # (n,)
+    # (B, p + 1, p + 1): noise covariance of (x, y), a block of the release; zero rows for public
+    # columns.
     K: Array
     clear_prob: float
     noise: str
     names: tuple[str, ...]
-    weights: Array | None = None
+    weights: Array | None = None  # (n,)
 
     @property
     def n(self) -> int:
@@ -381,54 +374,28 @@ def _apply(row: Array, values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Terms:
-    """One loss at m rows: value and derivatives in eta and in q = (q_1, ..., q_B).
+    """One loss at m rows: value and derivatives in eta and in q = (q_1, ..., q_B)."""
 
-    Attributes
-    ----------
-    c, e : (m,) arrays
-        C and C_eta.
-    q : (B, m) array
-        C_q.
-    ee : (m,) array or None
-    eq : (B, m) array or None
-    qq : (B, B) array or None
-        Mean-ready: weighted means over rows are taken with ``weights`` at evaluation.
-    """
-
+    # c, e: (m,) arrays; C and C_eta.
     c: Array
     e: Array
-    q: Array
-    ee: Array | None = None
-    eq: Array | None = None
+    q: Array  # (B, m): C_q
+    ee: Array | None = None  # (m,)
+    eq: Array | None = None  # (B, m)
+    # (B, B): mean-ready: weighted means over rows are taken with ``weights`` at evaluation.
     qq: Array | None = None
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Weighted sums over rows of one loss, B blocks of noise, p coefficients.
+    """Weighted sums over rows of one loss, B blocks of noise, p coefficients."""
 
-    Attributes
-    ----------
-    value : float
-        Of C.
-    grad : (p,) array
-        Of C_eta x.
-    q : (B,) array
-        Of C_q.
-    hess : (p, p) array
-        Of C_eta_eta x x'; empty without second derivatives, as are the next two.
-    cross : (B, p) array
-        Of C_eta_q x.
-    qq : (B, B) array
-        Of C_q_q.
-    """
-
-    value: float
-    grad: Array
-    q: Array
-    hess: Array
-    cross: Array
-    qq: Array
+    value: float  # Of C
+    grad: Array  # (p,): of C_eta x
+    q: Array  # (B,): of C_q
+    hess: Array  # (p, p): of C_eta_eta x x'; empty without second derivatives, as are the next two
+    cross: Array  # (B, p): of C_eta_q x
+    qq: Array  # (B, B): of C_q_q
 
     def plus(self, other: Sums, factor: float) -> Sums:
         """Return ``self + factor * other``."""

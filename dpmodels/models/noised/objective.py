@@ -27,41 +27,27 @@ ROWS = 16_384
 
 @dataclass(frozen=True)
 class Piece:
-    """One draw of the data and the term of the loss that is evaluated on it.
-
-    Attributes
-    ----------
-    p : float
-        Clear probability of the correction.
-    factor : (float, float)
-        Factor a + b t of the piece on the path t in [0, 1].
-    """
+    """One draw of the data and the term of the loss that is evaluated on it."""
 
     X: Array
     y: Array
     term: str
-    p: float
+    p: float  # Clear probability of the correction
+    # (float, float): factor a + b t of the piece on the path t in [0, 1].
     factor: tuple[float, float] = (1.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A corrected objective.
-
-    Attributes
-    ----------
-    K : (B, p + 1, p + 1) array
-        Noise covariance of (x, y) by block; the row of y is zero where it does not enter.
-    weights : (n,) array or None
-    h : float
-        Smoothing of kinked losses.
-    """
+    """A corrected objective."""
 
     loss: Loss
     pieces: tuple[Piece, ...]
+    # (B, p + 1, p + 1): noise covariance of (x, y) by block; the row of y is zero where it does not
+    # enter.
     K: Array
-    weights: Array | None
-    h: float = 0.0
+    weights: Array | None  # (n,)
+    h: float = 0.0  # Smoothing of kinked losses
 
     @property
     def n(self) -> int:
@@ -236,29 +222,15 @@ _START_ROWS = 40_000
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the path ended.
+    """Where the path ended."""
 
-    Attributes
-    ----------
-    theta : (p,) array
-    why : str
-        What was not reached.
-    gradient : float
-        Norm of the gradient in standardised units.
-    naive : (p,) array
-        The naive fit the path started from.
-    h : float
-        Smoothing in force.
-    edge : (p,) bool array or None
-        Which coefficients stand at an end of the box, where one was given.
-    """
-
-    theta: Array
+    theta: Array  # (p,)
     converged: bool
-    why: str
-    gradient: float
-    naive: Array
-    h: float = 0.0
+    why: str  # What was not reached
+    gradient: float  # Norm of the gradient in standardised units
+    naive: Array  # (p,): the naive fit the path started from
+    h: float = 0.0  # Smoothing in force
+    # (p,): which coefficients stand at an end of the box, where one was given.
     edge: npt.NDArray[np.bool_] | None = None
 
 

@@ -261,17 +261,11 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
 
 @dataclass(frozen=True)
 class Expected:
-    """Reliabilities, standard errors and the n that would be needed.
+    """Reliabilities, standard errors and the n that would be needed."""
 
-    Attributes
-    ----------
-    scales : mapping
-        "reliability of x": Var / (Var + (1 - p) lambda^2).
-    se : mapping
-        Column -> expected standard error (sampling and noise together).
-    """
-
+    # "reliability of x": Var / (Var + (1 - p) lambda^2).
     scales: Mapping[str, float] = field(default_factory=dict)
+    # Column -> expected standard error (sampling and noise together).
     se: Mapping[str, float] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
 

@@ -32,26 +32,13 @@ _ROWS = 65_536
 
 @dataclass(frozen=True)
 class LinearFit:
-    """What the closed form gives.
+    """What the closed form gives."""
 
-    Attributes
-    ----------
-    theta : (p,) array, NaN where the signal is below the noise
-    cov : (p, p) array or None
-        Sandwich covariance of theta.
-    M : (p, p) array
-        Corrected second moment.
-    sigma2 : float
-        Residual variance without noise; NaN where it comes out negative.
-    signal : float
-        Smallest eigenvalue of M over its standard error.
-    """
-
-    theta: Array
-    cov: Array | None
-    M: Array
-    sigma2: float
-    signal: float
+    theta: Array  # (p,) array, NaN where the signal is below the noise
+    cov: Array | None  # (p, p): sandwich covariance of theta
+    M: Array  # (p, p): corrected second moment
+    sigma2: float  # Residual variance without noise; NaN where it comes out negative
+    signal: float  # Smallest eigenvalue of M over its standard error
 
 
 def weak_signal(M: Array, model: Model) -> float:

@@ -412,18 +412,11 @@ GRID = 2.0**-20
 
 @dataclass(frozen=True)
 class Noised:
-    """What left the private stage: the noised cells, and public columns as they were.
+    """What left the private stage: the noised cells, and public columns as they were."""
 
-    Attributes
-    ----------
-    values : (d, n) array
-    public : mapping of str to (n,) array
-    lower, scale : (d,) arrays
-        lo_j and s_j = hi_j - lo_j.
-    """
-
-    values: Array
-    public: Mapping[str, npt.NDArray[Any]]
+    values: Array  # (d, n)
+    public: Mapping[str, npt.NDArray[Any]]  # mapping of str to (n,) array
+    # lower, scale: (d,) arrays; lo_j and s_j = hi_j - lo_j.
     lower: Array
     scale: Array
 

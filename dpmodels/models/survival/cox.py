@@ -199,16 +199,10 @@ _DETERMINED = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """The linear predictor of rows, cut where a normal one of its released spread has its tenths.
-
-    Attributes
-    ----------
-    theta : (r,) array
-        Released coefficients in u, the time terms left out.
-    """
+    """The linear predictor of rows, cut at the tenths of a normal one of its released spread."""
 
     coordinates: Coordinates
-    theta: Array
+    theta: Array  # (r,): released coefficients in u, the time terms left out
 
     @functools.cached_property
     def cuts(self) -> Array:
@@ -296,15 +290,9 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
 
 @dataclass(frozen=True)
 class Concordance(Closing):
-    """The table that C is read off, released after the passes.
+    """The table that C is read off, released after the passes."""
 
-    Attributes
-    ----------
-    layout : Layout
-        Of the baseline's table.
-    """
-
-    layout: Layout
+    layout: Layout  # Of the baseline's table
     people: bool
     N: int
 
@@ -343,17 +331,11 @@ release = release_fit
 
 @dataclass(frozen=True, eq=False)
 class CoxModel(UnitModel):
-    """Proportional hazards, as planned.
-
-    Attributes
-    ----------
-    N : int
-        Units: public, as a call of replace-one.
-    """
+    """Proportional hazards, as planned."""
 
     layout: Layout
     people: bool
-    N: int
+    N: int  # Units: public, as a call of replace-one
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank: those of time after them."""

@@ -503,22 +503,15 @@ SURVFIT = Backend(plan, release, estimate_survfit, people=True)
 
 @dataclass(frozen=True)
 class LogRank:
-    """Observed and expected events by group, and the test that they agree.
+    """Observed and expected events by group, and the test that they agree."""
 
-    Attributes
-    ----------
-    N, observed, expected : (G,) arrays
-        At risk from the first (or entered), events, events if all groups were alike; noisy.
-    U : (G,) array
-        ``observed - expected``.
-    V, W : (G, G) arrays
-        Its sampling covariance under the hypothesis, and that of the noise.
-    """
-
+    # N, observed, expected: (G,) arrays; at risk from the first (or entered), events, events if all
+    # groups were alike; noisy.
     N: Array
     observed: Array
     expected: Array
-    U: Array
+    U: Array  # (G,): ``observed - expected``
+    # V, W: (G, G) arrays; its sampling covariance under the hypothesis, and that of the noise.
     V: Array
     W: Array
 

@@ -54,23 +54,15 @@ def q_terms(stratas: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Cells of time, with a released hazard in each stratum: public and released numbers.
+    """Cells of time, with a released hazard in each stratum: public and released numbers."""
 
-    Attributes
-    ----------
-    edges : (K + 1,) array
-    rates, events : (S, K) arrays
-        Hazard a unit of time, and released events, by stratum.
-    factors : (S, K) array or None
-        From the rates to hazards that were not smoothed, of which survival is made; None: 1.
-    spread : (S, K, K) array or None
-        Covariance of the logs of those, noise and all, beside the time terms; None: 0.
-    """
-
-    edges: Array
+    edges: Array  # (K + 1,)
+    # rates, events: (S, K) arrays; hazard a unit of time, and released events, by stratum.
     rates: Array
     events: Array
+    # (S, K): from the rates to hazards that were not smoothed, of which survival is made; None: 1.
     factors: Array | None = None
+    # (S, K, K): covariance of the logs of those, noise and all, beside the time terms; None: 0.
     spread: Array | None = None
 
     @property
@@ -135,23 +127,13 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class Hazard(Expansion):
-    """Proportional hazards, initialised.
-
-    Attributes
-    ----------
-    where : Survival
-        Rows of the block that hold the follow-up.
-    rate : float
-        Released events a unit.
-    people : bool
-        Units are people, with episodes of their own.
-    """
+    """Proportional hazards, initialised."""
 
     coordinates: Coordinates
-    where: Survival
+    where: Survival  # Rows of the block that hold the follow-up
     timeline: Timeline
-    rate: float
-    people: bool
+    rate: float  # Released events a unit
+    people: bool  # Units are people, with episodes of their own
 
     stops: ClassVar[bool] = True
 
@@ -174,20 +156,12 @@ class Hazard(Expansion):
 
 @dataclass(frozen=True, eq=False)
 class FollowedUp:
-    """The follow-up of units at a fit.
-
-    Attributes
-    ----------
-    theta : (r,) array
-    W : (r, r) array
-    clip : float
-        C; inf: nobody is stopped.
-    """
+    """The follow-up of units at a fit."""
 
     model: Hazard
-    theta: Array
-    W: Array
-    clip: float
+    theta: Array  # (r,)
+    W: Array  # (r, r)
+    clip: float  # C; inf: nobody is stopped
 
     @functools.cached_property
     def _hazards(self) -> Array:

@@ -284,18 +284,12 @@ class Groups(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SurvivalPass:
-    """The table of a layout, all levels one after the other.
-
-    Attributes
-    ----------
-    groups : Groups or None
-        None: the groups of the formula.
-    """
+    """The table of a layout, all levels one after the other."""
 
     design: Design
     layout: Layout
     people: bool = False
-    groups: Groups | None = None
+    groups: Groups | None = None  # None: the groups of the formula
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the table in steps of the statistic. Confidential."""
@@ -481,16 +475,10 @@ def apart(who: Any, start: Array, stop: Array) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class CellNoise:
-    """The noise of the cells of a layout, where every released number has one variance.
-
-    Attributes
-    ----------
-    sd : float
-        Of the noise of every released number, in units.
-    """
+    """The noise of the cells of a layout, where every released number has one variance."""
 
     layout: Layout
-    sd: float
+    sd: float  # Of the noise of every released number, in units
 
     @functools.cached_property
     def _tree(self) -> tuple[Array, Array]:

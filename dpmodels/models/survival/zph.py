@@ -52,18 +52,11 @@ TRANSFORMS = ("rank", "identity", "log")
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """Columns as the check sees them: (1, z), ``z = W (x - c)``; in a block of rows affine.
+    """Columns as the check sees them: (1, z), ``z = W (x - c)``; in a block of rows affine."""
 
-    Attributes
-    ----------
-    affine : (matrix (p + 1, q), shift (p + 1, 1))
-    W0 : (p + 1, p + 1) array
-    W : (p, p) array
-    """
-
-    affine: tuple[Array, Array]
-    W0: Array
-    W: Array
+    affine: tuple[Array, Array]  # (matrix (p + 1, q), shift (p + 1, 1))
+    W0: Array  # (p + 1, p + 1)
+    W: Array  # (p, p)
 
 
 def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) -> Whitened:
@@ -153,16 +146,10 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class ByInterval(FollowedUp):
-    """The follow-up of units at a released fit, laid out by intervals of time.
-
-    Attributes
-    ----------
-    ends : (J + 1,) array
-        Of the intervals, among the ends of cells.
-    """
+    """The follow-up of units at a released fit, laid out by intervals of time."""
 
     layout: Intervals
-    ends: Array
+    ends: Array  # (J + 1,): of the intervals, among the ends of cells
 
     def _squares(self, u: Array, stratum: Index) -> Array:
         """Return ones: what is used up are expected events, whatever the predictors."""
@@ -222,21 +209,10 @@ class IntervalsJob:
 
 @dataclass(frozen=True, eq=False)
 class ZphPlan:
-    """Everything public about one check.
+    """Everything public about one check."""
 
-    Attributes
-    ----------
-    design : Design
-        Of the fit.
-    n : int
-        Units.
-    local : ByInterval
-    guarantee : Guarantee
-    advice : tuple of str
-    """
-
-    design: Design
-    n: int
+    design: Design  # Of the fit
+    n: int  # Units
     local: ByInterval
     guarantee: Guarantee
     advice: tuple[str, ...] = ()
@@ -326,22 +302,12 @@ def _flat(found: Integers) -> Added:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Centred scores by interval, their variances, and what a change of a coefficient makes.
+    """Centred scores by interval, their variances, and what a change of a coefficient makes."""
 
-    Attributes
-    ----------
-    s : (J, p) array
-    cov : (J, p, p) array
-        Sampling and noise.
-    slope : (J, p, p) array
-        Derivatives of the expected scores by the coefficients.
-    events : (J,) array
-    """
-
-    s: Array
-    cov: Array
-    slope: Array
-    events: Array
+    s: Array  # (J, p)
+    cov: Array  # (J, p, p): sampling and noise
+    slope: Array  # (J, p, p): derivatives of the expected scores by the coefficients
+    events: Array  # (J,)
     determined: bool
 
 
@@ -418,25 +384,16 @@ _NOTES = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoxZph(Result):
-    """Tests of proportional hazards, as R's ``cox.zph``: a release of its own.
+    """Tests of proportional hazards, as R's ``cox.zph``: a release of its own."""
 
-    Attributes
-    ----------
-    transform : {"rank", "identity", "log"}
-        g; :meth:`with_transform` looks at the same numbers by another one.
-    tests : DataFrame
-        ``term, slope, std_error, statistic, df, p_value``, ``GLOBAL`` last.
-    by_interval : DataFrame
-        Of each coefficient and interval: ``term, low, high, estimate, std_error``.
-    privacy : Guarantee
-    layout, ends, params, W, flat, sd
-        What was released, and how it is laid out: of which all of this is made again.
-    """
-
+    # {"rank", "identity", "log"}: g; :meth:`with_transform` looks at the same numbers by another
+    # one.
     transform: str
-    tests: Any
-    by_interval: Any
+    tests: Any  # ``term, slope, std_error, statistic, df, p_value``, ``GLOBAL`` last
+    by_interval: Any  # Of each coefficient and interval: ``term, low, high, estimate, std_error``
     privacy: Guarantee
+    # layout, ends, params, W, flat, sd: what was released, and how it is laid out: of which all of
+    # this is made again.
     layout: Intervals
     ends: Array
     params: Array

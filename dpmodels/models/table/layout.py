@@ -32,23 +32,14 @@ MOST_CELLS = 1 << 18
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a table.
-
-    Attributes
-    ----------
-    column : int
-        Row of the block buffer.
-    kind : str
-        "level" (a code), "number" (its mass lies low, in the middle, high) or "bin"
-        (of a number's range).
-    labels : tuple of str
-        The last one is :data:`MISSING`.
-    """
+    """One direction of a table."""
 
     name: str
-    column: int
+    column: int  # Row of the block buffer
+    # "level" (a code), "number" (its mass lies low, in the middle, high) or "bin" (of a number's
+    # range).
     kind: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # The last one is :data:`MISSING`
 
     @property
     def size(self) -> int:
@@ -58,40 +49,21 @@ class Axis:
 
 @dataclass(frozen=True)
 class Block:
-    """A table that is released: one unit of mass a row.
+    """A table that is released: one unit of mass a row."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Increasing.
-    number : int
-        Row of the block buffer whose axis "number" is among the axes, -1 for counts alone.
-    """
-
-    axes: tuple[int, ...]
+    axes: tuple[int, ...]  # Increasing
+    # Row of the block buffer whose axis "number" is among the axes, -1 for counts alone.
     number: int = -1
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of what is shown.
+    """One part of what is shown."""
 
-    Attributes
-    ----------
-    kind : str
-        "counts", "means" or "quantiles".
-    axes : tuple of int
-        Of the counts, or of the group.
-    number : int
-        As in :class:`Block`.
-    variable : str
-        Name of the number.
-    """
-
-    kind: str
-    axes: tuple[int, ...]
-    number: int = -1
-    variable: str = ""
+    kind: str  # "counts", "means" or "quantiles"
+    axes: tuple[int, ...]  # Of the counts, or of the group
+    number: int = -1  # As in :class:`Block`
+    variable: str = ""  # Name of the number
 
 
 @dataclass(frozen=True)

@@ -29,24 +29,12 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Measured:
-    """A noisy margin.
+    """A noisy margin."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Increasing.
-    values : array
-        Of the shape of its axes.
-    variance : float
-        Of the noise of every cell.
-    laplace : float
-        Scale of the noise if it is Laplace, else 0.
-    """
-
-    axes: Axes
-    values: Array
-    variance: float
-    laplace: float = 0.0
+    axes: Axes  # Increasing
+    values: Array  # Of the shape of its axes
+    variance: float  # Of the noise of every cell
+    laplace: float = 0.0  # Scale of the noise if it is Laplace, else 0
 
 
 @dataclass(frozen=True)
@@ -278,22 +266,12 @@ def _kronecker(a: Array, b: Array) -> Array:
 
 @dataclass(frozen=True)
 class TableNoise:
-    """The noise of every table of a call.
-
-    Attributes
-    ----------
-    budget : float
-        mu, or eps, of the joint release.
-    shares : tuple of float
-        Of the blocks; of mu^2, or of eps.
-    whole : bool
-        Integer noise on integer counts (the geometric mechanism).
-    """
+    """The noise of every table of a call."""
 
     kind: str
-    budget: float
-    shares: tuple[float, ...]
-    whole: bool = False
+    budget: float  # mu, or eps, of the joint release
+    shares: tuple[float, ...]  # Of the blocks; of mu^2, or of eps
+    whole: bool = False  # Integer noise on integer counts (the geometric mechanism)
 
     def statistic(self, layout: Layout) -> Cells:
         """Return the tables of a layout as a statistic, with their shares."""

@@ -213,18 +213,12 @@ def penalties(
 
 @dataclass(frozen=True)
 class QuantilePart:
-    """The quantiles of a table.
-
-    Attributes
-    ----------
-    jobs : tuple of (step name, column, group axes, quantile)
-    points : int
-        Of the grid.
-    """
+    """The quantiles of a table."""
 
     steps: tuple[Step, ...]
+    # tuple of (step name, column, group axes, quantile)
     jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
-    points: int
+    points: int  # Of the grid
 
     def grids(self, design: Design) -> dict[int, Array]:
         """Return the grid of every number."""
@@ -373,20 +367,11 @@ FAILS = 0.005
 
 @dataclass(frozen=True)
 class QuantileDetail:
-    """What is asked for.
+    """What is asked for."""
 
-    Attributes
-    ----------
-    jobs : tuple of (column, quantile)
-    each : float
-        eps of one draw ("em").
-    points : int
-        Most points of a grid.
-    """
-
-    jobs: tuple[tuple[int, float], ...]
-    each: float
-    points: int
+    jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
+    each: float  # eps of one draw ("em")
+    points: int  # Most points of a grid
 
 
 def probabilities(given: Any) -> tuple[float, ...]:
@@ -617,16 +602,10 @@ def tree_sizes(levels: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Tree:
-    """Least squares on noisy counts of :func:`tree_counts`.
-
-    Attributes
-    ----------
-    variance : float
-        Of the noise of every count.
-    """
+    """Least squares on noisy counts of :func:`tree_counts`."""
 
     levels: int
-    variance: float
+    variance: float  # Of the noise of every count
 
     def split(self, noisy: Array) -> tuple[list[Array], Array]:
         """Return the counts by level (..., 4^l), and the missing cell (...)."""

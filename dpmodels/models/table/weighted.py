@@ -70,19 +70,11 @@ _LONG = 1.2
 
 @dataclass(frozen=True)
 class CellCoordinates:
-    """What a pass adds of a table: the sections whose cells are coordinates. Public.
-
-    Attributes
-    ----------
-    sections : tuple of Section
-        Counts that are no margins of others, and all means.
-    weight : bool
-        The last coordinate is u.
-    """
+    """What a pass adds of a table: the sections whose cells are coordinates. Public."""
 
     layout: Layout
-    sections: tuple[Section, ...]
-    weight: bool = False
+    sections: tuple[Section, ...]  # Counts that are no margins of others, and all means
+    weight: bool = False  # The last coordinate is u
 
     def cells(self, section: Section) -> int:
         """Return the coordinates of a section: all cells but the last, or groups."""
@@ -145,27 +137,17 @@ def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class CellScores:
-    """The coordinates of rows: public and released numbers alone.
-
-    Attributes
-    ----------
-    middle, scale : (d,) arrays
-        p of cells and m of groups; factors.
-    centre, half : (q,) arrays
-        Of the numbers.
-    top : float
-        T, where weights are cut.
-    place : int or None
-        Row of the block that holds them.
-    """
+    """The coordinates of rows: public and released numbers alone."""
 
     coordinates: CellCoordinates
+    # middle, scale: (d,) arrays; p of cells and m of groups; factors.
     middle: Array
     scale: Array
+    # centre, half: (q,) arrays; of the numbers.
     centre: Array
     half: Array
-    top: float
-    place: int | None
+    top: float  # T, where weights are cut
+    place: int | None  # Row of the block that holds them
     back: None = None
 
     @property

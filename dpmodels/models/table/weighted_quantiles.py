@@ -155,26 +155,13 @@ def _weights(block: Array, place: int | None, top: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing.
+    """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing."""
 
-    Attributes
-    ----------
-    grids : mapping
-        Of the numbers.
-    jobs : tuple of (int, float)
-        Number and q of each.
-    at : (k,) array
-        Places of x among the points of the grid.
-    scale : (k,) array
-    top : float
-        T, where weights are cut.
-    """
-
-    grids: Mapping[int, Array]
-    jobs: tuple[tuple[int, float], ...]
-    at: npt.NDArray[np.intp]
-    scale: Array
-    top: float
+    grids: Mapping[int, Array]  # Of the numbers
+    jobs: tuple[tuple[int, float], ...]  # tuple of (int, float): number and q of each
+    at: npt.NDArray[np.intp]  # (k,): places of x among the points of the grid
+    scale: Array  # (k,)
+    top: float  # T, where weights are cut
     place: int | None
     back: None = None
 
