@@ -277,7 +277,7 @@ VARIANCE_SHARE = 0.2
 MOVED, ALLOWED = 1.5, 0.75
 
 
-def unweighted(request: Request) -> str:
+def unweighted(request: Request, *_: object) -> str:
     """Return why a call has no weighted answer, in words; empty if it has one."""
     given = request.weights is not None or request.sample is not None
     return "" if given else "no weights and no design"

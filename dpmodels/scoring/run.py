@@ -24,7 +24,7 @@ from dpmodels.scoring.notes import named
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass, by_name
 from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, Forecast, PassPlan, Pilot
 from dpmodels.scoring.scores import Score, State
-from dpmodels.scoring.starts import Coordinates, public_coordinates
+from dpmodels.scoring.starts import Coordinates, of_short_rows, public_coordinates
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -211,6 +211,7 @@ class Model:
     chains: tuple[Chain, ...]  # One, or several of one payment
     coordinates: Coordinates | None = None  # Public ones of the room's own; None: the declared box
     radius: float = 0.0  # Of the start; 0: by rule
+    row_norm: float | None = None  # Declared length of a unit row's slopes; None: of the box
     meat: bool = True  # Release the meat of the sandwich (robust errors)
     # Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
     # whitened by the second moments. 0: none.
@@ -291,7 +292,9 @@ class ScoredDetail:
         """Return the public coordinates of a design whose ranges are known."""
         if self.model.coordinates is not None:
             return self.model.coordinates
-        return public_coordinates(design, raw=self.chains[0].raw)
+        found = public_coordinates(design, raw=self.chains[0].raw)
+        length = self.model.row_norm
+        return found if length is None else of_short_rows(found, design, length)
 
 
 def centre_of(

@@ -115,6 +115,21 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     return found
 
 
+def of_short_rows(coordinates: Coordinates, design: Design, length: float) -> Coordinates:
+    """Return coordinates for rows whose slopes, as unit rows, are no longer than a public length.
+
+    ``E |z|^2 <= length^2``: where the second moments M of the box say more, those of the slopes
+    shrink by one factor c, which leaves a whitening, ``W0 D^{-1}`` of ``D M D``. A longer row stays
+    a row of the fit: the length tells a scale, and no proof rests on it.
+    """
+    slopes = np.array([column.kind != "intercept" for column in design.columns])
+    M = np.linalg.pinv(coordinates.W0.T @ coordinates.W0, hermitian=True)
+    c = min(length / math.sqrt(float(np.trace(M[np.ix_(slopes, slopes)]))), 1.0)
+    W0 = coordinates.W0 / np.where(slopes, c, 1.0)
+    constant = constant_direction(design, coordinates.unit, W0)
+    return replace(coordinates, W0=W0, constant=constant)
+
+
 def _coordinates(design: Design, raw: bool) -> Coordinates:
     """Work the coordinates of a design out; nobody writes into their arrays."""
     unit = scoring_rows(design)

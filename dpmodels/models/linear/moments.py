@@ -107,6 +107,7 @@ class SspDetail:
     # phi, radius: ``radius``: given radius of the last stage (0: by rule).
     phi: float
     radius: float
+    row_norm: float = math.inf  # Declared length of a unit row's slopes
     windows: Windows = ALL_ROWS  # The rows that the first of two stages reads
     every: int = 1  # It reads each of them with probability 1 / ``every``, by secret coins
     scores: Gaussian | Pure | None = None  # Of the scores, for ``vcov="hetero"``
@@ -123,6 +124,11 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     stages, why = _stages(request, x)
     if request["query"] == "bounded" and request.delta == 0:
         raise RequestError("query='bounded' has its proof for Gaussian noise: give delta > 0")
+    if request["query"] == "bounded" and request["row_norm"]:
+        raise RequestError(
+            "query='bounded' needs a bound that holds for every row, which row_norm= is not: "
+            "leave one of them out"
+        )
     split = Split(request, design, stage_steps(two=stages == 2, scores=scores))
     first, second = split["first" if stages == 2 else "moments"], split.parts.get("second")
     third = split.parts.get("scores")
@@ -140,6 +146,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         second,
         float(request["phi"]),
         float(request["radius"] or 0.0),
+        float(request["row_norm"] or math.inf),
         pilot_windows(design, rows, x) if ordered else ALL_ROWS,
         first_share(x) if guided and not ordered else 1,
         third,
@@ -183,6 +190,16 @@ def _bounded(request: Request, design: Design) -> SplitMoments:
     return split_query(design.p, square, known=known, relation=request.relation, r2=0.5)
 
 
+def _unit_rows(design: Design, row_norm: float) -> tuple[UnitScale, float]:
+    """Return the map to unit rows, and what the ball makes room for of their squared slopes.
+
+    A declared length is less than the box has; the ball is what privacy rests on, so that a row
+    which is longer costs bias alone.
+    """
+    unit, square = unit_rows(design)
+    return unit, min(square, row_norm**2)
+
+
 def first_radius(
     design: Design, square: float, mechanism: Gaussian | Pure, n: int, relation: str
 ) -> float:
@@ -222,7 +239,7 @@ def _expected(detail: SspDetail, design: Design, x: float, *, relation: str) -> 
     if detail.second is not None:
         R = _scales(detail, design, x)["radius of whitened rows"]
         return expected_se(design, detail.second, R, detail.rows, relation, whitened=True)
-    _, square = unit_rows(design)
+    _, square = _unit_rows(design, detail.row_norm)
     R = detail.radius or first_radius(design, square, detail.first, detail.rows, relation)
     return expected_se(design, detail.first, R, detail.rows, relation, whitened=False)
 
@@ -250,7 +267,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
     design = ranged_design(plan, ask, wide=detail.second is not None)
     if design is None:
         return no_ranges(plan)
-    unit, square = unit_rows(design)
+    unit, square = _unit_rows(design, detail.row_norm)
     passes = Passes(ask, design, unit, relation)
     name = "moments" if detail.second is None else "first moments"
     used = detail.windows.count(detail.rows) // detail.every
@@ -637,6 +654,11 @@ _ERRORS = one_of(
 )
 
 
+_ROW_NORM = positive(
+    "row_norm",
+    "public bound on the length of a row of predictors, each over half of its declared range "
+    "(about the middle where there is an intercept); None: what the ranges allow",
+)
 _RADIUS = positive("radius", "radius of the rows of the last stage; None: by rule")
 
 _RIDGE = one_of(
@@ -712,6 +734,7 @@ register_method(
             _RIDGE,
             replace(PHI, default=0.5),
             _RADIUS,
+            _ROW_NORM,
             _ERRORS,
             _VCOV,
             _SCORING,

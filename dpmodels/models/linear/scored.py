@@ -28,7 +28,7 @@ from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.rules import LINEAR
+from dpmodels.scoring.rules import COLUMNS, LINEAR
 from dpmodels.scoring.run import Chain, Model, ScoredDetail, ScoringRelease
 from dpmodels.scoring.scores import LeastSquares
 from dpmodels.scoring.starts import Coordinates, constant_direction
@@ -450,6 +450,10 @@ OF_MOMENTS = (
     "stages", "query", "ridge", "phi", "radius", "inference_method", "combine", "whitening",
 )  # fmt: skip
 
+#: Least mu n over p^1.5 at which scoring determines anything: with fewer than ``COLUMNS`` columns,
+#: and from there on (``theory.md``, 3.6).
+DETERMINES = (6.0, 1.5)
+
 #: The release of the passes.
 release = release_fit
 
@@ -461,7 +465,7 @@ class LinearModel(Model):
     white: PublicWhitening | None = None
 
 
-def why_not(request: Request) -> str:
+def why_not(request: Request, design: Design, n: int | None) -> str:
     """Return why a call does not end by scoring, in words; empty if it does. Public."""
     asked = request.options.get("scoring")
     if asked and request.delta == 0:
@@ -479,7 +483,30 @@ def why_not(request: Request) -> str:
         raise RequestError(
             f'ranges="uncertain" is of the ending by scores, and {why}: leave it out'
         )
-    return why
+    return why or _nothing_to_determine(request, design, n)
+
+
+def _nothing_to_determine(request: Request, design: Design, n: int | None) -> str:
+    """Return why scoring would leave every coefficient open, in words; empty if it would not.
+
+    Moments then give no errors either, but predict where scoring can only answer the public guess
+    (``theory.md``, 3.6). Not for a call that asks for what scoring alone gives.
+    """
+    asks = (request.options.get(word) for word in ("scoring", "vcov"))
+    if any(v is not None for v in asks) or request.split is not None or request.delta == 0:
+        return ""
+    if request.unit is not None or request.sample is not None or request.public is not None:
+        return ""
+    if request.options.get("ranges") == "uncertain":
+        return ""
+    signal = mu_gdp(request.eps, request.delta) * planning_rows(request, n)
+    needed = DETERMINES[design.p >= COLUMNS] * design.p**1.5
+    if signal >= needed:
+        return ""
+    return (
+        f"mu n = {signal:.3g} is below {needed:.3g}, where scoring has no interval to show for a "
+        f"fit of {design.p} columns: more rows, a larger eps or fewer columns would give intervals"
+    )
 
 
 def _why_moments(request: Request, asked: bool | None) -> str:
@@ -504,7 +531,7 @@ def plan(
 ) -> Plan[Any]:
     """Plan a scoring fit: of ``ssp``, or of ``pmt`` about a public whitening."""
     chains, meat = (Chain(LeastSquares()),), request.options["vcov"] != "iid"
-    model = LinearModel(chains, meat=meat)
+    model = LinearModel(chains, row_norm=request.options.get("row_norm"), meat=meat)
     if white is not None:
         share = LINEAR.passes[0] if request.split is None else float(request.split["start"])
         mu = mu_gdp(request.eps, request.delta) * math.sqrt(share)
