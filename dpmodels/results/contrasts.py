@@ -151,6 +151,14 @@ class Combinations(Result):
         if self.on_scale is not None:  # means of a model with a link: no test against 0
             columns = (*columns[:3], *columns[5:])
             cells = ((*row[:3], *row[5:]) for row in cells)  # type: ignore[assignment]
+        if self.untested is not None and self.untested.any():
+            gone = [label for label, u in zip(self.labels, self.untested, strict=True) if u]
+            more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
+            notes = (
+                *notes,
+                "n/d: not determined or not to be tested, as the summary says of their "
+                f"coefficients: {', '.join(gone[:6])}{more}.",
+            )
         if self.record.estimate.bias is not None:
             notes = (
                 *notes,
@@ -190,9 +198,7 @@ def combine(
     sd[(np.abs(L[:, lost]) > 0).any(axis=1)] = np.nan
     found = est.bias_of(L)
     bias = np.zeros(len(L)) if found is None else found
-    untested = None
-    if est.untested is not None:
-        untested = np.asarray((np.abs(L[:, est.untested]) > 0).any(axis=1), dtype=bool)
+    untested = None if est.untested is None else inference.rests_on_untested(est, L)
     one = replace(
         est, names=labels, params=effect, vcov_sampling=np.diag(sd**2),
         vcov_privacy=np.zeros((len(L), len(L))), bias=found, bias_bound=None, untested=untested,

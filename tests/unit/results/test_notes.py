@@ -111,6 +111,8 @@ def test_nothing_says_p_of_what_is_not_determined():
     for name in names:
         assert np.isnan(fit.pvalues[name]) and np.isnan(fit.wald_test([name]).pvalue)
         assert np.isnan(fit.contrast({name: 1.0}).pvalue[0])
+    means = " ".join(str(fit.emmeans("g")).split())
+    assert "n/d: not determined or not to be tested" in means and "g = rare" in means
     table = dp.anova(fit)
     assert "not tested" in str(table) or not table.rows_
     assert np.isfinite(fit.conf_int().to_numpy()).all()
