@@ -177,7 +177,7 @@ def main():
         "the others for a row replaced, which is the stronger claim. `ours` releases robust standard errors "
         "and intervals too; it is told that each column lies within [-1, 1], AdaSSP that a whole row is no "
         "longer than 1, as `ours, row_norm=1` is. Where mu n is small beside p^1.5 `ours` ends by moments "
-        "(no intervals: `models/linear/theory.md`, 3.6).", "",
+        "(few intervals: `models/linear/theory.md`, 3.6).", "",
         "## Medians", "",
         "| tables | eps | " + " | ".join(METHODS) + " | AdaSSP, published over its 29 | "
         "ours below AdaSSP |", "|---" * (len(METHODS) + 4) + "|",

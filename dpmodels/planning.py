@@ -65,6 +65,8 @@ class Plan(Shown, Generic[D]):
     advice: tuple[str, ...] = ()
     # What the public noise says of the intervals to come; empty: nothing. Shown with the plan.
     forecast: str = ""
+    # "fine", "rough" or "not determined": what is expected of the coefficients; empty: nothing is.
+    verdict: str = ""
     # How often the rows are read at least; a source that gives them once is refused above 1, before
     # anything is charged. Never a function of cells.
     passes: int = 1

@@ -68,6 +68,7 @@ def plan_fit(
         printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
         advice=own.advice(scoring) if scoring.noise > scoring.forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=scoring.forecast.said(scoring.noise),
+        verdict=scoring.forecast.verdict(scoring.noise),
     )  # fmt: skip
 
 

@@ -514,6 +514,12 @@ class Forecast:
     between: str
     beyond: str
 
+    def verdict(self, noise: float) -> str:
+        """Return what is expected of the coefficients, in a word."""
+        if noise <= self.low_noise:
+            return "fine"
+        return "rough" if noise <= self.high_noise else "not determined"
+
     def said(self, noise: float) -> str:
         """Return the sentence of a plan."""
         said = f"forecast: noise is {noise:.0%} of the signal, so "
