@@ -878,8 +878,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/custom.py",
-        "sd = detail.alpha * GRID * agm(detail.eps_r, detail.delta)",
-        "sd = 0.5 * detail.alpha * GRID * agm(detail.eps_r, detail.delta)",
+        'sd = float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)',
+        'sd = 0.5 * float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)',
         replayed("dp_eptr"),
     ),
     # -- the ground: run, composition, convert, ledger
