@@ -1229,8 +1229,8 @@ MUTANTS = (
     # -- tables, quantiles, tests
     Mutant(
         "dpmodels/models/table/layout.py",
-        "STEPS - low - high, high",
-        "STEPS - low, high",
+        "whole - low - high, high",
+        "whole - low, high",
         (REPLAY, "-k", "dp_table",),
     ),
     Mutant(
@@ -1444,7 +1444,7 @@ _OF_DESIGNS = tuple(
         ("dpmodels/survey.py", "label = np.where(inside & (label > 0.0), label, 0.0)  # a missing one is none", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
         ("dpmodels/models/weights.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / np.nanmean(np.abs(weight))", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
         ("dpmodels/models/weights.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / top", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
-        (_M + "table/weighted.py", "total[-1] += int((STEPS - whole).sum())", "total[-1] += 2 * int((STEPS - whole).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
+        (_M + "table/layout.py", "total[-1] += int((STEPS - whole).sum())", "total[-1] += 2 * int((STEPS - whole).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_DESIGNS)

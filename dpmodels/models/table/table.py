@@ -35,7 +35,12 @@ from dpmodels.models.table.noise import (
     share_interval,
     table_noise,
 )
-from dpmodels.models.table.quantiles import QuantilePart, quantile_part, release_quantiles
+from dpmodels.models.table.quantiles import (
+    QuantilePart,
+    probabilities,
+    quantile_part,
+    release_quantiles,
+)
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import Part, gaussian_part, ranged
@@ -192,11 +197,7 @@ def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
 
 def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     """Return n, mean and sd of every group, from the cells (low, middle, high) of its number."""
-    axis = c.layout.number_axis(section.number)
-    axes = tuple(sorted((*section.axes, axis)))
-    K = c.effects.along(axes, axis)
-    cells = np.moveaxis(c.effects.table(axes), axes.index(axis), -1)
-    cells = cells[tuple(slice(0, -1) for _ in section.axes)].reshape(-1, 4)
+    cells, K = cells_of_groups(c.layout, c.effects, section)
     N, T, Q = (cells @ w for w in (COUNT, TOTAL, SQUARE))
     tau_n, tau_t = (math.sqrt(float(w @ K @ w)) for w in (COUNT, TOTAL))
     h, middle = float(c.half[section.number]), float(c.centre[section.number])
@@ -225,6 +226,15 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     )  # fmt: skip
     out[:5, 2] = _sd(np.where(large, v, np.nan), m, safe / c.copies, noise_v, z) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
+
+
+def cells_of_groups(layout: Layout, effects: Effects, section: Section) -> tuple[Array, Array]:
+    """Return the cells (groups, 4) of a section of means, and the noise covariance of the four."""
+    axis = layout.number_axis(section.number)
+    axes = tuple(sorted((*section.axes, axis)))
+    cells = np.moveaxis(effects.table(axes), axes.index(axis), -1)
+    there = tuple(slice(0, -1) for _ in section.axes)
+    return cells[there].reshape(-1, 4), effects.along(axes, axis)
 
 
 def _sd(v: Array, m: Array, n: Array, noise: Array, z: float) -> Array:
@@ -286,22 +296,11 @@ class TableReleased:
 
 def layout_for(request: Request, design: Design) -> Layout:
     """Return the layout of a request."""
+    given = request["quantiles"]
     return layout_of(
-        design,
-        histogram=request["histogram"],
-        quantiles=_quantiles(request["quantiles"]),
-    )
-
-
-def _quantiles(given: Any) -> tuple[float, ...]:
-    """Return checked quantiles, in order."""
-    if given is None:
-        return ()
-    listed = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
-    for q in listed:
-        if isinstance(q, bool) or not isinstance(q, (int, float, np.number)) or not 0 < q < 1:
-            raise RequestError("quantiles= takes numbers between 0 and 1, as in [0.25, 0.5, 0.75]")
-    return tuple(sorted({float(q) for q in listed}))
+        design, histogram=request["histogram"],
+        quantiles=() if given is None else probabilities(given, "quantiles"),
+    )  # fmt: skip
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
