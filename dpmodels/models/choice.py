@@ -596,38 +596,27 @@ def _with_errors(
 
 
 
+_choice = functools.partial(
+    Method, name="scoring", proof="models/choice.md", backend=BACKEND,
+    needs=("delta > 0", "several passes"), relations=("replace", "add-remove"), foretells=True,
+)  # fmt: skip
+
 register_method(
-    Method(
-        name="scoring",
+    _choice(
         verb="dp_polr",
-        proof="models/choice.md",
         title="proportional odds, private",
-        backend=BACKEND,
-        needs=("delta > 0", "several passes"),
-        relations=("replace", "add-remove"),
-        inference="yes",
-        privacy_se="released",
         reference="McCullagh (1980); theory note models/choice.md",
         options=(
             one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
             BOUNDS_SHARE, GUESS,
         ),
-        foretells=True,
     )
 )
 register_method(
-    Method(
-        name="scoring",
+    _choice(
         verb="dp_multinom",
-        proof="models/choice.md",
         title="multinomial logit, private",
-        backend=BACKEND,
-        needs=("delta > 0", "several passes"),
-        relations=("replace", "add-remove"),
-        inference="yes",
-        privacy_se="released",
         reference="Theil (1969), McFadden (1974); theory note models/choice.md",
         options=(BOUNDS_SHARE, GUESS),
-        foretells=True,
     )
 )

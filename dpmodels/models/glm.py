@@ -415,8 +415,6 @@ register_method(
         by_rows=True,
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
-        inference="yes",
-        privacy_se="released",
         accepts=("public",),
         reference=(
             "Kifer, Smith, Thakurta (2012); Redberg, Koskela, Wang (2023); profile: theory note"
@@ -451,7 +449,6 @@ register_method(
         needs=("delta > 0", "several passes", "ranges"),
         relations=("replace", "add-remove"),
         inference="privacy part only",
-        privacy_se="released",
         reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
         options=(
             _FAMILY,

@@ -293,7 +293,6 @@ register_method(
         aside=True,
         accepts=("weights", "design"),
         needs=("delta > 0", "one pass"),
-        privacy_se="released",
         reference="Gaussian mechanism on sums and the count; ranges by stability histograms",
         options=(BOUNDS_SHARE,),
     )

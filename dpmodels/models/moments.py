@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -566,17 +567,18 @@ PAPER = Backend(plan_paper, release_paper, estimate_paper)
 # -- Methods of second moments, as data.
 
 
+_moments = functools.partial(
+    Method, verb="dp_moments", proof="models/moments.md", relations=("replace", "add-remove"),
+    inference="privacy part only", privacy_se="public",
+)  # fmt: skip
+
+
 register_method(
-    Method(
+    _moments(
         name="ssp",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="second moments, whitened by a first release",
         backend=WHITENED,
         needs=("ranges", "two passes"),
-        relations=("replace", "add-remove"),
-        inference="privacy part only",
-        privacy_se="public",
         reference="Vu and Slavkovic 2009; two stages: dpmodels/models/linear/theory.md",
         options=(BOUNDS_SHARE, STAGES, PHI, GUESS),
     )
@@ -584,16 +586,11 @@ register_method(
 
 
 register_method(
-    Method(
+    _moments(
         name="joint",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="noisy second moments",
         backend=JOINT,
         needs=("ranges",),
-        relations=("replace", "add-remove"),
-        inference="privacy part only",
-        privacy_se="public",
         reference="Blum, Dwork, McSherry and Nissim 2005; dpmodels/models/linear/theory.md",
         options=(BOUNDS_SHARE, GUESS),
     )
@@ -601,17 +598,12 @@ register_method(
 
 
 register_method(
-    Method(
+    _moments(
         name="pmt",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="second moments of rows whitened by public ones",
         backend=PMT,
         needs=("public data", "two passes"),
-        relations=("replace", "add-remove"),
         accepts=("public",),
-        inference="privacy part only",
-        privacy_se="public",
         reference=(
             f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
             "dpmodels/models/linear/theory.md"
@@ -622,16 +614,13 @@ register_method(
 
 
 register_method(
-    Method(
+    _moments(
         name="pmt_paper",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="PMT second moments as published (Algorithm 2)",
         backend=PAPER,
         needs=("delta > 0", "public data"),
+        relations=("replace",),
         accepts=("public",),
-        inference="privacy part only",
-        privacy_se="public",
         comparison_only=True,
         reference=PMT_PAPER,
         options=PUBLISHED,

@@ -652,8 +652,6 @@ for _verb, _title, _source in (
             backend=BACKEND,
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
-            inference="yes",
-            privacy_se="released",
             reference=f"{_source}; theory note models/panel.md",
             options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
             foretells=True,

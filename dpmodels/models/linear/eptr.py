@@ -545,10 +545,8 @@ register_method(
         title="ePTR least squares",
         backend=Backend(plan, release, estimate),
         needs=("delta > 0", "several passes"),
-        relations=("replace",),
         inference="yes (auto form)",
         accepts=("weights",),
-        privacy_se="released",
         reference=(
             "Shen, Tong, Wang: Efficient Propose-Test-Release for Optimal Differentially "
             "Private Estimation"

@@ -7,6 +7,7 @@ closed in two scalars, the leverage and the scaled residual (``posterior.md``, s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -729,17 +730,16 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
 
 GPTR = Backend(plan, release, estimate)
 
+_sampled = functools.partial(
+    Method, verb="dp_ols", proof="models/linear/posterior.md", backend=GPTR,
+    needs=("delta > 0", "one pass"), relations=("replace", "add-remove"),
+    inference="no (bound of the noise)", privacy_se="unavailable",
+)  # fmt: skip
+
 register_method(
-    Method(
+    _sampled(
         name="gptr",
-        verb="dp_ols",
-        proof="models/linear/posterior.md",
         title="Posterior sampling with tested bounds",
-        backend=GPTR,
-        needs=("delta > 0", "one pass"),
-        relations=("replace", "add-remove"),
-        inference="no (bound of the noise)",
-        privacy_se="unavailable",
         reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
         options=(
             one_of(
@@ -772,15 +772,12 @@ register_method(
 )
 
 register_method(
-    Method(
+    _sampled(
         name="ops",
-        verb="dp_ols",
-        proof="models/linear/posterior.md",
         title="OPS-Balanced, exact calibration",
         backend=Backend(plan_ops, release, estimate),
         needs=("delta > 0", "one pass", "ranges"),
-        inference="no (bound of the noise)",
-        privacy_se="unavailable",
+        relations=("replace",),
         reference="Wang (2018), Revisiting differentially private linear regression",
         options=(WORKING_RADIUS,),
         comparison_only=True,
@@ -788,16 +785,9 @@ register_method(
 )
 
 register_method(
-    Method(
+    _sampled(
         name="adaops",
-        verb="dp_ols",
-        proof="models/linear/posterior.md",
         title="AdaOPS, exact calibration",
-        backend=GPTR,
-        needs=("delta > 0", "one pass"),
-        relations=("replace", "add-remove"),
-        inference="no (bound of the noise)",
-        privacy_se="unavailable",
         reference="Wang (2018), Revisiting differentially private linear regression",
         options=(WORKING_RADIUS, BOUNDS_SHARE),
         comparison_only=True,

@@ -500,15 +500,16 @@ _BREAKS = (
            "None: 1", None, int, lower=0, upper=1001),
 )  # fmt: skip
 
+_method = functools.partial(
+    Method, proof="models/survival/theory.md", needs=("delta > 0", "one pass")
+)
+
 register_method(
-    Method(
+    _method(
         name="table",
         verb="dp_survfit",
-        proof="models/survival/theory.md",
         title="Kaplan-Meier of a table of follow-up",
         backend=SURVFIT,
-        needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="public",
         reference="Kaplan and Meier (1958); Greenwood (1926); Gaussian mechanism on counts",
         options=(
@@ -521,29 +522,23 @@ register_method(
     )
 )  # fmt: skip
 register_method(
-    Method(
+    _method(
         name="logrank",
         verb="dp_survdiff",
-        proof="models/survival/theory.md",
         title="Log-rank test of a table of follow-up",
         backend=SURVDIFF,
-        needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="public",
         reference="Mantel (1966); Peto and Peto (1972); Gaussian mechanism on counts",
         options=_BREAKS,
     )
 )
 register_method(
-    Method(
+    _method(
         name="scoring",
         verb="dp_coxph",
-        proof="models/survival/theory.md",
         title="proportional hazards, private",
         backend=BACKEND,
         needs=("delta > 0", "several passes"),
-        inference="yes",
-        privacy_se="released",
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
             *_BREAKS, BOUNDS_SHARE,
