@@ -120,6 +120,7 @@ def _of_unit_rows(
     """Give a release stage unit rows, ranges bought; it has no reply without them."""
 
     @ranged
+    @functools.wraps(stage)
     def release(plan: Plan[Any], ask: Ask, design: Design) -> Release:
         unit, square = unit_rows(design)
         rows = UnitRows(plan, design, unit, math.sqrt(square + design.has_intercept))

@@ -702,14 +702,15 @@ def ask_trees(
     for j, grid in grids.items():
         levels = levels_for(len(grid))
         statistic = Levels(levels, tree_sizes(levels), people=unit > 1)
-
-        def tree(leaves: Mapping[int, Any], j: int = j) -> Added:
-            own = leaves[j].ravel()
-            return Added(tree_counts(own, ask.n * unit - int(own.sum())))
-
+        tree = functools.partial(_tree, j=j, total=ask.n * unit)
         step = tree_step(plan.design, j)
         values[step] = ask(step, Query(statistic, over, tree)).values
     return values
+
+
+def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
+    own = leaves[j].ravel()
+    return Added(tree_counts(own, total - int(own.sum())))
 
 
 def read_tree(
