@@ -38,20 +38,19 @@ from dpmodels.models.linear.inference import (
     whitened_stage,
 )
 from dpmodels.models.linear.moments import (
-    BALL_NOISE,
-    BALL_PART,
     FLOOR,
     LEAST,
     TWO_STAGE_RATIO,
     PmtDetail,
     diagnostics,
+    first_radius,
     release_pmt,
+    stages_of,
     whitened_plan,
 )
 from dpmodels.models.linear.scored import public_whitening
 from dpmodels.planning import Plan, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.proof.prove import gram_sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged, ranged_design
 from dpmodels.records import Estimate, Release, Request
@@ -154,25 +153,15 @@ def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
 
 
 def moment_estimate(
-    back: Back,
-    Q: Array,
-    V: Array,
-    *,
-    stats: Mapping[str, float],
-    notes: tuple[str, ...],
-    warnings: tuple[str, ...] = (),
-    arrays: Mapping[str, Array] | None = None,
+    back: Back, Q: Array, V: Array, *, stats: Mapping[str, float], notes: tuple[str, ...],
+    warnings: tuple[str, ...] = (), arrays: Mapping[str, Array] | None = None,
     weighted: bool = False,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Return the moments ``T Q T' / n`` of (x, 1), with the privacy covariance of each entry.
 
-    Parameters
-    ----------
-    back : Back
-    Q, V : (q, q) arrays
-        Released sums of mapped rows, and the noise variance of each entry.
-    weighted : bool
-        Divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps the others.
+    Q and V (q, q): released sums of mapped rows, and the noise variance of each entry.
+    ``weighted``: divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps the
+    others.
     """
     C = back.T @ Q @ back.T.T / back.rows
     C = (C + C.T) / 2.0
@@ -188,14 +177,9 @@ def moment_estimate(
         params = np.append(R[upper][:-1], C[-1, -1])
         kept |= {"moments": R, "moments_per_row": C}
     return Estimate(
-        back.labels(),
-        params,
-        vcov_privacy=cov,
-        stats=dict(stats),
-        notes=notes,
-        warnings=warnings,
-        arrays=kept,
-    )
+        back.labels(), params, vcov_privacy=cov, stats=dict(stats), notes=notes,
+        warnings=warnings, arrays=kept,
+    )  # fmt: skip
 
 
 def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -308,7 +292,9 @@ def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release
     over = Moments(design, WithOne(ones))
     radius = 1.0
     if detail.per:
-        rowmap = _ball(unit, detail)
+        # rows (1, u) in the ball of a person
+        whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
+        rowmap = ball_map(whole, math.sqrt(detail.per * q), None)
         over, radius = Moments(design, OneFirst(rowmap), people=True), rowmap.radius
     found = ask(_STEP, moments_query(over, radius=radius))
     parts = {"Q": found.values, "V": found.variance}
@@ -316,13 +302,6 @@ def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release
         parts = {name: np.roll(part, -1, (0, 1)) for name, part in parts.items()}
     done = JointReleased(unit, parts["V"])
     return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=done)
-
-
-def _ball(unit: UnitScale, detail: SecondDetail) -> RowMap:
-    """Return the map of rows (1, u) into the ball of a person."""
-    whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
-    radius = math.sqrt(detail.per * len(whole.scale))
-    return ball_map(whole, radius, None)
 
 
 def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
@@ -385,14 +364,7 @@ def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     rows, p = planning_rows(request, n), design.p
     part = gaussian_part(request, design.unknown)
     x = noise_ratio(mu_like(part.mechanism(1.0 - part.share), p + 1), p, rows)
-    asked = request["stages"]
-    two = asked == 2 if asked in (1, 2) else x <= TWO_STAGE_RATIO
-    words = "two stages" if two else "one stage"
-    if asked in (1, 2):
-        why = f"{words}: stages={asked} was given"
-    else:
-        sign = "at most" if two else "above"
-        why = f"{words}: the public noise ratio {x:.3g} is {sign} {TWO_STAGE_RATIO:g}"
+    two, why = stages_of(request, x, TWO_STAGE_RATIO, "ratio", digits=False)
     split = Split(request, design, stage_steps(two=two, scores=0.0))
     detail = WhitenedDetail(
         rows, split["first" if two else "moments"], split.parts.get("second"),
@@ -416,13 +388,6 @@ def with_constant(design: Design) -> tuple[UnitScale, float]:
     return UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), one), square
 
 
-def radius_of(square: float, mechanism: Gaussian | Pure, q: int, n: int, relation: str) -> float:
-    """Return the radius of the first ball, as in ``linear/moments.py``: public numbers only."""
-    size = gram_sensitivity(q, relation) * math.sqrt(2.0 * q)
-    quiet = BALL_NOISE * mu_like(mechanism, q) * n / size
-    return math.sqrt(min(max(1.0 + BALL_PART * square, quiet), 1.0 + square))
-
-
 def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     """Release the second moments of (1, x) in one or two passes.
 
@@ -442,7 +407,8 @@ def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     passes = Passes(ask, design, unit, relation, constant=True, per=detail.per)
     name = "moments" if detail.second is None else "first moments"
     read = detail.rows // detail.every
-    radius = radius_of(square, detail.first, q, read, relation) * math.sqrt(detail.per or 1.0)
+    radius = first_radius(square, detail.first, q, read, relation, response=0.0)
+    radius *= math.sqrt(detail.per or 1.0)
     stages = [ball_stage(passes, None, radius, name, detail.first, every=detail.every)]
     if detail.second is not None:
         second = whitened_stage(
@@ -463,7 +429,7 @@ def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
     stage = released.stages[-1]
     # (1, x) = S^{-1} L w; the constant goes last
     T = np.roll(unit_back(released.unit) @ stage.L, -1, axis=0)
-    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
+    notes = plan.sentences
     notes.append(
         OF_PEOPLE
         if detail.per

@@ -39,7 +39,7 @@ AFTER = (
     Mutant("dpmodels/after/moments.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
     Mutant("dpmodels/after/inference.py", "ncx2.sf(central, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
     Mutant("dpmodels/after/inference.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
-    Mutant("dpmodels/models/moments.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
+    Mutant("dpmodels/models/linear/moments.py", "min(max(least, quiet), most)", "BALL_PART * square", replayed("dp_moments-ssp")),
 )  # fmt: skip
 #: Rows added up by cell.
 _MANNER = ("tests/unit/scoring/test_manner.py",)
