@@ -296,6 +296,19 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
 SPREAD = 0.5
 
 
+def column_radius(design: Design) -> float:
+    """Return R_x for rows in unit half-ranges: half the largest squared norm of the slopes.
+
+    ``R_x^2 = 1 + d/2`` for d >= 2 numeric slopes (2 for one); a block of dummies counts 1. Rows
+    beyond it are scaled down (weighted least squares), which costs less than the noise it saves.
+    """
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    factors = len({c.term for c in design.columns if c.kind == "dummy"})
+    square = 1.0 if design.has_intercept else 0.0
+    square += numeric / 2.0 if numeric + factors > 1 else numeric
+    return math.sqrt(max(square + factors, 0.5))
+
+
 def spreads(design: Design) -> Array:
     """Return the assumed root mean squares of columns about their middles, in half ranges."""
     return np.array([1.0 if c.kind == "intercept" else SPREAD for c in design.columns])

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.planning import SPREAD, Plan, expected_errors, spreads
+from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
 from dpmodels.privacy.mechanisms import agm, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
@@ -86,19 +86,6 @@ class OlsDetail:
     delta: float = 0.0
     c0: float = 0.0
     sharp: bool = False  # The sharper integer coin
-
-
-def column_radius(design: Design) -> float:
-    """Return R_x for rows in unit half-ranges: half the largest squared norm of the slopes.
-
-    ``R_x^2 = 1 + d/2`` for d >= 2 numeric slopes (2 for one); a block of dummies counts 1. Rows
-    beyond it are scaled down (weighted least squares), which costs less than the noise it saves.
-    """
-    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
-    factors = len({c.term for c in design.columns if c.kind == "dummy"})
-    square = 1.0 if design.has_intercept else 0.0
-    square += numeric / 2.0 if numeric + factors > 1 else numeric
-    return math.sqrt(max(square + factors, 0.5))
 
 
 def _form(request: Request) -> str:

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.models.linear.eptr import column_radius
-from dpmodels.planning import Plan, Purchase
+from dpmodels.planning import Plan, Purchase, column_radius
 from dpmodels.privacy.composition import gdp_curve, interval_mass
 from dpmodels.privacy.mechanisms import (
     Gaussian,
