@@ -288,11 +288,6 @@ def delta_exact(eps: float, c: float, d: int) -> float:
     return min(max(value, delta_one(eps, c), 0.0), delta_inf(eps, c))
 
 
-def sl_curve(eps: float, *, c: float, d: float, p: float = 0.0) -> float:
-    """Profile of one block of ZIL noise: p + (1 - p) delta_{d,c}(eps)."""
-    return with_clear(delta_exact(eps, c, int(d)), p)
-
-
 @functools.lru_cache(maxsize=64)
 def _hull(c: float, d: int, knot: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     top = max(4.0 * knot, 4.0)

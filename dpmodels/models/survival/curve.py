@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["estimate_of", "estimate_survdiff", "estimate_survfit", "names_of", "plan", "release"]
 
 
-CONF_TYPES = ("log-log", "log", "plain")
 #: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
 _DETERMINED = 4.0
 
