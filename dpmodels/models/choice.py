@@ -6,16 +6,18 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import families
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
+from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
-from dpmodels.scoring.estimate import Back, Part, estimate_fit
+from dpmodels.scoring.estimate import Back, estimate_fit
 from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning, Curved, State
@@ -51,80 +53,29 @@ APART = 0.25
 _REACH = 30.0
 
 
-class Link(Protocol):
-    """A distribution function and its density."""
-
-    def cdf(self, x: Array) -> Array:
-        """Return F(x)."""
-        ...
-
-    def pdf(self, x: Array) -> Array:
-        """Return F'(x)."""
-        ...
-
-    def quantile(self, p: float) -> float:
-        """Return x with F(x) = p."""
-        ...
+def _logistic(x: Array) -> Array:
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-class _Logistic:
-    def cdf(self, x: Array) -> Array:
-        return np.asarray(1.0 / (1.0 + np.exp(-x)))
-
-    def pdf(self, x: Array) -> Array:
-        F = self.cdf(x)
-        return np.asarray(F * (1.0 - F))
-
-    def quantile(self, p: float) -> float:
-        return math.log(p / (1.0 - p))
+def _logistic_density(x: Array) -> Array:
+    F = _logistic(x)
+    return np.asarray(F * (1.0 - F))
 
 
-class _Probit:
-    def cdf(self, x: Array) -> Array:
-        from scipy.special import ndtr
-
-        return np.asarray(ndtr(x))
-
-    def pdf(self, x: Array) -> Array:
-        return np.asarray(np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi))
-
-    def quantile(self, p: float) -> float:
-        from scipy.special import ndtri
-
-        return float(ndtri(p))
+def _cloglog_density(x: Array) -> Array:
+    power = np.minimum(x, 5.0)
+    return np.asarray(np.exp(power - np.exp(power)))
 
 
-class _CLogLog:
-    def cdf(self, x: Array) -> Array:
-        return np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0))))
-
-    def pdf(self, x: Array) -> Array:
-        power = np.minimum(x, 5.0)
-        return np.asarray(np.exp(power - np.exp(power)))
-
-    def quantile(self, p: float) -> float:
-        return math.log(-math.log1p(-p))
-
-
-#: Of ``dp_polr(method=)``, as R's MASS::polr names them.
-LINKS: dict[str, Link] = {"logistic": _Logistic(), "probit": _Probit(), "cloglog": _CLogLog()}
-
-
-class Classes(Protocol):
-    """A likelihood of K classes as a function of theta and of a row's u."""
-
-    @property
-    def K(self) -> int:
-        """Number of classes."""
-        ...
-
-    def gradients(self, theta: Array, u: Array) -> tuple[Array, Array]:
-        """Return (p (K, m), grad p (K, r, m)) of rows u (r_u, m)."""
-        ...
-
-    def constrained(self, theta: Array, start: Array) -> Array:
-        """Return theta where it is allowed, given the start."""
-        ...
+#: Distributions of ``dp_polr(method=)``, as R's MASS::polr names them: F, its density, its inverse.
+LINKS: dict[str, Link] = {
+    "logistic": Link("logistic", _logistic, _logistic_density, families.LINKS["logit"].forward),
+    "probit": families.LINKS["probit"],
+    "cloglog": Link(
+        "cloglog", lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0)))), _cloglog_density,
+        families.LINKS["cloglog"].forward,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -143,7 +94,7 @@ class ProportionalOdds:
         zeta, beta, x = theta[:cut], theta[cut:], u[1:]
         eta = predictor(beta, x)
         at = np.clip(zeta[:, None] - eta, -_REACH, _REACH)
-        F, f = link.cdf(at), link.pdf(at)
+        F, f = link.inverse(at), link.slope(at)
         zero, one = np.zeros((1, len(eta))), np.ones((1, len(eta)))
         p = np.diff(np.concatenate([zero, F, one]), axis=0)
         ends = np.concatenate([zero, f, zero])
@@ -195,6 +146,10 @@ class Multinomial:
     def constrained(self, theta: Array, start: Array) -> Array:
         """Return theta: everything is allowed."""
         return theta
+
+
+#: A likelihood of K classes as a function of theta and of a row's u.
+Classes = ProportionalOdds | Multinomial
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,11 +236,6 @@ class _Rows:
         )
 
 
-def probabilities(classes: Classes, theta: Array, u: Array) -> Array:
-    """Return the probabilities of the classes at rows u (r_u, m): (K, m)."""
-    return classes.gradients(theta, u)[0]
-
-
 # -- Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes.
 
 
@@ -325,7 +275,7 @@ class ChoiceModel(UnitModel):
         if isinstance(self.classes, ProportionalOdds):
             link = LINKS[self.classes.link]
             theta = np.zeros(K - 1 + coordinates.rank - 1)
-            theta[: K - 1] = [link.quantile(float(q)) for q in np.cumsum(share)[:-1]]
+            theta[: K - 1] = [link.forward(float(q)) for q in np.cumsum(share)[:-1]]
         else:
             r, a = coordinates.rank, coordinates.constant
             theta = np.zeros((K - 1) * r)
@@ -376,20 +326,15 @@ def _checked(request: Request, design: Design) -> None:
             raise RequestError(
                 f"dp_polr needs a predictor; for the shares of the levels dp_table('~ {response}')"
             )
-        _refuse_aliased(design)
-
-
-def _refuse_aliased(design: Design) -> None:
-    """Refuse columns that are combinations of others: thresholds would be mixed. Public ranges."""
-    if design.unknown:
-        return
-    lost = ~public_coordinates(design, raw=True).identified
-    if lost.any():
-        names = ", ".join(n for n, gone in zip(design.names, lost, strict=True) if gone)
-        raise RequestError(
-            f"dp_polr: {names} are combinations of other columns, whatever the rows, and "
-            "thresholds would be mixed with them: drop a term"
-        )
+        if design.unknown:
+            return
+        lost = ~public_coordinates(design, raw=True).identified
+        if lost.any():  # by public ranges
+            names = ", ".join(n for n, gone in zip(design.names, lost, strict=True) if gone)
+            raise RequestError(
+                f"dp_polr: {names} are combinations of other columns, whatever the rows, and "
+                "thresholds would be mixed with them: drop a term"
+            )
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -443,13 +388,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         else (f"Coefficients are log odds of each level against {base!r}, the first declared.",)
     )
 
-    def stats(part: Part) -> dict[str, float]:
-        return {}
-
     back: Back = functools.partial(_back, classes)
-    out = estimate_fit(
-        plan, release, stats, back=back, names=names_of(classes, design), lost=lost, more=more
-    )
+    names = names_of(classes, design)
+    out = estimate_fit(plan, release, lambda _: {}, back=back, names=names, lost=lost, more=more)
     if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
         return out
     few = _few(release.detail.fits[0], plan.detail.rows)
@@ -552,7 +493,7 @@ def _shown(
             'what="probs", interval="confidence")'
         )
     u, known = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
-    p = np.where(missing[:, None], np.nan, probabilities(classes, known, u).T)
+    p = np.where(missing[:, None], np.nan, classes.gradients(known, u)[0].T)
     if any(asked):
         return _with_errors(fit, p, classes.gradients(known, u)[1][:, places], index, asked, level)
     if what == "prob":
@@ -567,11 +508,8 @@ def _with_errors(
 ) -> Any:
     """Return ``class, fit, lwr, upr, se_fit``, a row a row and a class.
 
-    Parameters
-    ----------
-    p : (m, K) array
-    grad : (K, P, m) array
-        By the coefficients. Intervals are symmetric in the log odds of a class.
+    p (m, K) and its gradient (K, P, m) by the coefficients. Intervals are symmetric in the log odds
+    of a class.
     """
     import pandas as pd
 
@@ -593,7 +531,6 @@ def _with_errors(
 
 
 # -- Methods of models of categories, as data.
-
 
 
 _choice = functools.partial(
