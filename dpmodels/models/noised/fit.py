@@ -37,6 +37,7 @@ from dpmodels.models.noised.solve import (
     TOO_WEAK,
     at_the_edge,
     column_scales,
+    differences,
     fit_function,
     fit_least_squares,
     signal_warnings,
@@ -201,12 +202,7 @@ def sandwich(objective: Objective, theta: Array, scale: Array, V: Array | None =
 
 def difference_hessian(objective: Objective, theta: Array, scale: Array, step: float) -> Array:
     """Return the Hessian by central differences of the gradient, symmetrised."""
-    p = len(theta)
-    H = np.empty((p, p))
-    for j in range(p):
-        d = np.zeros(p)
-        d[j] = step / scale[j]
-        H[j] = (objective.gradient(theta + d)[1] - objective.gradient(theta - d)[1]) / (2.0 * d[j])
+    H = differences(lambda at: objective.gradient(at)[1], theta, step / scale)
     return 0.5 * (H + H.T)
 
 
