@@ -1373,7 +1373,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/scoring/passes.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
         ("dpmodels/scoring/rules.py", "return Read(1 if self.by_place else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/scoring/rules.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
-        ("dpmodels/models/components.py", "svec(projector(M, detail.k)), bound * detail.factor)", "svec(projector(M, detail.k)), bound)", (REPLAY, "-k", "pca")),
+        ("dpmodels/models/components.py", "svec(projector(M, k)), bound * detail.factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
     )
 )  # fmt: skip
 #: Tables of follow-up, their curves and the log-rank test.
