@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 #
 # A row of class y has the score ``S = grad p_y / p_y`` and the expected information ``sum_k V_k
 # V_k'``, ``V_k = grad p_k / sqrt(p_k)``: K rows. Probabilities are floored in both, so neither
-# grows
-# without limit (``choice.md``, 1). Classes are codes 0 to K - 1; any other code, or a missing cell,
-# makes a zero row.
+# grows without limit (``choice.md``, 1). Classes are codes 0 to K - 1; any other code, or a missing
+# cell, makes a zero row.
 
 
 #: Least probability of a class that a score believes.

@@ -460,8 +460,7 @@ WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened, people=Tr
 #
 # Rows (1, x) whitened by the symmetric root of their public second moment, truncated at
 # ``R^2 = d (1 + log(2n/eta))``, with noise ``2 R^2 / sqrt(2 rho)`` of full size on every entry of
-# the
-# upper triangle. Its guarantee is stated exactly: one Gaussian release, ``mu = sqrt(2 rho)``.
+# the upper triangle. Its guarantee is stated exactly: one Gaussian release, ``mu = sqrt(2 rho)``.
 
 
 @dataclass(frozen=True, eq=False)

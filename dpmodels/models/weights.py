@@ -243,9 +243,8 @@ def mass_of(block: Array, place: int | None, top: float) -> Array:
 #
 # A row adds ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
 # weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
-# weight
-# being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation are
-# made: ``z = u (t - m)``.
+# weight being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation
+# are made: ``z = u (t - m)``.
 
 
 #: Share of what is left for the products, of which errors are made.

@@ -486,9 +486,8 @@ def whitened_stage(
 #
 # At the released coefficients d of the last stage, row i of weighted least squares has the score
 # ``c_i^2 x_i (r_i - x_i'd)``. Whitened by the released bread and scaled into a ball, scores are
-# rows
-# in a ball: their Gram matrix goes out as every other one does. Its inverse maps give the meat of a
-# sandwich (``theory.md``, 4.1).
+# rows in a ball: their Gram matrix goes out as every other one does. Its inverse maps give the meat
+# of a sandwich (``theory.md``, 4.1).
 
 
 #: Share of the budget (mu^2; eps when delta = 0) of the scores.

@@ -254,9 +254,8 @@ def column_scales(design: Design, model: Model) -> tuple[Array, npt.NDArray[np.b
 # -- A user's loss given as a vectorised function of (y, X, theta): generic forms.
 #
 # With clear records (p > 0): l(X1)/p + (1 - 1/p) l(X2), averaged over antithetic draws of X2.
-# Without
-# (p = 0): l - 1/2 tr(K d^2 l), second differences along the eigenvectors of the noise covariance
-# (smooth losses). Gradients and scores by central differences.
+# Without (p = 0): l - 1/2 tr(K d^2 l), second differences along the eigenvectors of the noise
+# covariance (smooth losses). Gradients and scores by central differences.
 
 
 Function = Callable[[Array, Array, Array], Array]

@@ -241,9 +241,8 @@ def _edges(
 # -- The exact cells of a survival table: of rows, and of people (``theory.md``, 2).
 #
 # A row with no entry is one unit of mass: one cell. An episode is two, where it is entered and
-# where
-# it ends; the table of a person's episodes is scaled into a ball if it is longer than that of the
-# episodes that are allowed.
+# where it ends; the table of a person's episodes is scaled into a ball if it is longer than that of
+# the episodes that are allowed.
 
 
 Codes = npt.NDArray[np.int64]

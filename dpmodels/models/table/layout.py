@@ -229,12 +229,9 @@ def _bins(design: Design, number: int, bins: int) -> Axis:
 #
 # A row is in one cell of every table; a number is in three at once. With t in [-1, 1] it lays
 # ``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its axis:
-# they
-# are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another
-# basis:
-# ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit of
-# mass:
-# replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
+# they are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another
+# basis: ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit
+# of mass: replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
 
 
 #: N, T and Q of the four cells of a number's axis.

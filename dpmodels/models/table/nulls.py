@@ -193,8 +193,7 @@ def correlation(Q: Array, s: float, n: float) -> tuple[float, float]:
 #
 # Kazan, Shi, Groce and Bray (2023). The rows are split at random into m parts, the test is run in
 # each, and the number of rejections at level a0, which one row moves by at most 1, gets the noise
-# of
-# the most powerful private binomial test (Awan and Slavkovic 2018). ``theory.md``, 3.4.
+# of the most powerful private binomial test (Awan and Slavkovic 2018). ``theory.md``, 3.4.
 
 
 _STEP = "rejections"

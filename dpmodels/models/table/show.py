@@ -498,7 +498,7 @@ def plot_table(
         ax.set_yticks(at, labels)
         ax.set_ylim(-0.5, len(keep) - 0.5)
         ax.set_xlabel(f"{section.kind[:-1]} of {section.variable}")
-    return _finished(fit, ax)
+    return _titled(fit, ax)
 
 
 def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str, kind: str) -> Axes:
@@ -549,10 +549,10 @@ def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str,
         )  # fmt: skip
         ax.set_ylabel("share of rows at most")
     ax.set_xlabel(column.name)
-    return _finished(fit, ax)
+    return _titled(fit, ax)
 
 
-def _finished(fit: Any, ax: Axes) -> Axes:
+def _titled(fit: Any, ax: Axes) -> Axes:
     ax.set_title(one_line(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax
@@ -584,4 +584,4 @@ def plot_quantiles(
     ax.errorbar(q, values, yerr=bars, fmt="o", color=color, label=f"{100 * level:g} % interval")
     ax.set_xlabel("probability")
     ax.set_ylabel("quantile")
-    return _finished(fit, ax)
+    return _titled(fit, ax)

@@ -474,8 +474,7 @@ BACKEND = Backend(plan, release, estimate, people=True)
 #
 # Every number of such a table is a bilinear form ``n a'C b`` of the moments per row C of (x, 1): a
 # level is the functional of its dummy, a number that of its column, "all rows" that of the
-# constant.
-# Forms are linear in the entries of C, so their noise follows from its covariance.
+# constant. Forms are linear in the entries of C, so their noise follows from its covariance.
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,8 @@ if TYPE_CHECKING:
 
 # -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.
 #
-# ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself
-# of a
-# total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
+# ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself of
+# a total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
 # largest tables alone are coordinates (``theory.md``, 4.7).
 
 
@@ -231,8 +230,7 @@ def scales(
 # -- From released masses and squares to what a weighted table shows. Post-processing.
 #
 # Shares are ratios of released sums; their errors are of rows by the squares, times the design
-# effect
-# of the PSUs (``theory.md``, 4.3, 4.4 and 4.7).
+# effect of the PSUs (``theory.md``, 4.3, 4.4 and 4.7).
 
 
 #: Of the trimmed part of the weight, how far beyond its own difference a share may be moved.

@@ -253,8 +253,7 @@ WEIGHTED = Backend(
 # Weighted cells in one release; then a pass by cluster over the contrasts
 # ``z = u (1_{a=i} - r_i)(1_{b=j} - c_j)`` at the released margins, whose sums X are 0 where a and b
 # are independent. At released margins the errors of these are of second order. The reference is F
-# by
-# the second-order correction: eigenvalues of the design covariance, noise of X included, in the
+# by the second-order correction: eigenvalues of the design covariance, noise of X included, in the
 # coordinates where rows drawn one by one have the identity.
 
 
