@@ -299,28 +299,13 @@ def minimise(
 ) -> Minimum:  # fmt: skip
     """Minimise F until ``|grad F| <= tol / 2`` (the other half pays for rounding).
 
-    Parameters
-    ----------
-    blocks : callable
-        Gives a fresh pass.
-    tilt : (p,) array
-        sigma b: the random linear term of objective perturbation, or zero.
-    n : int
-        Rows of the source; decides which of them are kept.
-    max_iter : int
-        Cap of steps on rows that are kept.
-    passes : int
-        The source is read exactly so often, whatever the rows hold.
-    skim : callable, optional
-        Reads the source once without looking at the rows: what is done with the passes that are
-        left over. None: ``blocks`` is read to its end.
-    sums : callable, optional
-        One pass over rows that are not kept: ``sums(theta, curved)``. None: over ``blocks``.
-    start : callable, optional
-        The rows of given places, (q, m), of one pass. None: taken from ``blocks``.
+    ``blocks`` gives a fresh pass; ``tilt`` (p,) is sigma b, the random linear term of objective
+    perturbation, or zero. The source is read exactly ``passes`` times, whatever the rows hold:
+    ``skim`` reads it once without looking at the rows, for the passes that are left over. n decides
+    which rows are kept; of those ``max_iter`` caps the steps, and ``start`` gives some of them,
+    (q, m), by their places, in one pass. ``sums(theta, curved)`` is one pass over the others. All
+    three default to reading ``blocks``.
 
-    Notes
-    -----
     A step is accepted if F falls by a part of what Newton promises (Armijo), or if the gradient
     norm falls and F does not rise beyond rounding; otherwise it is halved. F is strongly convex
     with a Lipschitz gradient: the iteration converges from anywhere, separated classes included

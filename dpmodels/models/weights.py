@@ -55,16 +55,9 @@ def clipped(z: Array, factor: Array, clip: float) -> Array:
 def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Array:
     """Return factors that give coordinates variance 1 a row, less where rows would be clipped.
 
-    Parameters
-    ----------
-    variance : (d,) array
-        Of z among rows, for weights of mean square 1.
-    reach : (d,) array
-        How long the z of a row of weight 1 may be.
-    square : float
-        Mean of u^2.
-    clip : (d,) array
-        Length that coordinates may have.
+    All (d,): ``variance`` of z among rows, for weights of mean square 1; ``reach``, how long the z
+    of a row of weight 1 may be; ``clip``, the length that coordinates may have. ``square`` is the
+    mean of u^2.
     """
     heavy = min(1.0 / math.sqrt(max(square, 1e-12)), _HEAVY)
     sd = np.maximum(np.sqrt(np.maximum(variance, 0.0)), reach * heavy / clip)
@@ -101,17 +94,9 @@ class DesignErrors:
     def effects(self, L: Array, rows: Array) -> tuple[Array, Array]:
         """Return (design effects, factors of a normal quantile that allow for degrees of freedom).
 
-        Parameters
-        ----------
-        L : (k, d) array
-            Functions of z.
-        rows : (k,) array
-            Sum over rows of their squares, as if rows were drawn one by one.
-
-        Notes
-        -----
-        A design effect below .7 is not believed. Degrees of freedom are those of the design less
-        what the noise takes (Satterthwaite).
+        L (k, d) are functions of z; ``rows`` (k,) the sums over rows of their squares, as if rows
+        were drawn one by one. A design effect below .7 is not believed. Degrees of freedom are
+        those of the design less what the noise takes (Satterthwaite).
         """
         from scipy.special import ndtri, stdtrit
 
@@ -191,12 +176,8 @@ def trim_of(
 ) -> Trim:
     """Release the histogram of weights; return where they are cut. Without weights all count 1.
 
-    Parameters
-    ----------
-    strength : float
-        ``mu n/K``, K the cells of the largest table.
-    population : float or None
-        Public sum of all weights.
+    ``strength``: ``mu n/K``, K the cells of the largest table; ``population``: public sum of all
+    weights, or None.
     """
     place = design.auxiliary_place("weights")
     if place is None:

@@ -181,9 +181,7 @@ class Radial:
         return np.asarray(self.const + self.g(u) + self.d * u)
 
 
-@functools.lru_cache(maxsize=64)
-def _radial(d: int) -> Radial:
-    return Radial(d)
+_radial = functools.lru_cache(maxsize=64)(Radial)
 
 
 @functools.lru_cache(maxsize=1)
@@ -321,23 +319,11 @@ def sl_hull_curve(eps: float, *, c: float, d: float, p: float, knot: float) -> f
 
 
 @functools.lru_cache(maxsize=1024)
-@functools.lru_cache(maxsize=256)
 def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = True) -> float:
-    """Return the largest c for which one block of d columns is (eps, delta).
+    """Return the largest c for which one block of d noised columns is (eps, delta).
 
-    Parameters
-    ----------
-    d : int
-        Noised columns of the block.
-    p : float
-        Clear probability.
-    tight : bool
-        False: the closed form of d = inf, valid for every d.
-
-    Notes
-    -----
-    Exact calibration is reduced by one part in 1e6: quadrature and root error must not cost
-    privacy.
+    Not ``tight``: by the closed form of d = inf, valid for every d. Exact calibration is reduced by
+    one part in 1e6: quadrature and root error must not cost privacy.
     """
     if d < 1:
         raise RequestError("a release needs at least one column that is noised")

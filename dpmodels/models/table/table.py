@@ -91,34 +91,17 @@ class _Context:
 
 
 def shown_numbers(
-    layout: Layout,
-    noise: TableNoise,
-    released: Mapping[str, Array],
-    scale: tuple[Array, Array],
-    n: int,
-    *,
-    level: float,
-    suppress: float | None,
-    points: Mapping[int, Array] | None,
-    people: bool = False,
-    copies: int = 1,
-) -> Numbers:
+    layout: Layout, noise: TableNoise, released: Mapping[str, Array], scale: tuple[Array, Array],
+    n: int, *, level: float, suppress: float | None, points: Mapping[int, Array] | None,
+    people: bool = False, copies: int = 1,
+) -> Numbers:  # fmt: skip
     """Return the numbers of all sections, in the order of ``Layout.items``.
 
-    Parameters
-    ----------
-    released : mapping
-        "table", and the places of quantiles by step.
-    scale : pair of (q,) arrays
-        Middles and half-ranges.
-    suppress : float or None
-        Items of groups (cells) with a smaller *released* count become NaN.
-    points : mapping or None
-        Grid of each number with quantiles.
-    people : bool
-        A person adds the mean of its rows.
-    copies : int
-        So many rows may go together in any way: sampling variances are so many times as large.
+    ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
+    half-ranges (q,), ``points`` the grid of each number with quantiles. Items of groups (cells)
+    with a smaller *released* count than ``suppress`` become NaN. Of ``people`` each adds the mean
+    of its rows; so many rows as ``copies`` may go together in any way, and sampling variances are
+    so many times as large.
     """
     effects = noise.measured(layout, released["table"], float(n))
     context = _Context(layout, effects, *scale, n, level, copies)
@@ -479,21 +462,11 @@ BACKEND = Backend(plan, release, estimate, people=True)
 
 @dataclass(frozen=True)
 class Moments:
-    """Released moments.
+    """Released moments."""
 
-    Attributes
-    ----------
-    design : Design
-        Of the columns x.
-    C : (q, q) array
-        Moments per row of (x, 1).
-    covariance : (q(q+1)/2,) square array
-        Noise covariance of the upper triangle of C, row by row.
-    """
-
-    design: Design
-    C: Array
-    covariance: Array
+    design: Design  # Of the columns x
+    C: Array  # (q, q): moments per row of (x, 1)
+    covariance: Array  # Noise covariance of the upper triangle of C, row by row
     n: int
 
     def form(self, a: Array, b: Array) -> tuple[float, float]:

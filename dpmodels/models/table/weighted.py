@@ -194,16 +194,8 @@ def scales(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return (middles, factors, typical variance a row) of coordinates, by released numbers.
 
-    Parameters
-    ----------
-    shares : mapping
-        Of the cells of counts.
-    means : mapping
-        Of groups: their shares, means and variances, in half ranges.
-    square : float
-        Mean of u^2.
-    clip : float
-        C.
+    ``shares`` are of the cells of counts, ``means`` of groups: their shares, means and variances,
+    in half ranges; ``square`` is the mean of u^2, ``clip`` C.
     """
     middle, variance, reach = (np.ones(coordinates.size) for _ in range(3))
     part = np.full(coordinates.size, clip)
