@@ -430,11 +430,11 @@ BACKEND = Backend(plan, release, estimate, people=True)
 _LEAST = 1e-9
 
 
-def ordered(
+def predict(
     fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
 ) -> Any:  # fmt: skip
-    """Predict by proportional odds: ``what="probs"``, or the likeliest ``"class"``.
+    """Predict ``what="probs"``, a column a class, or the likeliest ``"class"``.
 
     Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
 
@@ -442,50 +442,24 @@ def ordered(
     -------
     Post-processing of released numbers; see ``Fit.predict``.
     """
-    K, X = len(fit.design.levels), _rows(fit, new, outside)
-    classes = ProportionalOdds(K, str(fit.options.get("link") or "logistic"))
-    params = np.asarray(fit._record.estimate.params)
-    slopes = len(params) - (K - 1)
-    cuts = np.maximum.accumulate(params[slopes:])  # noise may have crossed two
-    theta = np.concatenate([cuts, params[:slopes]])
-    places = np.roll(np.arange(len(params)), -(K - 1))  # of the coefficients in theta
-    return _shown(fit, new, classes, theta, places, X, what, (interval, se_fit), level)
-
-
-def unordered(
-    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
-    outside: str,
-) -> Any:  # fmt: skip
-    """Predict by a multinomial logit: ``what="probs"``, or the likeliest ``"class"``.
-
-    Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
-
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
-    """
-    classes = Multinomial(len(fit.design.levels))
-    theta = np.asarray(fit._record.estimate.params)
-    X, places = _rows(fit, new, outside), np.arange(len(theta))
-    return _shown(fit, new, classes, theta, places, X, what, (interval, se_fit), level)
-
-
-def _rows(fit: Fit, new: Any, outside: str) -> Array:
-    return np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
-
-
-def _shown(
-    fit: Fit, new: Any, classes: Classes, theta: Array, places: Any, X: Array, what: str,
-    asked: tuple[str | None, bool], level: float,
-) -> Any:  # fmt: skip
-    """Return classes, or probabilities: a column a class, with errors a row a row and a class."""
     import pandas as pd
 
+    K, params = len(fit.design.levels), np.asarray(fit._record.estimate.params)
+    classes: Classes = Multinomial(K)
+    theta, places = params, np.arange(len(params))
+    if fit._record.call.verb == "dp_polr":
+        classes = ProportionalOdds(K, str(fit.options.get("link") or "logistic"))
+        slopes = len(params) - (K - 1)
+        cuts = np.maximum.accumulate(params[slopes:])  # noise may have crossed two
+        theta = np.concatenate([cuts, params[:slopes]])
+        places = np.roll(places, -(K - 1))  # of the coefficients in theta
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
     what = "class" if what == "mean" else what
     choice("what", {"prob": "probs"}.get(what, what), ("probs", "class"))
-    choice("interval", asked[0], (None, "confidence"))
+    choice("interval", interval, (None, "confidence"))
     index, levels = getattr(new, "index", None), list(fit.design.levels)
     missing: Any = np.isnan(X).any(axis=1) | bool(np.isnan(theta).any())
+    asked = (interval, se_fit)
     if what == "class" and any(asked):
         raise RequestError(
             "a class has no interval= and no se_fit=: its probability has, predict(new, "

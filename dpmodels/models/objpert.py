@@ -38,6 +38,7 @@ from dpmodels.proof.statistics import Powers
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.rules import noise_ratio
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import TOP, Limbs, cross_product, joined, mapped, towards_zero
@@ -546,10 +547,6 @@ def information_sums(
 # -- Coefficients and standard errors of a private GLM, from released numbers alone.
 
 
-_NO_RANGES = (
-    "The ranges could not be found within the budget. Declare them, for example "
-    "bounds={'x': (0, 10)}: declared ranges cost nothing."
-)
 _NOT_CERTIFIED = (
     "The optimum was not certified within the planned passes, so that a fixed answer (the centre "
     "of the ridge, plus noise) was released in its place; it says nothing about the coefficients. "
@@ -615,8 +612,9 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
     design = release.design
     names = design.names
     if not release.reply:
-        note = _NO_RANGES if "theta" not in release.values else _NOT_CERTIFIED
-        return Estimate.silent(names, note)
+        if "theta" not in release.values:
+            return no_ranges_note(names)
+        return Estimate.silent(names, _NOT_CERTIFIED)
     released: GlmReleased = release.detail
     A = back_map(released.scale, released.shift, design.has_intercept)
     theta = release.values["theta"]

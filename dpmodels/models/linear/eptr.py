@@ -37,6 +37,7 @@ from dpmodels.registry import (
     register_method,
     share,
 )
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
@@ -464,12 +465,7 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     p, names = design.p, design.names
     assert plan.n is not None
     if not release.reply:
-        why = (
-            "The ranges could not be found within the budget (too few rows, or a column that "
-            "hardly varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges "
-            "cost nothing."
-        )
-        return Estimate.silent(names, *([why] if release.why == "ranges" else []))
+        return no_ranges_note(names) if release.why == "ranges" else Estimate.silent(names)
     released: OlsReleased = release.detail
     A, a = released.unit.back()
     W = np.eye(p) if released.whitening is None else released.whitening

@@ -46,6 +46,7 @@ from dpmodels.registry import (
     one_of,
     register_method,
 )
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Added, Ask, Moments, Query
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
@@ -622,11 +623,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the draws back to the design's own units; ``params`` is their mean."""
     design = release.design
     if not release.reply:
-        note = (
-            "The ranges could not be found within the budget. Declare them, for example "
-            "bounds={'x': (0, 10)}: declared ranges cost nothing."
-        )
-        return Estimate.silent(design.names, note)
+        return no_ranges_note(design.names)
     released: LinearReleased = release.detail
     A, a = released.unit.back()
     draws = release.values["draws"] @ A.T + a

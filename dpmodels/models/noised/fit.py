@@ -48,6 +48,7 @@ from dpmodels.models.noised.table import NoisyTable, notes_of_table
 from dpmodels.planning import Plan
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -405,13 +406,8 @@ def release(plan: Plan[Any], ask: Ask) -> Release:
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Fit the model to the released table."""
-    names = release.design.names
     if not release.reply:
-        note = (
-            "The ranges could not be found within the budget. Declare them, for example "
-            "bounds={'x': (0, 10)}: declared ranges cost nothing."
-        )
-        return Estimate.silent(names, note)
+        return no_ranges_note(release.design.names)
     table: NoisyTable = release.detail
     return fit_model(plan.request, release.design, model_of(release.design, table), table)
 
