@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -204,36 +204,33 @@ def _counted(released: Stages, detail: PmtDetail) -> int:
 
 def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
-    detail = plan.detail
-    released: Stages = release.detail
-    stage = released.stages[-1]
+    detail, released = plan.detail, release.detail
     # (1, x) = scale L w; the constant goes last
-    T = np.roll(detail.white.scale[:, None] * stage.L, -1, axis=0)
-    per = detail.per
-    back = Back(release.design.names, T, detail.rows, ROWS_OF_ONE if per else WEIGHTS)
-    notes = plan.sentences
-    notes.append(
-        OF_PEOPLE
-        if per
-        else "Moments of weighted rows: one far from the centre of the public data counts less and "
-        "one with a missing cell not at all, so spread is understated, more so with heavy tails. "
+    T = np.roll(detail.white.scale[:, None] * released.stages[-1].L, -1, axis=0)
+    return _of_last_stage(
+        plan, release, T,
+        "Moments of weighted rows: one far from the centre of the public data counts less and one "
+        "with a missing cell not at all, so spread is understated, more so with heavy tails. "
         f"'{WEIGHTS}' is the released mean weight; times it (arrays['moments_per_row']) they are "
-        "sums of scaled rows over n."
-    )
-    return moment_estimate(
-        back,
-        stage.Q,
-        stage.V,
-        stats={
-            "noise_sd": stage.s / detail.rows,
-            "radius": stage.radius,
-            "shrinkage_of_public_moments": detail.white.shrink,
-        },
-        notes=tuple(notes),
+        "sums of scaled rows over n.",
+        stats={"shrinkage_of_public_moments": detail.white.shrink},
         warnings=diagnostics(released.stages[0], _counted(released, detail)),
-        arrays={"whitened_moments": stage.Q, "whitening": T},
-        weighted=True,
-    )
+    )  # fmt: skip
+
+
+def _of_last_stage(
+    plan: Plan[Any], release: Release, T: Array, note: str, *, notes: Sequence[str] = (),
+    stats: Mapping[str, float] | None = None, warnings: tuple[str, ...] = (),
+) -> Estimate:  # fmt: skip
+    """Return the moments of the last stage: rows (x, 1) are ``T w``, ``note`` is not of people."""
+    detail, stage = plan.detail, release.detail.stages[-1]
+    last = ROWS_OF_ONE if detail.per else WEIGHTS
+    return moment_estimate(
+        Back(release.design.names, T, detail.rows, last), stage.Q, stage.V,
+        stats={"noise_sd": stage.s / detail.rows, "radius": stage.radius, **(stats or {})},
+        notes=(*plan.sentences, OF_PEOPLE if detail.per else note, *notes), warnings=warnings,
+        arrays={"whitened_moments": stage.Q, "whitening": T}, weighted=True,
+    )  # fmt: skip
 
 
 PMT = Backend(plan_pmt, release_pmt, estimate_pmt, people=True)
@@ -308,29 +305,21 @@ def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
     """Return moments per row in the user's units: means, mean products, share of complete rows."""
     if not release.reply:
         return no_reply(release)
-    detail = plan.detail
-    done: JointReleased = release.detail
-    unit = done.unit
-    Q = release.values["Q"]
+    detail, unit = plan.detail, release.detail.unit
     # (x, 1) = T (u, 1)
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
     T[:-1, -1] = -unit.shift / unit.scale
-    V = done.noise
+    Q, V = release.values["Q"], release.detail.noise
     s = math.sqrt(2.0 * float(V[0, -1]))  # in svec coordinates
+    note = (
+        "Moments per row; a row with a missing cell counts as zero, so divide by 'complete rows' "
+        "where cells are missing."
+    )
     return moment_estimate(
         Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else "complete rows"),
-        Q,
-        V,
-        stats={"noise_sd": s / detail.rows},
-        notes=(
-            OF_PEOPLE
-            if detail.per
-            else "Moments per row; a row with a missing cell counts as zero, so divide by "
-            "'complete rows' where cells are missing.",
-        ),
-        arrays={"unit_moments": Q},
-        weighted=detail.per > 0.0,
-    )
+        Q, V, stats={"noise_sd": s / detail.rows}, notes=(OF_PEOPLE if detail.per else note,),
+        arrays={"unit_moments": Q}, weighted=detail.per > 0.0,
+    )  # fmt: skip
 
 
 JOINT = Backend(plan_joint, release_joint, estimate_joint, people=True)
@@ -429,28 +418,19 @@ def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
     stage = released.stages[-1]
     # (1, x) = S^{-1} L w; the constant goes last
     T = np.roll(unit_back(released.unit) @ stage.L, -1, axis=0)
-    notes = plan.sentences
-    notes.append(
-        OF_PEOPLE
-        if detail.per
-        else "Moments of weighted rows: one far from the centre counts less and one with a missing "
-        f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
-        "released mean weight. method='joint' weighs no row down, at more noise."
-    )
+    notes: list[str] = []
     if not detail.per and plan.request.relation == "replace":
         cell = float(T[-1] @ stage.Q @ T[-1]) / detail.rows
         noise = SecondMoments(stage.Q, stage.V, detail.rows).form_variance(np.outer(T[-1], T[-1]))
         sd = math.sqrt(noise) / detail.rows
-        notes += empty_rows(1.0 - cell, sd, release.design, shortened=True)
-    return moment_estimate(
-        Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else WEIGHTS),
-        stage.Q,
-        stage.V,
-        stats={"noise_sd": stage.s / detail.rows, "radius": stage.radius},
-        notes=tuple(notes),
-        arrays={"whitened_moments": stage.Q, "whitening": T},
-        weighted=True,
-    )
+        notes = empty_rows(1.0 - cell, sd, release.design, shortened=True)
+    return _of_last_stage(
+        plan, release, T,
+        "Moments of weighted rows: one far from the centre counts less and one with a missing "
+        f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
+        "released mean weight. method='joint' weighs no row down, at more noise.",
+        notes=notes,
+    )  # fmt: skip
 
 
 WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened, people=True)
@@ -646,16 +626,13 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     detail: OnMoments = release.detail
     if detail.instruments is not None:
         return _instrumented(plan, release, detail, detail.instruments)
-    m, names = detail.moments, release.design.names
+    m = detail.moments
     fit = regress(m, detail.B, detail.a)
     lost = fit.trust < UNUSABLE
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
     stats["noise_margin"] = fit.trust
-    notes = list(_notes(detail))
-    warnings = []
-    if lost:
-        warnings.append(_LOST)
-    elif fit.trust < TRUSTED:
+    notes = []
+    if not lost and fit.trust < TRUSTED:
         notes.append(
             f"The information of the weakest direction is {fit.trust:.1f} times the noise "
             f"(intervals are as good as without noise from {TRUSTED:g}): tests are conservative."
@@ -664,26 +641,27 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         stats |= fit_statistics(m, detail.B, detail.a)
     if detail.people:
         stats = {k: v for k, v in stats.items() if k not in _OF_ROWS}
-    nan = np.full((len(names), len(names)), math.nan)
-    return Estimate(
-        names,
-        fit.b,
-        vcov_sampling=nan if lost or detail.people else fit.sampling,
-        vcov_privacy=nan if lost else fit.privacy,
-        stats=stats,
-        notes=tuple(notes),
-        warnings=tuple(warnings),
-        arrays=_arrays(detail),
-    )
+    return _estimate(release, detail, fit, lost, stats, notes)
 
 
-def _arrays(detail: OnMoments) -> dict[str, Array]:
-    m = detail.moments
+def _estimate(
+    release: Release, detail: OnMoments, fit: Any, lost: bool, stats: dict[str, float],
+    notes: list[str], more: Mapping[str, Array] | None = None,
+) -> Estimate:  # fmt: skip
+    """Return an estimate on moments; of people with errors of the noise alone."""
+    m, nan = detail.moments, np.full_like(fit.privacy, math.nan)
     constant = np.zeros((0, m.k)) if m.constant is None else m.constant[None]
-    return {
-        **kept_moments(m, np.vstack([detail.B, detail.a[None], constant])),
-        "functionals": np.vstack([detail.B, detail.a[None]]),
-    }
+    functionals = np.vstack([detail.B, detail.a[None]])
+    return Estimate(
+        release.design.names, fit.b,
+        vcov_sampling=nan if lost or detail.people else fit.sampling,
+        vcov_privacy=nan if lost else fit.privacy, stats=stats,
+        notes=(*_notes(detail), *notes), warnings=(_LOST,) if lost else (),
+        arrays={
+            **kept_moments(m, np.vstack([functionals, constant])), "functionals": functionals,
+            **(more or {}),
+        },
+    )  # fmt: skip
 
 
 def _notes(detail: OnMoments) -> tuple[str, ...]:
@@ -715,21 +693,17 @@ def _instrumented(
     inside, excluded = list(given.endogenous), list(given.excluded)
     fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
-    notes = [*_notes(detail)]
+    notes: list[str] = []
     lost = min(trust_of(m, detail.B), trust_of(m, given.B)) < UNUSABLE
-    nan = np.full_like(fit.privacy, math.nan)
     if detail.people:
-        return Estimate(
-            names, fit.b, vcov_sampling=nan, vcov_privacy=nan if lost else fit.privacy,
-            stats=stats, notes=tuple(notes), arrays=_arrays(detail),
-        )  # fmt: skip
+        return replace(_estimate(release, detail, fit, lost, stats, notes), warnings=())
     for j, (F, df, p) in zip(inside, fit.first, strict=True):
         stats[f"first_stage_F[{names[j]}]"] = F
         notes.append(
             f"First stage of {names[j]}: F = {F:.4g} on {df} instrument{'s' if df > 1 else ''} "
             f"(Wald, its own noise included; p {'< 1e-16' if p < 1e-16 else f'= {p:.3g}'})."
         )
-    arrays: dict[str, Any] = {**_arrays(detail), "instruments": given.B}
+    arrays = {"instruments": given.B}
     if len(inside) == 1:
         j, level = inside[0], plan.request.level
         kept = [i for i in range(len(names)) if i != j]
@@ -746,11 +720,7 @@ def _instrumented(
         )
     else:
         notes.append("Anderson-Rubin sets are given for one endogenous regressor only.")
-    return Estimate(
-        names, fit.b, vcov_sampling=nan if lost else fit.sampling,
-        vcov_privacy=nan if lost else fit.privacy, stats=stats, notes=tuple(notes),
-        warnings=(_LOST,) if lost else (), arrays=arrays,
-    )  # fmt: skip
+    return _estimate(release, detail, fit, lost, stats, notes, arrays)
 
 
 def _set_in_words(found: tuple[tuple[float, float], ...]) -> str:
