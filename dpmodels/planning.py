@@ -110,6 +110,12 @@ class Plan(Shown, Generic[D]):
         return cls(request, design, public_n, listed, guarantee, **facts)
 
     @property
+    def public_n(self) -> int:
+        """Number of rows where it is public: under replace-one."""
+        assert self.n is not None
+        return self.n
+
+    @property
     def sentences(self) -> list[str]:
         """The reasons, as the notes of a fit print them."""
         return [text[:1].upper() + text[1:] + "." for text in self.reasons]

@@ -330,7 +330,7 @@ def estimate_sums(plan: Plan[BayesDetail], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(parameter_names(release.design))
     detail, values, scale = plan.detail, release.values, release.detail
-    assert plan.n is not None
+    n = plan.public_n
     variance = _variances(detail, scale, values, values["counts"], values["means"])
     of_variance = {
         "identity": "1 in the features' own units.",
@@ -338,9 +338,9 @@ def estimate_sums(plan: Plan[BayesDetail], release: Release) -> Estimate:
         "class": "their own in each class, from a private release.",
     }[detail.variance]
     return _estimate(
-        release, plan.n, detail.c0 if detail.form == "paper" else 1.0 / plan.n, variance,
+        release, n, detail.c0 if detail.form == "paper" else 1.0 / n, variance,
         f"Features are independent within a class; their variances are {of_variance}",
-        vcov_privacy=_privacy_errors(detail, scale, values, values["counts"], plan.n),
+        vcov_privacy=_privacy_errors(detail, scale, values, values["counts"], n),
         stats={"classes": float(len(release.design.levels))},
     )  # fmt: skip
 
@@ -517,8 +517,7 @@ def estimate_eptr(plan: Plan[CompareDetail], release: Release) -> Estimate:
     """Priors, class means and pooled variances in the user's units."""
     if not release.reply:
         return Estimate.silent(parameter_names(release.design))
-    detail, n = plan.detail, plan.n
-    assert n is not None
+    detail, n = plan.detail, plan.public_n
     weights, u = np.maximum(release.values["counts"], 1.0), release.values["means"]
     v = release.values["squares"] / weights.sum()
     v = v - (weights[:, None] * u**2).sum(axis=0) / weights.sum()

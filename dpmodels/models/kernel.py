@@ -536,12 +536,11 @@ def _release_functional(
         return Added(solve_triangular(L, both, lower=True, check_finite=False))
 
     # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
-    assert plan.n is not None
     lattice = 0.0
     if frame.points.shape[1] not in CELLS:
         # rows of direct sums are cut to a lattice; a quarter of the jitter: that of K is rounded
         lattice = lattice_error(len(frame.points), _JITTER / 4.0)
-    lemma = Of("kernel curves", (plan.n, lattice), 2 * len(L))
+    lemma = Of("kernel curves", (plan.public_n, lattice), 2 * len(L))
     noisy = ask("curve", Query(lemma, over, white)).values.reshape(-1, 2)
     values = L @ noisy
     return Release(
@@ -554,8 +553,7 @@ def _release_eptr(
     plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
     detail = plan.detail
-    n = plan.n
-    assert n is not None
+    n = plan.public_n
     raw = ask.raw(own_proof("ePTR, kernel regression"))
     N, D = raw.total(over)
     f = np.where(D > 0, N / np.where(D > 0, D, 1.0), 0.0)

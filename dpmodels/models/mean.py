@@ -108,9 +108,8 @@ def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
     d = len(names)
     if not release.reply:
         return Estimate.silent(names)
-    centre, half = release.detail
-    assert plan.n is not None
-    count = min(float(plan.n), max(float(release.values["count"][0]), plan.n / 10.0, 1.0))
+    (centre, half), n = release.detail, plan.public_n
+    count = min(float(n), max(float(release.values["count"][0]), n / 10.0, 1.0))
     m = np.clip(release.values["sums"] / count, -1.0, 1.0)
     noise = noise_of(sums_and_count(d), plan.detail["mean"], "replace")
     sd, sd_count = float(noise[0]), float(noise[-1])

@@ -338,8 +338,7 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     -------
     Unit: one row; replace-one, n public. Every query is one of the prover; T is a released number.
     """
-    detail, n = plan.detail, plan.n
-    assert n is not None
+    detail, n = plan.detail, plan.public_n
     d = design.p
     intervals = design.intervals()[:d]
     centre = intervals.mean(axis=1)
@@ -403,8 +402,7 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     names = design.names
     if not release.reply:
         return Estimate.silent(names)
-    detail, part, n = plan.detail, release.detail, plan.n
-    assert n is not None
+    detail, part, n = plan.detail, release.detail, plan.public_n
     trim: Trim = part.trim
     noise = noise_of(sums(d), Gaussian(detail.mu_mean), "replace")
     sd, sd_weight = float(noise[0]), float(noise[-1])
@@ -454,8 +452,8 @@ def _by_design(
     names: tuple[str, ...], stats: dict[str, float],
 ) -> tuple[Array, float | None, list[str]]:
     """Return (covariance by design, degrees of freedom, what to say); ``stats`` gets deff."""
-    found, root, n = part.clusters, part.root, plan.n
-    assert found is not None and root is not None and n is not None
+    found, root, n = part.clusters, part.root, plan.public_n
+    assert found is not None and root is not None
     survey = plan.request.sample.frame.survey
     if not found.determined(0):
         return np.full_like(rows, math.nan), None, [

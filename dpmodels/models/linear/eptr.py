@@ -463,7 +463,6 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     detail = plan.detail
     design = release.design
     p, names = design.p, design.names
-    assert plan.n is not None
     if not release.reply:
         return no_ranges_note(names) if release.why == "ranges" else Estimate.silent(names)
     released: OlsReleased = release.detail
@@ -494,7 +493,7 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     privacy = released.sigma**2 * B @ B.T
     sampling = None
     if "residual" in release.values and released.ridge == 0.0:
-        cov, _, s2 = covariances(detail, released, dict(release.values), plan.n, p)
+        cov, _, s2 = covariances(detail, released, dict(release.values), plan.public_n, p)
         sampling = B @ cov @ B.T
         stats["sigma"] = math.sqrt(s2) / float(released.unit.scale[-1])
         if not released.unit.intercept:

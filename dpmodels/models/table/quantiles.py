@@ -730,12 +730,11 @@ def estimate_tree(plan: Plan[TreeDetail], release: Release) -> Estimate:
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
         return Estimate.silent(names)
-    assert plan.n is not None
     z = critical(Spread(1.0), plan.request.level)
     found = np.full((len(detail.jobs), 4), np.nan)
     for j in dict.fromkeys(j for j, _ in detail.jobs):
         grid = grid_for(release.design, j, detail.points)
-        tree, cdf, m = read_tree(plan, grid, release.values, j, plan.n)
+        tree, cdf, m = read_tree(plan, grid, release.values, j, plan.public_n)
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))

@@ -421,9 +421,8 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(names)
     part: TableReleased = release.detail
-    assert plan.n is not None
     numbers = shown_numbers(
-        detail.layout, detail.noise, release.values, (part.centre, part.half), plan.n,
+        detail.layout, detail.noise, release.values, (part.centre, part.half), plan.public_n,
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
         people=plan.request.by_person, copies=plan.request.copies,

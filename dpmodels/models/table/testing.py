@@ -439,9 +439,8 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     facts = plan.detail
     if not release.reply:
         return Estimate.silent(("test",))
-    assert plan.n is not None
     design = release.design
-    solved = solve(facts, design, release.values["sums"], plan.n)
+    solved = solve(facts, design, release.values["sums"], plan.public_n)
     test, notes = solved.test, _NOTES[facts.kind]
     return Estimate(
         solved.names, solved.params, vcov_sampling=np.diag(solved.sampling**2),

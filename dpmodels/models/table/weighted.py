@@ -525,8 +525,7 @@ def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     -------
     Unit: one row; replace-one, n public. A row is one unit of mass in every table.
     """
-    detail, n = plan.detail, plan.n
-    assert n is not None
+    detail, n = plan.detail, plan.public_n
     cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
     strength = detail.noise.budget * n / cells
     trim = trim_of(ask, design, strength, detail.population, n)
@@ -550,8 +549,8 @@ def _ask_by_psu(
     values: dict[str, Array],
 ) -> DesignErrors:  # fmt: skip
     """Release the products of cells and means by PSU, at the released shares and means."""
-    detail, n, coordinates = plan.detail, plan.n, plan.detail.coordinates
-    assert detail.clusters is not None and coordinates is not None and n is not None
+    detail, n, coordinates = plan.detail, plan.public_n, plan.detail.coordinates
+    assert detail.clusters is not None and coordinates is not None
     c = _context(plan, found, values)
     shares, means = {}, {}
     for section in coordinates.sections:
@@ -575,8 +574,7 @@ def _context(
     plan: Plan[WeightedTable], part: WeightedTableReleased, values: Mapping[str, Array]
 ) -> Context:
     """Return what the sections are made of. Without weights u^2 is u."""
-    detail, layout, n = plan.detail, plan.detail.layout, plan.n
-    assert n is not None
+    detail, layout, n = plan.detail, plan.detail.layout, plan.public_n
     mass = effects_of(layout, detail.noise, values["table"], n)
     squares = mass
     if detail.squares is not None:
@@ -595,8 +593,7 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     names = tuple(item.name for s in layout.sections for item in layout.items(s))
     if not release.reply:
         return Estimate.silent(names)
-    part, n = release.detail, plan.n
-    assert n is not None
+    part, n = release.detail, plan.public_n
     c = _context(plan, part, release.values)
     if float(c.mass.effect(())) < SMALL * math.sqrt(c.mass.variance(())):
         return Estimate.silent(

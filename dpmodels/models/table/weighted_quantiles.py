@@ -152,8 +152,7 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Rele
     -------
     Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at most.
     """
-    detail, n = plan.detail, plan.n
-    assert n is not None
+    detail, n = plan.detail, plan.public_n
     strength = n * detail.mu / rank_sd(levels_for(detail.points))
     trim = trim_of(ask, design, strength, detail.population, n)
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
@@ -173,8 +172,8 @@ def _ask_by_psu(
     values: Mapping[str, Array],
 ) -> DesignErrors:  # fmt: skip
     """Release the products of ranks by PSU, at the released quantiles."""
-    detail, n = plan.detail, plan.n
-    assert detail.clusters is not None and n is not None
+    detail, n = plan.detail, plan.public_n
+    assert detail.clusters is not None
     at = np.empty(len(detail.jobs), dtype=np.intp)
     for j, grid in grids.items():
         _, cdf, used = read_tree(plan, grid, values, j, n)
@@ -198,8 +197,7 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(names)
     trim, errors = release.detail.trim, release.detail.errors
-    n = plan.n
-    assert n is not None
+    n = plan.public_n
     z = critical(Spread(1.0), plan.request.level)
     found, deff = np.full((len(detail.jobs), 4), np.nan), np.ones(len(detail.jobs))
     for j in dict.fromkeys(j for j, _ in detail.jobs):
@@ -363,8 +361,7 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     -------
     Unit: one row; replace-one, n public. Every query is one of the prover.
     """
-    detail, design, n = plan.detail, plan.design, plan.n
-    assert n is not None
+    detail, design, n = plan.detail, plan.design, plan.public_n
     layout, (block,) = detail.layout, detail.layout.blocks
     strength = detail.noise.budget * n / layout.cells(block.axes)
     trim = trim_of(ask, design, strength, detail.population, n)
@@ -402,8 +399,7 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
     """Return the F test, and the weighted cells."""
     from scipy.special import fdtrc
 
-    detail, part, n = plan.detail, release.detail, plan.n
-    assert n is not None
+    detail, part, n = plan.detail, release.detail, plan.public_n
     r, c, cells = part.rows, part.columns, part.cells
     total = max(float(cells.sum()), 1.0)
     X = (cells - np.outer(r, c) * total)[:-1, :-1].ravel()
