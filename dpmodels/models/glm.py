@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.families import FAMILIES, LINKS, family_of
 from dpmodels.models import objpert
@@ -188,17 +187,6 @@ class TestedDetail:
     top: float = 0.0  # Public Renyi order (hessian)
 
 
-@dataclass(frozen=True)
-class TestedReleased:
-    """Released curvature bound, the noise made from it, and the working map."""
-
-    scale: Array
-    shift: Array
-    alpha: float
-    sd: float
-    gamma: float
-
-
 def _iso(
     request: Request, B: float, d: int
 ) -> tuple[TestedDetail, list[Step], str | None]:
@@ -323,27 +311,28 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
         values = theta + np.linalg.solve(L.T, normals) / math.sqrt(gamma)
         grid = 2.0**-34 / math.sqrt(gamma * alpha)
         values = np.round(values / grid) * grid
-    done = TestedReleased(scale, shift, alpha, sd, gamma)
+    # beside the working map the noise that was made from the bound
+    done = (scale, shift, sd, gamma)
     return Release({"theta": values, "alpha": np.array(alpha)}, plan.guarantee, design, detail=done)
 
 
 def estimate_tested(plan: Plan[TestedDetail], release: Release) -> Estimate:
     """Map the release back to the design's own units."""
     detail = plan.detail
-    released: TestedReleased = release.detail
+    scale, shift, sd, gamma = release.detail
     design = release.design
-    A = back_map(released.scale, released.shift, design.has_intercept)
+    A = back_map(scale, shift, design.has_intercept)
     notes = [
         "No sampling standard errors are released by this method; method='objpert' buys them.",
         f"A ridge of {detail.lam:.4g} (working units) shrinks the coefficients.",
     ]
-    stats = {"ridge": detail.lam, "curvature_lower_bound": released.alpha}
+    stats = {"ridge": detail.lam, "curvature_lower_bound": float(release.values["alpha"])}
     privacy = None
-    if released.sd == released.sd:
-        privacy = released.sd**2 * A @ A.T
-        stats["noise_sd"] = released.sd
+    if sd == sd:
+        privacy = sd**2 * A @ A.T
+        stats["noise_sd"] = sd
     else:
-        stats["gamma"] = released.gamma
+        stats["gamma"] = gamma
     return Estimate(
         design.names, A @ release.values["theta"], vcov_privacy=privacy, stats=stats,
         notes=tuple(notes),

@@ -660,14 +660,6 @@ REGRESSION = Backend(plan_regression, release_regression, estimate_regression)
 # sum.
 
 
-@dataclass(frozen=True)
-class WaveletDetail:
-    """Level J (2^J cells) and mu."""
-
-    level: int
-    mu: float
-
-
 def default_level(n: int, mu: float) -> int:
     """Return J with 2^J ~ min(n^(1/3), (n mu)^(1/2)): smoothness 1, public numbers only."""
     cells = min(n ** (1 / 3), math.sqrt(n * mu))
@@ -681,12 +673,12 @@ def plan_wavelet(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError("method='wavelet' takes one numeric variable: 'y ~ x1'")
     split = Split(request, design, {"coef": ("coefficients", 1.0)})
     mu, level = split.mu["coef"], request["level_j"]
-    detail = WaveletDetail(default_level(n, mu) if level is None else int(level), mu)
-    return split.plan(n, scales={"cells": float(2**detail.level)}, detail=detail)
+    level = default_level(n, mu) if level is None else int(level)
+    return split.plan(n, scales={"cells": float(2**level)}, detail=(level, mu))
 
 
 @ranged
-def release_wavelet(plan: Plan[WaveletDetail], ask: Ask, design: Design) -> Release:
+def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> Release:
     """Release (sum of y, count) of each cell.
 
     Privacy
@@ -694,9 +686,7 @@ def release_wavelet(plan: Plan[WaveletDetail], ask: Ask, design: Design) -> Rele
     Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
     2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
-    detail = plan.detail
-    rows = UnitRows.of(design)
-    cells = 2**detail.level
+    rows, cells = UnitRows.of(design), 2 ** plan.detail[0]
     job = functools.partial(_cell_sums, reader=rows, cells=cells)
     statistic = ByClass(Sum(Box(1), count=1.0), cells)
     query = Query(statistic, Counts(design, job), _labelled)
@@ -727,12 +717,13 @@ def _cell_sums(
     return sums, counts
 
 
-def estimate_wavelet(plan: Plan[WaveletDetail], release: Release) -> Estimate:
+def estimate_wavelet(plan: Plan[tuple[int, float]], release: Release) -> Estimate:
     """Cell means, as a curve at the mid-points of the cells."""
     if not release.reply:
         return Estimate.silent(("curve",))
     rows: UnitRows = release.detail
-    cells, sigma = 2**plan.detail.level, 2.0 / plan.detail.mu
+    level, mu = plan.detail
+    cells, sigma = 2**level, 2.0 / mu
     f, se = curve(release.values["sums"], release.values["counts"], sigma)
     u = ((np.arange(cells) + 0.5) / cells * 2.0 - 1.0)[:, None]
     arrays = _scales(rows, u, 1.0 / cells, sigma)

@@ -254,14 +254,6 @@ class SecondDetail:
     per: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class JointReleased:
-    """The map of the columns, and the noise variance of every moment, (q, q)."""
-
-    unit: UnitScale
-    noise: Array
-
-
 def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
     split = Split(request, design, {"moments": (_STEP, 1.0)})
@@ -297,19 +289,19 @@ def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release
     parts = {"Q": found.values, "V": found.variance}
     if detail.per:  # the constant last, as of rows
         parts = {name: np.roll(part, -1, (0, 1)) for name, part in parts.items()}
-    done = JointReleased(unit, parts["V"])
-    return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=done)
+    # the map of the columns, and the noise variance of every moment
+    return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=(unit, parts["V"]))
 
 
 def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
     """Return moments per row in the user's units: means, mean products, share of complete rows."""
     if not release.reply:
         return no_reply(release)
-    detail, unit = plan.detail, release.detail.unit
+    detail, (unit, V) = plan.detail, release.detail
     # (x, 1) = T (u, 1)
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
     T[:-1, -1] = -unit.shift / unit.scale
-    Q, V = release.values["Q"], release.detail.noise
+    Q = release.values["Q"]
     s = math.sqrt(2.0 * float(V[0, -1]))  # in svec coordinates
     note = (
         "Moments per row; a row with a missing cell counts as zero, so divide by 'complete rows' "

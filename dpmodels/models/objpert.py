@@ -379,15 +379,6 @@ _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
 _AT_CENTRE = 6.0
 
 
-@dataclass(frozen=True)
-class GlmReleased:
-    """The working map: working columns are ``scale * x + shift`` of the design's own."""
-
-    # scale, shift: (p,) arrays
-    scale: Array
-    shift: Array
-
-
 def working_map(design: Design) -> tuple[Array, Array]:
     """Return (scale, shift) of the predictors to unit half-ranges; the response keeps its own."""
     unit: UnitScale = unit_scale(design)
@@ -471,9 +462,7 @@ def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     if plan.request.inference:
         values["information"] = _information(ask, detail, design, working, values["theta"])
     reply = not is_the_centre(values["theta"], detail)
-    return Release(
-        values, plan.guarantee, design, reply=reply, detail=GlmReleased(scale, shift)
-    )
+    return Release(values, plan.guarantee, design, reply=reply, detail=(scale, shift))
 
 
 def is_the_centre(theta: Array, detail: GlmDetail) -> bool:
@@ -615,8 +604,8 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
         if "theta" not in release.values:
             return no_ranges_note(names)
         return Estimate.silent(names, _NOT_CERTIFIED)
-    released: GlmReleased = release.detail
-    A = back_map(released.scale, released.shift, design.has_intercept)
+    scale, shift = release.detail
+    A = back_map(scale, shift, design.has_intercept)
     theta = release.values["theta"]
     sampling = privacy = None
     ridge = f"A ridge of {detail.lam:.4g} (working units) keeps the fit stable and private"

@@ -245,7 +245,7 @@ STATS = ("tests/unit/results/test_stats_oracle.py",)
 LABELS = ("tests/unit/results/test_labels.py",)
 PRINTED = (
     Mutant("dpmodels/models/mean.py", "privacy = H * (sd**2 * np.eye(d)", "privacy = H * (0.5 * sd**2 * np.eye(d)", (*NOISE, "mean")),
-    Mutant("dpmodels/models/glm.py", "privacy = released.sd**2 * A @ A.T", "privacy = released.sd * A @ A.T", STATS),
+    Mutant("dpmodels/models/glm.py", "privacy = sd**2 * A @ A.T", "privacy = sd * A @ A.T", STATS),
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
     Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
     Mutant("dpmodels/models/objpert.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),

@@ -269,14 +269,6 @@ class TableDetail:
     quantiles: QuantilePart | None = None
 
 
-@dataclass(frozen=True)
-class TableReleased:
-    """Middles and half-ranges of the columns in force."""
-
-    centre: Array
-    half: Array
-
-
 def layout_for(request: Request, design: Design) -> Layout:
     """Return the layout of a request."""
     given = request["quantiles"]
@@ -406,7 +398,7 @@ def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     values = {"table": ask(_STEP, query).values}
     if detail.quantiles:
         values |= release_quantiles(detail.quantiles, layout, design, ask, people=people)
-    return Release(values, plan.guarantee, design, detail=TableReleased(centre, half))
+    return Release(values, plan.guarantee, design, detail=(centre, half))
 
 
 def _counted(exact: npt.NDArray[np.object_]) -> Added:
@@ -420,9 +412,8 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     names = [item.name for s in detail.layout.sections for item in detail.layout.items(s)]
     if not release.reply:
         return Estimate.silent(names)
-    part: TableReleased = release.detail
     numbers = shown_numbers(
-        detail.layout, detail.noise, release.values, (part.centre, part.half), plan.public_n,
+        detail.layout, detail.noise, release.values, release.detail, plan.public_n,
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
         people=plan.request.by_person, copies=plan.request.copies,
