@@ -112,6 +112,12 @@ class Plan(Shown, Generic[D]):
         return cls(request, design, public_n, listed, guarantee, **facts)
 
     @property
+    def public_n(self) -> int:
+        """Number of rows where it is public: under replace-one."""
+        assert self.n is not None
+        return self.n
+
+    @property
     def sentences(self) -> list[str]:
         """The reasons, as the notes of a fit print them."""
         return [text[:1].upper() + text[1:] + "." for text in self.reasons]
@@ -296,6 +302,19 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
 #: What a plan takes for the sd of a column (and of a residual) where nobody says it, in half ranges
 #: of what is declared: a quarter of the range. That of a uniform column is .58.
 SPREAD = 0.5
+
+
+def column_radius(design: Design) -> float:
+    """Return R_x for rows in unit half-ranges: half the largest squared norm of the slopes.
+
+    ``R_x^2 = 1 + d/2`` for d >= 2 numeric slopes (2 for one); a block of dummies counts 1. Rows
+    beyond it are scaled down (weighted least squares), which costs less than the noise it saves.
+    """
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    factors = len({c.term for c in design.columns if c.kind == "dummy"})
+    square = 1.0 if design.has_intercept else 0.0
+    square += numeric / 2.0 if numeric + factors > 1 else numeric
+    return math.sqrt(max(square + factors, 0.5))
 
 
 def spreads(design: Design) -> Array:

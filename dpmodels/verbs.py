@@ -304,7 +304,7 @@ _VERBS: dict[str, Verb] = {
             kind="OrderedChoice",
             arguments="dpmodels.api.panels:choice_arguments",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.models.choice:ordered",
+            predict="dpmodels.models.choice:predict",
             says=(("Link", "link"),),
         ),
         Verb(
@@ -312,7 +312,7 @@ _VERBS: dict[str, Verb] = {
             "multinomial logit",
             kind="Choice",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.models.choice:unordered",
+            predict="dpmodels.models.choice:predict",
         ),
         Verb(
             "dp_feols",

@@ -34,17 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """The released fit as a map of a block ``(q, m)`` to predictions: public.
+    """The released fit as a map of a block ``(q, m)`` to predictions: public."""
 
-    Attributes
-    ----------
-    params : (p,) array
-    mean : function
-        Inverse link.
-    """
-
-    params: Array
-    mean: Callable[[Array], Array]
+    params: Array  # (p,)
+    mean: Callable[[Array], Array]  # Inverse link
 
     def both(self, block: Array) -> tuple[Array, Array]:
         """Return (prediction, response), (m,) each; NaN in rows with a missing cell."""

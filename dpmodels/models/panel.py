@@ -241,15 +241,9 @@ class Variances:
     def reported(self, unit: float) -> dict[str, float]:
         """Return the variances and the intraclass correlation as released, with their errors.
 
-        Parameters
-        ----------
-        unit : float
-            Unit responses to one of the user's.
-
-        Notes
-        -----
-        Errors hold the noise, and the sampling error of normal residuals, two rows a person.
-        Estimates are not forced to be variances: noise may leave one below 0.
+        ``unit``: unit responses to one of the user's. Errors hold the noise, and the sampling error
+        of normal residuals, two rows a person. Estimates are not forced to be variances: noise may
+        leave one below 0.
         """
         K, n = self.people, self.sd
         if not (K > 0.0 and self.squares > 0.0):
@@ -472,26 +466,18 @@ class InterceptModel(UnitModel):
         initialised = Initialised(plain, LeastSquares().begin(at))
         found = release_scoring(self._first(mu, r, initialised), coordinates, design, ask)
         state = found.fits[0].state
-        variances = self.ask_averages(plain, state, design, ask)
+        rows = _Rows(plain, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
+        averages = Query(
+            Sum(PairMeans()), Sums(design, AveragesJob(rows, CLIP)),
+            lambda found: Added(found.arrays[0].astype(object)),
+        )  # fmt: skip
+        told = ask(AVERAGES, averages)
+        pairs, people, squares = (float(v) for v in told.values)
+        clip = CLIP * math.sqrt(state.phi)
+        variances = Variances(pairs, people, squares, float(told.sd.flat[0]), clip)
         model = replace(plain, variances=variances)
         start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
-        told = np.array([variances.pairs, variances.people, variances.squares])
-        return Initialised(model, start, {AVERAGES: told})
-
-    def ask_averages(
-        self, model: Intercepts, state: State, design: Design, ask: Ask
-    ) -> Variances:
-        """Release the averages of residuals at the fit of the first stage."""
-        rows = _Rows(model, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
-        query = Query(Sum(PairMeans()), Sums(design, AveragesJob(rows, CLIP)), _integers)
-        found = ask(AVERAGES, query)
-        pairs, people, squares = (float(v) for v in found.values)
-        sd = float(found.sd.flat[0])
-        return Variances(pairs, people, squares, sd, CLIP * math.sqrt(state.phi))
-
-
-def _integers(found: Integers) -> Added:
-    return Added(found.arrays[0].astype(object))
+        return Initialised(model, start, {AVERAGES: np.array(told.values, dtype=float)})
 
 
 def coefficients(coordinates: Coordinates, *, mundlak: bool) -> tuple[Array, Array]:
@@ -578,11 +564,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
-    def stats(part: Part) -> dict[str, float]:
-        return {}
-
     return estimate_fit(
-        plan, release, stats, back=_back, names=names, lost=lost, more=more
+        plan, release, lambda _: {}, back=_back, names=names, lost=lost, more=more
     )
 
 
@@ -652,8 +635,6 @@ for _verb, _title, _source in (
             backend=BACKEND,
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
-            inference="yes",
-            privacy_se="released",
             reference=f"{_source}; theory note models/panel.md",
             options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
             foretells=True,

@@ -75,11 +75,7 @@ def _step(kind: str, mu: float, mean: float) -> Step:
 def strength_per_candidate(eps: float, delta: float, kind: str, mean: float) -> float:
     """Return the mu each run may have so that the choice of the best is (eps, delta)-DP.
 
-    Parameters
-    ----------
-    kind : {"geometric", "poisson"}
-    mean : float
-        Expected number of runs.
+    ``kind`` is "geometric" or "poisson", ``mean`` the expected number of runs.
     """
     if kind not in ("geometric", "poisson") or not mean > 1:
         raise RequestError("kind= is 'geometric' or 'poisson', mean= a number above 1")
@@ -312,13 +308,6 @@ def _corner_rows(rng: np.random.Generator, low: Array, high: Array, count: int) 
     return np.asarray(x)
 
 
-def _new_row(rng: np.random.Generator, low: Array, high: Array) -> Array:
-    """Return what a row may be replaced by: a row of the box, or the zero row of a missing cell."""
-    if rng.uniform() < _MISSING:
-        return np.zeros(len(low))
-    return _corner_rows(rng, low, high, 1)[0]
-
-
 def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
     x = _corner_rows(rng, low, high, n)
     if rng.uniform() < 0.4:  # many equal rows: one of them can matter more than it seems
@@ -379,7 +368,9 @@ def check_safety(
         rows = sizes[trial % len(sizes)]
         x = _table(rng, low, high, rows) if tables is None else np.asarray(tables(rng, rows), float)
         i = int(rng.integers(len(x)))
-        new = _new_row(rng, low, high)
+        # what a row may be replaced by: a row of the box, or the zero row of a missing cell
+        missing = rng.uniform() < _MISSING
+        new = np.zeros(len(low)) if missing else _corner_rows(rng, low, high, 1)[0]
         state.pair(x, i, new)
         if state.best is not None and trial % 5 == 0:
             # climb from the worst pair so far: one coordinate at a time
@@ -387,13 +378,9 @@ def check_safety(
         if state.counterexample is not None:
             break
     return SafetyReport(
-        state.counterexample is None,
-        state.tried,
-        state.positive,
-        state.worst_lipschitz,
-        state.worst_ratio,
-        state.counterexample,
-    )
+        state.counterexample is None, state.tried, state.positive, state.worst_lipschitz,
+        state.worst_ratio, state.counterexample,
+    )  # fmt: skip
 
 
 class _Search:
@@ -433,13 +420,9 @@ class _Search:
 
     def _found(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
         if self.counterexample is None:
-            self.counterexample = {
-                "condition": condition,
-                "what": what,
-                "row": i,
-                "table": x.copy(),
-                "new_row": new.copy(),
-            }
+            self.counterexample = dict(
+                condition=condition, what=what, row=i, table=x.copy(), new_row=new.copy()
+            )
 
     def climb(self, rng: np.random.Generator, low: Array, high: Array) -> None:
         assert self.best is not None

@@ -262,16 +262,9 @@ def vote_plan(names: Sequence[Any], voters: int, eps: float, delta: float) -> Vo
 
 
 def pate_plan(
-    shape: tuple[int, int],
-    classes: int,
-    *,
-    counts: bool,
-    teachers: int,
-    sigma: float,
-    test_eps: float,
-    eps: float,
-    delta: float,
-) -> PatePlan:
+    shape: tuple[int, int], classes: int, *, counts: bool, teachers: int, sigma: float,
+    test_eps: float, eps: float, delta: float,
+) -> PatePlan:  # fmt: skip
     """Plan the answers to all queries of an array of votes of this shape."""
     queries = shape[0] if counts else shape[1]
     free = data_independent_eps(sigma, queries, delta)
@@ -402,12 +395,8 @@ def answer_queries(
 ) -> tuple[Labels | None, float, float]:
     """Return (labels or None, released eps, smooth sensitivity's order).
 
-    Parameters
-    ----------
-    counts : (Q, C) array
-        Votes a class; one teacher adds at most one to every row.
-    eps, delta : float
-        Of the whole call: eps = eps' + eps_hat/2.
+    The pass counts votes a class, (Q, C); one teacher adds at most one to every row. eps and delta
+    are of the whole call: eps = eps' + eps_hat/2.
     """
     raw = ask.raw(own_proof("PATE with a data-dependent bound"))
     counts = raw.total(over)

@@ -101,7 +101,6 @@ OPEN_RATIO = 0.1
 class SspDetail:
     """What ``ssp`` decided before the first row."""
 
-    stages: int
     rows: int  # Row count of the public rules (n, or the guess)
     # The query of the first stage with separate bounds; None: rows scaled into a ball.
     bounded: SplitMoments | None
@@ -124,7 +123,11 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     part = gaussian_part(request, design.unknown)
     moments = part.mechanism((1.0 - part.share) * (1.0 - scores))
     x = noise_ratio(mu_like(moments, q), p, rows)
-    stages, why = _stages(request, x)
+    two, why = stages_of(
+        request, x, TWO_STAGE_RATIO, "ratio sqrt(16 p)/(mu n) =",
+        (", so a first release is worth its share as a guide to the second",
+         ", too noisy for a first release to guide a second"),
+    )  # fmt: skip
     if request["query"] == "bounded" and request.delta == 0:
         raise RequestError("query='bounded' has its proof for Gaussian noise: give delta > 0")
     if request["query"] == "bounded" and request["row_norm"]:
@@ -132,28 +135,19 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
             "query='bounded' needs a bound that holds for every row, which row_norm= is not: "
             "leave one of them out"
         )
-    split = Split(request, design, stage_steps(two=stages == 2, scores=scores))
-    first, second = split["first" if stages == 2 else "moments"], split.parts.get("second")
+    split = Split(request, design, stage_steps(two=two, scores=scores))
+    first, second = split["first" if two else "moments"], split.parts.get("second")
     third = split.parts.get("scores")
-    bounded = None
-    if request["query"] == "bounded":
-        bounded = _bounded(request, design)
-    guided = stages == 2 and bounded is None
+    bounded = _bounded(request, design) if request["query"] == "bounded" else None
+    guided = two and bounded is None
     # In a table sorted by a private column one row replaced moves the others between windows.
     ordered = guided and n is not None and bool(request["public_order"])
     detail = SspDetail(
-        stages,
-        rows,
-        bounded,
-        first,
-        second,
-        float(request["phi"]),
-        float(request["radius"] or 0.0),
+        rows, bounded, first, second, float(request["phi"]), float(request["radius"] or 0.0),
         float(request["row_norm"] or math.inf),
         pilot_windows(design, rows, x) if ordered else ALL_ROWS,
-        first_share(x) if guided and not ordered else 1,
-        third,
-    )
+        first_share(x) if guided and not ordered else 1, third,
+    )  # fmt: skip
     figure = noise_figure(third, p, rows, request.relation, two=second is not None)
     return split.plan(
         n,
@@ -168,18 +162,19 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )
 
 
-def _stages(request: Request, x: float) -> tuple[int, str]:
+def stages_of(
+    request: Request, value: float, most: float, what: str,
+    after: tuple[str, str] = ("", ""), *, digits: bool = True,
+) -> tuple[bool, str]:  # fmt: skip
+    """Return whether there are two stages, and why: as asked, or up to ``most`` of a figure."""
     asked = request["stages"]
+    two = asked == 2 if asked in (1, 2) else value <= most
+    words, sign = ("two stages", "at most") if two else ("one stage", "above")
     if asked in (1, 2):
-        return int(asked), f"{asked} stage{'s' if asked == 2 else ''}: stages={asked} was given"
-    if x <= TWO_STAGE_RATIO:
-        return 2, (
-            f"two stages: the public noise ratio sqrt(16 p)/(mu n) = {x:.3g} is at most "
-            f"{TWO_STAGE_RATIO:g}, so a first release is worth its share as a guide to the second"
-        )
-    return 1, (
-        f"one stage: the public noise ratio sqrt(16 p)/(mu n) = {x:.3g} is above "
-        f"{TWO_STAGE_RATIO:g}, too noisy for a first release to guide a second"
+        many = f"{asked} stage{'s' if two else ''}" if digits else words
+        return two, f"{many}: stages={asked} was given"
+    return two, (
+        f"{words}: the public noise {what} {value:.3g} is {sign} {most:g}{after[0 if two else 1]}"
     )
 
 
@@ -205,25 +200,29 @@ def _unit_rows(design: Design, row_norm: float) -> tuple[UnitScale, float]:
 
 
 def first_radius(
-    design: Design, square: float, mechanism: Gaussian | Pure, n: int, relation: str
-) -> float:
+    square: float, mechanism: Gaussian | Pure, q: int, n: int, relation: str, *,
+    one: float = 1.0, response: float = 1.0,
+) -> float:  # fmt: skip
     """Return the radius of the first release's ball, from public numbers only.
 
-    At least ``R^2 = 1 + |slopes|^2 / 4 + 1/2`` (intercept, slopes, response), at most the whole
-    domain; between them as large as keeps the noise of an eigenvalue per row,
+    At least ``R^2 = 1 + |slopes|^2 / 4 + 1/2`` (intercept, slopes, response, where there are any),
+    at most the whole domain; between them as large as keeps the noise of an eigenvalue per row,
     ``s sqrt(2q)/n = sqrt2 R^2 sqrt(2q) / (mu n)``, at .02. Rows beyond it are scaled down
     (weighted least squares): the noise falls with R^2 for every row, while a row loses only what
     it exceeds.
     """
-    q = design.q
-    one = 1.0 if design.has_intercept else 0.0
-    quiet = (
-        BALL_NOISE
-        * mu_like(mechanism, q)
-        * n
-        / (gram_sensitivity(q, relation) * math.sqrt(2.0 * q))
-    )
-    return math.sqrt(min(max(one + BALL_PART * square + 0.5, quiet), one + square + 1.0))
+    size = gram_sensitivity(q, relation) * math.sqrt(2.0 * q)
+    quiet = BALL_NOISE * mu_like(mechanism, q) * n / size
+    least, most = one + BALL_PART * square + response / 2.0, one + square + response
+    return math.sqrt(min(max(least, quiet), most))
+
+
+def _first(detail: SspDetail, design: Design, square: float, n: int, relation: str) -> float:
+    """Return the radius of the first of ``ssp``'s releases, or of its only one."""
+    if detail.second is None and detail.radius:
+        return detail.radius
+    one = float(design.has_intercept)
+    return first_radius(square, detail.first, design.q, n, relation, one=one)
 
 
 def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
@@ -244,7 +243,7 @@ def _expected(detail: SspDetail, design: Design, x: float, *, relation: str) -> 
         R = _scales(detail, design, x)["radius of whitened rows"]
         return expected_se(design, detail.second, R, detail.rows, relation, whitened=True)
     _, square = _unit_rows(design, detail.row_norm)
-    R = detail.radius or first_radius(design, square, detail.first, detail.rows, relation)
+    R = _first(detail, design, square, detail.rows, relation)
     return expected_se(design, detail.first, R, detail.rows, relation, whitened=False)
 
 
@@ -284,9 +283,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
         found = ask(name, Query(detail.bounded, over, whole_matrix))
         first = Stage(found.values, found.variance, np.eye(design.q), math.inf)
     else:
-        radius = first_radius(design, square, detail.first, used, relation)
-        if detail.second is None and detail.radius:
-            radius = detail.radius
+        radius = _first(detail, design, square, used, relation)
         first = ball_stage(passes, None, radius, name, detail.first, detail.windows, detail.every)
     stages = [first]
     if detail.second is not None:
@@ -371,12 +368,6 @@ class PmtDetail:
     per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
 
-def two_stages(mu: float, q: int, n: int) -> tuple[bool, float]:
-    """Return (rule, value): ``sqrt2 chi2_q(.95)/mu sqrt(2q)/n <= .15``."""
-    value = math.sqrt(2.0) * chi2_upper(q, 0.05) / mu * math.sqrt(2.0 * q) / n
-    return value <= TWO_STAGE_NOISE, value
-
-
 def whitening_of(request: Request, design: Design, n: int | None) -> PublicWhitening:
     """Return the whitening by the public data, which are part of the request."""
     if request.public is None:
@@ -403,7 +394,9 @@ def whitened_plan(
     q = len(white.L)
     scores = score_share(request)
     moments = gaussian_part(request, ()).mechanism(1.0 - scores)
-    two, why = _public_stages(request, mu_like(moments, q), q, rows)
+    # sqrt2 chi2_q(.95)/mu sqrt(2q)/n
+    noise = math.sqrt(2.0) * chi2_upper(q, 0.05) / mu_like(moments, q) * math.sqrt(2.0 * q) / rows
+    two, why = stages_of(request, noise, TWO_STAGE_NOISE, "figure")
     split = Split(request, design, stage_steps(two=two, scores=scores), ranged=False)
     first, second = split["first" if two else "moments"], split.parts.get("second")
     third = split.parts.get("scores")
@@ -428,16 +421,6 @@ def whitened_plan(
         advice=(*_public_advice(detail, request, q - 1), *score_advice(figure)),
         passes=len(split.steps),
     )
-
-
-def _public_stages(request: Request, mu: float, q: int, n: int) -> tuple[bool, str]:
-    asked = request["stages"]
-    if asked in (1, 2):
-        return asked == 2, f"{asked} stage{'s' if asked == 2 else ''}: stages={asked} was given"
-    two, value = two_stages(mu, q, n)
-    words = "two stages" if two else "one stage"
-    sign = "at most" if two else "above"
-    return two, f"{words}: the public noise figure {value:.3g} is {sign} {TWO_STAGE_NOISE:g}"
 
 
 def _public_scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]:
@@ -493,18 +476,11 @@ def release_pmt(plan: Plan[PmtDetail], ask: Ask) -> Release:
     name = "moments" if detail.second is None else "first moments"
     stages = [ball_stage(passes, detail.white.L, detail.radius, name, detail.first)]
     if detail.second is not None:
-        stages.append(
-            whitened_stage(
-                passes,
-                stages[0],
-                detail.second,
-                n=detail.rows,
-                phi=detail.phi,
-                radius=detail.second_radius,
-                floor=PUBLIC_FLOOR,
-                least=PUBLIC_LEAST,
-            )
-        )
+        second = whitened_stage(
+            passes, stages[0], detail.second, n=detail.rows, phi=detail.phi,
+            radius=detail.second_radius, floor=PUBLIC_FLOOR, least=PUBLIC_LEAST,
+        )  # fmt: skip
+        stages.append(second)
     return _finished(plan, passes, stages, detail.scores)
 
 
@@ -609,33 +585,25 @@ def plan_pmt_scored(request: Request, design: Design, n: int | None) -> Plan[Any
     return scored.plan(request, design, n, whitening_of(request, design, n))
 
 
-def _unlike(plan: Plan[ScoredDetail], release: Release) -> tuple[str, ...]:
-    """Return warnings where the start is unlike the public rows; of people none is released."""
-    if plan.request.unit is not None:
-        return ()
-    detail = plan.detail
-    return tuple(diagnostics(start_stage(plan, release), detail.pilot.start(detail.rows)))
-
-
 def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     """Return the estimate of a scoring fit, beside the public-only fit."""
-    detail = plan.detail
-    model = detail.model
+    detail, model = plan.detail, plan.detail.model
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white
     found = scored.estimate(plan, release)
-    public = None
-    if white.moments.response_scale is None:
-        public = public_fit(white.moments)
+    public = public_fit(white.moments) if white.moments.response_scale is None else None
     notes, arrays = list(found.notes), dict(found.arrays)
+    unlike: tuple[str, ...] = ()
     if public is not None:
         notes.append(beside(public, release.design.names))
         arrays |= {"public_params": public.params, "public_bse": public.bse}
+    if plan.request.unit is None:  # of people no start is released to compare
+        unlike = diagnostics(start_stage(plan, release), detail.pilot.start(detail.rows))
     found = replace(
         found,
         notes=tuple(notes),
         arrays=arrays,
-        warnings=(*found.warnings, *_unlike(plan, release)),
+        warnings=(*found.warnings, *unlike),
         stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
     )
     return with_public(found, public, plan.request)

@@ -29,21 +29,12 @@ _GRID = 60
 
 @dataclass(frozen=True)
 class Moments:
-    """Released second moments of rows (x, y), with the variances of their noise.
+    """Released second moments of rows (x, y), with the variances of their noise."""
 
-    Attributes
-    ----------
-    M : (p, p) array
-    h : (p,) array
-    V : (p, p) array
-        Noise variance of each entry of M.
-    vh : (p,) array
-        Noise variance of each entry of h.
-    """
-
-    M: Array
-    h: Array
+    M: Array  # (p, p)
+    h: Array  # (p,)
     t: float
+    # V, vh: (p, p), (p,); noise variance of each entry of M and of h.
     V: Array
     vh: Array
     vt: float
@@ -125,17 +116,6 @@ class Solution:
     risk: float
 
 
-def _weighted(V: Array, th: Array, A: Array) -> float:
-    """Return ``sum_k v_k th'B_k A B_k th`` over the entries of a symmetric matrix.
-
-    ``B_ij = e_i e_j' + e_j e_i'`` for i < j and ``e_i e_i'``, entry variances V:
-    ``sum_ij V_ij (A_jj th_i^2 + A_ij th_i th_j)`` less the diagonal counted twice.
-    """
-    a = np.diag(A)
-    total = th * th @ V @ a + th @ (V * A) @ th
-    return float(total - np.sum(np.diag(V) * a * th * th))
-
-
 def _risk_terms(m: Moments, lam: float, floor: Array | None) -> tuple[Array, float, float]:
     """Return (th, q, l) with ``SURE(c) = c^2 q - 2 c l`` for the estimate ``c th``.
 
@@ -144,7 +124,12 @@ def _risk_terms(m: Moments, lam: float, floor: Array | None) -> tuple[Array, flo
     taken off.
     """
     th, A = solve(m, lam)
-    q = float(th @ m.M @ th) + 2.0 * _weighted(m.V, th, A)
+    # sum_k v_k th'B_k A B_k th over the entries of a symmetric matrix, B_ij = e_i e_j' + e_j e_i'
+    # for i < j and e_i e_i': sum_ij V_ij (A_jj th_i^2 + A_ij th_i th_j) less the diagonal counted
+    # twice
+    a = np.diag(A)
+    total = th * th @ m.V @ a + th @ (m.V * A) @ th
+    q = float(th @ m.M @ th) + 2.0 * float(total - np.sum(np.diag(m.V) * a * th * th))
     l = float(th @ m.h) - float(np.diag(A) @ m.vh)
     if floor is not None:
         # sum_k v_k (u'B_k u) B_k, entry by entry
@@ -156,16 +141,8 @@ def _risk_terms(m: Moments, lam: float, floor: Array | None) -> tuple[Array, flo
 
 
 def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
-    """Choose ridge and factor by Stein's unbiased estimate of the in-sample loss.
+    """Choose ridge and factor (in [0, 1]; 1 without ``scale``) by Stein's estimate of the loss.
 
-    Parameters
-    ----------
-    m : Moments
-    scale : bool
-        Whether to choose a factor in [0, 1] too.
-
-    Notes
-    -----
     ``lambda_min(M) + lam >= s sqrt(2p) / 2`` keeps the inverse away from singular. 60
     log-spaced multiples of ``s sqrt(2p)`` are searched.
     """
@@ -366,17 +343,8 @@ _ROUNDS, _CLOSE = 60, 1e-8
 def posterior(m: Moments, precision: Array, meat: Array) -> tuple[Array, Array]:
     """Return (mean, covariance) of d0, given the release and a normal prior about zero.
 
-    Parameters
-    ----------
-    m : Moments
-        ``M = M0 + E``, ``h = h0 + e``.
-    precision : (p, p) array
-        Prior precision of d0.
-    meat : (p, p) array
-        Covariance of the score ``h0 - M0 d0``.
+    ``precision`` is the prior's, of d0; ``meat`` the covariance of the score ``h0 - M0 d0``.
 
-    Notes
-    -----
     ``g(d) = h - M d`` has covariance ``W = meat + Cov(e - E d0)`` at the truth, whatever M0 is, so
     the information on d is ``M W^{-1} M`` less what noise alone would show,
     ``E[E W^{-1} E]`` (times 2, its own spread), never negative. W needs second moments of d0:

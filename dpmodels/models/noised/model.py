@@ -126,8 +126,7 @@ class _Matcher:
         if len(absent) > 1 or len(absent) == len(rows):
             return None
         if absent:
-            rest = np.zeros(self.d + 1)
-            rest[-1] = 1.0
+            rest = np.append(np.zeros(self.d), 1.0)
             for r in rows:
                 if r is not None:
                     rest -= r
@@ -141,9 +140,7 @@ class _Matcher:
 
     def _affine(self, node: ast.expr, quoted: Mapping[str, str]) -> Array | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-            out = np.zeros(self.d + 1)
-            out[-1] = float(node.value)
-            return out
+            return np.append(np.zeros(self.d), float(node.value))
         if isinstance(node, ast.Name):
             name = quoted.get(node.id, node.id)
             return self.unit(name) if name in self.at else None
@@ -229,15 +226,11 @@ def _column_maps(design: Design, m: _Matcher) -> tuple[list[Array | None], list[
     maps: list[Array | None] = [None] * design.p
     public = [False] * design.p
     for product in program.products:
-        variables: set[str] = set()
-        for a in product.atoms:
-            variables |= set(a.source.variables)
+        variables: set[str] = set().union(*(a.source.variables for a in product.atoms))
         rows = range(product.start, product.start + product.width)
         if not variables:
             for j in rows:
-                constant = np.zeros(m.d + 1)
-                constant[-1] = product.scale
-                maps[j] = constant
+                maps[j] = np.append(np.zeros(m.d), product.scale)
             continue
         if variables <= m.public:
             for j in rows:
@@ -260,14 +253,9 @@ def _column_maps(design: Design, m: _Matcher) -> tuple[list[Array | None], list[
             elif single is not None and isinstance(single.source, Node):
                 maps[j] = m.affine(single.names[0])
             if maps[j] is None:
-                raise m.refuse(_term_text(design, j, single))
+                basis = single is not None and isinstance(single.source, Basis)
+                raise m.refuse(design.columns[j].term if basis else name)
     return maps, public
-
-
-def _term_text(design: Design, j: int, single: Any) -> str:
-    if single is not None and isinstance(single.source, Basis):
-        return design.columns[j].term
-    return design.columns[j].name
 
 
 def _response_map(design: Design, m: _Matcher) -> Array | None:
@@ -306,14 +294,7 @@ def _covariance(maps: Array, rel: NoisyTable) -> Array:
 
 
 def model_of(design: Design, rel: NoisyTable) -> Model:
-    """Return the released data in the coordinates of a design.
-
-    Parameters
-    ----------
-    design : Design
-        Compiled against :func:`schema_of` of the release.
-    rel : NoisyTable
-    """
+    """Return the released data in the coordinates of a design compiled by :func:`schema_of`."""
     program = design.program
     assert program is not None
     m = _Matcher(design, rel)

@@ -22,7 +22,6 @@ from dpmodels.models.survival.table import (
     CellNoise,
     Layout,
     SurvivalPass,
-    added,
     layout_of,
     statistic_of,
 )
@@ -101,10 +100,7 @@ def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
     A hazard that is level within few long cells stands below that of those who are left: slopes
     are a tenth of a standard error off, on straight lines a third of that (``theory.md``, 7).
 
-    Parameters
-    ----------
-    edges : (K + 1,) array
-    rates, events : (S, K) arrays
+    Edges are (K + 1,), rates and events (S, K).
     """
     K = len(edges) - 1
     if not 1 < K < ENOUGH:
@@ -173,10 +169,7 @@ def _poisson(events: Array, expected: Array, Z: Array) -> Array:
 def residual(line: Timeline, mass: Array) -> Array:
     """Return sds (S, K) of cumulative hazards at the ends of cells, of what the time terms leave.
 
-    Parameters
-    ----------
-    mass : (S, K) array
-        Hazard that each cell adds.
+    ``mass`` (S, K): hazard that each cell adds.
     """
     if line.spread is None:
         return np.zeros_like(mass)
@@ -243,12 +236,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
     beside pairs that are determined. Errors by the gradient of C: ``sum n psi^2`` of sampling,
     ``psi V psi'`` of noise. NaN: not determined.
 
-    Parameters
-    ----------
-    layout : Layout
-        Of :func:`by_risk`.
-    cells : (M,) array
-        Noisy, consistent, never clipped.
+    The layout is one of :func:`by_risk`; its cells are noisy, consistent, never clipped.
     """
     to_A, to_P = np.zeros(layout.M), np.zeros(layout.M)
     A = P = 0.0
@@ -312,7 +300,7 @@ class Concordance(Closing):
         theta = found.fits[0].state.theta[: len(model.coordinates.W0)]
         layout = by_risk(self.layout)
         over = SurvivalPass(design, layout, self.people, Risk(model.coordinates, theta))
-        noisy = ask(self.name, Query(statistic_of(layout, people=self.people), over, added))
+        noisy = ask(self.name, Query(statistic_of(layout, people=self.people), over))
         noise = CellNoise(layout, float(noisy.sd.flat[0]))
         return concordance_of(layout, noise, noise.fit(noisy.values, float(self.N)))
 
@@ -357,7 +345,7 @@ class CoxModel(UnitModel):
         """
         statistic = statistic_of(self.layout, people=self.people)
         over = SurvivalPass(design, self.layout, self.people)
-        found = ask(STEP, Query(statistic, over, added))
+        found = ask(STEP, Query(statistic, over))
         noise = CellNoise(self.layout, float(found.sd.flat[0]))
         cells = noise.fit(found.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)
@@ -425,14 +413,11 @@ def _back(found: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
 def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     """Return the baseline of a unit with all columns 0, and what intervals of it are made of.
 
-    Returns
-    -------
-    dict
-        ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of
-        (intercept, columns, time terms), d in all: ``baseline_vcov`` (d, d);
-        ``baseline_gradient`` (S, K, d), of the cumulative hazard at the ends of the cells;
-        ``baseline_offset`` (S, K), standard deviation that it has of what the time terms leave of
-        the offset; ``baseline_bias`` (S, K), bound of the bias of its log.
+    ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of (intercept,
+    columns, time terms), d in all: ``baseline_vcov`` (d, d); ``baseline_gradient`` (S, K, d), of
+    the cumulative hazard at the ends of the cells; ``baseline_offset`` (S, K), standard deviation
+    that it has of what the time terms leave of the offset; ``baseline_bias`` (S, K), bound of the
+    bias of its log.
     """
     fit, inference = part.release, part.inference
     model = fit.model
@@ -500,15 +485,16 @@ _BREAKS = (
            "None: 1", None, int, lower=0, upper=1001),
 )  # fmt: skip
 
+_method = functools.partial(
+    Method, proof="models/survival/theory.md", needs=("delta > 0", "one pass")
+)
+
 register_method(
-    Method(
+    _method(
         name="table",
         verb="dp_survfit",
-        proof="models/survival/theory.md",
         title="Kaplan-Meier of a table of follow-up",
         backend=SURVFIT,
-        needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="public",
         reference="Kaplan and Meier (1958); Greenwood (1926); Gaussian mechanism on counts",
         options=(
@@ -521,29 +507,23 @@ register_method(
     )
 )  # fmt: skip
 register_method(
-    Method(
+    _method(
         name="logrank",
         verb="dp_survdiff",
-        proof="models/survival/theory.md",
         title="Log-rank test of a table of follow-up",
         backend=SURVDIFF,
-        needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="public",
         reference="Mantel (1966); Peto and Peto (1972); Gaussian mechanism on counts",
         options=_BREAKS,
     )
 )
 register_method(
-    Method(
+    _method(
         name="scoring",
         verb="dp_coxph",
-        proof="models/survival/theory.md",
         title="proportional hazards, private",
         backend=BACKEND,
         needs=("delta > 0", "several passes"),
-        inference="yes",
-        privacy_se="released",
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
             *_BREAKS, BOUNDS_SHARE,

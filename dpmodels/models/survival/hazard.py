@@ -100,10 +100,7 @@ class Timeline:
     def slots(self, stratum: int, first: int) -> list[tuple[int, int]]:
         """Return (term, place in theta) of the time terms of a stratum but for the first 1.
 
-        Parameters
-        ----------
-        first : int
-            Place of the first time term: after the columns.
+        ``first`` is the place of the first time term: after the columns.
         """
         if stratum == 0:
             return [(1, first), (2, first + 1)]
@@ -380,10 +377,7 @@ class FollowedUp:
 def _lower_root(a: Array) -> list[Array]:
     """Return the lower triangle L of ``A = L L'``, row by row, of 3 by 3 matrices.
 
-    Parameters
-    ----------
-    a : (6, m) array
-        Lower triangles: 00, 10, 11, 20, 21, 22. Positive semidefinite but for rounding.
+    ``a`` (6, m): lower triangles 00, 10, 11, 20, 21, 22, positive semidefinite but for rounding.
     """
 
     def root(x: Array, size: Array) -> Array:

@@ -62,16 +62,10 @@ class Whitened:
 def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) -> Whitened:
     """Return coordinates in which predictors have about mean 0 and variance 1 among events.
 
-    Released numbers, so that nothing but the noise rests on how right they are.
-
-    Parameters
-    ----------
-    covariance : (p, p) array
-        Of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
-    joint : (p + 1 + ..., ...) array
-        Errors of intercept, coefficients and terms of time: its inverse says the means.
-    at : (p,) array of int
-        Places of the columns in a block of q rows.
+    Released numbers, so that nothing but the noise rests on how right they are. The covariance
+    (p, p) is of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
+    ``joint`` holds errors of intercept, coefficients and terms of time: its inverse says the means.
+    ``at`` (p,) are places of the columns in a block of q rows.
     """
     p = len(covariance)
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
@@ -233,19 +227,10 @@ def plan_zph(
     design: Design, n: int, unit: str, seen: Whitened, params: Array, line: Timeline,
     intervals: int, eps: float, delta: float, events: float,
 ) -> ZphPlan:  # fmt: skip
-    """Plan the check of a fit. Reads no row.
+    """Plan the check of a fit, in intervals of about equal released events. Reads no row.
 
-    Parameters
-    ----------
-    seen : Whitened
-        Of the columns that have coefficients.
-    params : (p,) array
-    line : Timeline
-        Released hazards of a unit whose columns are 0.
-    intervals : int
-        Of about equal released events.
-    events : float
-        Released.
+    ``seen`` are the columns that have coefficients, ``line`` released hazards of a unit whose
+    columns are 0, ``events`` released.
     """
     assert design.survival is not None
     p, S = len(params), len(line.rates)
@@ -288,13 +273,11 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
     The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
     """
     over = Sums(plan.design, IntervalsJob(plan.local, plan.guarantee.unit != "record"))
-    query = Query(plan.statistic, over, _flat, unit=plan.local.layout.radius)
+    query = Query(
+        plan.statistic, over, lambda found: Added(found.arrays[0].astype(object)),
+        unit=plan.local.layout.radius,
+    )  # fmt: skip
     return ask(STEP, query).values
-
-
-def _flat(found: Integers) -> Added:
-    """Return the sums as they are."""
-    return Added(found.arrays[0].astype(object))
 
 
 # -- What the check says. Sees no row.
@@ -312,14 +295,9 @@ class Scores:
 
 
 def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
-    """Return the scores of whitened columns, centred by stratum and interval.
+    """Return the released scores of whitened columns, centred by stratum and interval.
 
-    Parameters
-    ----------
-    flat : (d,) array
-        Released.
-    sd : float
-        Noise of each number; 0 without.
+    ``sd`` is the noise of each number; 0 without.
     """
     p = lay.p
     s, r, t, e, Q = lay.parts(flat)
@@ -346,11 +324,7 @@ def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
 def slopes(found: Scores, g: Array, along: Array) -> tuple[Array, Array]:
     """Return (gamma, covariance) of ``b + along gamma g(t)``, all of b free: least squares.
 
-    Parameters
-    ----------
-    g : (J,) array
-    along : (p, k) array
-        Directions in whitened coordinates.
+    g is (J,), and ``along`` (p, k) directions in whitened coordinates.
     """
     p = found.s.shape[1]
     A, b = np.zeros((1, 1)), np.zeros(1)
