@@ -13,7 +13,14 @@ import numpy as np
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.privacy.composition import Guarantee
-from dpmodels.privacy.mechanisms import Step, charged, gaussian_rows, is_gaussian, pair_of_rows
+from dpmodels.privacy.mechanisms import (
+    BOUGHT,
+    Step,
+    charged,
+    gaussian_rows,
+    is_gaussian,
+    pair_of_rows,
+)
 from dpmodels.privacy.run import own_proof_of
 from dpmodels.tables.table import Shown, Table, plain
 
@@ -108,7 +115,8 @@ class Plan(Shown, Generic[D]):
         )  # fmt: skip
         public_n = n if request.relation == "replace" else None
         once = 1 + (facts.get("purchase") is not None)  # ranges are bought in a pass of their own
-        facts = {"reasons": request.reasons, "passes": once, **facts}
+        shares = shares_of(listed)
+        facts = {"reasons": request.reasons, "passes": once, "shares": shares, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
 
     @property
@@ -184,6 +192,22 @@ def capped_plan(
 
 
 # -- The row count of public rules
+
+
+#: More steps than this are printed by their kind.
+_LISTED = 8
+
+
+def shares_of(steps: Iterable[Step]) -> dict[str, float]:
+    """Return the shares of steps by what is printed: names, or kinds of many; ranges together."""
+    steps, out = (*steps,), dict[str, float]()
+    own = sum(step.label != BOUGHT for step in steps)
+    for step in steps:
+        if step.share is not None:
+            name = step.label if step.label and own > _LISTED else step.name
+            name = "ranges" if step.label == BOUGHT else name
+            out[name] = out.get(name, 0.0) + step.share
+    return out if len(out) > 1 else {}
 
 
 def planning_rows(request: Request, n: int | None) -> int:

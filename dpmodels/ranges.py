@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, mu_gdp
+from dpmodels.privacy.mechanisms import BOUGHT, Approximate, Gaussian, Pure, Step, mu_gdp
 from dpmodels.privacy.run import tail_margin
 from dpmodels.records import Release, Request
 from dpmodels.sources.summed import sampled
@@ -79,7 +79,7 @@ def plan_purchase(
             share=None if share is None else share / (2 * v),
             failure=delta / (2 * v),
             reply_test=True,
-            label="stability histogram",
+            label=BOUGHT,
         )
         for name in columns
         for what in ("scale", "range")

@@ -181,7 +181,6 @@ def plan_sums(request: Request, design: Design, n: int) -> Plan[Any]:
         eps_t = (0.5 if form == "paper" else 0.25) * part.eps
         return Plan.of(
             request, design, n, part.coins("class means and test"), purchase=part.purchase,
-            shares={**part.printed, "means": 1.0 - part.share} if part.purchase else {},
             detail=BayesDetail(
                 form, radius, "identity", classes, {}, c0=float(request["c0"]), eps_t=eps_t,
                 eps_r=part.eps - eps_t, delta=part.delta,
@@ -444,8 +443,7 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
     detail = CompareDetail(len(design.levels), third, delta if smooth else 0.0)
     return Plan.of(
         request, design, n, steps, notes=(SMOOTH_NOTE,) if smooth else (),
-        shares=dict.fromkeys(("counts", "means", "squares"), 1 / 3), purchase=part.purchase,
-        detail=detail,
+        purchase=part.purchase, detail=detail,
     )  # fmt: skip
 
 

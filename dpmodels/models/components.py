@@ -98,7 +98,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )  # fmt: skip
     detail = PcaDetail(float(request["radius"] or math.sqrt(p)), mu, factor, d1)
     return Plan.of(
-        request, design, n, steps, shares={"centre": 0.10, "gap": 0.10, "coef": 0.80},
+        request, design, n, steps,
         scales={"row norm bound (working units)": detail.radius}, detail=detail,
     )  # fmt: skip
 

@@ -264,7 +264,6 @@ def plan_gptr(request: Request, design: Design, n: int | None) -> Plan[Any]:
         steps,
         notes=(FLOAT_NOTE,),
         proved=proved,
-        shares={"test": eps_t / pair[0], "mechanism": detail.eps_m / pair[0]},
         detail=detail,
     )
 

@@ -260,7 +260,7 @@ def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
         raise RequestError(f"lam= must exceed B^2 = {B * B:.4g} (working units) for method='gptr'")
     return Plan.of(
         request, design, n, steps, notes=(FLOAT_NOTE,) if detail.shape == "hessian" else (),
-        proved=proved, shares={"curvature": _TEST_SHARE, "coef": 1 - _TEST_SHARE},
+        proved=proved,
         scales={"ridge (working units)": detail.lam, "row norm bound (working units)": B},
         detail=detail, passes=planned_passes(n, design.p) + 1,  # the curvature takes the last
     )  # fmt: skip

@@ -494,7 +494,7 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
     )
     return Plan.of(
         request, design, n, part.coins(*names), purchase=part.purchase, scales=scales,
-        shares={**part.printed, "curve": 1.0 - part.share}, detail=detail,
+        detail=detail,
     )  # fmt: skip
 
 

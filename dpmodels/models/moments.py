@@ -353,8 +353,6 @@ def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )  # fmt: skip
     return split.plan(
         n,
-        # ranges as the ledger has them: scales, then locations
-        shares={s.name: float(s.share or 0.0) for s in (*part.steps, *split.steps)},
         scales={"public noise ratio": x},
         detail=detail,
         reasons=(*request.reasons, why),

@@ -312,7 +312,6 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )  # fmt: skip
     return Plan.of(
         request, design, n, steps, notes=(FLOAT_NOTE,), purchase=purchase, detail=detail,
-        shares={"ranges": bought, **shares} if to_buy else shares,
         scales={
             "ridge (working units)": lam,
             "row norm bound (working units)": radius,

@@ -307,27 +307,22 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError(
             "weights= are of rows: with unit= every person counts once, by the mean of own rows"
         )
-    part, steps = gaussian_part(request, design.unknown), []
+    part = gaussian_part(request, design.unknown)
     paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
     weigh = SHARE if design.auxiliary_place("weights") is not None else 0.0
     square = VARIANCE_SHARE if request.inference else 0.0
     rest = paid.rest * (1.0 - weigh)
-    shares = {"mean": rest * (1.0 - square)}
-    if weigh:
-        shares["weights"] = paid.rest * weigh
-        weighed = Gaussian(paid.mu(shares["weights"]))
-        steps.append(Step(STEP, weighed, share=shares["weights"]))
-    if square:
-        shares["variance"] = rest * square
+    shares = {
+        STEP: paid.rest * weigh, "means and weight": rest * (1.0 - square),
+        "products": rest * square,
+    }  # fmt: skip
+    steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items() if s]
     survey = None if request.sample is None else request.sample.frame.survey
     detail = WeightedDetail(
-        paid.mu(shares["mean"]), paid.mu(shares.get("variance", 0.0)),
+        paid.mu(shares["means and weight"]), paid.mu(shares["products"]),
         None if survey is None else survey.population, paid.clusters,
     )  # fmt: skip
-    steps.append(Step("means and weight", Gaussian(detail.mu_mean), share=shares["mean"]))
-    if square:
-        steps.append(Step("products", Gaussian(detail.mu_square), share=shares["variance"]))
-    return paid.plan(design, n, steps, shares, detail=detail, passes=1 + bool(weigh))
+    return paid.plan(design, n, steps, detail=detail, passes=1 + bool(weigh))
 
 
 @ranged

@@ -521,6 +521,10 @@ def mechanism_from_dict(saved: dict[str, Any]) -> Mechanism:
 # -- A step: one declared mechanism of a plan, under the name the ledger prints
 
 
+#: Kind of the steps that buy ranges, as the ledger prints it.
+BOUGHT = "stability histogram"
+
+
 @dataclass(frozen=True)
 class Step:
     """One line of the ledger."""

@@ -307,21 +307,25 @@ class Paid:
         return self.ranges.mu * math.sqrt(share)
 
     def plan(
-        self, design: Design, n: int | None, steps: Sequence[LedgerStep],
-        shares: Mapping[str, float], *, passes: int, scales: Mapping[str, float] | None = None,
+        self, design: Design, n: int | None, steps: Sequence[LedgerStep], *, passes: int,
+        shares: Mapping[str, float] | None = None, scales: Mapping[str, float] | None = None,
         advice: Sequence[str] = (), **facts: Any,
     ) -> Plan[Any]:  # fmt: skip
-        """Return the plan of the call: its own steps, shares and passes between what is paid."""
+        """Return the plan of the call: its own steps and passes between what is paid.
+
+        ``shares``: as printed, where several steps are one share.
+        """
         by_cluster, bought = self.clusters, self.ranges
-        steps, shares = [*bought.steps, *steps], {**bought.printed, **shares}
-        scales, advice = {**(scales or {})}, (*advice,)
+        steps, scales, advice = [*bought.steps, *steps], {**(scales or {})}, (*advice,)
         if by_cluster is not None:
             steps += [s.within(self.whole) for s in by_cluster.steps]
-            shares["clusters"] = by_cluster.share * self.whole
             scales |= by_cluster.printed(self.size)
             advice += by_cluster.advice(self.size)
+        if shares is not None:
+            clusters = {} if by_cluster is None else {"clusters": by_cluster.share * self.whole}
+            facts["shares"] = {**bought.printed, **shares, **clusters}
         return Plan.of(
-            self.request, design, n, steps, shares=shares, scales=scales, advice=advice,
+            self.request, design, n, steps, scales=scales, advice=advice,
             purchase=bought.purchase,
             passes=passes + (bought.purchase is not None) + (by_cluster is not None), **facts,
         )  # fmt: skip

@@ -143,7 +143,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )  # fmt: skip
         return Plan.of(
             request, design, n, part.coins("coefficients and test"), purchase=part.purchase,
-            shares={**part.printed, "coef": 1.0 - part.share} if part.purchase else {},
             scales={"working row norm": rx}, detail=detail,
         )  # fmt: skip
     whiten = request["whiten"] is not False

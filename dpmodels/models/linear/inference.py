@@ -31,7 +31,6 @@ from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
-from dpmodels.ranges import Split
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
 from dpmodels.sources.windows import ALL_ROWS, Windows
@@ -78,11 +77,6 @@ def stage_steps(*, two: bool, scores: float) -> dict[str, tuple[str, float]]:
         first, second = STAGE_ONE * rest, (1.0 - STAGE_ONE) * rest
         stages = {"first": ("first moments", first), "second": ("whitened moments", second)}
     return {**stages, "scores": (SCORES, scores)}
-
-
-def staged(split: Split) -> dict[str, float]:
-    """Return the shares of stages as printed: by the names of their steps."""
-    return {step.name: float(step.share or 0.0) for step in split.steps}
 
 
 def mu_like(mechanism: Gaussian | Pure, q: int) -> float:

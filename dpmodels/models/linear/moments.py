@@ -32,7 +32,6 @@ from dpmodels.models.linear.inference import (
     second_radius,
     shrink_report,
     stage_steps,
-    staged,
     whitened_stage,
 )
 from dpmodels.models.linear.scored import (
@@ -151,7 +150,6 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     figure = noise_figure(third, p, rows, request.relation, two=second is not None)
     return split.plan(
         n,
-        shares={**split.bought.printed, **staged(split)},
         scales={**_scales(detail, design, x), **score_scales(figure)},
         expected_se=_expected(detail, design, x, relation=request.relation),
         detail=detail,
@@ -414,7 +412,6 @@ def whitened_plan(
     figure = noise_figure(third, q - 1, rows, request.relation, two=two)
     return split.plan(
         n,
-        shares=staged(split),
         scales={**_public_scales(detail, q, request.relation), **score_scales(figure)},
         detail=detail,
         reasons=(*request.reasons, why),

@@ -313,11 +313,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     if to_buy:
         purchase, first = plan_purchase(to_buy, math.sqrt(bought) * total, fail_b, bought)
         steps = first + steps
-    shares = {"bound": f1, "residual": f2, "coef": 1 - f1 - f2}
-    shares = {k: v * (1 - bought) for k, v in shares.items()}
-    if to_buy:
-        shares = {"ranges": bought, **shares}
-    return _plan(request, design, detail, steps, shares=shares, purchase=purchase)
+    return _plan(request, design, detail, steps, purchase=purchase)
 
 
 def _plan(

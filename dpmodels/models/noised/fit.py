@@ -32,7 +32,7 @@ from dpmodels.models.noised.objective import (
     objective_of,
     residual_mad,
 )
-from dpmodels.models.noised.release import RANGE_EPS, Settings, expected_of, make_table, plan_table
+from dpmodels.models.noised.release import Settings, expected_of, make_table, plan_table
 from dpmodels.models.noised.solve import (
     TOO_WEAK,
     at_the_edge,
@@ -371,7 +371,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     bought = made.purchase is not None
     return Plan(
         request, design, n, made.steps, made.guarantee,
-        shares={"ranges": RANGE_EPS, "table": 1.0 - RANGE_EPS} if bought else {},
         scales={**scale, **expected.scales}, expected_se=expected.se, purchase=made.purchase,
         detail=made, reasons=(*request.reasons, *expected.sentences), advice=made.advice,
         passes=1 + bought,

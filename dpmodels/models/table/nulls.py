@@ -302,7 +302,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     m, a0, reached = best_split(shift, request.eps, alpha, most, a0, m, sides)
     return Plan.of(
         request, design, n, (Step(_STEP, Pure(request.eps), share=1.0, label="geometric"),),
-        shares={"rejections": 1.0},
         scales={
             "parts": float(m),
             "level in a part": a0,

@@ -229,8 +229,8 @@ class QuantilePart:
         return {number: grid_for(design, number, self.points) for _, number, _, _ in self.jobs}
 
 
-def quantile_part(layout: Layout, eps: float) -> QuantilePart:
-    """Plan the quantiles of a table: an equal part of ``eps`` for each."""
+def quantile_part(layout: Layout, eps: float, share: float) -> QuantilePart:
+    """Plan the quantiles of a table: an equal part of a share of the ``eps`` of the call each."""
     sections = [s for s in layout.sections if s.kind == "quantiles"]
     jobs = []
     for s in sections:
@@ -238,13 +238,14 @@ def quantile_part(layout: Layout, eps: float) -> QuantilePart:
         jobs += [
             (f"{q:g} quantile of {s.variable}{by}", s.number, s.axes, q) for q in layout.quantiles
         ]
-    each = eps / len(jobs)
+    each = share * eps / len(jobs)
     cells = max(layout.cells(s.axes) for s in sections)
     points = GRID
     while points * cells > _MOST and points > 1024:
         points //= 2
     steps = tuple(
-        Step(name, Pure(each), label="exponential mechanism") for name, _, _, _ in jobs
+        Step(name, Pure(each), share=share / len(jobs), label="exponential mechanism")
+        for name, _, _, _ in jobs
     )
     return QuantilePart(steps, tuple(jobs), points)
 
@@ -407,7 +408,7 @@ def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
     points = int(request["points"] or GRID)
     return Plan.of(
         request, design, n, [*part.steps, *draws],
-        shares={**part.printed, "quantiles": 1.0 - part.share}, purchase=part.purchase,
+        purchase=part.purchase,
         scales={"rank error with probability 0.995": 2.0 / each * math.log(points / FAILS)},
         detail=QuantileDetail(jobs, each, points),
     )  # fmt: skip
@@ -668,7 +669,7 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
     mu = split.mu[tree_step(design, numbers[0])]
     points = int(request["points"] or leaves_for(n, mu))
     return split.plan(
-        n, shares={**split.bought.printed, "trees": 1.0 - split.bought.share},
+        n,
         scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
         detail=TreeDetail(jobs, 0.0, points, mu),
     )  # fmt: skip

@@ -298,7 +298,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     if kind == "geometric" and any(b.number >= 0 for b in layout.blocks):
         raise RequestError("noise='geometric' is for counts alone: this table has means as well")
-    quantiles = quantile_part(layout, request.eps * QUANTILE_SHARE) if layout.quantiles else None
+    quantiles = quantile_part(layout, request.eps, QUANTILE_SHARE) if layout.quantiles else None
     eps = request.eps * (1.0 - QUANTILE_SHARE) if quantiles else request.eps
     part = Part()
     if request.delta > 0 and kind in ("auto", "gaussian"):
@@ -306,14 +306,12 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     rest = 1.0 - part.share
     mu = part.mu * math.sqrt(rest)
     noise, reason = table_noise(layout, kind, mu, 0.0 if to_buy else eps)
-    table = Step(_STEP, Gaussian(mu), share=rest)
-    if noise.kind == "laplace":
-        table = Step(_STEP, Pure(eps), share=rest, label="Laplace, joint")
-    printed = {"quantiles": QUANTILE_SHARE} if quantiles else {}
     ours = rest * (1.0 - QUANTILE_SHARE if quantiles else 1.0)
+    table = Step(_STEP, Gaussian(mu), share=ours)
+    if noise.kind == "laplace":
+        table = Step(_STEP, Pure(eps), share=ours, label="Laplace, joint")
     return Plan.of(
         request, design, n, [*part.steps, table, *(quantiles.steps if quantiles else ())],
-        shares={**printed, **part.printed, "table": ours},
         scales=_scales(layout, noise, n),
         expected_se=_expected(layout, noise, design, n),
         purchase=part.purchase,

@@ -514,7 +514,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert STEP == "weights"
-    return paid.plan(design, n, steps, budgets, detail=detail, passes=1 + 2 * weighted)
+    return paid.plan(design, n, steps, detail=detail, passes=1 + 2 * weighted)
 
 
 @ranged

@@ -105,12 +105,11 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     if weigh:
         steps.append(Step(STEP, Gaussian(paid.mu(rest * weigh)), share=rest * weigh))
     steps += [Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers]
-    shares = {**({"weights": rest * weigh} if weigh else {}), "trees": rest * (1.0 - weigh)}
     points = int(request["points"] or leaves_for(n, mu))
     survey = None if request.sample is None else request.sample.frame.survey
     population = None if survey is None else survey.population
     return paid.plan(
-        design, n, steps, shares, passes=1 + bool(weigh),
+        design, n, steps, passes=1 + bool(weigh),
         scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
         detail=WeightedTree(jobs, 0.0, points, mu, population, paid.clusters),
     )  # fmt: skip
@@ -313,17 +312,14 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     paid = Paid.of(request, gaussian_part(request, ()), n, dim, sample=sample, by_cluster=True)
     assert paid.clusters is not None
     weighted = design.auxiliary_place("weights") is not None
-    shares = {"weights": SHARE * paid.rest} if weighted else {}
-    shares["sums"] = paid.rest - math.fsum(shares.values())
-    steps = [
-        Step(STEP if name == "weights" else _STEP, Gaussian(paid.mu(s)), share=s)
-        for name, s in shares.items()
-    ]
+    shares = {STEP: SHARE * paid.rest} if weighted else {}
+    shares[_STEP] = paid.rest - math.fsum(shares.values())
+    steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items()]
     detail = RaoScott(
-        layout, TableNoise("gaussian", paid.mu(shares["sums"]), (1.0,)), paid.clusters,
+        layout, TableNoise("gaussian", paid.mu(shares[_STEP]), (1.0,)), paid.clusters,
         request.sample.frame.survey.population, weighted,
     )  # fmt: skip
-    return paid.plan(design, n, steps, shares, detail=detail, passes=1 + weighted)
+    return paid.plan(design, n, steps, detail=detail, passes=1 + weighted)
 
 
 @dataclass(frozen=True, eq=False)
