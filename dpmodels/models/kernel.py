@@ -297,15 +297,9 @@ def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
 
 
 def predict_curve(
-    fit: Fit,
-    new: Any,
-    *,
-    what: str,
-    interval: str | None,
-    level: float,
-    se_fit: bool,
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
-) -> Any:
+) -> Any:  # fmt: skip
     """Predict the curve at new points: interpolation of released values, never new noise.
 
     ``interval="confidence"`` is the privacy band: it covers the kernel estimate without privacy.

@@ -22,11 +22,7 @@ from dpmodels.after.moments import (
 )
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.linear.compared import (
-    published_mu,
-    published_query,
-    published_roots,
-)
+from dpmodels.models.linear.compared import published_mu, published_query, published_roots
 from dpmodels.models.linear.inference import (
     Passes,
     Stages,

@@ -473,8 +473,6 @@ def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
     )
 
 
-
-
 # -- Entries
 
 _of_ols = functools.partial(

@@ -18,13 +18,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves
 from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
-from dpmodels.models.survival.table import (
-    CellNoise,
-    Layout,
-    SurvivalPass,
-    layout_of,
-    statistic_of,
-)
+from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method

@@ -2,14 +2,7 @@
 
 import functools
 
-from dpmodels.models.table import (
-    nulls,
-    quantiles,
-    table,
-    testing,
-    weighted,
-    weighted_quantiles,
-)
+from dpmodels.models.table import nulls, quantiles, table, testing, weighted, weighted_quantiles
 from dpmodels.models.weights import unweighted
 from dpmodels.registry import BOUNDS_SHARE, Ending, Method, Option, register_method
 

@@ -348,8 +348,9 @@ class QuantileDetail:
     """What is asked for."""
 
     jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
-    each: float  # eps of one draw ("em")
     points: int  # Most points of a grid
+    each: float = 0.0  # eps of one draw ("em")
+    mu: float = 0.0  # Of each number's tree ("tree")
 
 
 def probabilities(given: Any, name: str) -> tuple[float, ...]:
@@ -410,7 +411,7 @@ def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
         request, design, n, [*part.steps, *draws],
         purchase=part.purchase,
         scales={"rank error with probability 0.995": 2.0 / each * math.log(points / FAILS)},
-        detail=QuantileDetail(jobs, each, points),
+        detail=QuantileDetail(jobs, points, each),
     )  # fmt: skip
 
 
@@ -648,13 +649,6 @@ def rank_sd(levels: int) -> float:
     return 1.0 + 0.92 * levels
 
 
-@dataclass(frozen=True)
-class TreeDetail(QuantileDetail):
-    """A plan of quantiles, with the part of mu that each number's tree gets."""
-
-    mu: float = 0.0
-
-
 def tree_step(design: Design, number: int) -> str:
     """Return the name of the release of a number's tree."""
     return f"tree of {design.columns[number].name}"
@@ -671,12 +665,12 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
     return split.plan(
         n,
         scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
-        detail=TreeDetail(jobs, 0.0, points, mu),
+        detail=QuantileDetail(jobs, points, mu=mu),
     )  # fmt: skip
 
 
 @ranged
-def release_tree(plan: Plan[TreeDetail], ask: Ask, design: Design) -> Release:
+def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts of a tree over each number.
 
     Privacy
@@ -725,7 +719,7 @@ def read_tree(
     return tree, cdf, max(n - float(missing), 1.0)
 
 
-def estimate_tree(plan: Plan[TreeDetail], release: Release) -> Estimate:
+def estimate_tree(plan: Plan[QuantileDetail], release: Release) -> Estimate:
     """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
     detail = plan.detail
     names = names_of(plan.design, detail.jobs)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
@@ -278,42 +278,18 @@ def power_of(
     if request["effect"] is not None:
         effect = float(request["effect"])
         out[f"power against an effect of {effect:g} at level {alpha:.3g}"] = power(effect)
+
+    def short(effect: float) -> float:
+        value = power(effect) - 0.8
+        return value if value == value else -0.8  # a value that is none counts as below
+
     top = _largest(design, facts)
-    if power(top) < 0.8:
+    if short(top) < 0.0:
         out["least effect with power .8 (none up to here)"] = top
     else:
-        out["least effect with power .8"] = _crossing(lambda effect: power(effect) - 0.8, top)
+        found = 0.0 if short(0.0) >= 0.0 else brent(short, 0.0, top, xtol=top * 2.0**-24)
+        out["least effect with power .8"] = found
     return out
-
-
-def _crossing(f: Callable[[float], float], top: float) -> float:
-    """Return where f comes to be at least 0 between 0, where it is not, and ``top``, where it is.
-
-    To 2^-24 of ``top``, by chords whose end that stays counts half each time (Illinois), and by
-    halves where they take long; a value that is none counts as below 0. A test is solved for each
-    point, so there should be few.
-    """
-    low, high = 0.0, top
-    below, above = f(low), f(high)
-    kept = 0
-    for step in range(60):
-        if high - low <= top * 2.0**-24:
-            break
-        chord = high - above * (high - low) / (above - below) if below < above else math.nan
-        far = step % 8 == 7 or not low < chord < high
-        middle = 0.5 * (low + high) if far else chord
-        # a point beside an end that is as good as found brings the other end there too
-        middle = min(max(middle, low + top * 2.0**-25), high - top * 2.0**-25)
-        value = f(middle)
-        if value >= 0.0:
-            high, above = middle, value
-            below = 0.5 * below if kept == 1 else below
-            kept = 1
-        else:
-            low, below = middle, value
-            above = 0.5 * above if kept == -1 else above
-            kept = -1
-    return high
 
 
 def _largest(design: Design, facts: Facts) -> float:

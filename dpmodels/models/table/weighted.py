@@ -20,15 +20,7 @@ import numpy.typing as npt
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import (
-    COUNT,
-    SQUARE,
-    TOTAL,
-    Layout,
-    Section,
-    codes_of,
-    statistics,
-)
+from dpmodels.models.table.layout import COUNT, SQUARE, TOTAL, Layout, Section, codes_of, statistics
 from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
 from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
 from dpmodels.models.weights import (

@@ -23,7 +23,7 @@ from dpmodels.models.table.layout import Block, Layout, layout_of
 from dpmodels.models.table.noise import Spread, TableNoise, critical
 from dpmodels.models.table.quantiles import (
     GridCounts,
-    TreeDetail,
+    QuantileDetail,
     ask_trees,
     cells_for,
     cells_of,
@@ -75,7 +75,7 @@ ALLOWED = 0.75
 
 
 @dataclass(frozen=True)
-class WeightedTree(TreeDetail):
+class WeightedTree(QuantileDetail):
     """A weighted tree with the public size of the population, and what PSUs ask for."""
 
     population: float | None = None
@@ -111,7 +111,7 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     return paid.plan(
         design, n, steps, passes=1 + bool(weigh),
         scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
-        detail=WeightedTree(jobs, 0.0, points, mu, population, paid.clusters),
+        detail=WeightedTree(jobs, points, 0.0, mu, population, paid.clusters),
     )  # fmt: skip
 
 
