@@ -420,11 +420,9 @@ UNSURE = 1.0
 #: The same of people, and of the part that goes with what is clipped: where a group of people holds
 #: most of a coefficient's information and is clipped, all that is clipped lies its way.
 UNSURE_OF_PEOPLE, OF_CLIPPED = 3.0, 2.0
-#: From C = root r on to 1 and so many times of it the first two parts below grow to twice of them.
-LONG_CLIP = 3.0
-#: Least squares with many columns: at most; parts for what is even, for one sign, for a column;
-#: for leverage; and what is left of t.
-MOST_ONE_WAY, EVEN, ONE_SIGN, A_COLUMN, OF_LEVERAGE, OLD = 0.8, 0.15, 0.6, 0.6, 0.5, 2.5
+#: Least squares with many columns: at most; the part for one sign, over the root of the columns;
+#: and what is left of t.
+MOST_ONE_WAY, ONE_SIGN, OLD = 0.8, 0.4, 2.5
 #: From this part of its information in rows of large leverage a coefficient is named.
 FEW_ROWS = 0.15
 #: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
@@ -586,12 +584,8 @@ class Allowance:
             unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
             return np.asarray(np.minimum(ONE_WAY + OF_CLIPPED * few, 1.0) * unsure)
         unsure = tail.total + UNSURE * few * tail.error
-        if self.kind == "signed":
-            clip = math.inf if self.carried is None else self.carried.clip
-            longer = 1.0 + min(max((clip / math.sqrt(r) - 1.0) / LONG_CLIP, 0.0), 1.0)
-            even = longer * (EVEN + A_COLUMN / r) + ONE_SIGN * tail.one_sided
-            even /= math.sqrt(r)
-            part = np.minimum(MOST_ONE_WAY, even + OF_LEVERAGE * few)
+        if self.kind == "signed":  # what lies beyond on both sides alike moves nothing
+            part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
         part = np.minimum(min(ONE_WAY, ONE_WAY_ROWS / math.sqrt(r)) + few, 1.0)
