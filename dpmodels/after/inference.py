@@ -546,17 +546,28 @@ class Allowance:
             return np.zeros(len(rows), dtype=bool)
         return np.asarray(self.leverage(rows, self.naming_noise) > FEW_ROWS)
 
+    def to_one_side(self, rows: Array) -> Array:
+        """Return how far linear functions of d are moved if rows of leverage hold what is cut.
+
+        Of that the part which has one sign.
+        """
+        cut = self.tail.one_sided * (self.tail.total + self.tail.error)
+        return np.asarray(self._length(rows) * self.leverage(rows) * cut)
+
+    def _length(self, rows: Array) -> Array:
+        """Return how far a score of length 1 moves linear functions of d at most."""
+        along = rows @ self.inverse
+        along = along if self.turn is None else along @ self.turn
+        return np.asarray(np.linalg.norm(along, axis=1) * math.sqrt(self.phi))
+
     def bias(self, rows: Array) -> Array:
         """Return the bias allowance of linear functions of d (k, r)."""
         few = self.leverage(rows)
         out = self.bend * np.abs(rows @ self.d)
         out += self.every * np.linalg.norm(rows, axis=1)
         if self.clipped:
-            along = rows @ self.inverse
-            along = along if self.turn is None else along @ self.turn
-            length = np.linalg.norm(along, axis=1) * math.sqrt(self.phi)
             part = np.minimum(BASE + self.leverage_factor * few, MOST)
-            out += length * np.maximum(part * self.score, self._moved(few))
+            out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
         return np.asarray(out + self._unsettled(rows, few) + self._left(rows))
 
     def frozen(self) -> Allowance:

@@ -312,17 +312,18 @@ def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mas
 def _rests_on_few(part: Part, design: Design) -> Mask:
     """Say which coefficients rest on rows of high leverage.
 
-    Of least squares of rows with many columns not those of levels: all rows of a level are of one
-    length, so no few of them decide (``theory.md``, 4).
+    Of least squares of rows with many columns not those of levels, all rows of which are of one
+    length, so that no few of them decide; but where what is clipped of them to one side may be as
+    much as the error (``theory.md``, 4).
     """
-    few = part.inference.allowance.few(part.T)
-    if not part.inference.plan.policy.signed or not few.any():
-        return few
-    rows = public_rows(design)
+    inference, T = part.inference, part.T
+    few = inference.allowance.few(T)
+    rows = public_rows(design) if inference.plan.policy.signed and few.any() else None
     if rows is None or len(rows.discrete) != len(few):
         return few
     levels = rows.discrete & np.array([c.kind != "intercept" for c in design.columns])
-    return few & ~levels
+    error = np.sqrt(np.maximum(np.diag(T @ (inference.sampling + inference.privacy) @ T.T), 0.0))
+    return few & ~(levels & (inference.allowance.to_one_side(T) < error))
 
 
 def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:
