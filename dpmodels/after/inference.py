@@ -546,13 +546,24 @@ class Allowance:
             return np.zeros(len(rows), dtype=bool)
         return np.asarray(self.leverage(rows, self.naming_noise) > FEW_ROWS)
 
-    def to_one_side(self, rows: Array) -> Array:
+    def one_way(self, rows: Array) -> Array:
         """Return how far linear functions of d are moved if rows of leverage hold what is cut.
 
-        Of that the part which has one sign.
+        Of that the part which has one sign; inf where these rows are so few that the released
+        lengths would not show it.
         """
-        cut = self.tail.one_sided * (self.tail.total + self.tail.error)
-        return np.asarray(self._length(rows) * self.leverage(rows) * cut)
+        few, cut = self.leverage(rows), self.tail.one_sided * (self.tail.total + self.tail.error)
+        if self.carried is None:
+            return self._length(rows) * few * cut
+        shown = IN_ONE_BIN * self.carried.n * self._share(rows, few)[0] > 2.0 * self.carried.sd
+        return np.where(shown, self._length(rows) * few * cut, math.inf)
+
+    def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
+        """Return what part of all the rows of leverage are, and their |w|^2 (``theory.md``, 4)."""
+        r = rows @ self.inverse
+        square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)
+        share = np.sum((r @ self.H) * r, axis=1) / np.sum(r * r, axis=1) / square
+        return share, square
 
     def _length(self, rows: Array) -> Array:
         """Return how far a score of length 1 moves linear functions of d at most."""
@@ -633,8 +644,7 @@ class Allowance:
             return np.zeros(len(rows))
         r = rows @ self.inverse
         length = np.linalg.norm(r, axis=1)
-        square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)  # |w|^2 of the rows it rests on
-        share = np.sum((r @ self.H) * r, axis=1) / length**2 / square
+        share, square = self._share(rows, few)
         part = square * np.abs(r @ self.d) / (length * math.sqrt(self.phi) * self.carried.clip)
         beyond = self.carried.beyond(share, np.sqrt(square / self.phi))
         missing = np.abs(rows @ self.d) * np.maximum(beyond / np.maximum(part, SETTLED) - 1.0, 0.0)

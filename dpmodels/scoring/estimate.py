@@ -314,7 +314,7 @@ def _rests_on_few(part: Part, design: Design) -> Mask:
 
     Of least squares of rows with many columns not those of levels, all rows of which are of one
     length, so that no few of them decide; but where what is clipped of them to one side may be as
-    much as the error (``theory.md``, 4).
+    much as the error, or would not be seen (``theory.md``, 4).
     """
     inference, T = part.inference, part.T
     few = inference.allowance.few(T)
@@ -323,7 +323,7 @@ def _rests_on_few(part: Part, design: Design) -> Mask:
         return few
     levels = rows.discrete & np.array([c.kind != "intercept" for c in design.columns])
     error = np.sqrt(np.maximum(np.diag(T @ (inference.sampling + inference.privacy) @ T.T), 0.0))
-    return few & ~(levels & (inference.allowance.to_one_side(T) < error))
+    return few & ~(levels & (inference.allowance.one_way(T) < error))
 
 
 def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:
