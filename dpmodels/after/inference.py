@@ -404,11 +404,9 @@ UNSURE = 1.0
 #: The same of people, and of the part that goes with what is clipped: where a group of people holds
 #: most of a coefficient's information and is clipped, all that is clipped lies its way.
 UNSURE_OF_PEOPLE, OF_CLIPPED = 3.0, 2.0
-#: From C = root r on to 1 and so many times of it the first two parts below grow to twice of them.
-LONG_CLIP = 3.0
-#: Least squares with many columns: at most; parts for what is even, for one sign, for a column;
-#: for leverage; and what is left of t.
-MOST_ONE_WAY, EVEN, ONE_SIGN, A_COLUMN, OF_LEVERAGE, OLD = 0.8, 0.15, 0.6, 0.6, 0.5, 2.5
+#: Least squares with many columns: at most; the part for one sign, over the root of the columns;
+#: and what is left of t.
+MOST_ONE_WAY, ONE_SIGN, OLD = 0.8, 0.4, 2.5
 #: From this part of its information in rows of large leverage a coefficient is named.
 FEW_ROWS = 0.15
 #: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
@@ -500,17 +498,39 @@ class Allowance:
             return np.zeros(len(rows), dtype=bool)
         return np.asarray(self.leverage(rows, self.naming_noise) > FEW_ROWS)
 
+    def one_way(self, rows: Array) -> Array:
+        """Return how far linear functions of d are moved if rows of leverage hold what is cut.
+
+        Of that the part which has one sign; inf where these rows are so few that the released
+        lengths would not show it.
+        """
+        few, cut = self.leverage(rows), self.tail.one_sided * (self.tail.total + self.tail.error)
+        if self.carried is None:
+            return self._length(rows) * few * cut
+        shown = IN_ONE_BIN * self.carried.n * self._share(rows, few)[0] > 2.0 * self.carried.sd
+        return np.where(shown, self._length(rows) * few * cut, math.inf)
+
+    def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
+        """Return what part of all the rows of leverage are, and their |w|^2 (``theory.md``, 4)."""
+        r = rows @ self.inverse
+        square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)
+        share = np.sum((r @ self.H) * r, axis=1) / np.sum(r * r, axis=1) / square
+        return share, square
+
+    def _length(self, rows: Array) -> Array:
+        """Return how far a score of length 1 moves linear functions of d at most."""
+        along = rows @ self.inverse
+        along = along if self.turn is None else along @ self.turn
+        return np.asarray(np.linalg.norm(along, axis=1) * math.sqrt(self.phi))
+
     def bias(self, rows: Array) -> Array:
         """Return the bias allowance of linear functions of d (k, r)."""
         few = self.leverage(rows)
         out = self.bend * np.abs(rows @ self.d)
         out += self.every * np.linalg.norm(rows, axis=1)
         if self.clipped:
-            along = rows @ self.inverse
-            along = along if self.turn is None else along @ self.turn
-            length = np.linalg.norm(along, axis=1) * math.sqrt(self.phi)
             part = np.minimum(BASE + self.leverage_factor * few, MOST)
-            out += length * np.maximum(part * self.score, self._moved(few))
+            out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
         return np.asarray(out + self._unsettled(rows, few) + self._left(rows))
 
     def frozen(self) -> Allowance:
@@ -538,12 +558,8 @@ class Allowance:
             unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
             return np.asarray(np.minimum(ONE_WAY + OF_CLIPPED * few, 1.0) * unsure)
         unsure = tail.total + UNSURE * few * tail.error
-        if self.kind == "signed":
-            clip = math.inf if self.carried is None else self.carried.clip
-            longer = 1.0 + min(max((clip / math.sqrt(r) - 1.0) / LONG_CLIP, 0.0), 1.0)
-            even = longer * (EVEN + A_COLUMN / r) + ONE_SIGN * tail.one_sided
-            even /= math.sqrt(r)
-            part = np.minimum(MOST_ONE_WAY, even + OF_LEVERAGE * few)
+        if self.kind == "signed":  # what lies beyond on both sides alike moves nothing
+            part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
         part = np.minimum(min(ONE_WAY, ONE_WAY_ROWS / math.sqrt(r)) + few, 1.0)
@@ -580,8 +596,7 @@ class Allowance:
             return np.zeros(len(rows))
         r = rows @ self.inverse
         length = np.linalg.norm(r, axis=1)
-        square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)  # |w|^2 of the rows it rests on
-        share = np.sum((r @ self.H) * r, axis=1) / length**2 / square
+        share, square = self._share(rows, few)
         part = square * np.abs(r @ self.d) / (length * math.sqrt(self.phi) * self.carried.clip)
         beyond = self.carried.beyond(share, np.sqrt(square / self.phi))
         missing = np.abs(rows @ self.d) * np.maximum(beyond / np.maximum(part, SETTLED) - 1.0, 0.0)

@@ -171,7 +171,7 @@ def estimate_fit(
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
-    leverage = np.concatenate([p.inference.allowance.few(p.T) for p in parts]) & ~gone
+    leverage = np.concatenate([_rests_on_few(p, design) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
     said = fit_notes(plan, every, leverage & ~open_, open_, gone)
     for which, text in zip(zip(*marks, strict=True), (STOPPED, BEYOND, FEW), strict=True):
@@ -293,6 +293,23 @@ def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mas
     if of_columns and fit.score is not None and fit.score.of_residual:
         beyond = effects_beyond(design, part.params)
     return beyond, few
+
+
+def _rests_on_few(part: Part, design: Design) -> Mask:
+    """Say which coefficients rest on rows of high leverage.
+
+    Of least squares of rows with many columns not those of levels, all rows of which are of one
+    length, so that no few of them decide; but where what is clipped of them to one side may be as
+    much as the error, or would not be seen (``theory.md``, 4).
+    """
+    inference, T = part.inference, part.T
+    few = inference.allowance.few(T)
+    rows = public_rows(design) if inference.plan.policy.signed and few.any() else None
+    if rows is None or len(rows.discrete) != len(few):
+        return few
+    levels = rows.discrete & np.array([c.kind != "intercept" for c in design.columns])
+    error = np.sqrt(np.maximum(np.diag(T @ (inference.sampling + inference.privacy) @ T.T), 0.0))
+    return few & ~(levels & (inference.allowance.one_way(T) < error))
 
 
 def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:

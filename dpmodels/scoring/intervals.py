@@ -156,7 +156,8 @@ def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
     if not plan.last:
         return max(0.0, 1.0 - by_noise)
-    return 1.0 - DAMPED * min(1.0, STRONG / plan.strength) * min(1.0, by_noise)
+    strong = 1.0 if plan.policy.signed else min(1.0, STRONG / plan.strength)
+    return 1.0 - DAMPED * strong * min(1.0, by_noise)
 
 
 # -- How far scores lie beyond the clip, from their released histogram. Sees no row.

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmodels.after.inference import Allowance, Carried, Tail
+from dpmodels.after.inference import Allowance, Tail
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.intervals import (
     _conservative,
@@ -117,8 +117,12 @@ def test_the_last_step_is_damped_by_what_its_noise_explains():
         part = min(1.0, 8 * sd**2 / length**2)  # H = I: tr H^-2 = 8, d = score / n
         kept = 1.0 - 0.5 * min(1.0, 4000.0 / (0.3 * N)) * part
         assert step.d[0] == pytest.approx(length * kept, rel=1e-3)
+    much = last_pass(mu=3.0)  # of least squares whatever mu n
+    score[0] = 0.1 * math.sqrt(8) * much.noise.score
+    step = newton_step(Released(np.eye(8) * N, score), much, flat(8), LeastSquares())
+    assert step.d[0] == pytest.approx(0.5 * score[0] / N, rel=1e-3)
     tame = newton_step(Released(np.eye(8) * N, score), last_pass(policy=TAME), flat(8), LeastSquares())
-    assert tame.d[0] == pytest.approx(0.5, rel=1e-9)
+    assert tame.d[0] == pytest.approx(score[0] / N, rel=1e-9)
 
 
 def test_eigenvalues_of_a_shrunk_information_are_lowered_to_second_order():
@@ -172,15 +176,9 @@ def test_what_clipping_may_have_moved(few):
     r, row = 8, np.eye(8)[:1]
     found = Tail(near=0.01, total=0.02, error=0.005, one_sided=0.5)
     one = last_pass(r)
-    part = min(0.8, (0.3 + 0.6 * 0.5 + 1.2 / 8) / math.sqrt(8) + 0.5 * few)
+    part = min(0.8, 0.4 * 0.5 / math.sqrt(8) + few)
     wanted = max(part * 0.025, 0.8 * 2.5 / 8 * 0.01)
     assert allowance(one, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
-    for clip, longer in ((1.0, 1.0), (2.5, 1.5), (9.0, 2.0)):  # over sqrt r
-        far = Carried(clip * math.sqrt(r), np.zeros(5), 1.0, 1000, 1.0)
-        part = (longer * (0.15 + 0.6 / 8) + 0.6 * 0.5) / math.sqrt(8)
-        same = replace(allowance(one, found, 0.0, r), carried=far)
-        wanted = max(part * 0.025, 0.8 * 2.5 / 8 * 0.01)
-        assert same.bias(row) == pytest.approx([wanted], rel=1e-9)
     means = last_pass(r, FEW)
     part = min(min(0.45, 0.9 / math.sqrt(8)) + few, 1.0)
     wanted = max(part * (0.02 + few * 0.005), 0.8 * 0.01)
@@ -189,6 +187,33 @@ def test_what_clipping_may_have_moved(few):
     wanted = part * (0.02 + few * 0.005)
     assert allowance(rare, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
     assert not allowance(replace(one, whole=True), found, few, r).bias(row).any()
+
+
+def test_even_tails_move_nothing_and_one_sided_ones_continuously():
+    """theory 4: short tails leave the least allowance, even ones t, one-sided ones most."""
+    r, row, n = 8, np.eye(8)[:1], 50_000
+    one = last_pass(r, n=n, mu=1.0)
+    sd = one.noise.score / n
+
+    def bias(long, sided):
+        bins = np.zeros(BINS)
+        bins[: AT_CLIP - 3] = n / (AT_CLIP - 3)
+        bins[AT_CLIP - 3 :] = long * n * 0.8 ** np.arange(BINS - AT_CLIP + 3)
+        released = Released(
+            np.eye(r) * n, np.zeros(r), meat=np.eye(r) * n, spread=np.eye(r) * n, bins=bins,
+            signed=sided * bins,
+        )
+        found = allowance(one, tail_of(released, one), 0.0, r)
+        return float(replace(found, score=sd).bias(row)[0])
+
+    least = bias(0.0, 0.0)
+    assert least == pytest.approx(0.35 * sd)
+    assert bias(0.1, 0.0) < 0.5 * bias(0.1, 1.0)
+    for grid in ([(x, 0.5) for x in np.linspace(0, 0.1, 201)],
+                 [(0.1, x) for x in np.linspace(0, 1, 201)]):  # fmt: skip
+        found = np.array([bias(*at) for at in grid])
+        assert (np.diff(found) >= -1e-3 * found[-1]).all()  # no step, and no more tail for less
+        assert np.abs(np.diff(found)).max() < 0.02 * found[-1]
 
 
 def test_the_meat_gets_what_lies_beyond_its_radius_and_what_the_model_asks():
