@@ -81,6 +81,13 @@ def kept(counts: Array, sd: float) -> Array:
     return np.where(around, np.maximum(counts, 0.0), 0.0)
 
 
+def _without_rounding(counts: Array) -> Array:
+    """Return histograms of squares without the open lowest bin: what rounding leaves of a zero."""
+    out = np.array(counts, dtype=float)
+    out[..., 0] = 0.0
+    return out
+
+
 def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
     """Return (mean of the numbers below their ``up_to`` quantile, how many there are).
 
@@ -109,7 +116,7 @@ class Lengths:
     @functools.cached_property
     def square(self) -> float:
         """Mean squared length of all units; of none that is seen the least there is."""
-        square, there = mean_square(self.counts, self.sd, SCORES_UP_TO)
+        square, there = mean_square(_without_rounding(self.counts), self.sd, SCORES_UP_TO)
         total = max(float(np.sum(self.counts)), there, 1.0)
         return max(square * there / total, 2.0**-OCTAVE_ZERO)
 
@@ -274,12 +281,14 @@ class Number:
 
         Cells that stand out of the noise, where these hold most units (a number of few values, or
         one whose range is far too wide), the others even over the range: what is not seen may be
-        anywhere. Else by a tree.
+        anywhere, and that is no less than the noise of those that are (a rare value, taken for
+        none, would be blown up). Else by a tree.
         """
         clear = kept(counts, sd)
         clear[self.cells :] = 0.0
         if float(clear.sum()) > MOST * n:
-            rest = max(1.0 - float(clear.sum()) / n, 0.0)
+            hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
+            rest = max(1.0 - float(clear.sum()) / n, hidden)
             even = np.where(np.arange(CELLS) < self.cells, rest / self.cells, 0.0)
             out = clear / max(float(clear.sum()), n) + even
             return np.asarray(out / out.sum())
@@ -422,6 +431,7 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     counts : (r, OCTAVES) array
         Noisy.
     """
+    counts = _without_rounding(counts)
     clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]
     out, squares = np.zeros(len(counts)), []
     if clear:
@@ -432,8 +442,9 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
                 square, there = mean_square(high, sd, SCALE_UP_TO)
                 out[j] = square * min(there / n, 1.0)
                 squares.append(square)
-    # nothing but noise: what the box lets expect of u
-    return np.where(out > 0.0, out, float(np.median(squares)) if squares else 1.0)
+    # nothing but noise: what the box lets expect of u, of as many units as noise hides
+    hidden = min(CLEAR * sd / n, 1.0)
+    return np.where(out > 0.0, out, max(float(np.median(squares)), hidden) if squares else 1.0)
 
 
 def ask_lengths(
