@@ -135,6 +135,11 @@ class Lengths:
             error = math.hypot(error, self.sd * float(np.linalg.norm(far[beyond > 0.0])))
         return mean * clip, error * clip
 
+    def squares(self, clip: float, radius: float) -> float:
+        """Return ``sum (min(|s|, C)^2 - R^2)_+``: what squares up to R miss of clipped scores."""
+        square = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
+        more = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
+        return max(float(self.counts @ more), 0.0)
 
     def lengthened(self, clip: float) -> float:
         """Return what softening (``sums.softened``) adds to the lengths of scores below C."""
