@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
-from dpmodels.scoring.arrival import arrived
+from dpmodels.scoring.arrival import arrived, floored_short
 from dpmodels.scoring.intervals import Inference, borne, infer, infer_units, information_noise
 from dpmodels.scoring.notes import (
     LINEAR,
@@ -156,8 +156,11 @@ def estimate_fit(
             rows = public_rows(design)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
-        elif inference.people and not fit.model.linear:
-            stopped = _on_its_way(fit, inference, T)
+        elif inference.people:
+            short = replace(inference.allowance, short=floored_short(inference))
+            inference = replace(inference, allowance=short)
+            if not fit.model.linear:
+                stopped = _on_its_way(fit, inference, T)
         parts.append(
             Part(
                 fit, inference, A @ fit.state.theta + a, T, float(coordinates.unit.scale[-1]),
