@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.inference import critical_value
+from dpmodels.after.inference import critical_value, one_way
 from dpmodels.arrays import Array
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import Ball, ConvexHull, NuclearBall, OneHot
@@ -23,15 +23,14 @@ from dpmodels.scoring.passes import softened
 from dpmodels.scoring.rules import (
     CUT,
     GROWS,
-    INFORMATION_OF_UNITS,
     MEAT_OF_UNITS,
     NOISE_PART,
-    OVERFLOW_PART,
     POWER,
     STEPS_OF_C,
     UNITS,
     Noise,
     PassPlan,
+    information_of_units,
     shares_of_units,
 )
 from dpmodels.scoring.starts import Coordinates, narrowed, numbers_of, shares_of_tree
@@ -172,7 +171,7 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     noise = 2.0 * grid / (mu_score * N) / unit
     beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
     grown = np.array([lengths.lengthened(float(c)) for c in grid])
-    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, OVERFLOW_PART)
+    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, one_way(p))
     se = np.sqrt(1.0 / N + noise**2)
     bias = np.maximum(NOISE_PART * noise, part * over)
     width = se * critical_value(bias / se, 0.95)
@@ -205,13 +204,12 @@ def unit_pass(
     least : float
         C is no smaller, where the histogram chooses it.
     """
-    share = shares_of_units(last=last, scale=scale)
+    share = shares_of_units(p, last=last, scale=scale)
 
     def part(one: float) -> float:
         return mu * math.sqrt(one)
 
-    lowest, factor, power = INFORMATION_OF_UNITS
-    H2 = trace * max(lowest, factor * (part(share.information) * N / p) ** power)
+    H2 = trace * information_of_units(part(share.information) * N / p, p)
     least_meat, grows = MEAT_OF_UNITS
     J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
     L2 = UNITS.ordinary * trace if share.spread else 0.0

@@ -256,7 +256,8 @@ class UnitsPlan(ScoringPlan):
             out.append((chain.step(SCALES), self.part(self.shares[1])))
             for k, share in enumerate(self.passes, 1):
                 mu, label = self.part(share), chain.step(k)
-                of = shares_of_units(last=k == self.many, scale=chain.score.scale)
+                last = k == self.many
+                of = shares_of_units(self.p, last=last, scale=chain.score.scale)
                 joint = of.information + of.meat + of.spread + of.score
                 parts = (
                     ("score lengths", of.lengths), ("information and scores", joint),
@@ -367,7 +368,7 @@ def _aim(
     lengths = ask_lengths(
         ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
     )
-    of_score = shares_of_units(last=last, scale=scale).score
+    of_score = shares_of_units(r, last=last, scale=scale).score
     one = unit_pass(
         lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
         tail=pilot.tail(plan.n) if last else n,
