@@ -577,7 +577,7 @@ class UnitShares:
     scale: float = 0.0
 
 
-#: Passes before the last, and the last (3.4); with many columns.
+#: Passes before the last, and the last (3.4); with many columns for the budget.
 EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
 LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
 LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
@@ -585,10 +585,21 @@ LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
 OF_SCALE = 0.04
 
 
-def shares_of_units(p: int, *, last: bool, scale: bool) -> UnitShares:
-    """Return the shares within a pass."""
+def many_for_units(mu: float, N: int, p: int) -> bool:
+    """Say whether columns are many for a budget: as of rows. Public."""
+    return p >= COLUMNS and columns_noise(mu, N, p) > WIDE
+
+
+def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:
+    """Return the shares within a pass.
+
+    Parameters
+    ----------
+    many : bool
+        Columns are many for the budget.
+    """
     if last:
-        return LAST if p < COLUMNS else LAST_OF_COLUMNS
+        return LAST_OF_COLUMNS if many else LAST
     return replace(EARLY, scale=OF_SCALE, score=EARLY.score - OF_SCALE) if scale else EARLY
 
 
@@ -610,7 +621,8 @@ def forecast(mu: float, N: int, p: int, last: float) -> float:
     last : float
         Share of the last pass.
     """
-    m = mu * math.sqrt(shares_of_units(p, last=True, scale=False).information * last) * N
+    share = shares_of_units(last=True, scale=False, many=many_for_units(mu, N, p))
+    m = mu * math.sqrt(share.information * last) * N
     if not m > 0.0:
         return math.inf
     return 2.0 * p**1.5 * information_of_units(m / p, p) / m

@@ -181,6 +181,7 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
 def unit_pass(
     lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
     scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
+    many: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by what was released, and the noise of its sums.
 
@@ -203,8 +204,10 @@ def unit_pass(
         should they where they would stand for more than there is (:meth:`Lengths.plain`).
     least : float
         C is no smaller, where the histogram chooses it.
+    many : bool
+        Columns are many for the budget.
     """
-    share = shares_of_units(p, last=last, scale=scale)
+    share = shares_of_units(last=last, scale=scale, many=many)
 
     def part(one: float) -> float:
         return mu * math.sqrt(one)

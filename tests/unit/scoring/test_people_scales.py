@@ -9,7 +9,12 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.scoring import rules
-from dpmodels.scoring.rules import forecast, information_of_units, shares_of_units
+from dpmodels.scoring.rules import (
+    forecast,
+    information_of_units,
+    many_for_units,
+    shares_of_units,
+)
 from dpmodels.scoring.unit_passes import CELLS, OCTAVE_ZERO, OCTAVES
 from dpmodels.scoring.unit_starts import Lengths, Number, Spread, scales_of
 
@@ -51,7 +56,9 @@ def test_the_radius_of_the_information_follows_its_noise():
     assert information_of_units(40.0, 3) == least
     assert information_of_units(40.0, 25) == pytest.approx(0.3 * 40.0 / 5.0)
     assert information_of_units(4.0, 25) == 1.75
-    few, many = (shares_of_units(p, last=True, scale=False) for p in (5, 6))
+    few, many = (shares_of_units(last=True, scale=False, many=m) for m in (False, True))
+    assert [many_for_units(0.25, 3000, p) for p in (5, 6)] == [False, True]
+    assert not many_for_units(0.25, 10_000, 6)
     assert few.information < many.information
     for one in (few, many):
         parts = one.lengths + one.information + one.meat + one.score + one.spread
