@@ -164,8 +164,8 @@ def estimate_fit(
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
         elif inference.people:
-            short = replace(inference.allowance, short=floored_short(inference))
-            inference = replace(inference, allowance=short)
+            allowed = replace(inference.allowance, short=floored_short(inference))
+            inference = replace(inference, allowance=allowed)
             if not fit.model.linear:
                 stopped = _on_its_way(fit, inference, T)
         parts.append(
