@@ -394,9 +394,9 @@ BASE, MOST = 0.35, 2.0
 #: Share of t, what rows just beyond C may have moved, in the allowance.
 TAIL = 0.8
 #: Of the overflow, what may point in one direction where no information of a coefficient lies
-#: with what is clipped (people; rows: at most, and over the root of the columns); as much more as
-#: does, at most all.
-ONE_WAY, ONE_WAY_ROWS = 0.45, 0.9
+#: with what is clipped: at most, and over the root of the columns; as much more as does, at most
+#: all.
+ONE_WAY, ONE_WAY_ROOT = 0.45, 0.9
 #: The same of rows with weights.
 ONE_WAY_WEIGHTS = 1.0
 #: Errors of the overflow that are added, times that part of the information.
@@ -418,6 +418,11 @@ LONGEST = 0.02
 #: What is left at a public row counts as at least this part of the largest where rows are combined;
 #: directions of less than so much of the longest are not spanned.
 LEAST_LEFT, SPANNED = 1e-3, 1e-9
+
+
+def one_way(r: int) -> float:
+    """Return the part of the overflow that may point in one direction of r."""
+    return min(ONE_WAY, ONE_WAY_ROOT / math.sqrt(r))
 
 
 def _read_only(array: Array) -> Array:
@@ -556,13 +561,13 @@ class Allowance:
         tail, r = self.tail, len(self.d)
         if self.kind == "people":
             unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
-            return np.asarray(np.minimum(ONE_WAY + OF_CLIPPED * few, 1.0) * unsure)
+            return np.asarray(np.minimum(one_way(r) + OF_CLIPPED * few, 1.0) * unsure)
         unsure = tail.total + UNSURE * few * tail.error
         if self.kind == "signed":  # what lies beyond on both sides alike moves nothing
             part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
-        part = np.minimum(min(ONE_WAY, ONE_WAY_ROWS / math.sqrt(r)) + few, 1.0)
+        part = np.minimum(one_way(r) + few, 1.0)
         if self.kind == "weights":  # heavy rows are long whatever their residual's sign
             part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)
             unsure = np.maximum(tail.total, tail.unseen)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate, Release
-from dpmodels.scoring.arrival import arrived
+from dpmodels.scoring.arrival import arrived, floored_short
 from dpmodels.scoring.intervals import Inference, borne, infer, infer_units, information_noise
 from dpmodels.scoring.notes import (
     LINEAR,
@@ -62,11 +62,18 @@ CUT = (
     "clipping leaves of it), so the truth may lie outside these intervals (narrower ranges, a "
     "transformed response or a larger eps would help): "
 )
+CUT_OF_UNITS = CUT.replace(
+    "by the start the residual variance may be more than 12",
+    "by its released distribution the response may vary more than 25",
+)
 #: The residual variance that the start may have seen over that of the last scores, from which long
 #: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``theory.md``, 4).
 SPREAD = 12.0
 #: And how much of it the start must have seen: at less than that the noise of the start is all.
 SEEN_SPREAD = 3.0
+#: Of units the same by the released distribution of the response, whose noise is even over the
+#: declared range: 40 and more where they are, at most 20 (of visits 35) where not.
+SPREAD_OF_UNITS = 25.0
 #: Sampling errors are no smaller than this part of those by the residual variance of the start.
 NARROWEST = 0.9
 #: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
@@ -156,18 +163,21 @@ def estimate_fit(
             rows = public_rows(design)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
-        elif inference.people and not fit.model.linear:
-            stopped = _on_its_way(fit, inference, T)
+        elif inference.people:
+            allowed = replace(inference.allowance, short=floored_short(inference))
+            inference = replace(inference, allowance=allowed)
+            if not fit.model.linear:
+                stopped = _on_its_way(fit, inference, T)
         parts.append(
             Part(
                 fit, inference, A @ fit.state.theta + a, T, float(coordinates.unit.scale[-1]),
                 constant, _too_wide(plan, design, own, fit, inference, T),
             )
         )  # fmt: skip
-        cut.append(np.full(len(T), most > SPREAD and seen > SEEN_SPREAD))
-        marks.append(
-            (stopped, *_marks(release, parts[-1], of_columns=back is None and names is None))
-        )
+        wide = _beside_places(fit, inference) > SPREAD_OF_UNITS
+        cut.append(np.full(len(T), wide or (most > SPREAD and seen > SEEN_SPREAD)))
+        of_columns = back is None and names is None
+        marks.append((stopped, *_marks(plan, release, parts[-1], own, of_columns=of_columns)))
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
@@ -181,7 +191,8 @@ def estimate_fit(
             said.append(text + those(every, marked))
     short = np.concatenate(cut) & ~(gone | open_)
     if short.any():
-        said.append(CUT + those(every, short))
+        text = CUT_OF_UNITS if parts[0].inference.people else CUT
+        said.append(text + those(every, short))
     said += cluster_notes(plan, clusters, len(parts))
     complete = _complete(plan, parts[0])
     reported: dict[str, float] = {}
@@ -281,7 +292,9 @@ def _constant(found: ScoringRelease, fit: Fitting) -> Array | None:
     return np.asarray(np.linalg.solve(fit.before.W, a))
 
 
-def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mask]:
+def _marks(
+    plan: Plan[Any], release: Release, part: Part, own: Sequence[str], *, of_columns: bool
+) -> tuple[Mask, Mask]:  # fmt: skip
     """Say which coefficients are beyond their ranges, or have few events."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
     beyond = few = np.zeros(len(part.params), dtype=bool)
@@ -292,6 +305,8 @@ def _marks(release: Release, part: Part, *, of_columns: bool) -> tuple[Mask, Mas
         )  # fmt: skip
     if of_columns and fit.score is not None and fit.score.of_residual:
         beyond = effects_beyond(design, part.params)
+    elif plan.request.verb == "dp_feols":
+        beyond = _slopes_beyond(design, own, part.params)
     return beyond, few
 
 
@@ -312,6 +327,13 @@ def _rests_on_few(part: Part, design: Design) -> Mask:
     return few & ~(levels & (inference.allowance.one_way(T) < error))
 
 
+def _slopes_beyond(design: Design, names: Sequence[str], params: Array) -> Mask:
+    """Say which slopes within people, and of their means, are beyond their ranges."""
+    first, k = int(names[0] == design.names[0]), design.p - 1
+    own = [np.append(0.0, params[i : i + k]) for i in range(first, len(params), k)]
+    return np.concatenate([np.zeros(first, bool), *(effects_beyond(design, b)[1:] for b in own)])
+
+
 def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:
     """Return what the start saw, and may have seen, of the residual variance, over what is left.
 
@@ -322,6 +344,19 @@ def _beside_start(inference: Inference, before: State, constant: Array | None) -
         return np.zeros(2)
     left = before.phi * inference.variance(constant)
     return np.array(before.seen) / max(left, 1e-12 * before.phi)
+
+
+def _beside_places(fit: Fitting, inference: Inference) -> float:
+    """Return how much the response of units may vary by its distribution, over what is left.
+
+    Of least squares (else 0): as what the scores of rows leave is left in those of the last pass.
+    """
+    values = getattr(fit.model, "values", None)
+    if not inference.people or values is None or not (fit.model.linear and fit.score.of_residual):
+        return 0.0
+    unit = float(fit.model.coordinates.unit.scale[-1])
+    left = fit.before.phi * float(np.trace(np.linalg.solve(inference.H, inference.meat)))
+    return float(len(inference.d) * (values.root_mean_square * unit) ** 2 / max(left, 1e-300))
 
 
 def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:

@@ -636,10 +636,9 @@ def infer_units(
         Of the meat of people: that of clusters.
     """
     plan, lengths = chain.plans[-1], chain.lengths[-1]
-    tail = Tail()
-    if not chain.model.stops:
-        total, error = lengths.overflow(plan.clip)
-        tail = Tail(0.0, total / plan.rows, error / plan.rows)
+    total, error = (0.0, 0.0) if chain.model.stops else lengths.overflow(plan.clip)
+    missed = lengths.squares(plan.clip, plan.meat) / plan.clip**2
+    tail = Tail(0.0, total / plan.rows, error / plan.rows, squares=missed / plan.rows)
     r = len(chain.last.d)
     return infer(
         chain.released[-1], plan, chain.before, chain.last, chain.model,

@@ -558,11 +558,11 @@ UNITS = ClipPolicy(shrinks=True)
 GROWS, POWER = 0.30, 0.45
 #: C is looked for at C_0 2^(k/4) (4).
 STEPS_OF_C = range(-4, 13)
-#: Parts of the noise of a score, and of the overflow, that count as bias where C is chosen: .45
-#: with softened scores was narrower than .6 and 1, and covered as much (4, measured on panels).
-NOISE_PART, OVERFLOW_PART = 0.35, 0.45
-#: Radius^2 of the information over its trace: least, factor and power of mu_H N / p (3.4).
-INFORMATION_OF_UNITS = (3.0, 0.22, 0.7)
+#: Part of the noise of a score that counts as bias where C is chosen (4).
+NOISE_PART = 0.35
+#: Radius^2 of the information over its trace: factor and power of x = mu_H N / p, and the least
+#: where noise allows it (3.4); where not, factor of x/sqrt p: noise of .6 of the information.
+INFORMATION_OF_UNITS, NARROW_UNITS = (3.0, 0.22, 0.7), 0.3
 #: Radius^2 of the meat over the mean square of scores: least, and factor of a root of mu_J N / p
 #: (3.4).
 MEAT_OF_UNITS = (3.0, 0.8)
@@ -583,24 +583,42 @@ class UnitShares:
     scale: float = 0.0
 
 
-#: Passes before the last, and the last (3.4).
+#: Passes before the last, and the last (3.4); with many columns for the budget.
 EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
 LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
+LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
 #: What the scale takes from the scores of an early pass, where a model learns from it, as of rows.
 OF_SCALE = 0.04
 
 
-def shares_of_units(*, last: bool, scale: bool) -> UnitShares:
-    """Return the shares within a pass."""
+def many_for_units(mu: float, N: int, p: int) -> bool:
+    """Say whether columns are many for a budget: as of rows. Public."""
+    return p >= COLUMNS and columns_noise(mu, N, p) > WIDE
+
+
+def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:
+    """Return the shares within a pass.
+
+    Parameters
+    ----------
+    many : bool
+        Columns are many for the budget.
+    """
     if last:
-        return LAST
+        return LAST_OF_COLUMNS if many else LAST
     return replace(EARLY, scale=OF_SCALE, score=EARLY.score - OF_SCALE) if scale else EARLY
+
+
+def information_of_units(x: float, p: int) -> float:
+    """Return R_H^2 over the trace of the information of a unit, x = mu_H N / p."""
+    least, factor, power = INFORMATION_OF_UNITS
+    return max(NARROW[0], min(max(least, factor * x**power), NARROW_UNITS * x / math.sqrt(p)))
 
 
 def forecast(mu: float, N: int, p: int, last: float) -> float:
     """Return the public forecast of the released noise of the information over its size.
 
-    ``rho = 2 p^1.5 max(3, .22 (m/p)^.7)/m``, ``m = mu_H N`` of the last pass.
+    ``rho = 2 p^1.5 R/m``, ``m = mu_H N`` of the last pass, R the radius^2 over the trace.
 
     Parameters
     ----------
@@ -609,11 +627,11 @@ def forecast(mu: float, N: int, p: int, last: float) -> float:
     last : float
         Share of the last pass.
     """
-    m = mu * math.sqrt(LAST.information * last) * N
+    share = shares_of_units(last=True, scale=False, many=many_for_units(mu, N, p))
+    m = mu * math.sqrt(share.information * last) * N
     if not m > 0.0:
         return math.inf
-    least, factor, power = INFORMATION_OF_UNITS
-    return 2.0 * p**1.5 * max(least, factor * (m / p) ** power) / m
+    return 2.0 * p**1.5 * information_of_units(m / p, p) / m
 
 
 def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:

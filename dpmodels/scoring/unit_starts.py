@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.inference import critical_value
+from dpmodels.after.inference import critical_value, one_way
 from dpmodels.arrays import Array
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import Ball, ConvexHull, NuclearBall, OneHot
@@ -23,15 +23,14 @@ from dpmodels.scoring.passes import softened
 from dpmodels.scoring.rules import (
     CUT,
     GROWS,
-    INFORMATION_OF_UNITS,
     MEAT_OF_UNITS,
     NOISE_PART,
-    OVERFLOW_PART,
     POWER,
     STEPS_OF_C,
     UNITS,
     Noise,
     PassPlan,
+    information_of_units,
     shares_of_units,
 )
 from dpmodels.scoring.starts import Coordinates, narrowed, numbers_of, shares_of_tree
@@ -81,6 +80,13 @@ def kept(counts: Array, sd: float) -> Array:
     return np.where(around, np.maximum(counts, 0.0), 0.0)
 
 
+def _without_rounding(counts: Array) -> Array:
+    """Return histograms of squares without the open lowest bin: what rounding leaves of a zero."""
+    out = np.array(counts, dtype=float)
+    out[..., 0] = 0.0
+    return out
+
+
 def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
     """Return (mean of the numbers below their ``up_to`` quantile, how many there are).
 
@@ -109,7 +115,7 @@ class Lengths:
     @functools.cached_property
     def square(self) -> float:
         """Mean squared length of all units; of none that is seen the least there is."""
-        square, there = mean_square(self.counts, self.sd, SCORES_UP_TO)
+        square, there = mean_square(_without_rounding(self.counts), self.sd, SCORES_UP_TO)
         total = max(float(np.sum(self.counts)), there, 1.0)
         return max(square * there / total, 2.0**-OCTAVE_ZERO)
 
@@ -128,6 +134,11 @@ class Lengths:
             error = math.hypot(error, self.sd * float(np.linalg.norm(far[beyond > 0.0])))
         return mean * clip, error * clip
 
+    def squares(self, clip: float, radius: float) -> float:
+        """Return ``sum (min(|s|, C)^2 - R^2)_+``: what squares up to R miss of clipped scores."""
+        square = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
+        more = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
+        return max(float(self.counts @ more), 0.0)
 
     def lengthened(self, clip: float) -> float:
         """Return what softening (``sums.softened``) adds to the lengths of scores below C."""
@@ -160,7 +171,7 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     noise = 2.0 * grid / (mu_score * N) / unit
     beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
     grown = np.array([lengths.lengthened(float(c)) for c in grid])
-    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, OVERFLOW_PART)
+    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, one_way(p))
     se = np.sqrt(1.0 / N + noise**2)
     bias = np.maximum(NOISE_PART * noise, part * over)
     width = se * critical_value(bias / se, 0.95)
@@ -170,6 +181,7 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
 def unit_pass(
     lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
     scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
+    many: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by what was released, and the noise of its sums.
 
@@ -192,14 +204,15 @@ def unit_pass(
         should they where they would stand for more than there is (:meth:`Lengths.plain`).
     least : float
         C is no smaller, where the histogram chooses it.
+    many : bool
+        Columns are many for the budget.
     """
-    share = shares_of_units(last=last, scale=scale)
+    share = shares_of_units(last=last, scale=scale, many=many)
 
     def part(one: float) -> float:
         return mu * math.sqrt(one)
 
-    lowest, factor, power = INFORMATION_OF_UNITS
-    H2 = trace * max(lowest, factor * (part(share.information) * N / p) ** power)
+    H2 = trace * information_of_units(part(share.information) * N / p, p)
     least_meat, grows = MEAT_OF_UNITS
     J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
     L2 = UNITS.ordinary * trace if share.spread else 0.0
@@ -274,12 +287,14 @@ class Number:
 
         Cells that stand out of the noise, where these hold most units (a number of few values, or
         one whose range is far too wide), the others even over the range: what is not seen may be
-        anywhere. Else by a tree.
+        anywhere, and that is no less than the noise of those that are (a rare value, taken for
+        none, would be blown up). Else by a tree.
         """
         clear = kept(counts, sd)
         clear[self.cells :] = 0.0
         if float(clear.sum()) > MOST * n:
-            rest = max(1.0 - float(clear.sum()) / n, 0.0)
+            hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
+            rest = max(1.0 - float(clear.sum()) / n, hidden)
             even = np.where(np.arange(CELLS) < self.cells, rest / self.cells, 0.0)
             out = clear / max(float(clear.sum()), n) + even
             return np.asarray(out / out.sum())
@@ -422,6 +437,7 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     counts : (r, OCTAVES) array
         Noisy.
     """
+    counts = _without_rounding(counts)
     clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]
     out, squares = np.zeros(len(counts)), []
     if clear:
@@ -432,8 +448,9 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
                 square, there = mean_square(high, sd, SCALE_UP_TO)
                 out[j] = square * min(there / n, 1.0)
                 squares.append(square)
-    # nothing but noise: what the box lets expect of u
-    return np.where(out > 0.0, out, float(np.median(squares)) if squares else 1.0)
+    # nothing but noise: what the box lets expect of u, of as many units as noise hides
+    hidden = min(CLEAR * sd / n, 1.0)
+    return np.where(out > 0.0, out, max(float(np.median(squares)), hidden) if squares else 1.0)
 
 
 def ask_lengths(

@@ -37,7 +37,9 @@ from dpmodels.scoring.rules import (
     Forecast,
     PassPlan,
     Pilot,
+    UnitShares,
     forecast,
+    many_for_units,
     needed,
     noise_ratio,
     pilot_share,
@@ -223,6 +225,15 @@ class UnitsPlan(ScoringPlan):
         return self.left * math.sqrt(share / len(self.chains))
 
     @property
+    def many_columns(self) -> bool:
+        """Whether columns are many for the budget."""
+        return many_for_units(self.each, self.n, self.p)
+
+    def within(self, *, last: bool, scale: bool) -> UnitShares:
+        """Return the shares within a pass."""
+        return shares_of_units(last=last, scale=scale, many=self.many_columns)
+
+    @property
     def passes(self) -> tuple[float, ...]:
         """Shares of the passes; of places too where no number is asked about."""
         places, _, *early, last = self.shares
@@ -256,7 +267,8 @@ class UnitsPlan(ScoringPlan):
             out.append((chain.step(SCALES), self.part(self.shares[1])))
             for k, share in enumerate(self.passes, 1):
                 mu, label = self.part(share), chain.step(k)
-                of = shares_of_units(last=k == self.many, scale=chain.score.scale)
+                last = k == self.many
+                of = self.within(last=last, scale=chain.score.scale)
                 joint = of.information + of.meat + of.spread + of.score
                 parts = (
                     ("score lengths", of.lengths), ("information and scores", joint),
@@ -367,12 +379,13 @@ def _aim(
     lengths = ask_lengths(
         ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
     )
-    of_score = shares_of_units(last=last, scale=scale).score
+    of_score = plan.within(last=last, scale=scale).score
     one = unit_pass(
         lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
         tail=pilot.tail(plan.n) if last else n,
         clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
         stops=expansion.stops and last, least=expansion.typical_long(state),
+        many=plan.many_columns,
     )  # fmt: skip
     if expansion.stops and last:
         local = expansion.at(state, k, one.clip)

@@ -31,7 +31,7 @@ def test_heavy_rows_are_long_by_their_weight_and_may_be_unseen():
 def test_what_is_clipped_of_people_lies_in_part_one_way():
     """``min(c + 2 few, 1)`` of the overflow and of ``min(3 few, 1)`` of its error."""
     for few in (0.0, 0.01, 0.2, 0.6):
-        part = min(allowance.ONE_WAY + allowance.OF_CLIPPED * few, 1.0)
+        part = min(allowance.one_way(6) + allowance.OF_CLIPPED * few, 1.0)
         unsure = TAIL.total + min(allowance.UNSURE_OF_PEOPLE * few, 1.0) * TAIL.error
         assert moved("people", few=few) == pytest.approx(part * unsure)
     assert moved("people", few=0.2) > 1.5 * moved("people", few=0.0)
