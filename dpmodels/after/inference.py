@@ -453,7 +453,8 @@ class Tail:
     total, error : float
         What lies beyond, by the released histogram, and its error.
     one_sided : float
-        Of what is beyond, how much has one sign, in [0, 1].
+        Of what is beyond, how much has one sign; and what else counts as if it had, where mu n is
+        small.
     squares : float
         What the meat misses beyond its radius, in units of C^2.
     unseen : float
@@ -606,7 +607,7 @@ class Allowance:
             unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
             return np.asarray(np.minimum(ONE_WAY + OF_CLIPPED * few, 1.0) * unsure)
         unsure = tail.total + UNSURE * few * tail.error
-        if self.kind == "signed":  # what lies beyond on both sides alike moves nothing
+        if self.kind == "signed":
             part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
