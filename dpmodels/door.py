@@ -73,18 +73,10 @@ class Planned(Protocol):
 
 @dataclass(frozen=True)
 class Opened:
-    """A call that was checked and charged. Made by :func:`opened` alone; good for one stage.
+    """A call that was checked and charged. Made by :func:`opened` alone; good for one stage."""
 
-    Attributes
-    ----------
-    plan : Planned
-        Handed to the stage.
-    guarantee : Guarantee
-        As charged: marked where the noise is seeded.
-    """
-
-    plan: Any
-    guarantee: Guarantee
+    plan: Any  # Handed to the stage
+    guarantee: Guarantee  # As charged: marked where the noise is seeded
     _runs: list[Run]
     _ledger: tuple[Any, Any] | None
 

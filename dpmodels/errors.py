@@ -18,7 +18,6 @@ __all__ = [
     "DPModelsError",
     "DPModelsWarning",
     "DamagedError",
-    "DegenerateBoundWarning",
     "FormulaError",
     "FormulaPrivacyError",
     "LedgerWarning",
@@ -145,10 +144,6 @@ class UtilityWarning(DPModelsWarning):
 
 class LedgerWarning(DPModelsWarning):
     """A ledger file is not what it may be thought to be."""
-
-
-class DegenerateBoundWarning(DPModelsWarning):
-    """A declared range is so wide that noise dominates."""
 
 
 class NoReplyWarning(DPModelsWarning):

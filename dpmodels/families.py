@@ -22,24 +22,14 @@ __all__ = ["FAMILIES", "LINKS", "Family", "Link", "family_of", "link_of"]
 
 @dataclass(frozen=True)
 class Link:
-    """A link function ``eta = g(mu)``.
-
-    Attributes
-    ----------
-    inverse : function
-        mu at eta.
-    slope : function
-        ``d mu / d eta`` at eta.
-    forward : function of a float
-        eta at mu.
-    reach : (float, float)
-        Linear predictors beyond these count as these in a score: there mu has no digits left.
-    """
+    """A link function ``eta = g(mu)``."""
 
     name: str
-    inverse: Callable[[Array], Array]
-    slope: Callable[[Array], Array]
-    forward: Callable[[float], float]
+    inverse: Callable[[Array], Array]  # mu at eta
+    slope: Callable[[Array], Array]  # ``d mu / d eta`` at eta
+    forward: Callable[[float], float]  # eta at mu
+    # (float, float): linear predictors beyond these count as these in a score: there mu has no
+    # digits left.
     reach: tuple[float, float] = (-math.inf, math.inf)
 
 
@@ -126,56 +116,33 @@ def _counted(y: Array, alpha: float) -> Array:
 
 @dataclass(frozen=True)
 class Family:
-    """A response family.
-
-    Attributes
-    ----------
-    links : tuple of str
-        Accepted links, the default first.
-    response : {"event", "real"}
-        What the design accepts on the left-hand side: an event (one of two), or a number.
-    variance : function of (mu, alpha)
-        Var y over the dispersion.
-    valid : function of (m,) array
-        Which responses are possible; the others count as missing cells, row by row.
-    domain : str
-        The same in words.
-    canonical : str
-        Link of which ``slope = variance``.
-    dispersion : {"one", "free", "alpha"}
-        What is estimated beside the coefficients: nothing; the factor phi of the variance; the
-        parameter alpha of the variance.
-    least : float
-        Smallest variance factor that a start may assume.
-    alpha : float
-        Fixed parameter of the variance.
-    small : float
-        What a start adds before a logarithm: this (from .5), or this part of the largest response.
-    counts : {"", "whole", "loose"}
-        Responses are counts: whole numbers that vary at least as the model says, or such as may
-        vary less.
-    loss : str
-        Name of its corrected loss on a noised table; empty: there is none.
-    aliases : tuple of str
-        What else it is called, in lower case.
-    convex, convex_slope : functions of (y, alpha)
-        phi and phi' of the unit deviance ``2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``.
-    """
+    """A response family."""
 
     name: str
-    links: tuple[str, ...]
+    links: tuple[str, ...]  # Accepted links, the default first
+    # {"event", "real"}: what the design accepts on the left-hand side: an event (one of two), or a
+    # number.
     response: str
-    variance: Callable[[Array, float], Array]
+    variance: Callable[[Array, float], Array]  # function of (mu, alpha): var y over the dispersion
+    # function of (m,) array: which responses are possible; the others count as missing cells, row
+    # by row.
     valid: Callable[[Array], npt.NDArray[np.bool_]]
-    domain: str
-    canonical: str = ""
+    domain: str  # The same in words
+    canonical: str = ""  # Link of which ``slope = variance``
+    # {"one", "free", "alpha"}: what is estimated beside the coefficients: nothing; the factor phi
+    # of the variance; the parameter alpha of the variance.
     dispersion: str = "one"
-    least: float = 1.0
-    alpha: float = 0.0
+    least: float = 1.0  # Smallest variance factor that a start may assume
+    alpha: float = 0.0  # Fixed parameter of the variance
+    # What a start adds before a logarithm: this (from .5), or this part of the largest response.
     small: float = 0.5
+    # {"", "whole", "loose"}: responses are counts: whole numbers that vary at least as the model
+    # says, or such as may vary less.
     counts: str = ""
-    loss: str = ""
-    aliases: tuple[str, ...] = ()
+    loss: str = ""  # Name of its corrected loss on a noised table; empty: there is none
+    aliases: tuple[str, ...] = ()  # What else it is called, in lower case
+    # convex, convex_slope: functions of (y, alpha); phi and phi' of the unit deviance ``2 (phi(y) -
+    # phi(mu) - phi'(mu) (y - mu))``.
     convex: Callable[[Array, float], Array] = lambda y, _: 0.5 * y * y
     convex_slope: Callable[[Array, float], Array] = lambda mu, _: mu
 

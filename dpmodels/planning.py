@@ -13,7 +13,14 @@ import numpy as np
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.privacy.composition import Guarantee
-from dpmodels.privacy.mechanisms import Step, charged, gaussian_rows, is_gaussian, pair_of_rows
+from dpmodels.privacy.mechanisms import (
+    BOUGHT,
+    Step,
+    charged,
+    gaussian_rows,
+    is_gaussian,
+    pair_of_rows,
+)
 from dpmodels.privacy.run import own_proof_of
 from dpmodels.tables.table import Shown, Table, plain
 
@@ -33,74 +40,46 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Purchase:
-    """The part of a budget that buys ranges: two histograms a column (``ranges.md``).
+    """The part of a budget that buys ranges: two histograms a column (``ranges.md``)."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns of ``(x, y)`` whose range is bought.
-    mu : float
-        Gaussian part, all histograms together.
-    delta : float
-        Failure part, all histograms together.
-    """
-
-    columns: tuple[str, ...]
-    mu: float
-    delta: float
+    columns: tuple[str, ...]  # Columns of ``(x, y)`` whose range is bought
+    mu: float  # Gaussian part, all histograms together
+    delta: float  # Failure part, all histograms together
 
 
 @dataclass(frozen=True)
 class Plan(Shown, Generic[D]):
-    """Decided before the first row.
-
-    Attributes
-    ----------
-    design : Design
-        Columns with their intervals (``None`` where the interval will be bought).
-    n : int or None
-        Public number of rows (None under add/remove without a guess).
-    steps : tuple of Step
-        Every mechanism of the call, ranges included, in the order of the ledger.
-    guarantee : Guarantee
-        Composed from ``steps``.
-    shares : mapping
-        Budget shares as printed ("scale" -> .20, ...).
-    scales : mapping
-        Public numbers worth showing: radii, noise scales. Those that depend on a bought range
-        or a released bound are absent.
-    expected_se : mapping
-        Column -> expected privacy standard error, where it is public before the fit.
-    detail : object
-        The method's own frozen plan.
-    reasons, advice : tuple of str
-        Why this method; what would make the answer better. From public numbers only.
-    forecast : str
-        What the public noise says of the intervals to come; empty: nothing. Shown with the plan.
-    passes : int
-        How often the rows are read at least; a source that gives them once is refused above 1,
-        before anything is charged. Never a function of cells.
-    people : int or None
-        Number of people, where a person's rows are capped and n counts those kept.
-    backend : Backend
-        Module that goes on from here, where the method has several endings.
-    """
+    """Decided before the first row."""
 
     request: Request
-    design: Design
-    n: int | None
+    design: Design  # Columns with their intervals (``None`` where the interval will be bought)
+    n: int | None  # Public number of rows (None under add/remove without a guess)
+    # Every mechanism of the call, ranges included, in the order of the ledger.
     steps: tuple[Step, ...]
-    guarantee: Guarantee
+    guarantee: Guarantee  # Composed from ``steps``
+    # Budget shares as printed ("scale" -> .20, ...).
     shares: Mapping[str, float] = field(default_factory=dict)
+    # Public numbers worth showing: radii, noise scales. Those that depend on a bought range or a
+    # released bound are absent.
     scales: Mapping[str, float] = field(default_factory=dict)
+    # Column -> expected privacy standard error, where it is public before the fit.
     expected_se: Mapping[str, float] = field(default_factory=dict)
     purchase: Purchase | None = None
+    # The method's own frozen plan.
     detail: D = None  # type: ignore[assignment]
+    # reasons, advice: why this method; what would make the answer better. From public numbers only.
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    # What the public noise says of the intervals to come; empty: nothing. Shown with the plan.
     forecast: str = ""
+    # "fine", "rough" or "not determined": what is expected of the coefficients; empty: nothing is.
+    verdict: str = ""
+    # How often the rows are read at least; a source that gives them once is refused above 1, before
+    # anything is charged. Never a function of cells.
     passes: int = 1
+    # Module that goes on from here, where the method has several endings.
     backend: Any = field(default=None, repr=False)
+    # Number of people, where a person's rows are capped and n counts those kept.
     people: int | None = None
 
     @classmethod
@@ -136,8 +115,15 @@ class Plan(Shown, Generic[D]):
         )  # fmt: skip
         public_n = n if request.relation == "replace" else None
         once = 1 + (facts.get("purchase") is not None)  # ranges are bought in a pass of their own
-        facts = {"reasons": request.reasons, "passes": once, **facts}
+        shares = shares_of(listed)
+        facts = {"reasons": request.reasons, "passes": once, "shares": shares, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
+
+    @property
+    def public_n(self) -> int:
+        """Number of rows where it is public: under replace-one."""
+        assert self.n is not None
+        return self.n
 
     @property
     def sentences(self) -> list[str]:
@@ -206,6 +192,22 @@ def capped_plan(
 
 
 # -- The row count of public rules
+
+
+#: More steps than this are printed by their kind.
+_LISTED = 8
+
+
+def shares_of(steps: Iterable[Step]) -> dict[str, float]:
+    """Return the shares of steps by what is printed: names, or kinds of many; ranges together."""
+    steps, out = (*steps,), dict[str, float]()
+    own = sum(step.label != BOUGHT for step in steps)
+    for step in steps:
+        if step.share is not None:
+            name = step.label if step.label and own > _LISTED else step.name
+            name = "ranges" if step.label == BOUGHT else name
+            out[name] = out.get(name, 0.0) + step.share
+    return out if len(out) > 1 else {}
 
 
 def planning_rows(request: Request, n: int | None) -> int:
@@ -324,6 +326,19 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
 #: What a plan takes for the sd of a column (and of a residual) where nobody says it, in half ranges
 #: of what is declared: a quarter of the range. That of a uniform column is .58.
 SPREAD = 0.5
+
+
+def column_radius(design: Design) -> float:
+    """Return R_x for rows in unit half-ranges: half the largest squared norm of the slopes.
+
+    ``R_x^2 = 1 + d/2`` for d >= 2 numeric slopes (2 for one); a block of dummies counts 1. Rows
+    beyond it are scaled down (weighted least squares), which costs less than the noise it saves.
+    """
+    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
+    factors = len({c.term for c in design.columns if c.kind == "dummy"})
+    square = 1.0 if design.has_intercept else 0.0
+    square += numeric / 2.0 if numeric + factors > 1 else numeric
+    return math.sqrt(max(square + factors, 0.5))
 
 
 def spreads(design: Design) -> Array:

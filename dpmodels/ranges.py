@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
-from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, mu_gdp
+from dpmodels.privacy.mechanisms import BOUGHT, Approximate, Gaussian, Pure, Step, mu_gdp
 from dpmodels.privacy.run import tail_margin
 from dpmodels.records import Release, Request
 from dpmodels.sources.summed import sampled
@@ -79,7 +79,7 @@ def plan_purchase(
             share=None if share is None else share / (2 * v),
             failure=delta / (2 * v),
             reply_test=True,
-            label="stability histogram",
+            label=BOUGHT,
         )
         for name in columns
         for what in ("scale", "range")
@@ -269,22 +269,13 @@ REACH = 64.0
 
 @dataclass(frozen=True)
 class Part:
-    """The ranges' part of a call, and what it leaves.
+    """The ranges' part of a call, and what it leaves."""
 
-    Attributes
-    ----------
-    share : float
-        Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase.
-    mu : float
-        Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``.
-    eps, delta : float
-        Pair plans: what is left for the rest.
-    """
-
-    share: float = 0.0
+    share: float = 0.0  # Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase
     steps: tuple[Step, ...] = ()
     purchase: Purchase | None = None
-    mu: float = 0.0
+    mu: float = 0.0  # Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``
+    # eps, delta: pair plans: what is left for the rest.
     eps: float = 0.0
     delta: float = 0.0
     printed: dict[str, float] = field(default_factory=dict)

@@ -82,38 +82,16 @@ def check_n(n: Any) -> int:
 
 @dataclass(frozen=True)
 class Request:
-    """One validated call of a verb. Holds no data.
+    """One validated call of a verb. Holds no data."""
 
-    Attributes
-    ----------
-    verb : str
-        "dp_ols", ...
-    eps, delta : float
-        The guarantee of the whole call.
-    schema : Schema
-        Declared facts; variables without a range are bought where the method can.
-    buy : {"undeclared", "all"}
-        "all" is ``bounds="private"``.
-    options : mapping
-        The method's own options, resolved.
-    unit : Person or None
-        The column that names the unit of privacy; None: the row.
-    identifier : str
-        A column whose name says it is an identifier, where the unit is the row; or empty.
-    copies : int
-        Rows of one person that are kept (``max_rows=``): so many may depend on each other in any
-        way, and sampling variances of rows are multiplied by it (``units.md``, 7).
-    sample : SampleDesign or None
-        Clusters and strata of the rows (``design=``, ``vcov={"CRV1": ...}``).
-    """
-
-    verb: str
+    verb: str  # "dp_ols", ..
     formula: str
     method: Method
+    # eps, delta: the guarantee of the whole call.
     eps: float
     delta: float
-    schema: Schema
-    buy: str = "undeclared"
+    schema: Schema  # Declared facts; variables without a range are bought where the method can
+    buy: str = "undeclared"  # {"undeclared", "all"}: "all" is ``bounds="private"``
     inference: bool = True
     split: Mapping[str, float] | None = None
     level: float = 0.95
@@ -125,13 +103,16 @@ class Request:
     weights: str | None = None
     seed: int | None = None
     progress: bool | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # The method's own options, resolved
     public: Any = None
     reasons: tuple[str, ...] = ()
-    unit: Person | None = None
+    unit: Person | None = None  # The column that names the unit of privacy; None: the row
+    # A column whose name says it is an identifier, where the unit is the row; or empty.
     identifier: str = ""
+    # Rows of one person that are kept (``max_rows=``): so many may depend on each other in any way,
+    # and sampling variances of rows are multiplied by it (``units.md``, 7).
     copies: int = 1
-    sample: Any = None
+    sample: Any = None  # Clusters and strata of the rows (``design=``, ``vcov={"CRV1": ...}``)
 
     @property
     def by_person(self) -> bool:
@@ -160,32 +141,20 @@ class Request:
 
 @dataclass(frozen=True)
 class Release:
-    """What left the private stage.
+    """What left the private stage."""
 
-    Attributes
-    ----------
-    values : mapping of str to array
-        Released numbers by step name (or a name the method documents). Everything here went
-        through :class:`dpmodels.privacy.run.Run` or is public.
-    design : Design
-        The design with all intervals known (bought ones filled in).
-    reply : bool
-        False: the private test did not pass (or ranges could not be bought).
-    why : str
-        For a no-reply, which *kind* of step ended the run ("ranges", "test"): an output of the
-        mechanism, paid for, and safe to print.
-    detail : object
-        The method's own frozen record (public numbers derived from released ones).
-    remarks : mapping of str to str
-        What a step turned out to be, for the ledger: by released numbers.
-    """
-
+    # Released numbers by step name (or a name the method documents). Everything here went through
+    # :class:`dpmodels.privacy.run.Run` or is public.
     values: Mapping[str, npt.NDArray[np.float64]]
     guarantee: Guarantee
-    design: Design
-    reply: bool = True
+    design: Design  # The design with all intervals known (bought ones filled in)
+    reply: bool = True  # False: the private test did not pass (or ranges could not be bought)
+    # For a no-reply, which *kind* of step ended the run ("ranges", "test"): an output of the
+    # mechanism, paid for, and safe to print.
     why: str = ""
+    # The method's own frozen record (public numbers derived from released ones).
     detail: Any = field(default=None)
+    # What a step turned out to be, for the ledger: by released numbers.
     remarks: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -203,48 +172,28 @@ _COPIES = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Coefficients and what is known of their errors.
+    """Coefficients and what is known of their errors."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Coefficient names ("Intercept" first), length p.
-    params : (p,) array
-        NaN after a no-reply.
-    vcov_sampling, vcov_privacy : (p, p) array or None
-        The two parts; None where not released.
-    bias : (p,) array or None
-        Bound on what clipping may have moved; intervals allow for it. None: no such bound.
-    stats : mapping
-        Released or public scalars ("sigma", "ridge", ...), for ``glance`` and the summary.
-    notes : tuple of str
-        Sentences for the summary, from released and public numbers only.
-    warnings : tuple of str
-        Shown as warnings too ("the fit is noise-dominated").
-    arrays : mapping
-        Released arrays worth keeping (the noisy moment matrix, draws of a bootstrap, ...).
-    use_t : float or None
-        Degrees of freedom if a t reference is right; None: normal.
-    bias_bound : BiasBound or None
-        The same bound of any combination of coefficients. None: that of a combination is
-        ``sum |l_j| bias_j``.
-    untested : (p,) bool array or None
-        Coefficients whose error does not hold all there is (not determined at this budget, or a
-        ridge's bias): no z and no p are given for them, the interval stays. None: none.
-    """
-
-    names: tuple[str, ...]
-    params: Array
+    names: tuple[str, ...]  # Coefficient names ("Intercept" first), length p
+    params: Array  # (p,): naN after a no-reply
+    # vcov_sampling, vcov_privacy: (p, p); the two parts; None where not released.
     vcov_sampling: Array | None = None
     vcov_privacy: Array | None = None
+    # (p,): bound on what clipping may have moved; intervals allow for it. None: no such bound.
     bias: Array | None = None
     released: bool = True
+    # Released or public scalars ("sigma", "ridge", ...), for ``glance`` and the summary.
     stats: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # Sentences for the summary, from released and public numbers only
+    warnings: tuple[str, ...] = ()  # Shown as warnings too ("the fit is noise-dominated")
+    # Released arrays worth keeping (the noisy moment matrix, draws of a bootstrap, ...).
     arrays: Mapping[str, Array] = field(default_factory=dict)
-    use_t: float | None = None
+    use_t: float | None = None  # Degrees of freedom if a t reference is right; None: normal
+    # The same bound of any combination of coefficients. None: that of a combination is ``sum |l_j|
+    # bias_j``.
     bias_bound: BiasBound | None = None
+    # (p,): coefficients whose error does not hold all there is (not determined at this budget, or a
+    # ridge's bias): no z and no p are given for them, the interval stays. None: none.
     untested: npt.NDArray[np.bool_] | None = None
 
     def bias_of(self, L: Array) -> Array | None:

@@ -135,20 +135,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Ending:
-    """Another backend of a method, taken where a public rule of the call says so.
-
-    Attributes
-    ----------
-    why_not : callable
-        Request -> why the call does not end so, in words; empty where it does. A function of the
-        request alone.
-    otherwise : str
-        What the plan calls the call then, before the words: "moments only". Empty: nothing is said
-        (an ending that only some arguments ask for).
-    """
+    """Another backend of a method, taken where a public rule of the call says so."""
 
     backend: Backend
+    # (request, design, n) -> why the call does not end so, in words; empty where it does. n is None
+    # where it is private.
     why_not: Callable[..., str]
+    # What the plan calls the call then, before the words: "moments only". Empty: nothing is said
+    # (an ending that only some arguments ask for).
     otherwise: str = ""
 
 
@@ -223,11 +217,11 @@ class Method:
         endings = (e.backend.title for e in self.endings)
         return "; or ".join([*filter(None, endings), self.title])
 
-    def chosen(self, request: Any) -> tuple[Backend, tuple[str, ...]]:
-        """Return the backend that serves a request, and why no other does. Public, made once."""
+    def chosen(self, request: Any, design: Any, n: int | None) -> tuple[Backend, tuple[str, ...]]:
+        """Return the backend that serves a call, and why no other does. Public, made once."""
         reasons = []
         for ending in self.endings:
-            why = ending.why_not(request)
+            why = ending.why_not(request, design, n)
             if not why:
                 return ending.backend, ()
             if ending.otherwise:

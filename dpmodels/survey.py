@@ -230,22 +230,12 @@ _APART = 2.0**26
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What is public of clusters: how labels of rows become clusters, signs and factors.
-
-    Attributes
-    ----------
-    levels : tuple
-        Declared strata; empty: none.
-    labelled : bool
-        Labels of units are declared: 1, 2, ... in each stratum.
-    totals : bool
-        Means of strata are taken out by released totals.
-    """
+    """What is public of clusters: how labels of rows become clusters, signs and factors."""
 
     survey: Survey
-    levels: tuple[Any, ...] = ()
-    labelled: bool = False
-    totals: bool = False
+    levels: tuple[Any, ...] = ()  # Declared strata; empty: none
+    labelled: bool = False  # Labels of units are declared: 1, 2, ... in each stratum.
+    totals: bool = False  # Means of strata are taken out by released totals
 
     @property
     def strata(self) -> int:

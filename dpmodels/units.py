@@ -41,26 +41,16 @@ _TEXT = "one person (column {})"
 
 @dataclass(frozen=True)
 class Person:
-    """The column that names the unit of privacy. Holds no id.
-
-    Attributes
-    ----------
-    count : int or None
-        Declared number of people (``units=``); None: counted, a public number.
-    rows : float
-        Public guess of the rows of a person (``rows_per_unit=``).
-    most : int
-        Rows of a person that are kept (``max_rows=``), where a method has a proof for rows only;
-        0: all.
-    sort : str
-        "duckdb": rows are put in the order of people on disk; empty: in memory.
-    """
+    """The column that names the unit of privacy. Holds no id."""
 
     column: str
+    # Declared number of people (``units=``); None: counted, a public number.
     count: int | None = None
-    rows: float = ROWS
+    rows: float = ROWS  # Public guess of the rows of a person (``rows_per_unit=``)
+    # Rows of a person that are kept (``max_rows=``), where a method has a proof for rows only; 0:
+    # all.
     most: int = 0
-    sort: str = ""
+    sort: str = ""  # "duckdb": rows are put in the order of people on disk; empty: in memory
 
     @property
     def text(self) -> str:

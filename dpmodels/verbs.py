@@ -28,92 +28,57 @@ _NEW_RELEASES = {
 
 @dataclass(frozen=True)
 class Verb:
-    """The record of one verb.
+    """The record of one verb."""
 
-    Attributes
-    ----------
-    name : str
-        ``"dp_ols"``.
-    title : str
-        Completes "Differentially private ...".
-    design : str
-        Builder in ``dpmodels.formula``: "build_design" (a response and predictors) or
-        "build_mean_design" (columns only).
-    design_options : mapping
-        Its options.
-    loss : str
-        What is minimised on a noised table: a name of ``models/noised``, "family" (of the option
-        ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
-    default : str
-        Its default method; empty: the first that was registered.
-    also_called : mapping of str to (str, mapping)
-        The field's words for a method: which it is, and the options that they mean.
-    because : str
-        Why its default method is the default, for the reasons of a fit.
-    with_public : str
-        Default method where public data are given; empty: as without.
-    instead : str
-        Method that takes the place of the default without inference.
-    predict : str
-        ``"package.module:function"``, imported on first use; called as
-        ``function(fit, new, what=, interval=, level=, se_fit=, outside=)``. Empty: no ``predict``.
-    predict_words : tuple of str
-        Further arguments of its ``predict``, such as ``times=``.
-    link : str
-        Name of the link that ``dpmodels.results.effects:regression`` inverts ("identity",
-        "logit", "log"); a method option called ``link`` wins.
-    estimates : str
-        Header of the column of estimates.
-    count : str
-        What the header calls the length of ``params``.
-    header : tuple of (str, str)
-        Further header pairs: label -> name of an entry of ``Estimate.stats``.
-    says : tuple of (str, str)
-        Further header pairs: label -> method option that makes the model what it is.
-    absent : tuple of str
-        Things a reader of such a table looks for, on which nothing was spent.
-    plot : str
-        ``"package.module:function"`` of its picture, called as ``function(fit, ax, level=)``.
-    arguments : str
-        ``"package.module:function"`` for verbs whose arguments are not those of a formula fit:
-        ``function(formula, method, options, inference, delta)`` returns the (formula, method,
-        options, reasons) that the verb itself would go by, for ``plan()``.
-    body : str
-        ``"package.module:function"`` of what its summary shows in place of a table of
-        coefficients: ``function(record, digits, level) -> (columns, rows, more tables)``. The
-        sentences about coefficients are then left out. Empty: coefficients.
-    tidy : str
-        Likewise of ``fit.tidy()``: ``function(record, conf_int, level)``, a frame with our names.
-    views : tuple of (str, str)
-        Further methods of a fit: name -> ``"package.module:function"``, called with the fit first.
-    kind : str
-        Class of its fits in ``dpmodels.results.fit``: what they can do. Empty: "Regression" where
-        predictions are those of one, "Predictor" where it has others, else "Estimates".
-    """
-
-    name: str
-    title: str
+    name: str  # ``"dp_ols"``
+    title: str  # Completes "Differentially private ..."
+    # Builder in ``dpmodels.formula``: "build_design" (a response and predictors) or
+    # "build_mean_design" (columns only).
     design: str = "build_design"
-    design_options: Mapping[str, Any] = field(default_factory=dict)
+    design_options: Mapping[str, Any] = field(default_factory=dict)  # Its options
+    # What is minimised on a noised table: a name of ``models/noised``, "family" (of the option
+    # ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
     loss: str = ""
-    default: str = ""
+    default: str = ""  # Its default method; empty: the first that was registered
+    # mapping of str to (str, mapping): the field's words for a method: which it is, and the options
+    # that they mean.
     also_called: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
-    because: str = ""
-    with_public: str = ""
-    instead: str = ""
+    because: str = ""  # Why its default method is the default, for the reasons of a fit
+    with_public: str = ""  # Default method where public data are given; empty: as without
+    instead: str = ""  # Method that takes the place of the default without inference
+    # ``"package.module:function"``, imported on first use; called as ``function(fit, new, what=,
+    # interval=, level=, se_fit=, outside=)``. Empty: no ``predict``.
     predict: str = "dpmodels.results.effects:regression"
-    predict_words: tuple[str, ...] = ()
+    predict_words: tuple[str, ...] = ()  # Further arguments of its ``predict``, such as ``times=``
+    # Name of the link that ``dpmodels.results.effects:regression`` inverts ("identity", "logit",
+    # "log"); a method option called ``link`` wins.
     link: str = "identity"
-    estimates: str = "Estimate"
-    count: str = "Coefficients"
+    estimates: str = "Estimate"  # Header of the column of estimates
+    count: str = "Coefficients"  # What the header calls the length of ``params``
+    # tuple of (str, str): further header pairs: label -> name of an entry of ``Estimate.stats``.
     header: tuple[tuple[str, str], ...] = ()
+    # tuple of (str, str): further header pairs: label -> method option that makes the model what it
+    # is.
     says: tuple[tuple[str, str], ...] = ()
+    # Things a reader of such a table looks for, on which nothing was spent.
     absent: tuple[str, ...] = ()
+    # ``"package.module:function"`` of its picture, called as ``function(fit, ax, level=)``.
     plot: str = "dpmodels.results.plot:coefplot"
+    # ``"package.module:function"`` for verbs whose arguments are not those of a formula fit:
+    # ``function(formula, method, options, inference, delta)`` returns the (formula, method,
+    # options, reasons) that the verb itself would go by, for ``plan()``.
     arguments: str = ""
+    # ``"package.module:function"`` of what its summary shows in place of a table of coefficients:
+    # ``function(record, digits, level) -> (columns, rows, more tables)``. The sentences about
+    # coefficients are then left out. Empty: coefficients.
     body: str = ""
+    # Likewise of ``fit.tidy()``: ``function(record, conf_int, level)``, a frame with our names.
     tidy: str = ""
+    # tuple of (str, str): further methods of a fit: name -> ``"package.module:function"``, called
+    # with the fit first.
     views: tuple[tuple[str, str], ...] = ()
+    # Class of its fits in ``dpmodels.results.fit``: what they can do. Empty: "Regression" where
+    # predictions are those of one, "Predictor" where it has others, else "Estimates".
     kind: str = ""
 
     def link_name(self, options: Mapping[str, Any]) -> str:
@@ -339,7 +304,7 @@ _VERBS: dict[str, Verb] = {
             kind="OrderedChoice",
             arguments="dpmodels.api.panels:choice_arguments",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.models.choice:ordered",
+            predict="dpmodels.models.choice:predict",
             says=(("Link", "link"),),
         ),
         Verb(
@@ -347,7 +312,7 @@ _VERBS: dict[str, Verb] = {
             "multinomial logit",
             kind="Choice",
             design_options={"response_ok": "levels"},
-            predict="dpmodels.models.choice:unordered",
+            predict="dpmodels.models.choice:predict",
         ),
         Verb(
             "dp_feols",

@@ -33,23 +33,13 @@ SMALLEST = 1e-300
 
 @dataclass(frozen=True)
 class Wald:
-    """A joint test: ``W = (Lb - q)'(L V L')^{-1}(Lb - q)``.
-
-    Attributes
-    ----------
-    df : int
-        Rank of ``L V L'``.
-    noncentrality : float
-        What bounded bias may add; 0 without a bound.
-    free : float or None
-        Denominator degrees of freedom of the reference.
-    """
+    """A joint test: ``W = (Lb - q)'(L V L')^{-1}(Lb - q)``."""
 
     statistic: float
-    df: int
+    df: int  # Rank of ``L V L'``
     pvalue: float
-    noncentrality: float = 0.0
-    free: float | None = None
+    noncentrality: float = 0.0  # What bounded bias may add; 0 without a bound
+    free: float | None = None  # Denominator degrees of freedom of the reference
 
     @property
     def adjusted(self) -> float:
@@ -213,18 +203,12 @@ def critical_value(a: Array, level: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """``L b = q``.
+    """``L b = q``."""
 
-    Attributes
-    ----------
-    L, q : (k, p), (k,) arrays
-    labels : tuple of str
-        One a row, as typed.
-    """
-
+    # L, q: (k, p), (k,) arrays
     L: Array
     q: Array
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # One a row, as typed
 
 
 def read_hypothesis(
@@ -444,86 +428,54 @@ def _read_only(array: Array) -> Array:
 
 @dataclass(frozen=True)
 class Tail:
-    """What rows (or people) beyond C may have moved the sum of scores, over n.
+    """What rows (or people) beyond C may have moved the sum of scores, over n."""
 
-    Attributes
-    ----------
-    near : float
-        t: by the half octaves about C.
-    total, error : float
-        What lies beyond, by the released histogram, and its error.
-    one_sided : float
-        Of what is beyond, how much has one sign; and what else counts as if it had, where mu n is
-        small.
-    squares : float
-        What the meat misses beyond its radius, in units of C^2.
-    unseen : float
-        What beyond C may hide in the noise of one count.
-    """
-
-    near: float = 0.0
+    near: float = 0.0  # t: by the half octaves about C
+    # total, error: what lies beyond, by the released histogram, and its error.
     total: float = 0.0
     error: float = 0.0
+    # Of what is beyond, how much has one sign, and what else counts as if it had (small mu n).
     one_sided: float = 1.0
-    squares: float = 0.0
-    unseen: float = 0.0
+    squares: float = 0.0  # What the meat misses beyond its radius, in units of C^2
+    unseen: float = 0.0  # What beyond C may hide in the noise of one count
 
 
 @dataclass(frozen=True, eq=False)
 class Allowance:
-    """The bias that an interval allows for, of linear functions of the step d.
+    """The bias that an interval allows for, of linear functions of the step d."""
 
-    Attributes
-    ----------
-    kind : {"rows", "plain", "signed", "people", "weights"}
-        Which rule for what clipping moved: rows; rows whose clip lies beyond a hump; rows with a
-        signed histogram; people; rows with weights of their own.
-    clipped : bool
-        Whether any score can be.
-    inverse, H : (r, r) arrays
-        ``H_I^{-1}``, as lowered for intervals; information per row, floored.
-    ordinary : (r, r) array
-        Released information of ordinary rows per row (L).
-    spread_noise, naming_noise : float
-        Of L: as much leverage is put down to it, in the allowance and where it is named.
-    d : (r,) array
-        The step.
-    score : float
-        Noise sd of a score over n.
-    leverage_factor : float
-        c of the model.
-    bend, every : float
-        What the curvature of the loss adds: over the step along a combination, and in every
-        direction.
-    carried : Carried or None
-        None: no score can be clipped, or people.
-    turn : (r, r) array or None
-        From coordinates in which noise and clip of the scores are round to those of d; None: they
-        are round in those.
-    points, left : (k, r), (k,) arrays or None
-        Public rows in the coordinates of d, and what is left of the step at each.
-    short : (r, k) array or None
-        What is left of the step along directions whose information was floored, columns.
-    """
-
+    # {"rows", "plain", "signed", "people", "weights"}: which rule for what clipping moved: rows;
+    # rows whose clip lies beyond a hump; rows with a signed histogram; people; rows with weights of
+    # their own.
     kind: str
-    clipped: bool
+    clipped: bool  # Whether any score can be
+    # inverse, H: (r, r) arrays; ``H_I^{-1}``, as lowered for intervals; information per row,
+    # floored.
     inverse: Array
     H: Array
-    ordinary: Array
+    ordinary: Array  # (r, r): released information of ordinary rows per row (L)
+    # spread_noise, naming_noise: of L: as much leverage is put down to it, in the allowance and
+    # where it is named.
     spread_noise: float
     naming_noise: float
-    d: Array
+    d: Array  # (r,): the step
     phi: float
-    score: float
+    score: float  # Noise sd of a score over n
     tail: Tail
-    leverage_factor: float
+    leverage_factor: float  # c of the model
+    # bend, every: what the curvature of the loss adds: over the step along a combination, and in
+    # every direction.
     bend: float = 0.0
     every: float = 0.0
-    carried: Carried | None = None
+    carried: Carried | None = None  # None: no score can be clipped, or people
+    # (r, r): from coordinates in which noise and clip of the scores are round to those of d; None:
+    # they are round in those.
     turn: Array | None = None
+    # points, left: (k, r), (k,) arrays or None; public rows in the coordinates of d, and what is
+    # left of the step at each.
     points: Array | None = None
     left: Array | None = None
+    # (r, k): what is left of the step along directions whose information was floored, columns.
     short: Array | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
@@ -654,25 +606,15 @@ class Allowance:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """How long scores beyond C can be, by the released histogram.
+    """How long scores beyond C can be, by the released histogram."""
 
-    Attributes
-    ----------
-    clip : float
-        C.
-    counts : (k,) array
-        Released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
-    sd : float
-        Of their noise.
-    longest : float or None
-        Largest residual, in units of the response that phi is of; None: the model sees none, and
-        the open half octave counts as if it were closed.
-    """
-
-    clip: float
+    clip: float  # C
+    # (k,): released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
     counts: Array
-    sd: float
+    sd: float  # Of their noise
     n: int
+    # Largest residual, in units of the response that phi is of; None: the model sees none, and the
+    # open half octave counts as if it were closed.
     longest: float | None
 
     def beyond(self, share: Array, scale: Array) -> Array:
@@ -695,14 +637,10 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class BiasBound:
-    """The bias that a fit allows for, of any combination of its coefficients.
+    """The bias that a fit allows for, of any combination of its coefficients."""
 
-    Attributes
-    ----------
-    parts : tuple of (T, Allowance)
-        Of every chain of the fit, in the order of coefficients: T (p, r) maps its step to them.
-    """
-
+    # tuple of (T, Allowance): of every chain of the fit, in the order of coefficients: T (p, r)
+    # maps its step to them.
     parts: tuple[tuple[Array, Allowance], ...]
 
     def frozen(self) -> BiasBound:
@@ -768,21 +706,16 @@ def correlation(m: SecondMoments, j: Array, l: Array, given: Array, level: float
 
 @dataclass(frozen=True, eq=False)
 class TwoStage:
-    """Two-stage least squares from a release.
+    """Two-stage least squares from a release."""
 
-    Attributes
-    ----------
-    b : (p,) array
-    sampling, privacy : (p, p) arrays
-    first : tuple of (float, int, float)
-        For each endogenous regressor the F of the excluded instruments (Wald / q), q, p-value.
-    """
-
-    b: Array
+    b: Array  # (p,)
+    # sampling, privacy: (p, p) arrays
     sampling: Array
     privacy: Array
     v: float
     free: float
+    # tuple of (float, int, float): for each endogenous regressor the F of the excluded instruments
+    # (Wald / q), q, p-value.
     first: tuple[tuple[float, int, float], ...]
 
 

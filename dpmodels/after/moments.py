@@ -86,26 +86,14 @@ def isotropic_noise(k: int, s: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """A released moment matrix.
+    """A released moment matrix."""
 
-    Attributes
-    ----------
-    Q : (k, k) array
-    V : (k, k) array
-        Noise variance of each entry.
-    rows : float
-        n, or the public guess of it.
-    constant : (k,) array or None
-        The functional that is 1 in every complete row; None if the release has none.
-    known : float or None
-        Effective rows, where they are given and not read off the release.
-    """
-
-    Q: Array
-    V: Array
-    rows: float
+    Q: Array  # (k, k)
+    V: Array  # (k, k): noise variance of each entry
+    rows: float  # n, or the public guess of it
+    # (k,): the functional that is 1 in every complete row; None if the release has none.
     constant: Array | None = None
-    known: float | None = None
+    known: float | None = None  # Effective rows, where they are given and not read off the release
 
     @property
     def k(self) -> int:
@@ -312,21 +300,12 @@ def score(m: SecondMoments, B1: Array, B2: Array, a: Array) -> Score:
 
 @dataclass(frozen=True)
 class RSquared:
-    """R-squared of a regression with its errors.
+    """R-squared of a regression with its errors."""
 
-    Attributes
-    ----------
-    share : Explained
-        The estimate and its interval, in [0, 1]; noise and sampling (the latter for normal rows).
-    adjusted : float
-        For the number of regressors; at most 1.
-    se_privacy : float
-        Noise alone.
-    """
-
+    # The estimate and its interval, in [0, 1]; noise and sampling (the latter for normal rows).
     share: Explained
-    adjusted: float
-    se_privacy: float
+    adjusted: float  # For the number of regressors; at most 1
+    se_privacy: float  # Noise alone
     rss: float
     tss: float
 
@@ -411,27 +390,17 @@ _SWEEPS, _SMALL = 10_000, 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """A regression without its intercept, columns of length one: ``b'Mb/2 - h'b``.
+    """A regression without its intercept, columns of length one: ``b'Mb/2 - h'b``."""
 
-    Attributes
-    ----------
-    M, h : (p, p), (p,) arrays
-        Per effective row; eigenvalues of M floored at its noise, else the problem is not convex.
-    scale : (p,) array
-        Standard deviations of the columns as released: coefficients are ``b / scale``.
-    noise : float
-        Largest noise scale of M.
-    penalty : float
-        Of the lasso: ``1.1 z_{1 - .05/p} sqrt(max_j (v M_jj + Cn_jj))``.
-    means, mean : (p,) array, float
-        Of the columns and of the response.
-    """
-
+    # M, h: (p, p), (p,) arrays; per effective row; eigenvalues of M floored at its noise, else the
+    # problem is not convex.
     M: Array
     h: Array
+    # (p,): standard deviations of the columns as released: coefficients are ``b / scale``.
     scale: Array
-    noise: float
-    penalty: float
+    noise: float  # Largest noise scale of M
+    penalty: float  # Of the lasso: ``1.1 z_{1 - .05/p} sqrt(max_j (v M_jj + Cn_jj))``
+    # means, mean: (p,) array, float; of the columns and of the response.
     means: Array
     mean: float
 
@@ -538,23 +507,16 @@ def components(m: SecondMoments, B: Array, constant: Array, *, standardised: boo
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """A coefficient of the base model, of the full one, and the parts of their difference.
+    """A coefficient of the base model, of the full one, and the parts of their difference."""
 
-    Attributes
-    ----------
-    values : (2 + q,) array
-        Base, full, and ``delta_k = gamma_k beta_k`` of each column that came in; these add up to
-        base less full exactly, whatever the noise.
-    sampling, privacy : (2 + q, 2 + q) arrays
-        The two parts of their covariance, by the delta method.
-    trust : float
-        Of the full model (``regression.UNUSABLE``).
-    """
-
+    # (2 + q,): base, full, and ``delta_k = gamma_k beta_k`` of each column that came in; these add
+    # up to base less full exactly, whatever the noise.
     values: Array
+    # sampling, privacy: (2 + q, 2 + q) arrays; the two parts of their covariance, by the delta
+    # method.
     sampling: Array
     privacy: Array
-    trust: float
+    trust: float  # Of the full model (``regression.UNUSABLE``)
 
 
 def decompose(m: SecondMoments, base: Array, j: int, added: Array, a: Array) -> Decomposition:

@@ -80,7 +80,8 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     elif n is None or n < 1:
         raise RequestError("the table has no rows")
     large = check_size(request, call.design, n)
-    backend, reasons = request.method.chosen(request)
+    choose = _finite(request.method.chosen, "Nothing was read or charged")
+    backend, reasons = choose(request, call.design, n)
     _serves_people(request, backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
     planned: Any = backend.plan

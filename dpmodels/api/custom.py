@@ -222,19 +222,11 @@ def dp_gptr(
 
 @dataclass(frozen=True, repr=False)
 class Selection(Result):
-    """What :func:`dp_select` chose.
+    """What :func:`dp_select` chose."""
 
-    Attributes
-    ----------
-    output : object
-        Of the best-scored run; None if no run replied.
-    privacy : Guarantee
-        Of the whole choice.
-    """
-
-    output: Any
+    output: Any  # Of the best-scored run; None if no run replied
     reply: bool
-    privacy: Guarantee
+    privacy: Guarantee  # Of the whole choice
 
     def table(self) -> Table:
         """Return what was chosen and what it cost."""

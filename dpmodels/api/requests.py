@@ -664,6 +664,7 @@ def build_request(
         A schema attached to the data; ``schema=`` wins.
     """
     from dpmodels import formula as language
+    from dpmodels.formula.build import check_subset
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
     from dpmodels.formula.words import refuse_powers_of_one
@@ -756,6 +757,7 @@ def build_request(
         **({"aside": True} if entry.aside else {}),
     )
     check_columns(design, formula)
+    check_subset(request.subset, full, formula)
     if survey is not None:
         request = replace(request, sample=sample_of(survey, design, labels))
     if request.buy == "all":

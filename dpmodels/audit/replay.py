@@ -35,37 +35,20 @@ __all__ = ["Draw", "ReplayRun", "replay_ratios", "replay_stage", "rows_for"]
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One noisy step as the stage asked for it.
-
-    Attributes
-    ----------
-    kind : str
-        "gaussian", "histogram", "laplace", "choice", "normals", "coin", "table",
-        "laplace table" or "inner".
-    value : array or dict
-        Before noise: integers (objects), floats for "normals", "coin" and tables; counts by bin.
-    weights : array
-    sensitivity : float
-        As handed to the run; the noise sd for "coin".
-    probability : float
-        Of a reply ("coin").
-    unit : float
-        Size of a lattice step, of integers ("gaussian").
-    kept : object
-        What a histogram's threshold let through.
-    output : object
-        What the run returned.
-    """
+    """One noisy step as the stage asked for it."""
 
     name: str
+    # "gaussian", "histogram", "laplace", "choice", "normals", "coin", "table", "laplace table" or
+    # "inner".
     kind: str
+    # Before noise: integers (objects), floats for "normals", "coin" and tables; counts by bin.
     value: Any
     weights: Any
-    sensitivity: float
-    output: Any
-    probability: float = math.nan
-    unit: float = 1.0
-    kept: Any = None
+    sensitivity: float  # As handed to the run; the noise sd for "coin"
+    output: Any  # What the run returned
+    probability: float = math.nan  # Of a reply ("coin")
+    unit: float = 1.0  # Size of a lattice step, of integers ("gaussian")
+    kept: Any = None  # What a histogram's threshold let through
 
     def distance(self, other: Draw) -> float:
         """Return how far two runs' weighted values are from each other, in the step's norm.

@@ -12,12 +12,12 @@ from dpmodels.errors import FormulaError, choice, did_you_mean, shown
 from dpmodels.formula import parser as fx
 from dpmodels.formula import words as iv
 from dpmodels.formula.categories import compile_call
-from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
+from dpmodels.formula.compile import comparisons, compile_factor, compile_scalar, remembered
 from dpmodels.formula.design import CellProgram, CellSource, Column, Design, TermInfo, as_cell
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.program import Atom, Product, Program, rules
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Basis, Cat, Context, Factor, Node, parse_expression
+from dpmodels.formula.words import Basis, Cat, Context, Factor, Node, parse_expression, pretty
 from dpmodels.variables import LARGEST
 
 # -- Columns of a design from its factors: names, intervals, norms. All public.
@@ -243,6 +243,25 @@ def labels_of(cluster: str | None, stratum: str | None, *, counted: bool) -> dic
     if stratum is not None:
         out["stratum"] = Node((ALONE, MOST), of_stratum, frozenset([stratum]))
     return out
+
+
+def check_subset(text: str | None, schema: Schema, formula: str) -> None:
+    """Refuse a comparison in ``subset=`` that every row of the declared ranges meets, or none does.
+
+    Of a call, and not where a design is made: a fit that was saved with one still opens.
+    """
+    if text is None:
+        return
+    tree, names = parse_expression(text, formula)
+    ctx = Context(formula, schema, f"subset={text}", names, compile_call)
+    for left, node, all_rows in comparisons(tree, ctx):
+        raise ctx.fail(
+            f"{pretty(left, ctx)} is within {ctx.range_of(node.interval)}: the comparison holds "
+            f"for {'every' if all_rows else 'no'} row, as values are moved to the ends of their "
+            "declared range before subset= sees them",
+            "Read what stands for a missing value as an empty cell (na_values=), declare a range "
+            "that holds the rows to be left out, or leave this comparison out",
+        )
 
 
 # -- ``build_design``: formula and schema in, columns and bounds out. No data anywhere.

@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -277,6 +277,28 @@ def _number_test(
         return np.where(np.isnan(x) | np.isnan(y), np.nan, test(x, y))
 
     return Node((0.0, 1.0), values, a.variables | b.variables, boolean=True)
+
+
+def comparisons(tree: ast.AST, ctx: Context) -> Iterator[tuple[ast.expr, Node, bool]]:
+    """Yield what stands left in comparisons that the declared ranges decide: all rows, or none."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare):
+            continue
+        for op, left, right in zip(
+            node.ops, [node.left, *node.comparators], node.comparators, strict=False
+        ):
+            if type(op) not in _COMPARE or _level_test(left, op, right, ctx) is not None:
+                continue
+            x, y = compile_scalar(left, ctx), compile_scalar(right, ctx)
+            if x.interval is None or y.interval is None:
+                continue
+            (low, high), (least, most) = x.interval, y.interval
+            if isinstance(op, (ast.Eq, ast.NotEq)):
+                ends = {isinstance(op, ast.NotEq)} if high < least or most < low else set()
+            else:
+                ends = {bool(_COMPARE[type(op)](*pair)) for pair in ((low, most), (high, least))}
+            if len(ends) == 1:
+                yield left, x, ends.pop()
 
 
 def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) -> Node | None:

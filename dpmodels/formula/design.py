@@ -60,30 +60,22 @@ class TermInfo:
 
 @dataclass(frozen=True)
 class Survival:
-    """Which rows of the buffer hold the follow-up that ``Surv()`` and ``strata()`` say.
+    """Which rows of the buffer hold the follow-up that ``Surv()`` and ``strata()`` say."""
 
-    Attributes
-    ----------
-    time, event : int
-        Row with the (stop) time, in its declared range, NaN for a row that counts as nothing; row
-        with the event, 0 or 1.
-    start : int or None
-        Row with the time of entry; None: everybody is followed from the first.
-    group, strata : int or None
-        Rows with the codes of groups (of a table alone) and of strata; None: there are none.
-    groups, stratas : tuple of str
-        Labels of the codes, ``"sex=1, arm=b"``.
-    names : (str, str, str)
-        Start, time and event as typed.
-    """
-
+    # time, event: row with the (stop) time, in its declared range, NaN for a row that counts as
+    # nothing; row with the event, 0 or 1.
     time: int
     event: int
+    # Row with the time of entry; None: everybody is followed from the first.
     start: int | None = None
+    # group, strata: rows with the codes of groups (of a table alone) and of strata; None: there are
+    # none.
     group: int | None = None
     strata: int | None = None
+    # groups, stratas: labels of the codes, ``"sex=1, arm=b"``.
     groups: tuple[str, ...] = ()
     stratas: tuple[str, ...] = ()
+    # (str, str, str): start, time and event as typed.
     names: tuple[str, str, str] = ("", "time", "event")
 
 
@@ -407,18 +399,11 @@ class Design:
 
 @dataclass(frozen=True)
 class CellSource:
-    """One column: a number (``levels`` is None), or the code of a level.
+    """One column: a number (``levels`` is None), or the code of a level."""
 
-    Attributes
-    ----------
-    name : str
-        The factor as typed.
-    levels : tuple or None
-        Public, in the order of the codes; the code ``len(levels)`` stands for a missing cell.
-    """
-
-    name: str
+    name: str  # The factor as typed
     source: Node | Cat
+    # Public, in the order of the codes; the code ``len(levels)`` stands for a missing cell.
     levels: tuple[Any, ...] | None = None
 
     @property
@@ -447,26 +432,17 @@ class CellSource:
 
 @dataclass(frozen=True)
 class CellProgram:
-    """Fills a block with the cells of a table; the counterpart of ``Program``.
-
-    Attributes
-    ----------
-    rules : mapping
-        Variable -> what its range is, what stands for a missing cell.
-    subset : Node or None
-        A row that fails it has every cell missing.
-    aside : tuple of Node
-        The weight of a row, and its labels, where they are rows of the buffer behind the cells.
-    left, right : tuple of tuples of int
-        Terms of the two sides, as places in ``sources``; one-sided formulas have no ``left``.
-    """
+    """Fills a block with the cells of a table; the counterpart of ``Program``."""
 
     sources: tuple[CellSource, ...]
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, Rule]  # Variable -> what its range is, what stands for a missing cell
+    # left, right: terms of the two sides, as places in ``sources``; one-sided formulas have no
+    # ``left``.
     left: tuple[tuple[int, ...], ...]
     right: tuple[tuple[int, ...], ...]
     schema: Schema
-    subset: Node | None = None
+    subset: Node | None = None  # A row that fails it has every cell missing
+    # The weight of a row, and its labels, where they are rows of the buffer behind the cells.
     aside: tuple[Node, ...] = ()
 
     #: No column is a dummy that could be counted instead.
@@ -652,35 +628,17 @@ _FEW = 12
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The cells of a design, and what is read of a row beside its cell. Public.
+    """The cells of a design, and what is read of a row beside its cell. Public."""
 
-    Attributes
-    ----------
-    table : (q, K) array
-        The design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
-    missing : (K,) bool array
-        Cells whose rows are missing.
-    numbers : tuple of int
-        Buffer rows that are read row by row.
-    variables : tuple of str
-        Those of the cells; the last runs fastest.
-    sizes : tuple of int
-        Values of each, a missing one included (the first).
-    binary : tuple of bool
-        Whether it comes as a number 0 or 1, not as a code.
-    program : Program
-        Fills the rows ``numbers``.
-    clips, finals
-        Their ranges, as :meth:`Program.fill` takes them.
-    """
-
+    # (q, K): the design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
     table: Array
-    missing: Array
-    numbers: tuple[int, ...]
-    variables: tuple[str, ...]
-    sizes: tuple[int, ...]
-    binary: tuple[bool, ...]
-    program: Program
+    missing: Array  # (K,): cells whose rows are missing
+    numbers: tuple[int, ...]  # Buffer rows that are read row by row
+    variables: tuple[str, ...]  # Those of the cells; the last runs fastest
+    sizes: tuple[int, ...]  # Values of each, a missing one included (the first)
+    binary: tuple[bool, ...]  # Whether it comes as a number 0 or 1, not as a code
+    program: Program  # Fills the rows ``numbers``
+    # clips, finals: their ranges, as :meth:`Program.fill` takes them.
     clips: Sequence[Any]
     finals: Sequence[tuple[int, float, float]]
 

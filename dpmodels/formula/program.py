@@ -112,26 +112,17 @@ def rules(schema: Schema, na: str) -> dict[str, Rule]:
 
 @dataclass(frozen=True)
 class Atom:
-    """A factor in one coding: one or more columns of which products are made.
-
-    Attributes
-    ----------
-    source : Node, Basis or Cat
-    matrix : (levels, c) array or None
-        Coding matrix of a category.
-    target : (levels + 1,) int array or None
-        For dummies: local column of each code, -1 for none (the last entry is the missing code).
-    drop : int
-        Leading columns of a basis left out in reduced coding.
-    """
+    """A factor in one coding: one or more columns of which products are made."""
 
     source: Node | Basis | Cat
     names: tuple[str, ...]
     intervals: tuple[Interval, ...]
     norms: Mapping[str, float | None]
-    matrix: Any = None
+    matrix: Any = None  # (levels, c): coding matrix of a category
+    # (levels + 1,): for dummies: local column of each code, -1 for none (the last entry is the
+    # missing code).
     target: Any = None
-    drop: int = 0
+    drop: int = 0  # Leading columns of a basis left out in reduced coding
 
     @property
     def width(self) -> int:
@@ -268,34 +259,19 @@ class Product:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything ``Design.fill`` does.
+    """Everything ``Design.fill`` does."""
 
-    Attributes
-    ----------
-    products : tuple of Product
-        In column order.
-    rules : mapping
-        Variable -> Rule.
-    response : Node, Cat or None
-        Cat: a class response, written as its code.
-    aside : tuple of Node
-        Offset and weight of a row, where they are rows of the buffer (before the response) instead
-        of being worked into it.
-    columns : int
-        p.
-    numeric : tuple of slice
-        Rows of the buffer that can hold NaN.
-    """
-
-    products: tuple[Product, ...]
-    rules: Mapping[str, Rule]
-    columns: int
-    numeric: tuple[slice, ...]
-    response: Node | Cat | None = None
+    products: tuple[Product, ...]  # In column order
+    rules: Mapping[str, Rule]  # Variable -> Rule
+    columns: int  # p
+    numeric: tuple[slice, ...]  # Rows of the buffer that can hold NaN
+    response: Node | Cat | None = None  # Cat: a class response, written as its code
     response_interval: Interval = None
     offset: Node | None = None
     subset: Node | None = None
     weights: Node | None = None
+    # Offset and weight of a row, where they are rows of the buffer (before the response) instead of
+    # being worked into it.
     aside: tuple[Node, ...] = ()
     impute: bool = False
     #: False: a row whose only fault is a missing level is not marked as missing.

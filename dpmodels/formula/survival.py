@@ -73,20 +73,14 @@ def _strata(node: ast.Call, ctx: Context) -> Factor:
 
 @dataclass(frozen=True)
 class FollowUp:
-    """Start, end and event of a row, compiled: nodes of the formula language.
-
-    Attributes
-    ----------
-    time, event : Node
-        Time in its declared range, NaN for a row that counts as nothing; event 0 or 1, NaN there.
-    names : (str, str, str)
-        As typed; "" where there is none.
-    """
+    """Start, end and event of a row, compiled: nodes of the formula language."""
 
     start: Node | None
+    # time, event: time in its declared range, NaN for a row that counts as nothing; event 0 or 1,
+    # NaN there.
     time: Node
     event: Node
-    names: tuple[str, str, str]
+    names: tuple[str, str, str]  # (str, str, str): as typed; "" where there is none
 
 
 def _unclipped(env: Env) -> Block:

@@ -109,24 +109,14 @@ def magnitude(a: Interval) -> float | None:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """A function of one number.
+    """A function of one number."""
 
-    Attributes
-    ----------
-    values : callable
-        On arrays; outside its domain the value is NaN (missing), never infinite by a pole.
-    image : callable
-        Interval -> interval.
-    domain : (float, float, bool)
-        Open or closed lower end of the domain: ``(lower, upper, open)``.
-    range : interval
-        Image of the whole line, for an argument whose range is not declared.
-    """
-
+    # On arrays; outside its domain the value is NaN (missing), never infinite by a pole.
     values: Callable[[Any], Any]
-    image: Callable[[Interval], Interval]
+    image: Callable[[Interval], Interval]  # Interval -> interval
+    # (float, float, bool): open or closed lower end of the domain: ``(lower, upper, open)``.
     domain: tuple[float, bool] | None = None
-    range: Interval = None
+    range: Interval = None  # Image of the whole line, for an argument whose range is not declared
 
 
 def _masked(f: Callable[[Any], Any], low: float, strict: bool) -> Callable[[Any], Any]:
@@ -289,45 +279,24 @@ class Env(Protocol):
 
 @dataclass(frozen=True)
 class Node:
-    """A number per row.
+    """A number per row."""
 
-    Attributes
-    ----------
-    interval : pair or None
-        Public bound; ``None`` if it depends on an undeclared range.
-    evaluate : callable
-        ``Env -> (m,) float64``; elementwise.
-    constant : float or None
-        Set when the value is the same for every row.
-    raw : str or None
-        Name of the variable when the node is just that variable.
-    """
-
-    interval: Interval
-    evaluate: Callable[[Env], Array]
+    interval: Interval  # Public bound; ``None`` if it depends on an undeclared range
+    evaluate: Callable[[Env], Array]  # ``Env -> (m,) float64``; elementwise
     variables: frozenset[str] = frozenset()
-    constant: float | None = None
-    raw: str | None = None
+    constant: float | None = None  # Set when the value is the same for every row
+    raw: str | None = None  # Name of the variable when the node is just that variable
     boolean: bool = False
 
 
 @dataclass(frozen=True)
 class Basis:
-    """Several columns per row (splines, polynomials).
+    """Several columns per row (splines, polynomials)."""
 
-    Attributes
-    ----------
-    fields : tuple of str
-        What formulaic puts in the brackets of the column name.
-    evaluate : callable
-        ``Env -> (c, m) float64``.
-    norms : mapping
-        "l1", "l2", "linf": bound on the norm of the c values of a row, ``None`` if unknown.
-    """
-
-    fields: tuple[Any, ...]
+    fields: tuple[Any, ...]  # What formulaic puts in the brackets of the column name
     intervals: tuple[Interval, ...]
-    evaluate: Callable[[Env], Array]
+    evaluate: Callable[[Env], Array]  # ``Env -> (c, m) float64``
+    # "l1", "l2", "linf": bound on the norm of the c values of a row, ``None`` if unknown.
     norms: dict[str, float | None]
     variables: frozenset[str] = frozenset()
     spans_intercept: bool = False
@@ -335,21 +304,11 @@ class Basis:
 
 @dataclass(frozen=True)
 class Cat:
-    """A code per row.
+    """A code per row."""
 
-    Attributes
-    ----------
-    levels : tuple
-        Public levels, in code order.
-    evaluate : callable
-        ``Env -> (m,) integer codes``, -1 for missing.
-    contrast : object
-        What the coding module understands; ``None`` is treatment coding.
-    """
-
-    levels: tuple[Any, ...]
-    evaluate: Callable[[Env], Array]
-    contrast: Any = None
+    levels: tuple[Any, ...]  # Public levels, in code order
+    evaluate: Callable[[Env], Array]  # ``Env -> (m,) integer codes``, -1 for missing
+    contrast: Any = None  # What the coding module understands; ``None`` is treatment coding
     variables: frozenset[str] = frozenset()
     spans_intercept: bool = True
     extra: dict[str, Any] = field(default_factory=dict, compare=False)

@@ -5,6 +5,7 @@ Sensitivities and proofs: ``bayes.md`` section 7.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -126,27 +127,17 @@ COUNT_SHARE = 0.15
 
 @dataclass(frozen=True)
 class BayesDetail:
-    """Decided before the first row.
-
-    Attributes
-    ----------
-    radius : float or None
-        Ball in the features' own units; None: half-ranges.
-    mu : dict
-        Step -> mu.
-    delta_f, z : float
-        Failure of the count bounds (auto).
-    c0, eps_t, eps_r, delta : float
-        Pair forms.
-    """
+    """Decided before the first row."""
 
     form: str
-    radius: float | None
+    radius: float | None  # Ball in the features' own units; None: half-ranges
     variance: str
     classes: int
-    mu: dict[str, float]
+    mu: dict[str, float]  # Step -> mu
+    # delta_f, z: failure of the count bounds (auto).
     delta_f: float = 0.0
     z: float = 0.0
+    # c0, eps_t, eps_r, delta: pair forms.
     c0: float = 0.0
     eps_t: float = 0.0
     eps_r: float = 0.0
@@ -190,7 +181,6 @@ def plan_sums(request: Request, design: Design, n: int) -> Plan[Any]:
         eps_t = (0.5 if form == "paper" else 0.25) * part.eps
         return Plan.of(
             request, design, n, part.coins("class means and test"), purchase=part.purchase,
-            shares={**part.printed, "means": 1.0 - part.share} if part.purchase else {},
             detail=BayesDetail(
                 form, radius, "identity", classes, {}, c0=float(request["c0"]), eps_t=eps_t,
                 eps_r=part.eps - eps_t, delta=part.delta,
@@ -268,7 +258,14 @@ def release_sums(plan: Plan[BayesDetail], ask: Ask, design: Design) -> Release:
     if values is None:
         return Release({}, plan.guarantee, design, reply=False, why="test", detail=scale)
     if "variance" in detail.mu:
-        values["squares"] = _release_squares(detail, scale, over, ask)
+        K = 1 if detail.variance == "shared" else detail.classes
+        each = Sum(scale.squares, products=True)
+        query = (
+            Query(each, over, lambda s: Added(s.squares.sum(axis=0)))
+            if detail.variance == "shared"
+            else Query(InClasses(each, K), over, lambda s: Added(s.squares))
+        )
+        values["squares"] = ask("sums of squares", query).values.reshape(K, -1)
     return Release(values, plan.guarantee, design, detail=scale)
 
 
@@ -279,20 +276,14 @@ def _release_sums(
     K, d = detail.classes, len(scale.columns)
     each = Sum(Ball(d, scale.norm), count=1.0, weight=1.0 / scale.norm)
     statistic = InClasses(each, K)
-    found = ask("class sums and counts", Query(statistic, over, _sums_and_counts))
+    query = Query(
+        statistic, over,
+        lambda s: Added((s.sums.astype(object), s.counts.astype(object) << 20)),
+    )  # fmt: skip
+    found = ask("class sums and counts", query)
     sums, counts = statistic.parts(found.values)
     means = sums / np.maximum(counts, 1.0)[:, None]
     return {"counts": counts, "means": np.clip(means, -1.0, 1.0)}
-
-
-def _sums_and_counts(stats: ClassSums) -> Added:
-    """Return the sums by class, and the counts in their steps."""
-    return Added((stats.sums.astype(object), stats.counts.astype(object) << 20))
-
-
-def _counts(stats: ClassSums) -> Added:
-    """Return the counts of the classes."""
-    return Added(stats.counts)
 
 
 def _exact_means(stats: ClassSums) -> Array:
@@ -304,7 +295,7 @@ def _release_auto(
 ) -> dict[str, Array] | None:
     """Noisy counts give lower bounds lb_k; (lb_k mean_k)_k has sensitivity sqrt(8) R."""
     K = detail.classes
-    found = ask("class counts and test", Query(Sum(OneHot(K)), over, _counts))
+    found = ask("class counts and test", Query(Sum(OneHot(K)), over, lambda s: Added(s.counts)))
     counts = found.values
     lower = np.floor(found.at_least(detail.delta_f / K))
     if lower.min() < 1:
@@ -333,55 +324,38 @@ def _release_pair(
     return {"counts": noisy[:K] / c.weight * n, "means": means}
 
 
-def _release_squares(
-    detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
-) -> Array:
-    shared = detail.variance == "shared"
-    K = 1 if shared else detail.classes
-    each = Sum(scale.squares, products=True)
-    query = Query(
-        each if shared else InClasses(each, K), over,
-        lambda stats: Added(stats.squares.sum(axis=0) if shared else stats.squares),
-    )  # fmt: skip
-    return ask("sums of squares", query).values.reshape(K, -1)
-
-
 def estimate_sums(plan: Plan[BayesDetail], release: Release) -> Estimate:
     """Priors, class means (user units) and variances from the release."""
-    detail = plan.detail
-    design = release.design
-    names = parameter_names(design)
     if not release.reply:
-        return Estimate.silent(names)
+        return Estimate.silent(parameter_names(release.design))
+    detail, values, scale = plan.detail, release.values, release.detail
+    n = plan.public_n
+    variance = _variances(detail, scale, values, values["counts"], values["means"])
+    of_variance = {
+        "identity": "1 in the features' own units.",
+        "shared": "pooled over the classes, from a private release.",
+        "class": "their own in each class, from a private release.",
+    }[detail.variance]
+    return _estimate(
+        release, n, detail.c0 if detail.form == "paper" else 1.0 / n, variance,
+        f"Features are independent within a class; their variances are {of_variance}",
+        vcov_privacy=_privacy_errors(detail, scale, values, values["counts"], n),
+        stats={"classes": float(len(release.design.levels))},
+    )  # fmt: skip
+
+
+def _estimate(
+    release: Release, n: int, floor: float, variance: Array, note: str, **facts: Any
+) -> Estimate:
+    """Return a classifier in the user's units; no prior below ``floor``; ``variance`` (K, d)."""
     scale: FeatureScale = release.detail
-    assert plan.n is not None
-    counts = release.values["counts"]
-    floor = detail.c0 if detail.form == "paper" else 1.0 / plan.n
-    prior = np.maximum(counts / plan.n, floor)
+    prior = np.maximum(release.values["counts"] / n, floor)
     prior = prior / prior.sum()
-    u = release.values["means"]
-    means = scale.centre + scale.half * u
-    variance = _variances(detail, scale, release.values, counts, u)
-    params = np.column_stack([prior, means]).ravel()
+    means = scale.centre + scale.half * release.values["means"]
     return Estimate(
-        names,
-        params,
-        vcov_privacy=_privacy_errors(detail, scale, release.values, counts, plan.n),
-        stats={"classes": float(len(design.levels))},
-        notes=_notes(detail),
-        arrays={"prior": prior, "means": means, "variances": variance * scale.half**2},
-    )
-
-
-def _notes(detail: BayesDetail) -> tuple[str, ...]:
-    return (
-        "Features are independent within a class; their variances are "
-        + {
-            "identity": "1 in the features' own units.",
-            "shared": "pooled over the classes, from a private release.",
-            "class": "their own in each class, from a private release.",
-        }[detail.variance],
-    )
+        parameter_names(release.design), np.column_stack([prior, means]).ravel(), notes=(note,),
+        arrays={"prior": prior, "means": means, "variances": variance * scale.half**2}, **facts,
+    )  # fmt: skip
 
 
 def _variances(
@@ -446,10 +420,10 @@ _GRID = 2.0**-30
 
 @dataclass(frozen=True)
 class CompareDetail:
-    """eps of counts, means and squares; delta of the means (smooth sensitivity only)."""
+    """eps of counts, of means and of squares; delta of the means (smooth sensitivity only)."""
 
     classes: int
-    eps: tuple[float, float, float]
+    eps: float
     delta: float
 
 
@@ -466,17 +440,11 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
         Step("class means", means, share=1 / 3, label=label),
         Step("sums of squares", Pure(third), share=1 / 3, label="Laplace"),
     ]
-    detail = CompareDetail(len(design.levels), (third, third, third), delta if smooth else 0.0)
+    detail = CompareDetail(len(design.levels), third, delta if smooth else 0.0)
     return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        notes=(SMOOTH_NOTE,) if smooth else (),
-        shares={"counts": 1 / 3, "means": 1 / 3, "squares": 1 / 3},
-        purchase=part.purchase,
-        detail=detail,
-    )
+        request, design, n, steps, notes=(SMOOTH_NOTE,) if smooth else (),
+        purchase=part.purchase, detail=detail,
+    )  # fmt: skip
 
 
 def smoothness(eps: float, delta: float) -> float:
@@ -535,9 +503,9 @@ def _smooth_means(detail: CompareDetail, over: Sums, d: int, ask: Ask) -> Array:
     """Add ``2 SS / eps'`` Laplace noise to each class mean; see :func:`smoothness`."""
     raw = ask.raw(own_proof("smooth sensitivity, class means"))
     stats = raw.total(over)
-    eps, delta = detail.eps[1] / (2.0 * d), detail.delta / (2.0 * d)
+    eps, delta = detail.eps / (2.0 * d), detail.delta / (2.0 * d)
     beta = smoothness(eps, delta)
-    exact = stats.sums * 2.0**-20 / np.maximum(stats.counts, 1)[:, None]
+    exact = _exact_means(stats)
     spread = np.array([smooth_sensitivity(int(c), beta) for c in stats.counts.tolist()])
     scale = np.broadcast_to((2.0 / eps) * spread[:, None], exact.shape)
     return np.clip(raw.scaled_laplace("class means", exact, scale, grid=_GRID), -1.0, 1.0)
@@ -545,28 +513,16 @@ def _smooth_means(detail: CompareDetail, over: Sums, d: int, ask: Ask) -> Array:
 
 def estimate_eptr(plan: Plan[CompareDetail], release: Release) -> Estimate:
     """Priors, class means and pooled variances in the user's units."""
-    detail = plan.detail
-    design = release.design
-    names = parameter_names(design)
     if not release.reply:
-        return Estimate.silent(names)
-    scale: FeatureScale = release.detail
-    assert plan.n is not None
-    counts, u = release.values["counts"], release.values["means"]
-    prior = np.maximum(counts / plan.n, 1.0 / plan.n)
-    prior /= prior.sum()
-    weights = np.maximum(counts, 1.0)
+        return Estimate.silent(parameter_names(release.design))
+    detail, n = plan.detail, plan.public_n
+    weights, u = np.maximum(release.values["counts"], 1.0), release.values["means"]
     v = release.values["squares"] / weights.sum()
     v = v - (weights[:, None] * u**2).sum(axis=0) / weights.sum()
-    floor = len(features_of(design)) / (detail.eps[2] * plan.n)
+    floor = u.shape[1] / (detail.eps * n)
     variance = np.tile(np.clip(v, min(floor, 0.5) + 1e-9, 1.0), (detail.classes, 1))
-    means = scale.centre + scale.half * u
-    return Estimate(
-        names,
-        np.column_stack([prior, means]).ravel(),
-        notes=("For comparison: dp_bayes(method='sums') is more accurate at the same guarantee.",),
-        arrays={"prior": prior, "means": means, "variances": variance * scale.half**2},
-    )
+    note = "For comparison: dp_bayes(method='sums') is more accurate at the same guarantee."
+    return _estimate(release, n, 1.0 / n, variance, note)
 
 
 EPTR = Backend(plan_eptr, release_eptr, estimate_eptr)
@@ -587,29 +543,24 @@ _VARIANCE = one_of(
     default=None,
 )
 
+_bayes = functools.partial(
+    Method, verb="dp_bayes", proof="models/bayes.md", backend=SUMS,
+    needs=("delta > 0", "declared classes", "one pass"), inference="privacy part only",
+)  # fmt: skip
+
 register_method(
-    Method(
+    _bayes(
         name="sums",
-        verb="dp_bayes",
-        proof="models/bayes.md",
         title="Noisy class sums",
-        backend=SUMS,
-        needs=("delta > 0", "declared classes", "one pass"),
-        inference="privacy part only",
         reference="Gaussian mechanism on class sums and counts",
         options=(_R, _VARIANCE, BOUNDS_SHARE),
     )
 )
 
 register_method(
-    Method(
+    _bayes(
         name="eptr",
-        verb="dp_bayes",
-        proof="models/bayes.md",
         title="ePTR Bayes classifier",
-        backend=SUMS,
-        needs=("delta > 0", "declared classes", "one pass"),
-        inference="privacy part only",
         reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 3",
         options=(
             _R,
@@ -628,10 +579,8 @@ for _name, _title, _reference in (
     ("dpnbss", "Naive Bayes at smooth sensitivity", "Zafarani and Clifton (2020)"),
 ):
     register_method(
-        Method(
+        _bayes(
             name=_name,
-            verb="dp_bayes",
-            proof="models/bayes.md",
             title=_title,
             backend=EPTR,
             needs=("declared classes", "one pass", "delta > 0"),

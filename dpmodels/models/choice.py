@@ -6,16 +6,18 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import families
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
+from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
-from dpmodels.scoring.estimate import Back, Part, estimate_fit
+from dpmodels.scoring.estimate import Back, estimate_fit
 from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning, Curved, State
@@ -38,9 +40,8 @@ if TYPE_CHECKING:
 #
 # A row of class y has the score ``S = grad p_y / p_y`` and the expected information ``sum_k V_k
 # V_k'``, ``V_k = grad p_k / sqrt(p_k)``: K rows. Probabilities are floored in both, so neither
-# grows
-# without limit (``choice.md``, 1). Classes are codes 0 to K - 1; any other code, or a missing cell,
-# makes a zero row.
+# grows without limit (``choice.md``, 1). Classes are codes 0 to K - 1; any other code, or a missing
+# cell, makes a zero row.
 
 
 #: Least probability of a class that a score believes.
@@ -51,80 +52,29 @@ APART = 0.25
 _REACH = 30.0
 
 
-class Link(Protocol):
-    """A distribution function and its density."""
-
-    def cdf(self, x: Array) -> Array:
-        """Return F(x)."""
-        ...
-
-    def pdf(self, x: Array) -> Array:
-        """Return F'(x)."""
-        ...
-
-    def quantile(self, p: float) -> float:
-        """Return x with F(x) = p."""
-        ...
+def _logistic(x: Array) -> Array:
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-class _Logistic:
-    def cdf(self, x: Array) -> Array:
-        return np.asarray(1.0 / (1.0 + np.exp(-x)))
-
-    def pdf(self, x: Array) -> Array:
-        F = self.cdf(x)
-        return np.asarray(F * (1.0 - F))
-
-    def quantile(self, p: float) -> float:
-        return math.log(p / (1.0 - p))
+def _logistic_density(x: Array) -> Array:
+    F = _logistic(x)
+    return np.asarray(F * (1.0 - F))
 
 
-class _Probit:
-    def cdf(self, x: Array) -> Array:
-        from scipy.special import ndtr
-
-        return np.asarray(ndtr(x))
-
-    def pdf(self, x: Array) -> Array:
-        return np.asarray(np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi))
-
-    def quantile(self, p: float) -> float:
-        from scipy.special import ndtri
-
-        return float(ndtri(p))
+def _cloglog_density(x: Array) -> Array:
+    power = np.minimum(x, 5.0)
+    return np.asarray(np.exp(power - np.exp(power)))
 
 
-class _CLogLog:
-    def cdf(self, x: Array) -> Array:
-        return np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0))))
-
-    def pdf(self, x: Array) -> Array:
-        power = np.minimum(x, 5.0)
-        return np.asarray(np.exp(power - np.exp(power)))
-
-    def quantile(self, p: float) -> float:
-        return math.log(-math.log1p(-p))
-
-
-#: Of ``dp_polr(method=)``, as R's MASS::polr names them.
-LINKS: dict[str, Link] = {"logistic": _Logistic(), "probit": _Probit(), "cloglog": _CLogLog()}
-
-
-class Classes(Protocol):
-    """A likelihood of K classes as a function of theta and of a row's u."""
-
-    @property
-    def K(self) -> int:
-        """Number of classes."""
-        ...
-
-    def gradients(self, theta: Array, u: Array) -> tuple[Array, Array]:
-        """Return (p (K, m), grad p (K, r, m)) of rows u (r_u, m)."""
-        ...
-
-    def constrained(self, theta: Array, start: Array) -> Array:
-        """Return theta where it is allowed, given the start."""
-        ...
+#: Distributions of ``dp_polr(method=)``, as R's MASS::polr names them: F, its density, its inverse.
+LINKS: dict[str, Link] = {
+    "logistic": Link("logistic", _logistic, _logistic_density, families.LINKS["logit"].forward),
+    "probit": families.LINKS["probit"],
+    "cloglog": Link(
+        "cloglog", lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0)))), _cloglog_density,
+        families.LINKS["cloglog"].forward,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -143,7 +93,7 @@ class ProportionalOdds:
         zeta, beta, x = theta[:cut], theta[cut:], u[1:]
         eta = predictor(beta, x)
         at = np.clip(zeta[:, None] - eta, -_REACH, _REACH)
-        F, f = link.cdf(at), link.pdf(at)
+        F, f = link.inverse(at), link.slope(at)
         zero, one = np.zeros((1, len(eta))), np.ones((1, len(eta)))
         p = np.diff(np.concatenate([zero, F, one]), axis=0)
         ends = np.concatenate([zero, f, zero])
@@ -197,22 +147,18 @@ class Multinomial:
         return theta
 
 
+#: A likelihood of K classes as a function of theta and of a row's u.
+Classes = ProportionalOdds | Multinomial
+
+
 @dataclass(frozen=True, eq=False)
 class CategoryModel(Expansion):
-    """A likelihood of classes, initialised.
-
-    Attributes
-    ----------
-    rarest : float
-        Released share of the rarest class.
-    start : array
-        theta before the first pass.
-    """
+    """A likelihood of classes, initialised."""
 
     classes: Classes
     coordinates: Coordinates
-    rarest: float
-    start: Array
+    rarest: float  # Released share of the rarest class
+    start: Array  # theta before the first pass
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""
@@ -289,11 +235,6 @@ class _Rows:
         )
 
 
-def probabilities(classes: Classes, theta: Array, u: Array) -> Array:
-    """Return the probabilities of the classes at rows u (r_u, m): (K, m)."""
-    return classes.gradients(theta, u)[0]
-
-
 # -- Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes.
 
 
@@ -333,7 +274,7 @@ class ChoiceModel(UnitModel):
         if isinstance(self.classes, ProportionalOdds):
             link = LINKS[self.classes.link]
             theta = np.zeros(K - 1 + coordinates.rank - 1)
-            theta[: K - 1] = [link.quantile(float(q)) for q in np.cumsum(share)[:-1]]
+            theta[: K - 1] = [link.forward(float(q)) for q in np.cumsum(share)[:-1]]
         else:
             r, a = coordinates.rank, coordinates.constant
             theta = np.zeros((K - 1) * r)
@@ -384,20 +325,15 @@ def _checked(request: Request, design: Design) -> None:
             raise RequestError(
                 f"dp_polr needs a predictor; for the shares of the levels dp_table('~ {response}')"
             )
-        _refuse_aliased(design)
-
-
-def _refuse_aliased(design: Design) -> None:
-    """Refuse columns that are combinations of others: thresholds would be mixed. Public ranges."""
-    if design.unknown:
-        return
-    lost = ~public_coordinates(design, raw=True).identified
-    if lost.any():
-        names = ", ".join(n for n, gone in zip(design.names, lost, strict=True) if gone)
-        raise RequestError(
-            f"dp_polr: {names} are combinations of other columns, whatever the rows, and "
-            "thresholds would be mixed with them: drop a term"
-        )
+        if design.unknown:
+            return
+        lost = ~public_coordinates(design, raw=True).identified
+        if lost.any():  # by public ranges
+            names = ", ".join(n for n, gone in zip(design.names, lost, strict=True) if gone)
+            raise RequestError(
+                f"dp_polr: {names} are combinations of other columns, whatever the rows, and "
+                "thresholds would be mixed with them: drop a term"
+            )
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -451,13 +387,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         else (f"Coefficients are log odds of each level against {base!r}, the first declared.",)
     )
 
-    def stats(part: Part) -> dict[str, float]:
-        return {}
-
     back: Back = functools.partial(_back, classes)
-    out = estimate_fit(
-        plan, release, stats, back=back, names=names_of(classes, design), lost=lost, more=more
-    )
+    names = names_of(classes, design)
+    out = estimate_fit(plan, release, lambda _: {}, back=back, names=names, lost=lost, more=more)
     if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
         return out
     few = _few(release.detail.fits[0], plan.detail.rows)
@@ -498,11 +430,11 @@ BACKEND = Backend(plan, release, estimate, people=True)
 _LEAST = 1e-9
 
 
-def ordered(
+def predict(
     fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
 ) -> Any:  # fmt: skip
-    """Predict by proportional odds: ``what="probs"``, or the likeliest ``"class"``.
+    """Predict ``what="probs"``, a column a class, or the likeliest ``"class"``.
 
     Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
 
@@ -510,57 +442,31 @@ def ordered(
     -------
     Post-processing of released numbers; see ``Fit.predict``.
     """
-    K, X = len(fit.design.levels), _rows(fit, new, outside)
-    classes = ProportionalOdds(K, str(fit.options.get("link") or "logistic"))
-    params = np.asarray(fit._record.estimate.params)
-    slopes = len(params) - (K - 1)
-    cuts = np.maximum.accumulate(params[slopes:])  # noise may have crossed two
-    theta = np.concatenate([cuts, params[:slopes]])
-    places = np.roll(np.arange(len(params)), -(K - 1))  # of the coefficients in theta
-    return _shown(fit, new, classes, theta, places, X, what, (interval, se_fit), level)
-
-
-def unordered(
-    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
-    outside: str,
-) -> Any:  # fmt: skip
-    """Predict by a multinomial logit: ``what="probs"``, or the likeliest ``"class"``.
-
-    Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
-
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
-    """
-    classes = Multinomial(len(fit.design.levels))
-    theta = np.asarray(fit._record.estimate.params)
-    X, places = _rows(fit, new, outside), np.arange(len(theta))
-    return _shown(fit, new, classes, theta, places, X, what, (interval, se_fit), level)
-
-
-def _rows(fit: Fit, new: Any, outside: str) -> Array:
-    return np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
-
-
-def _shown(
-    fit: Fit, new: Any, classes: Classes, theta: Array, places: Any, X: Array, what: str,
-    asked: tuple[str | None, bool], level: float,
-) -> Any:  # fmt: skip
-    """Return classes, or probabilities: a column a class, with errors a row a row and a class."""
     import pandas as pd
 
+    K, params = len(fit.design.levels), np.asarray(fit._record.estimate.params)
+    classes: Classes = Multinomial(K)
+    theta, places = params, np.arange(len(params))
+    if fit._record.call.verb == "dp_polr":
+        classes = ProportionalOdds(K, str(fit.options.get("link") or "logistic"))
+        slopes = len(params) - (K - 1)
+        cuts = np.maximum.accumulate(params[slopes:])  # noise may have crossed two
+        theta = np.concatenate([cuts, params[:slopes]])
+        places = np.roll(places, -(K - 1))  # of the coefficients in theta
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
     what = "class" if what == "mean" else what
     choice("what", {"prob": "probs"}.get(what, what), ("probs", "class"))
-    choice("interval", asked[0], (None, "confidence"))
+    choice("interval", interval, (None, "confidence"))
     index, levels = getattr(new, "index", None), list(fit.design.levels)
     missing: Any = np.isnan(X).any(axis=1) | bool(np.isnan(theta).any())
+    asked = (interval, se_fit)
     if what == "class" and any(asked):
         raise RequestError(
             "a class has no interval= and no se_fit=: its probability has, predict(new, "
             'what="probs", interval="confidence")'
         )
     u, known = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
-    p = np.where(missing[:, None], np.nan, probabilities(classes, known, u).T)
+    p = np.where(missing[:, None], np.nan, classes.gradients(known, u)[0].T)
     if any(asked):
         return _with_errors(fit, p, classes.gradients(known, u)[1][:, places], index, asked, level)
     if what == "prob":
@@ -575,11 +481,8 @@ def _with_errors(
 ) -> Any:
     """Return ``class, fit, lwr, upr, se_fit``, a row a row and a class.
 
-    Parameters
-    ----------
-    p : (m, K) array
-    grad : (K, P, m) array
-        By the coefficients. Intervals are symmetric in the log odds of a class.
+    p (m, K) and its gradient (K, P, m) by the coefficients. Intervals are symmetric in the log odds
+    of a class.
     """
     import pandas as pd
 
@@ -603,39 +506,27 @@ def _with_errors(
 # -- Methods of models of categories, as data.
 
 
+_choice = functools.partial(
+    Method, name="scoring", proof="models/choice.md", backend=BACKEND,
+    needs=("delta > 0", "several passes"), relations=("replace", "add-remove"), foretells=True,
+)  # fmt: skip
 
 register_method(
-    Method(
-        name="scoring",
+    _choice(
         verb="dp_polr",
-        proof="models/choice.md",
         title="proportional odds, private",
-        backend=BACKEND,
-        needs=("delta > 0", "several passes"),
-        relations=("replace", "add-remove"),
-        inference="yes",
-        privacy_se="released",
         reference="McCullagh (1980); theory note models/choice.md",
         options=(
             one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
             BOUNDS_SHARE, GUESS,
         ),
-        foretells=True,
     )
 )
 register_method(
-    Method(
-        name="scoring",
+    _choice(
         verb="dp_multinom",
-        proof="models/choice.md",
         title="multinomial logit, private",
-        backend=BACKEND,
-        needs=("delta > 0", "several passes"),
-        relations=("replace", "add-remove"),
-        inference="yes",
-        privacy_se="released",
         reference="Theil (1969), McFadden (1974); theory note models/choice.md",
         options=(BOUNDS_SHARE, GUESS),
-        foretells=True,
     )
 )

@@ -40,27 +40,12 @@ _ALLOW = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class PcaDetail:
-    """What the fit decided before the first row.
+    """What the fit decided before the first row."""
 
-    Attributes
-    ----------
-    radius : float
-        Norm bound of a working row.
-    scale : bool
-        Columns are standardised (principal components of the correlation matrix).
-    mu : dict
-        Add/remove strength of each step.
-    factor : float
-        2 under replace-one.
-    """
-
-    k: int
-    radius: float
-    scale: bool
-    mu: dict[str, float]
-    factor: float
+    radius: float  # Norm bound of a working row
+    mu: dict[str, float]  # Add/remove strength of each step
+    factor: float  # 2 under replace-one
     d1: float
-    relation: str
 
 
 def projector_sensitivity(gap: float) -> float:
@@ -107,33 +92,15 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     cost = 0.2 * request.delta
     d1 = failure_part(core, cost, request.relation)
     steps = tuple(
-        Step(
-            name,
-            Gaussian(math.sqrt(share) * total),
-            share=share,
-            failure=cost if name == GAP_STEP else 0.0,
-            reply_test=name == GAP_STEP,
-        )
+        Step(name, Gaussian(math.sqrt(share) * total), share=share,
+             failure=cost if name == GAP_STEP else 0.0, reply_test=name == GAP_STEP)
         for name, share in _SHARES.items()
-    )
-    detail = PcaDetail(
-        k=int(k),
-        radius=float(request["radius"] or math.sqrt(p)),
-        scale=bool(request["scale"]),
-        mu=mu,
-        factor=factor,
-        d1=d1,
-        relation=request.relation,
-    )
+    )  # fmt: skip
+    detail = PcaDetail(float(request["radius"] or math.sqrt(p)), mu, factor, d1)
     return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        shares={"centre": 0.10, "gap": 0.10, "coef": 0.80},
-        scales={"row norm bound (working units)": detail.radius},
-        detail=detail,
-    )
+        request, design, n, steps,
+        scales={"row norm bound (working units)": detail.radius}, detail=detail,
+    )  # fmt: skip
 
 
 def _column_sums(
@@ -161,8 +128,7 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     Unit: one row. If the released bound of the gap is not above 1 there is no reply; everything
     is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
     """
-    detail = plan.detail
-    design = plan.design
+    detail, design, k = plan.detail, plan.design, int(plan.request["k"])
     p = design.p
     lo, hi = design.intervals().T
     width = np.where(hi > lo, hi - lo, 1.0)
@@ -171,20 +137,20 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     noisy = ask(CENTRE_STEP, Query(Powers(p), columns, first_array))
     values = {"sums": noisy.values}
     factor, offset = rescaling(noisy.values, float(noisy.sd[0]), True, np.full(p, _MAX_SCALE))
-    if not detail.scale:
+    if not plan.request["scale"]:  # else components of the correlation matrix
         offset, factor = offset / factor, np.ones(p)
     scale, shift = scale * factor, shift * factor + offset
     rowmap = working_map(scale, shift, detail.radius)
     raw, over = ask.raw(own_proof("projector")), Moments(design, rowmap)
     M = raw.total(over).real(np.full(p, 1.0 / STEPS))  # rows of norm <= 1
     lemma = Of("eigengap", ())
-    found = ask(GAP_STEP, Query(lemma, over, lambda _: Added(np.array([eigengap(M, detail.k)]))))
+    found = ask(GAP_STEP, Query(lemma, over, lambda _: Added(np.array([eigengap(M, k)]))))
     gap = float(found.at_least(detail.d1)[0])
     values["gap"] = np.array(gap)
     if gap <= 1.0 + 1e-6:
         return Release(values, plan.guarantee, design, reply=False, why="test")
     bound = projector_sensitivity(gap) * _ALLOW
-    out = raw.gaussian_real(COEF_STEP, svec(projector(M, detail.k)), bound * detail.factor)
+    out = raw.gaussian_real(COEF_STEP, svec(projector(M, k)), bound * detail.factor)
     values["projector"] = unsvec(out, p)
     values["scale"], values["shift"] = scale, shift
     return Release(values, plan.guarantee, design, detail=bound / detail.mu[COEF_STEP])
@@ -192,9 +158,8 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
 
 def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
     """Return loadings of the k components, in working units, signs fixed by the largest entry."""
-    detail = plan.detail
-    design = release.design
-    names = tuple(f"PC{j + 1}:{c}" for j in range(detail.k) for c in design.names)
+    design, k = release.design, int(plan.request["k"])
+    names = tuple(f"PC{j + 1}:{c}" for j in range(k) for c in design.names)
     if not release.reply:
         note = (
             "The eigengap behind component k was not visible above the noise: try another k, more "
@@ -202,9 +167,9 @@ def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
         )
         return Estimate.silent(names, note)
     _, V = np.linalg.eigh(release.values["projector"])
-    V = V[:, ::-1][:, : detail.k]
-    V = V * np.sign(V[np.abs(V).argmax(0), np.arange(detail.k)])
-    units = "standard deviations" if detail.scale else "half-ranges"
+    V = V[:, ::-1][:, :k]
+    V = V * np.sign(V[np.abs(V).argmax(0), np.arange(k)])
+    units = "standard deviations" if plan.request["scale"] else "half-ranges"
     return Estimate(
         names,
         V.T.ravel(),

@@ -7,6 +7,7 @@ Statements and proofs: ``privacy/propose.md`` 1, 2; ``models/mean.md`` 6.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +42,6 @@ from dpmodels.sums.ask import Ask, Raw
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sources.rows import Rows
 
 
 BOUND_SHARE = 0.15
@@ -51,128 +51,93 @@ GRID = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class EptrDetail:
-    """The user's functions and the split of the budget."""
+    """The split of the budget."""
 
-    estimator: Callable[[Array], Any]
-    safety: Callable[[Array], Any]
-    alpha: Any
-    size: int
     coin: str = "integer"
     eps_t: float = 0.0
     eps_r: float = 0.0
     delta: float = 0.0
-    sensitivity: float = 1.0
-    mu: tuple[float, float] = (0.0, 0.0)
+    mu: tuple[float, float] = (0.0, 0.0)  # Of the lower bound, and of the estimate
     delta_f: float = 0.0
-
-
-def _functions(request: Request) -> tuple[Any, Any, Any, int]:
-    estimator, safety, alpha = request["estimator"], request["safety"], request["alpha"]
-    for name, f in (("estimator", estimator), ("safety", safety)):
-        if not callable(f):
-            raise RequestError(f"{name}= must be a function of an (n, k) array, got {shown(f)}")
-    size = request["size"]
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise RequestError(
-            f"size= is the length of the estimate, for example size=1; got {shown(size)}"
-        )
-    return estimator, safety, alpha, size
 
 
 def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a private release of a user's estimator."""
-    estimator, safety, alpha, size = _functions(request)
-    if request.method.name == "bound":
-        steps, detail = _plan_bound(request, estimator, safety, alpha, size)
-    else:
-        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not alpha > 0:
-            raise RequestError(
-                "alpha= must be a positive number: a bound on the change of the estimate "
-                f"wherever the safety bound is positive; got {shown(alpha)}"
-            )
-        eps_t = request.eps * float(request["test_share"])
-        label = "Laplace test and Gaussian" if request.method.name == "ptr" else "coin and Gaussian"
-        step = Step(
-            "test and estimate",
-            Approximate(request.eps, request.delta),
-            share=1.0,
-            reply_test=True,
-            label=label,
-        )
-        steps = (step,)
-        detail = EptrDetail(
-            estimator,
-            safety,
-            float(alpha),
-            size,
-            coin="laplace" if request.method.name == "ptr" else request["coin"],
-            eps_t=eps_t,
-            eps_r=request.eps - eps_t,
-            delta=request.delta,
-        )
-    return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        detail=detail,
-    )
-
-
-def _plan_bound(
-    request: Request, estimator: Any, safety: Any, alpha: Any, size: int
-) -> tuple[tuple[Step, ...], EptrDetail]:
-    if not callable(alpha):
+    for name in ("estimator", "safety"):
+        if not callable(f := request[name]):
+            raise RequestError(f"{name}= must be a function of an (n, k) array, got {shown(f)}")
+    alpha, size = request["alpha"], request["size"]
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise RequestError(
-            "method='bound' needs alpha= as a decreasing function h(l): a bound on the change of "
-            "the estimate whenever l is at most the larger of the two statistics, infinite where "
-            "there is none. For example alpha=lambda l: 2 / l if l > 0 else float('inf')"
+            f"size= is the length of the estimate, for example size=1; got {shown(size)}"
         )
-    delta_f = FAILURE_SHARE * request.delta
-    mu = mu_gdp(request.eps, request.delta - delta_f)
-    mus = (math.sqrt(BOUND_SHARE) * mu, math.sqrt(1.0 - BOUND_SHARE) * mu)
-    steps = (
-        Step("lower bound and test", Gaussian(mus[0]), share=BOUND_SHARE, failure=delta_f,
-             reply_test=True),
-        Step("estimate", Gaussian(mus[1]), share=1.0 - BOUND_SHARE),
+    kind = request.method.name
+    if kind == "bound":
+        if not callable(alpha):
+            raise RequestError(
+                "method='bound' needs alpha= as a decreasing function h(l): a bound on the change "
+                "of the estimate whenever l is at most the larger of the two statistics, infinite "
+                "where there is none. For example alpha=lambda l: 2 / l if l > 0 else float('inf')"
+            )
+        delta_f = FAILURE_SHARE * request.delta
+        mu = mu_gdp(request.eps, request.delta - delta_f)
+        mus = (math.sqrt(BOUND_SHARE) * mu, math.sqrt(1.0 - BOUND_SHARE) * mu)
+        steps = (
+            Step("lower bound and test", Gaussian(mus[0]), share=BOUND_SHARE, failure=delta_f,
+                 reply_test=True),
+            Step("estimate", Gaussian(mus[1]), share=1.0 - BOUND_SHARE),
+        )  # fmt: skip
+        return Plan.of(request, design, n, steps, detail=EptrDetail(mu=mus, delta_f=delta_f))
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not alpha > 0:
+        raise RequestError(
+            "alpha= must be a positive number: a bound on the change of the estimate "
+            f"wherever the safety bound is positive; got {shown(alpha)}"
+        )
+    eps_t = request.eps * float(request["test_share"])
+    step = Step(
+        "test and estimate", Approximate(request.eps, request.delta), share=1.0, reply_test=True,
+        label="Laplace test and Gaussian" if kind == "ptr" else "coin and Gaussian",
     )  # fmt: skip
-    detail = EptrDetail(
-        estimator,
-        safety,
-        alpha,
-        size,
-        sensitivity=float(request["sensitivity"]),
-        mu=mus,
-        delta_f=delta_f,
-    )
-    return steps, detail
+    coin = "laplace" if kind == "ptr" else request["coin"]
+    detail = EptrDetail(coin, eps_t, request.eps - eps_t, request.delta)
+    return Plan.of(request, design, n, (step,), detail=detail)
 
 
-def safe_vector(f: Callable[[Array], Any], x: Array, size: int) -> Array:
-    """Return f(x) as a vector of ``size``; zeros if it raises, is not finite or has another size.
+def _tried(function: Callable[[], Any]) -> Any:
+    """Return what a user's function returns, or None if it raises.
 
     The text of an exception is never shown: it could quote rows.
     """
     try:
-        out = np.asarray(f(x.copy()), dtype=float).ravel()
+        return function()
     except KeyboardInterrupt:  # the guard raises a fresh one
         raise
     except BaseException:  # CancelledError and SystemExit too: they may depend on private rows
+        return None
+
+
+def _vector(f: Callable[..., Any], *args: Any) -> Any:
+    return _tried(lambda: np.asarray(f(*args), dtype=float).ravel())
+
+
+def safe_vector(f: Callable[[Array], Any], x: Array, size: int) -> Array:
+    """Return f(x), of length ``size``; zeros if it raises, is not finite or has another length."""
+    out = _vector(f, x.copy())
+    if out is None or out.shape != (size,) or not np.isfinite(out).all():
         return np.zeros(size)
-    if out.shape != (size,) or not np.isfinite(out).all():
-        return np.zeros(size)
-    return out
+    return np.asarray(out)
+
+
+def _number(function: Callable[..., Any], *args: Any) -> float:
+    """Return a finite number, or infinity: a loss that cannot be computed is not bounded."""
+    value = _tried(lambda: float(function(*args)))
+    return value if value is not None and math.isfinite(value) else math.inf
 
 
 def safe_number(f: Callable[[Array], Any], x: Array) -> float:
     """Return f(x) as a number; 0 if it raises or is not a finite positive number."""
-    try:
-        value = float(f(x.copy()))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return 0.0
-    return value if math.isfinite(value) and value > 0 else 0.0
+    value = _number(f, x.copy())
+    return value if 0.0 < value < math.inf else 0.0
 
 
 def reply(detail: EptrDetail, gamma: float) -> float:
@@ -187,14 +152,6 @@ def reply(detail: EptrDetail, gamma: float) -> float:
     return reply_probability(value, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
 
 
-def _rows_eptr(plan: Plan[Any], rows: Rows) -> Array:
-    """Return the table (n, k); a row with a missing cell is a row of zeros."""
-    design = plan.design
-    x = sampled(rows, design, range(design.p)).T
-    x[np.isnan(x).any(axis=1)] = 0.0
-    return np.ascontiguousarray(x)
-
-
 def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
     """Test, then release the user's estimate.
 
@@ -204,43 +161,35 @@ def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
     """
     raw = ask.raw(own_proof("ePTR of the user's own estimator"))
     detail = plan.detail
-    x = _rows_eptr(plan, raw.rows)
-    value = safe_vector(detail.estimator, x, detail.size)
-    gamma = safe_number(detail.safety, x)
+    x = np.ascontiguousarray(sampled(raw.rows, plan.design, range(plan.design.p)).T)
+    x[np.isnan(x).any(axis=1)] = 0.0  # a row with a missing cell is a row of zeros
+    value = safe_vector(plan.request["estimator"], x, plan.request["size"])
+    gamma = safe_number(plan.request["safety"], x)
     if plan.request.method.name == "bound":
-        return _release_bound(plan, detail, value, gamma, raw)
-    sd = detail.alpha * GRID * agm(detail.eps_r, detail.delta)
+        return _release_bound(plan, value, gamma, raw)
+    sd = float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)
     noisy = raw.coin_gaussian("test and estimate", reply(detail, gamma), value, sd)
     if noisy is None:
         return Release({}, plan.guarantee, plan.design, reply=False, why="test")
     return Release({"estimate": noisy}, plan.guarantee, plan.design, detail=sd)
 
 
-def _release_bound(
-    plan: Plan[Any], detail: EptrDetail, value: Array, lam: float, raw: Raw
-) -> Release:
-    s = detail.sensitivity * GRID
-    mu_t, mu_r = detail.mu
+def _release_bound(plan: Plan[EptrDetail], value: Array, lam: float, raw: Raw) -> Release:
+    s = float(plan.request["sensitivity"]) * GRID
+    mu_t, mu_r = plan.detail.mu
     noisy = float(raw.gaussian_real("lower bound and test", lam, s))
-    lower = noisy - tail_margin(s / mu_t, detail.delta_f)
-    h = safe_number(lambda _: detail.alpha(lower), np.zeros(1))
+    lower = noisy - tail_margin(s / mu_t, plan.detail.delta_f)
+    values = {"lower": np.array(lower)}
+    h = safe_number(lambda _: plan.request["alpha"](lower), np.zeros(1))
     if h <= 0.0:  # not a positive finite number: no valid bound
-        return Release(
-            {"lower": np.array(lower)}, plan.guarantee, plan.design, reply=False, why="test"
-        )
-    out = raw.gaussian_real("estimate", value, h * GRID)
-    return Release(
-        {"estimate": out, "lower": np.array(lower)},
-        plan.guarantee,
-        plan.design,
-        detail=h * GRID / mu_r,
-    )
+        return Release(values, plan.guarantee, plan.design, reply=False, why="test")
+    values = {"estimate": raw.gaussian_real("estimate", value, h * GRID), **values}
+    return Release(values, plan.guarantee, plan.design, detail=h * GRID / mu_r)
 
 
 def estimate_eptr(plan: Plan[Any], release: Release) -> Estimate:
     """Return the released vector with the sd of its noise."""
-    size = plan.detail.size
-    given = plan.request["names"]
+    size, given = plan.request["size"], plan.request["names"]
     names = tuple(given) if given else tuple(f"T[{j}]" for j in range(size))
     if not release.reply:
         return Estimate.silent(names)
@@ -272,23 +221,12 @@ TEST_STEP, OUT_STEP = "privacy loss", "mechanism"
 
 @dataclass(frozen=True)
 class GptrDetail:
-    """The user's functions and the split of the (add/remove or replace-one) pair.
+    """The split of the (add/remove or replace-one) pair."""
 
-    Attributes
-    ----------
-    eps_t, eps_m : float
-        Of the Laplace release of the privacy loss, and of the mechanism.
-    delta_m, delta_f : float
-        Of the mechanism where its bound holds; failure of the bound.
-    """
-
-    mechanism: Callable[..., Any]
-    loss: Callable[..., Any]
-    choose: Callable[..., Any] | None
-    sensitivity: float
-    size: int
+    # eps_t, eps_m: of the Laplace release of the privacy loss, and of the mechanism.
     eps_t: float
     eps_m: float
+    # delta_m, delta_f: of the mechanism where its bound holds; failure of the bound.
     delta_m: float
     delta_f: float
 
@@ -314,17 +252,7 @@ def plan_gptr(request: Request, design: Design, n: int | None) -> Plan[Any]:
         pair, proved = add_remove_request(*pair), "add-remove"
     eps_t = float(request["test_share"]) * pair[0]
     delta_f = 0.1 * pair[1]
-    detail = GptrDetail(
-        mechanism=request["mechanism"],
-        loss=request["privacy_loss"],
-        choose=choose,
-        sensitivity=float(request["sensitivity"]),
-        size=int(request["size"]),
-        eps_t=eps_t,
-        eps_m=pair[0] - eps_t,
-        delta_m=pair[1] - delta_f,
-        delta_f=delta_f,
-    )
+    detail = GptrDetail(eps_t, pair[0] - eps_t, pair[1] - delta_f, delta_f)
     steps = (
         Step(TEST_STEP, Pure(eps_t), share=eps_t / pair[0], failure=delta_f, reply_test=propose),
         Step(OUT_STEP, Approximate(detail.eps_m, detail.delta_m), share=detail.eps_m / pair[0]),
@@ -336,32 +264,8 @@ def plan_gptr(request: Request, design: Design, n: int | None) -> Plan[Any]:
         steps,
         notes=(FLOAT_NOTE,),
         proved=proved,
-        shares={"test": eps_t / pair[0], "mechanism": detail.eps_m / pair[0]},
         detail=detail,
     )
-
-
-def _rows_gptr(rows: Rows, design: Design) -> Array:
-    """Return all rows, (n, k); a row with a missing cell is a row of zeros.
-
-    Read by the caller: the user's functions take all rows at once, and are not sent to workers.
-    """
-    parts = []
-    for block in rows.blocks(design):
-        part = np.where(np.isnan(block).any(0), 0.0, block)
-        parts.append(part.T.copy())
-    return np.vstack(parts) if parts else np.zeros((0, design.p))
-
-
-def _number(function: Callable[..., Any], *args: Any) -> float:
-    """Return a finite number, or infinity: a loss that cannot be computed is not bounded."""
-    try:
-        value = float(function(*args))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # whatever the user's function does is a function of private rows
-        return math.inf
-    return value if math.isfinite(value) else math.inf
 
 
 def _rounded(out: Array) -> Array:
@@ -379,40 +283,37 @@ def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
     one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
     """
     raw = ask.raw(own_proof("generalized propose-test-release of the user's own mechanism"))
-    detail = plan.detail
-    design = plan.design
-    Z = _rows_gptr(raw.rows, design)
+    request, detail, design = plan.request, plan.detail, plan.design
+    # read by the caller: the user's functions take all rows at once, and are not sent to workers;
+    # a row with a missing cell is a row of zeros
+    parts = [np.where(np.isnan(b).any(0), 0.0, b).T for b in raw.rows.blocks(design)]
+    Z = np.vstack([np.zeros((0, design.p)), *parts])
+    sensitivity = float(request["sensitivity"])
     # an unbounded loss is released as a number far beyond any use
-    loss = min(_number(detail.loss, Z), 1e9 * max(1.0, detail.sensitivity))
-    s = detail.sensitivity * (1.0 + 2.0**-20)
+    loss = min(_number(request["privacy_loss"], Z), 1e9 * max(1.0, sensitivity))
+    s = sensitivity * (1.0 + 2.0**-20)
     noisy = float(raw.laplace_real(TEST_STEP, loss, s))
     scale = s / detail.eps_t * ROUND_UP
     # P(Laplace < -t) = exp(-t/scale)/2; one grid step more for the lattice
     bound = noisy + scale * (math.log(1.0 / (2.0 * detail.delta_f)) + 2.0**-20)
     values = {"loss bound": np.array(bound)}
-    if detail.choose is None:
+    arguments = [Z]
+    if request.method.name == "propose":
         if bound > detail.eps_m:
             return Release(values, plan.guarantee, design, reply=False, why="test")
-        arguments: tuple[Any, ...] = (Z,)
     else:
-        arguments = (Z, detail.choose(bound, detail.eps_m, detail.delta_m))
-    source = raw.inner_source(OUT_STEP)
-    try:
-        out = np.asarray(detail.mechanism(*arguments, source), dtype=float).ravel()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # see above
-        out = np.zeros(detail.size)
-    if out.shape != (detail.size,):
-        out = np.zeros(detail.size)
+        arguments.append(request["choose"](bound, detail.eps_m, detail.delta_m))
+    out = _vector(request["mechanism"], *arguments, raw.inner_source(OUT_STEP))
+    if out is None or out.shape != (request["size"],):
+        out = np.zeros(request["size"])
     values["output"] = _rounded(out)
     return Release(values, plan.guarantee, design)
 
 
 def estimate_gptr(plan: Plan[GptrDetail], release: Release) -> Estimate:
     """Name the entries of the mechanism's output."""
-    detail = plan.detail
-    names = plan.request["names"] or tuple(f"out{j + 1}" for j in range(detail.size))
+    size = plan.request["size"]
+    names = plan.request["names"] or tuple(f"out{j + 1}" for j in range(size))
     bound = float(release.values["loss bound"])
     note = "Private if the user's privacy loss, its sensitivity and the mechanism are as stated."
     if not release.reply:
@@ -426,8 +327,6 @@ GPTR = Backend(plan_gptr, release_gptr, estimate_gptr)
 # -- Methods of a user's own estimator, as data.
 
 
-_COIN_SHARE = share("test_share", "share of eps for the test", 0.25)
-
 _FUNCTIONS = (
     Option("estimator", "function of an (n, k) array", None),
     Option("safety", "function of an (n, k) array", None),
@@ -436,55 +335,37 @@ _FUNCTIONS = (
     Option("names", "names of its entries", None),
 )
 
+_eptr = functools.partial(
+    Method, verb="dp_eptr", proof="models/custom.md", backend=EPTR, by_rows=True,
+    needs=("delta > 0", "a proof of the user"), inference="privacy part only", privacy_se="public",
+)  # fmt: skip
+
 register_method(
-    Method(
+    _eptr(
         name="coin",
-        verb="dp_eptr",
-        proof="models/custom.md",
         title="Efficient Propose-Test-Release",
-        backend=EPTR,
-        by_rows=True,
-        needs=("delta > 0", "a proof of the user"),
-        inference="privacy part only",
-        privacy_se="public",
         reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 2",
         options=(
             *_FUNCTIONS,
-            _COIN_SHARE,
+            share("test_share", "share of eps for the test", 0.25),
             one_of("coin", "'integer', 'sharp' or 'logistic'", "integer", "sharp", "logistic"),
         ),
     )
 )
 
-_TEST_SHARE = share("test_share", "share of eps for the test", 0.5)
-
 register_method(
-    Method(
+    _eptr(
         name="ptr",
-        verb="dp_eptr",
-        proof="models/custom.md",
         title="Propose-Test-Release with a distance",
-        backend=EPTR,
-        by_rows=True,
-        needs=("delta > 0", "a proof of the user"),
-        inference="privacy part only",
-        privacy_se="public",
         reference="Dwork and Lei (2009), Differential privacy and robust statistics",
-        options=(*_FUNCTIONS, _TEST_SHARE),
+        options=(*_FUNCTIONS, share("test_share", "share of eps for the test", 0.5)),
     )
 )
 
 register_method(
-    Method(
+    _eptr(
         name="bound",
-        verb="dp_eptr",
-        proof="models/custom.md",
         title="Release of a lower bound, then of the estimate",
-        backend=EPTR,
-        by_rows=True,
-        needs=("delta > 0", "a proof of the user"),
-        inference="privacy part only",
-        privacy_se="public",
         reference="theory note of the ptr room, section 2",
         options=(*_FUNCTIONS, positive("sensitivity", "sensitivity of the statistic", 1.0)),
     )
@@ -512,7 +393,7 @@ for _name, _more in (
             title="Generalized Propose-Test-Release"
             + (" (bound for every parameter)" if _more else ""),
             backend=GPTR,
-        by_rows=True,
+            by_rows=True,
             needs=("delta > 0", "one pass", "ranges", "a proof"),
             relations=("replace", "add-remove"),
             inference="no",

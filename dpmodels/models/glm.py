@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.families import FAMILIES, LINKS, family_of
 from dpmodels.models import objpert
@@ -175,45 +174,21 @@ _CAP = 1e5
 
 @dataclass(frozen=True)
 class TestedDetail:
-    """What the fit decided before the first row.
-
-    Attributes
-    ----------
-    mu1, rho : float
-        Add/remove strengths.
-    factor : float
-        2 where the steps are stated under replace-one.
-    top : float
-        Public Renyi order (hessian).
-    passes : int
-        Of the minimisation; the curvature takes one more.
-    """
+    """What the fit decided before the first row."""
 
     shape: str
     B: float
     lam: float
+    # mu1, rho: add/remove strengths.
     mu1: float
     rho: float
-    factor: float
+    factor: float  # 2 where the steps are stated under replace-one
     d1: float
-    top: float
-    max_iter: int
-    passes: int
-
-
-@dataclass(frozen=True)
-class TestedReleased:
-    """Released curvature bound, the noise made from it, and the working map."""
-
-    scale: Array
-    shift: Array
-    alpha: float
-    sd: float
-    gamma: float
+    top: float = 0.0  # Public Renyi order (hessian)
 
 
 def _iso(
-    request: Request, B: float, d: int, passes: int
+    request: Request, B: float, d: int
 ) -> tuple[TestedDetail, list[Step], str | None]:
     factor = 2.0 if request.relation == "replace" else 1.0
     mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
@@ -221,9 +196,7 @@ def _iso(
     d1 = failure_part(mu, cost, request.relation)
     mu1, rho = math.sqrt(_TEST_SHARE) * mu, math.sqrt(1 - _TEST_SHARE) * mu
     lam = request["lam"] or B * B * max(3 * math.sqrt(d) / rho, 2.0)
-    detail = TestedDetail(
-        "iso", B, float(lam), mu1, rho, factor, d1, 0.0, int(request["max_iter"]), passes
-    )
+    detail = TestedDetail("iso", B, float(lam), mu1, rho, factor, d1)
     steps = [
         Step(TEST_STEP, Gaussian(factor * mu1), share=_TEST_SHARE, failure=cost),
         Step(COEF_STEP, Gaussian(factor * rho), share=1 - _TEST_SHARE, label="output noise"),
@@ -232,7 +205,7 @@ def _iso(
 
 
 def _hessian(
-    request: Request, B: float, d: int, passes: int
+    request: Request, B: float, d: int
 ) -> tuple[TestedDetail, list[Step], str | None]:
     eps, delta = request.eps, request.delta
     proved = None
@@ -261,9 +234,7 @@ def _hessian(
     while hessian_gamma(top, rho, lam, B) <= hessian_gamma(top, rho, 1e12, B) * lam / 1e12 / 2:
         lam *= 1.2
     lam = float(request["lam"] or lam)
-    detail = TestedDetail(
-        "hessian", B, lam, mu1, rho, 1.0, d1, top, int(request["max_iter"]), passes
-    )
+    detail = TestedDetail("hessian", B, lam, mu1, rho, 1.0, d1, top)
     if hessian_gamma(top, rho, lam, B) <= 0:
         raise RequestError("lam= is too small for shape='hessian': leave it out, or enlarge it")
     return detail, steps(lo), proved
@@ -284,22 +255,15 @@ def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     B = float(request["radius"] or full_radius(design))
     build = _iso if request["shape"] == "iso" else _hessian
-    passes = planned_passes(n, design.p)
-    detail, steps, proved = build(request, B, design.p, passes)
+    detail, steps, proved = build(request, B, design.p)
     if detail.lam <= B * B:
         raise RequestError(f"lam= must exceed B^2 = {B * B:.4g} (working units) for method='gptr'")
     return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        notes=(FLOAT_NOTE,) if detail.shape == "hessian" else (),
+        request, design, n, steps, notes=(FLOAT_NOTE,) if detail.shape == "hessian" else (),
         proved=proved,
-        shares={"curvature": _TEST_SHARE, "coef": 1 - _TEST_SHARE},
         scales={"ridge (working units)": detail.lam, "row norm bound (working units)": B},
-        detail=detail,
-        passes=detail.passes + 1,
-    )
+        detail=detail, passes=planned_passes(n, design.p) + 1,  # the curvature takes the last
+    )  # fmt: skip
 
 
 def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
@@ -324,7 +288,7 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
         tol *= max(1.0, plan.n * 1e-6)
     found = minimise(
         rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=raw.rows.n,
-        max_iter=detail.max_iter, passes=detail.passes,
+        max_iter=int(plan.request["max_iter"]), passes=plan.passes - 1,
         **passes_over(raw.rows, design, working, loss),
     )  # fmt: skip
     theta = found.theta if found.certified else np.zeros(design.p)
@@ -347,34 +311,32 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
         values = theta + np.linalg.solve(L.T, normals) / math.sqrt(gamma)
         grid = 2.0**-34 / math.sqrt(gamma * alpha)
         values = np.round(values / grid) * grid
-    done = TestedReleased(scale, shift, alpha, sd, gamma)
+    # beside the working map the noise that was made from the bound
+    done = (scale, shift, sd, gamma)
     return Release({"theta": values, "alpha": np.array(alpha)}, plan.guarantee, design, detail=done)
 
 
 def estimate_tested(plan: Plan[TestedDetail], release: Release) -> Estimate:
     """Map the release back to the design's own units."""
     detail = plan.detail
-    released: TestedReleased = release.detail
+    scale, shift, sd, gamma = release.detail
     design = release.design
-    A = back_map(released.scale, released.shift, design.has_intercept)
+    A = back_map(scale, shift, design.has_intercept)
     notes = [
         "No sampling standard errors are released by this method; method='objpert' buys them.",
         f"A ridge of {detail.lam:.4g} (working units) shrinks the coefficients.",
     ]
-    stats = {"ridge": detail.lam, "curvature_lower_bound": released.alpha}
+    stats = {"ridge": detail.lam, "curvature_lower_bound": float(release.values["alpha"])}
     privacy = None
-    if released.sd == released.sd:
-        privacy = released.sd**2 * A @ A.T
-        stats["noise_sd"] = released.sd
+    if sd == sd:
+        privacy = sd**2 * A @ A.T
+        stats["noise_sd"] = sd
     else:
-        stats["gamma"] = released.gamma
+        stats["gamma"] = gamma
     return Estimate(
-        design.names,
-        A @ release.values["theta"],
-        vcov_privacy=privacy,
-        stats=stats,
+        design.names, A @ release.values["theta"], vcov_privacy=privacy, stats=stats,
         notes=tuple(notes),
-    )
+    )  # fmt: skip
 
 
 TESTED = Backend(plan_tested, release_tested, estimate_tested)
@@ -426,8 +388,6 @@ register_method(
         by_rows=True,
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
-        inference="yes",
-        privacy_se="released",
         accepts=("public",),
         reference=(
             "Kifer, Smith, Thakurta (2012); Redberg, Koskela, Wang (2023); profile: theory note"
@@ -462,7 +422,6 @@ register_method(
         needs=("delta > 0", "several passes", "ranges"),
         relations=("replace", "add-remove"),
         inference="privacy part only",
-        privacy_se="released",
         reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
         options=(
             _FAMILY,

@@ -34,17 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """The released fit as a map of a block ``(q, m)`` to predictions: public.
+    """The released fit as a map of a block ``(q, m)`` to predictions: public."""
 
-    Attributes
-    ----------
-    params : (p,) array
-    mean : function
-        Inverse link.
-    """
-
-    params: Array
-    mean: Callable[[Array], Array]
+    params: Array  # (p,)
+    mean: Callable[[Array], Array]  # Inverse link
 
     def both(self, block: Array) -> tuple[Array, Array]:
         """Return (prediction, response), (m,) each; NaN in rows with a missing cell."""
@@ -59,16 +52,10 @@ def _whole(*parts: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """Counts of (class, bin of the prediction): one cell of 2K a complete row.
-
-    Attributes
-    ----------
-    edges : (K - 1,) array
-        Between the bins.
-    """
+    """Counts of (class, bin of the prediction): one cell of 2K a complete row."""
 
     predictor: Predictor
-    edges: Array
+    edges: Array  # (K - 1,): between the bins
 
     unit = 1.0
 
@@ -93,17 +80,11 @@ class ClassCounts:
 
 @dataclass(frozen=True, eq=False)
 class LossSums:
-    """``sum (1, t, t^2)`` over complete rows, t in [0, 1]: a loss over its clip.
-
-    Attributes
-    ----------
-    clip : float
-        Losses beyond it count as it.
-    """
+    """``sum (1, t, t^2)`` over complete rows, t in [0, 1]: a loss over its clip."""
 
     predictor: Predictor
     loss: str
-    clip: float
+    clip: float  # Losses beyond it count as it
 
     unit, size = 1.0 / STEPS, 3
     statistic = Powers(1, low=0)
@@ -126,18 +107,12 @@ class LossSums:
 
 @dataclass(frozen=True, eq=False)
 class AtBounds:
-    """For each column: complete rows whose cell is at an end of its range; then complete rows.
+    """For each column: complete rows whose cell is at an end of its range; then complete rows."""
 
-    Attributes
-    ----------
-    low, high : (d,) arrays
-    rows : (d,) int array
-        Places in the block.
-    """
-
+    # low, high: (d,) arrays
     low: Array
     high: Array
-    rows: Array
+    rows: Array  # (d,): places in the block
 
     unit = 1.0
 
@@ -161,15 +136,10 @@ class AtBounds:
 
 @dataclass(frozen=True, eq=False)
 class BinnedResiduals:
-    """``(1_k, t 1_k)`` by bin k of the prediction, t in [-1, 1]: residuals over their clip.
-
-    Attributes
-    ----------
-    edges : (K - 1,) array
-    """
+    """``(1_k, t 1_k)`` by bin k of the prediction, t in [-1, 1]: residuals over their clip."""
 
     predictor: Predictor
-    edges: Array
+    edges: Array  # (K - 1,)
     clip: float
 
     unit = 1.0 / STEPS
@@ -210,22 +180,11 @@ def added_up(blocks: Iterable[Array], sums: tuple[Sums, ...]) -> tuple[Array, ..
 
 @dataclass(frozen=True, eq=False)
 class HoldoutPlan:
-    """Everything public about a release on held-out rows.
+    """Everything public about a release on held-out rows."""
 
-    Attributes
-    ----------
-    design : Design
-        Of the fit.
-    n : int
-    sums : tuple of Sums
-        One a step.
-    guarantee : Guarantee
-    advice : tuple of str
-    """
-
-    design: Design
+    design: Design  # Of the fit
     n: int
-    sums: tuple[Sums, ...]
+    sums: tuple[Sums, ...]  # One a step
     guarantee: Guarantee
     advice: tuple[str, ...] = ()
 
@@ -280,30 +239,20 @@ _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Score(Result):
-    """Performance on held-out rows, a release of its own.
+    """Performance on held-out rows, a release of its own."""
 
-    Attributes
-    ----------
-    metric : {"auc", "logloss", "rmse"}
-    value, se, se_privacy, se_sampling : float
-        NaN where the held-out rows are too few for the budget.
-    privacy : Guarantee
-    edges, n1, n0 : arrays
-        AUC: edges of the bins of the prediction, released counts of events and others.
-    tau : float
-        Noise sd of a count.
-    """
-
-    metric: str
+    metric: str  # {"auc", "logloss", "rmse"}
+    # value, se, se_privacy, se_sampling: naN where the held-out rows are too few for the budget.
     value: float
     se: float
     se_privacy: float
     se_sampling: float
     privacy: Guarantee
+    # edges, n1, n0: AUC: edges of the bins of the prediction, released counts of events and others.
     edges: Array = field(default_factory=lambda: np.zeros(0))
     n1: Array = field(default_factory=lambda: np.zeros(0))
     n0: Array = field(default_factory=lambda: np.zeros(0))
-    tau: float = 0.0
+    tau: float = 0.0  # Noise sd of a count
     notes: tuple[str, ...] = ()
 
     def conf_int(self, level: float = 0.95) -> tuple[float, float]:
@@ -427,23 +376,14 @@ def loss_score(metric: str, promise: Guarantee, sums: Array, clip: float, tau: f
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Result):
-    """Shares at the bounds and missing, and residual means by bin of the prediction.
+    """Shares at the bounds and missing, and residual means by bin of the prediction."""
 
-    Attributes
-    ----------
-    complete, complete_se : float
-        Share of complete rows.
-    bounds : DataFrame
-        Per column: share of complete rows at an end of the range (clipped, or exactly there).
-    residuals : DataFrame
-        Per bin of the prediction: rows, mean residual, its noise and total error, z.
-    privacy : Guarantee
-    """
-
+    # complete, complete_se: share of complete rows.
     complete: float
     complete_se: float
+    # Per column: share of complete rows at an end of the range (clipped, or exactly there).
     bounds: Any
-    residuals: Any
+    residuals: Any  # Per bin of the prediction: rows, mean residual, its noise and total error, z
     privacy: Guarantee
     notes: tuple[str, ...] = ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,23 +68,24 @@ Limbs = tuple[Integers, ...]
 
 @dataclass(frozen=True, eq=False)
 class UnitRows:
-    """Maps a block to unit half-ranges: features, and the response in [-1, 1].
+    """Maps a block to unit half-ranges: features, and the response in [-1, 1]."""
 
-    Attributes
-    ----------
-    centre, half : (d,) arrays
-    """
-
-    columns: tuple[int, ...]
-    centre: Array
-    half: Array
+    features: FeatureScale
     y_centre: float
     y_half: float
+
+    @classmethod
+    def of(cls, design: Design) -> UnitRows:
+        """Return the map of a design whose ranges are all known."""
+        low, high = design.intervals()[-1].tolist()
+        half = max((high - low) / 2.0, 1e-300)
+        return cls(feature_scale(design, None), (low + high) / 2.0, half)
 
     def __call__(self, block: Array) -> tuple[Array, Array]:
         """Return (features (d, m), response (m,))."""
         with np.errstate(all="ignore"):
-            x = (block[list(self.columns)] - self.centre[:, None]) / self.half[:, None]
+            scale = self.features
+            x = (block[list(scale.columns)] - scale.centre[:, None]) / scale.half[:, None]
             return x, np.clip((block[-1] - self.y_centre) / self.y_half, -1.0, 1.0)
 
 
@@ -296,15 +297,9 @@ def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
 
 
 def predict_curve(
-    fit: Fit,
-    new: Any,
-    *,
-    what: str,
-    interval: str | None,
-    level: float,
-    se_fit: bool,
+    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
-) -> Any:
+) -> Any:  # fmt: skip
     """Predict the curve at new points: interpolation of released values, never new noise.
 
     ``interval="confidence"`` is the privacy band: it covers the kernel estimate without privacy.
@@ -392,19 +387,11 @@ _MAX_PER_POINT = 50
 
 @dataclass(frozen=True)
 class NpregDetail:
-    """Decided before the first row.
-
-    Attributes
-    ----------
-    h : float
-        Bandwidth on the [-1, 1] scale.
-    points : (m, d) array or None
-        Public query points on the [-1, 1] scale; None: the grid.
-    """
+    """Decided before the first row."""
 
     form: str
-    h: float
-    points: Any
+    h: float  # Bandwidth on the [-1, 1] scale
+    points: Any  # (m, d): public query points on the [-1, 1] scale; None: the grid
     mu: dict[str, float]
     delta_f: float = 0.0
     c0: float = 0.0
@@ -415,13 +402,11 @@ class NpregDetail:
 
 @dataclass(frozen=True)
 class NpregReleased:
-    """The public frame of a curve: scales of features and response, points, bandwidth."""
+    """The public frame of a curve: the map of its rows, its points, and the noise."""
 
-    features: FeatureScale
-    y_centre: float
-    y_half: float
+    rows: UnitRows
     points: Array
-    sigma: float
+    sigma: float = math.nan
 
 
 def _features(design: Design) -> list[int]:
@@ -459,11 +444,6 @@ def _public_points(request: Request, design: Design) -> Any:
     return points
 
 
-def _bandwidth(request: Request, n: int, d: int) -> float:
-    h = request["h"]
-    return default_bandwidth(n, d) if h is None else float(h)
-
-
 def _form(request: Request) -> str:
     if request.method.name == "functional":
         return "functional"
@@ -491,7 +471,7 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
             f"method='eptr' releases {m} points jointly, with noise that grows like their number. "
             "Use method='functional', which pays once for all of them"
         )
-    h = _bandwidth(request, n, d)
+    h = default_bandwidth(n, d) if request["h"] is None else float(request["h"])
     scales = {"bandwidth on the [-1, 1] scale": h, "query points": float(m)}
     if form in ("functional", "auto"):
         test = TEST_SHARE if form == "auto" else 0.0
@@ -508,7 +488,7 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
     )
     return Plan.of(
         request, design, n, part.coins(*names), purchase=part.purchase, scales=scales,
-        shares={**part.printed, "curve": 1.0 - part.share}, detail=detail,
+        detail=detail,
     )  # fmt: skip
 
 
@@ -521,24 +501,18 @@ def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Rel
     Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
     """
     detail = plan.detail
-    scale = feature_scale(design, None)
-    lo, hi = design.intervals()[-1]
-    centre, half = float(lo + hi) / 2.0, max(float(hi - lo) / 2.0, 1e-300)
-    d = len(scale.columns)
+    rows = UnitRows.of(design)
+    d = len(rows.features.columns)
     if detail.points is None:
         axis = np.linspace(-1.0, 1.0, _GRID[d])
         points = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
     else:
-        points = np.clip((detail.points - scale.centre) / scale.half, -1.0, 1.0)
-    fixed = points
+        points = np.clip((detail.points - rows.features.centre) / rows.features.half, -1.0, 1.0)
     if len(points) > _MAX_POINTS:  # spread evenly through the table
-        fixed = points[np.linspace(0, len(points) - 1, _MAX_POINTS).astype(np.intp)]
-    reader = UnitRows(scale.columns, scale.centre, scale.half, centre, half)
-    over = KernelSums(design, reader, fixed, detail.h)
-    frame = NpregReleased(scale, centre, half, fixed, math.nan)
-    if detail.form == "functional":
-        return _release_functional(plan, design, frame, over, ask)
-    return _release_eptr(plan, design, frame, over, ask)
+        points = points[np.linspace(0, len(points) - 1, _MAX_POINTS).astype(np.intp)]
+    over = KernelSums(design, rows, points, detail.h)
+    stage = _release_functional if detail.form == "functional" else _release_eptr
+    return stage(plan, design, NpregReleased(rows, points), over, ask)
 
 
 def _release_functional(
@@ -556,35 +530,28 @@ def _release_functional(
         return Added(solve_triangular(L, both, lower=True, check_finite=False))
 
     # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
-    assert plan.n is not None
     lattice = 0.0
     if frame.points.shape[1] not in CELLS:
         # rows of direct sums are cut to a lattice; a quarter of the jitter: that of K is rounded
         lattice = lattice_error(len(frame.points), _JITTER / 4.0)
-    lemma = Of("kernel curves", (plan.n, lattice), 2 * len(L))
+    lemma = Of("kernel curves", (plan.public_n, lattice), 2 * len(L))
     noisy = ask("curve", Query(lemma, over, white)).values.reshape(-1, 2)
     values = L @ noisy
     return Release(
-        {"white": noisy, "N": values[:, 0], "D": values[:, 1]},
-        plan.guarantee,
-        design,
-        detail=NpregReleased(
-            frame.features, frame.y_centre, frame.y_half, frame.points, 2.0 / detail.mu["curve"]
-        ),
-    )
+        {"white": noisy, "N": values[:, 0], "D": values[:, 1]}, plan.guarantee, design,
+        detail=replace(frame, sigma=2.0 / detail.mu["curve"]),
+    )  # fmt: skip
 
 
 def _release_eptr(
     plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
     detail = plan.detail
-    n = plan.n
-    assert n is not None
+    n = plan.public_n
     raw = ask.raw(own_proof("ePTR, kernel regression"))
     N, D = raw.total(over)
     f = np.where(D > 0, N / np.where(D > 0, D, 1.0), 0.0)
     allowance = 1.0 + 2.0**-20 + 64.0 * n * 2.0**-53
-    out = frame
     if detail.form == "paper":
         values, sigma = _per_point(detail, f, D, n, raw)
         if not np.isfinite(values).any():
@@ -610,20 +577,19 @@ def _release_eptr(
         quotient = Of("kernel quotient", (factor, lower, n), len(f))
         found = ask("curve", Query(quotient, over, lambda _: Added(f)))
         values, sigma = found.values, float(found.sd[0])
-    out = NpregReleased(frame.features, frame.y_centre, frame.y_half, frame.points, sigma)
-    return Release({"f": values}, plan.guarantee, design, detail=out)
+    frame = replace(frame, sigma=sigma)
+    return Release({"f": values}, plan.guarantee, design, detail=frame)
 
 
 def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tuple[Array, float]:
     """Run the paper's Algorithm 5 at each point with its part of the budget."""
     eps = detail.eps_t + detail.eps_r
     sigma = paper_sigma(4.0 / (detail.c0 * n), eps, detail.delta)
-    single = len(f) == 1
     out = np.full(len(f), np.nan)
     for j, (value, mass) in enumerate(zip(f.tolist(), D.tolist(), strict=True)):
         gamma = max(0.0, mass - detail.c0 * n - 2.0) / 2.0
         p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
-        name = "curve and test" if single else f"point {j + 1} and test"
+        name = "curve and test" if len(f) == 1 else f"point {j + 1} and test"
         noisy = raw.coin_gaussian(name, p, np.array([value]), sigma)
         if noisy is not None:
             out[j] = noisy[0]
@@ -636,33 +602,25 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(("curve",))
     frame: NpregReleased = release.detail
-    points = frame.features.centre + frame.features.half * frame.points
-    arrays = {
-        "points": points,
-        "unit_points": frame.points,
-        "scale": np.array([detail.h, frame.y_centre, frame.y_half, frame.sigma]),
-        "centre": frame.features.centre,
-        "half": frame.features.half,
-    }
+    arrays = _scales(frame.rows, frame.points, detail.h, frame.sigma)
     if detail.form == "functional":
         N, D = release.values["N"], release.values["D"]
         f, se = curve(N, D, frame.sigma)
-        arrays |= {"white": release.values["white"]}
+        arrays["white"] = release.values["white"]
     else:
         f = np.clip(release.values["f"], -1.0, 1.0)
         se = np.where(np.isfinite(f), frame.sigma, np.nan)
     features = [c.name for c in release.design.columns if c.kind != "intercept"]
-    names: tuple[str, ...] = tuple(
-        "f("
-        + ", ".join(f"{x}={v:.4g}" for x, v in zip(features, row, strict=True))
-        + ")"
+    points = arrays["points"].tolist()
+    names = tuple(
+        f"f({', '.join(f'{x}={v:.4g}' for x, v in zip(features, row, strict=True))})"
         + ("" if len(points) < 1000 else f" #{i}")
-        for i, row in enumerate(points.tolist())
+        for i, row in enumerate(points)
     )
-    variance = np.where(np.isfinite(se), (se * frame.y_half) ** 2, np.nan)
+    variance = np.where(np.isfinite(se), (se * frame.rows.y_half) ** 2, np.nan)
     return Estimate(
         names,
-        frame.y_centre + frame.y_half * f,
+        frame.rows.y_centre + frame.rows.y_half * f,
         vcov_privacy=np.diag(variance) if len(names) <= 500 else None,
         stats={"bandwidth": detail.h},
         notes=(
@@ -672,6 +630,16 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
         ),
         arrays={**arrays, "f": f, "se": se},
     )
+
+
+def _scales(rows: UnitRows, points: Array, h: float, sigma: float) -> dict[str, Array]:
+    """Return what a curve at ``points`` of the [-1, 1] scale needs to be read."""
+    scale = rows.features
+    return {
+        "points": scale.centre + scale.half * points, "unit_points": points,
+        "scale": np.array([h, rows.y_centre, rows.y_half, sigma]),
+        "centre": scale.centre, "half": scale.half,
+    }  # fmt: skip
 
 
 REGRESSION = Backend(plan_regression, release_regression, estimate_regression)
@@ -684,14 +652,6 @@ REGRESSION = Backend(plan_regression, release_regression, estimate_regression)
 # orthonormal, noise on the scaling coefficients is noise on the wavelet coefficients up to J. The
 # published estimator assumes a uniform design; here the count of each cell is released with the
 # sum.
-
-
-@dataclass(frozen=True)
-class WaveletDetail:
-    """Level J (2^J cells) and mu."""
-
-    level: int
-    mu: float
 
 
 def default_level(n: int, mu: float) -> int:
@@ -707,12 +667,12 @@ def plan_wavelet(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError("method='wavelet' takes one numeric variable: 'y ~ x1'")
     split = Split(request, design, {"coef": ("coefficients", 1.0)})
     mu, level = split.mu["coef"], request["level_j"]
-    detail = WaveletDetail(default_level(n, mu) if level is None else int(level), mu)
-    return split.plan(n, scales={"cells": float(2**detail.level)}, detail=detail)
+    level = default_level(n, mu) if level is None else int(level)
+    return split.plan(n, scales={"cells": float(2**level)}, detail=(level, mu))
 
 
 @ranged
-def release_wavelet(plan: Plan[WaveletDetail], ask: Ask, design: Design) -> Release:
+def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> Release:
     """Release (sum of y, count) of each cell.
 
     Privacy
@@ -720,18 +680,13 @@ def release_wavelet(plan: Plan[WaveletDetail], ask: Ask, design: Design) -> Rele
     Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
     2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
-    detail = plan.detail
-    scale = feature_scale(design, None)
-    lo, hi = design.intervals()[-1].tolist()
-    centre, half = (lo + hi) / 2.0, max((hi - lo) / 2.0, 1e-300)
-    cells = 2**detail.level
-    reader = UnitRows(scale.columns, scale.centre, scale.half, centre, half)
-    job = functools.partial(_cell_sums, reader=reader, cells=cells)
+    rows, cells = UnitRows.of(design), 2 ** plan.detail[0]
+    job = functools.partial(_cell_sums, reader=rows, cells=cells)
     statistic = ByClass(Sum(Box(1), count=1.0), cells)
-    found = ask("coefficients", Query(statistic, Counts(design, job), _labelled)).values
-    sums, counts = statistic.parts(found)
+    query = Query(statistic, Counts(design, job), _labelled)
+    sums, counts = statistic.parts(ask("coefficients", query).values)
     values = {"sums": sums.ravel(), "counts": counts}
-    return Release(values, plan.guarantee, design, detail=(scale, centre, half))
+    return Release(values, plan.guarantee, design, detail=rows)
 
 
 def _labelled(found: tuple[Any, ...]) -> Added:
@@ -756,36 +711,24 @@ def _cell_sums(
     return sums, counts
 
 
-def estimate_wavelet(plan: Plan[WaveletDetail], release: Release) -> Estimate:
+def estimate_wavelet(plan: Plan[tuple[int, float]], release: Release) -> Estimate:
     """Cell means, as a curve at the mid-points of the cells."""
     if not release.reply:
         return Estimate.silent(("curve",))
-    detail = plan.detail
-    scale, centre, half = release.detail
-    cells = 2**detail.level
-    sigma = 2.0 / detail.mu
-    ok = release.values["counts"] > 2.0 * sigma
-    D = np.where(ok, release.values["counts"], 1.0)
-    f = np.where(ok, np.clip(release.values["sums"] / D, -1.0, 1.0), np.nan)
-    se = np.where(ok, sigma * np.sqrt(1.0 + f * f) / D, np.nan)
+    rows: UnitRows = release.detail
+    level, mu = plan.detail
+    cells, sigma = 2**level, 2.0 / mu
+    f, se = curve(release.values["sums"], release.values["counts"], sigma)
     u = ((np.arange(cells) + 0.5) / cells * 2.0 - 1.0)[:, None]
-    points = scale.centre + scale.half * u
+    arrays = _scales(rows, u, 1.0 / cells, sigma)
     name = next(c.name for c in release.design.columns if c.kind != "intercept")
     return Estimate(
-        tuple(f"f({name}={v:.4g})" for v in points[:, 0].tolist()),
-        centre + half * f,
-        vcov_privacy=np.diag((se * half) ** 2),
+        tuple(f"f({name}={v:.4g})" for v in arrays["points"][:, 0].tolist()),
+        rows.y_centre + rows.y_half * f,
+        vcov_privacy=np.diag((se * rows.y_half) ** 2),
         stats={"cells": float(cells)},
         notes=("Cell means; between the mid-points of cells predict() interpolates.",),
-        arrays={
-            "points": points,
-            "unit_points": u,
-            "scale": np.array([1.0 / cells, centre, half, sigma]),
-            "centre": scale.centre,
-            "half": scale.half,
-            "f": f,
-            "se": se,
-        },
+        arrays={**arrays, "f": f, "se": se},
     )
 
 
@@ -799,30 +742,25 @@ _AT = Option("at", "table of public query points; None: a grid (one or two varia
 
 _H = positive("h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * n^(-1/(d+4))")
 
+_npreg = functools.partial(
+    Method, verb="dp_npreg", proof="models/kernel.md", backend=REGRESSION,
+    needs=("delta > 0", "one pass"), inference="privacy band",
+)  # fmt: skip
+
 
 register_method(
-    Method(
+    _npreg(
         name="functional",
-        verb="dp_npreg",
-        proof="models/kernel.md",
         title="Functional release",
-        backend=REGRESSION,
-        needs=("delta > 0", "one pass"),
-        inference="privacy band",
         reference="Hall, Rinaldo, Wasserman (2013), Differential privacy for functions",
         options=(_H, _AT, BOUNDS_SHARE),
     )
 )
 
 register_method(
-    Method(
+    _npreg(
         name="eptr",
-        verb="dp_npreg",
-        proof="models/kernel.md",
         title="ePTR kernel regression",
-        backend=REGRESSION,
-        needs=("delta > 0", "one pass"),
-        inference="privacy band",
         reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 5",
         options=(
             _H,
@@ -837,14 +775,11 @@ register_method(
 )
 
 register_method(
-    Method(
+    _npreg(
         name="wavelet",
-        verb="dp_npreg",
-        proof="models/kernel.md",
         title="Haar wavelets with Gaussian noise",
         backend=WAVELET,
         needs=("delta > 0", "one pass", "one variable"),
-        inference="privacy band",
         reference="Cai, Chakraborty, Vuursteen (2024)",
         options=(
             Option("level_j", "2^J cells; None: by n and mu", None, int, lower=0, upper=16),

@@ -47,14 +47,6 @@ if TYPE_CHECKING:
 VARIANCE_SHARE = 0.2
 
 
-@dataclass(frozen=True)
-class MeanReleased:
-    """Centres and half-ranges of the columns (public or bought)."""
-
-    centre: Array
-    half: Array
-
-
 def plan_clipped(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan the release of d clipped means."""
     square = VARIANCE_SHARE if request.inference else 0.0
@@ -107,7 +99,7 @@ def release_clipped(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     if "variance" in plan.detail:
         squares = Query(Gram(_box(d, people)), over, lambda G: Added(G.integers()[:d, :d]))
         values["squares"] = ask("second moments", squares).values
-    return Release(values, plan.guarantee, design, detail=MeanReleased(centre, half))
+    return Release(values, plan.guarantee, design, detail=(centre, half))
 
 
 def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
@@ -116,13 +108,12 @@ def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
     d = len(names)
     if not release.reply:
         return Estimate.silent(names)
-    part: MeanReleased = release.detail
-    assert plan.n is not None
-    count = min(float(plan.n), max(float(release.values["count"][0]), plan.n / 10.0, 1.0))
+    (centre, half), n = release.detail, plan.public_n
+    count = min(float(n), max(float(release.values["count"][0]), n / 10.0, 1.0))
     m = np.clip(release.values["sums"] / count, -1.0, 1.0)
     noise = noise_of(sums_and_count(d), plan.detail["mean"], "replace")
     sd, sd_count = float(noise[0]), float(noise[-1])
-    H = np.outer(part.half, part.half)
+    H = np.outer(half, half)
     privacy = H * (sd**2 * np.eye(d) + sd_count**2 * np.outer(m, m)) / count**2
     sampling = None
     person = plan.request.unit
@@ -134,7 +125,7 @@ def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
         V = (Q * np.maximum(w, min(floor, 1.0))) @ Q.T
         sampling = H * V / count
         if d == 1:
-            stats["sd"] = float(part.half[0] * math.sqrt(V[0, 0]))
+            stats["sd"] = float(half[0] * math.sqrt(V[0, 0]))
     note = (
         "A row with a missing cell counts for none of the means; the number of complete rows "
         "is a private release."
@@ -144,7 +135,7 @@ def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
         "those of people's means."
     )
     return Estimate(
-        names, part.centre + part.half * m, vcov_sampling=sampling, vcov_privacy=privacy,
+        names, centre + half * m, vcov_sampling=sampling, vcov_privacy=privacy,
         stats=stats, notes=(note,),
     )  # fmt: skip
 
@@ -188,23 +179,15 @@ def plan_ptr(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     width = np.full(design.p, float(request["width"]))
     step = Step(
-        "distance test and mean",
-        Approximate(request.eps, delta),
-        share=1.0,
-        reply_test=True,
+        "distance test and mean", Approximate(request.eps, delta), share=1.0, reply_test=True,
         label="Laplace test and Gaussian",
-    )
+    )  # fmt: skip
     detail = PtrMeanDetail(width, slack, eps_t, request.eps - eps_t, delta)
     sd = agm(detail.eps_r, delta) * sensitivity(detail, n)
     return Plan.of(
-        request,
-        design,
-        n,
-        (step,),
-        scales={"slack T": float(slack), "noise sd": sd},
-        expected_se=dict.fromkeys(design.names, sd),
-        detail=detail,
-    )
+        request, design, n, (step,), scales={"slack T": float(slack), "noise sd": sd},
+        expected_se=dict.fromkeys(design.names, sd), detail=detail,
+    )  # fmt: skip
 
 
 def sensitivity(detail: PtrMeanDetail, n: int) -> float:
@@ -293,13 +276,10 @@ register_method(
         aside=True,
         accepts=("weights", "design"),
         needs=("delta > 0", "one pass"),
-        privacy_se="released",
         reference="Gaussian mechanism on sums and the count; ranges by stability histograms",
         options=(BOUNDS_SHARE,),
     )
 )
-
-_TEST_SHARE = share("test_share", "share of eps for the test", 0.5)
 
 register_method(
     Method(
@@ -317,7 +297,7 @@ register_method(
         options=(
             positive("width", "known half-width of the data around their centre"),
             share("beta", "probability of no reply on good data", 0.05),
-            _TEST_SHARE,
+            share("test_share", "share of eps for the test", 0.5),
         ),
         comparison_only=True,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +22,7 @@ from dpmodels.after.moments import (
 )
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.linear.compared import (
-    published_mu,
-    published_query,
-    published_roots,
-)
+from dpmodels.models.linear.compared import published_mu, published_query, published_roots
 from dpmodels.models.linear.inference import (
     Passes,
     Stages,
@@ -37,20 +34,19 @@ from dpmodels.models.linear.inference import (
     whitened_stage,
 )
 from dpmodels.models.linear.moments import (
-    BALL_NOISE,
-    BALL_PART,
     FLOOR,
     LEAST,
     TWO_STAGE_RATIO,
     PmtDetail,
     diagnostics,
+    first_radius,
     release_pmt,
+    stages_of,
     whitened_plan,
 )
 from dpmodels.models.linear.scored import public_whitening
 from dpmodels.planning import Plan, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.proof.prove import gram_sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged, ranged_design
 from dpmodels.records import Estimate, Release, Request
@@ -101,24 +97,12 @@ LEAST_WEIGHT = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Back:
-    """The way from mapped rows w to rows (x, 1).
+    """The way from mapped rows w to rows (x, 1)."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the columns of x.
-    T : (q, q) array
-        ``(x, 1) = T w``.
-    rows : int
-        What the sums are divided by: n, or the public guess.
-    last : str
-        What the moment of the constant with itself is called.
-    """
-
-    names: tuple[str, ...]
-    T: Array
-    rows: int
-    last: str
+    names: tuple[str, ...]  # Of the columns of x
+    T: Array  # (q, q): ``(x, 1) = T w``
+    rows: int  # What the sums are divided by: n, or the public guess
+    last: str  # What the moment of the constant with itself is called
 
     def labels(self) -> tuple[str, ...]:
         """Return the names of the upper triangle, row by row."""
@@ -165,25 +149,15 @@ def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
 
 
 def moment_estimate(
-    back: Back,
-    Q: Array,
-    V: Array,
-    *,
-    stats: Mapping[str, float],
-    notes: tuple[str, ...],
-    warnings: tuple[str, ...] = (),
-    arrays: Mapping[str, Array] | None = None,
+    back: Back, Q: Array, V: Array, *, stats: Mapping[str, float], notes: tuple[str, ...],
+    warnings: tuple[str, ...] = (), arrays: Mapping[str, Array] | None = None,
     weighted: bool = False,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Return the moments ``T Q T' / n`` of (x, 1), with the privacy covariance of each entry.
 
-    Parameters
-    ----------
-    back : Back
-    Q, V : (q, q) arrays
-        Released sums of mapped rows, and the noise variance of each entry.
-    weighted : bool
-        Divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps the others.
+    Q and V (q, q): released sums of mapped rows, and the noise variance of each entry.
+    ``weighted``: divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps the
+    others.
     """
     C = back.T @ Q @ back.T.T / back.rows
     C = (C + C.T) / 2.0
@@ -199,14 +173,9 @@ def moment_estimate(
         params = np.append(R[upper][:-1], C[-1, -1])
         kept |= {"moments": R, "moments_per_row": C}
     return Estimate(
-        back.labels(),
-        params,
-        vcov_privacy=cov,
-        stats=dict(stats),
-        notes=notes,
-        warnings=warnings,
-        arrays=kept,
-    )
+        back.labels(), params, vcov_privacy=cov, stats=dict(stats), notes=notes,
+        warnings=warnings, arrays=kept,
+    )  # fmt: skip
 
 
 def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -231,36 +200,33 @@ def _counted(released: Stages, detail: PmtDetail) -> int:
 
 def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
-    detail = plan.detail
-    released: Stages = release.detail
-    stage = released.stages[-1]
+    detail, released = plan.detail, release.detail
     # (1, x) = scale L w; the constant goes last
-    T = np.roll(detail.white.scale[:, None] * stage.L, -1, axis=0)
-    per = detail.per
-    back = Back(release.design.names, T, detail.rows, ROWS_OF_ONE if per else WEIGHTS)
-    notes = plan.sentences
-    notes.append(
-        OF_PEOPLE
-        if per
-        else "Moments of weighted rows: one far from the centre of the public data counts less and "
-        "one with a missing cell not at all, so spread is understated, more so with heavy tails. "
+    T = np.roll(detail.white.scale[:, None] * released.stages[-1].L, -1, axis=0)
+    return _of_last_stage(
+        plan, release, T,
+        "Moments of weighted rows: one far from the centre of the public data counts less and one "
+        "with a missing cell not at all, so spread is understated, more so with heavy tails. "
         f"'{WEIGHTS}' is the released mean weight; times it (arrays['moments_per_row']) they are "
-        "sums of scaled rows over n."
-    )
-    return moment_estimate(
-        back,
-        stage.Q,
-        stage.V,
-        stats={
-            "noise_sd": stage.s / detail.rows,
-            "radius": stage.radius,
-            "shrinkage_of_public_moments": detail.white.shrink,
-        },
-        notes=tuple(notes),
+        "sums of scaled rows over n.",
+        stats={"shrinkage_of_public_moments": detail.white.shrink},
         warnings=diagnostics(released.stages[0], _counted(released, detail)),
-        arrays={"whitened_moments": stage.Q, "whitening": T},
-        weighted=True,
-    )
+    )  # fmt: skip
+
+
+def _of_last_stage(
+    plan: Plan[Any], release: Release, T: Array, note: str, *, notes: Sequence[str] = (),
+    stats: Mapping[str, float] | None = None, warnings: tuple[str, ...] = (),
+) -> Estimate:  # fmt: skip
+    """Return the moments of the last stage: rows (x, 1) are ``T w``, ``note`` is not of people."""
+    detail, stage = plan.detail, release.detail.stages[-1]
+    last = ROWS_OF_ONE if detail.per else WEIGHTS
+    return moment_estimate(
+        Back(release.design.names, T, detail.rows, last), stage.Q, stage.V,
+        stats={"noise_sd": stage.s / detail.rows, "radius": stage.radius, **(stats or {})},
+        notes=(*plan.sentences, OF_PEOPLE if detail.per else note, *notes), warnings=warnings,
+        arrays={"whitened_moments": stage.Q, "whitening": T}, weighted=True,
+    )  # fmt: skip
 
 
 PMT = Backend(plan_pmt, release_pmt, estimate_pmt, people=True)
@@ -282,14 +248,6 @@ class SecondDetail:
     mechanism: Gaussian | Pure
     rows: int
     per: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class JointReleased:
-    """The map of the columns, and the noise variance of every moment, (q, q)."""
-
-    unit: UnitScale
-    noise: Array
 
 
 def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -319,50 +277,37 @@ def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release
     over = Moments(design, WithOne(ones))
     radius = 1.0
     if detail.per:
-        rowmap = _ball(unit, detail)
+        # rows (1, u) in the ball of a person
+        whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
+        rowmap = ball_map(whole, math.sqrt(detail.per * q), None)
         over, radius = Moments(design, OneFirst(rowmap), people=True), rowmap.radius
     found = ask(_STEP, moments_query(over, radius=radius))
     parts = {"Q": found.values, "V": found.variance}
     if detail.per:  # the constant last, as of rows
         parts = {name: np.roll(part, -1, (0, 1)) for name, part in parts.items()}
-    done = JointReleased(unit, parts["V"])
-    return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=done)
-
-
-def _ball(unit: UnitScale, detail: SecondDetail) -> RowMap:
-    """Return the map of rows (1, u) into the ball of a person."""
-    whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
-    radius = math.sqrt(detail.per * len(whole.scale))
-    return ball_map(whole, radius, None)
+    # the map of the columns, and the noise variance of every moment
+    return Release({"Q": parts["Q"]}, plan.guarantee, design, detail=(unit, parts["V"]))
 
 
 def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
     """Return moments per row in the user's units: means, mean products, share of complete rows."""
     if not release.reply:
         return no_reply(release)
-    detail = plan.detail
-    done: JointReleased = release.detail
-    unit = done.unit
-    Q = release.values["Q"]
+    detail, (unit, V) = plan.detail, release.detail
     # (x, 1) = T (u, 1)
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
     T[:-1, -1] = -unit.shift / unit.scale
-    V = done.noise
+    Q = release.values["Q"]
     s = math.sqrt(2.0 * float(V[0, -1]))  # in svec coordinates
+    note = (
+        "Moments per row; a row with a missing cell counts as zero, so divide by 'complete rows' "
+        "where cells are missing."
+    )
     return moment_estimate(
         Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else "complete rows"),
-        Q,
-        V,
-        stats={"noise_sd": s / detail.rows},
-        notes=(
-            OF_PEOPLE
-            if detail.per
-            else "Moments per row; a row with a missing cell counts as zero, so divide by "
-            "'complete rows' where cells are missing.",
-        ),
-        arrays={"unit_moments": Q},
-        weighted=detail.per > 0.0,
-    )
+        Q, V, stats={"noise_sd": s / detail.rows}, notes=(OF_PEOPLE if detail.per else note,),
+        arrays={"unit_moments": Q}, weighted=detail.per > 0.0,
+    )  # fmt: skip
 
 
 JOINT = Backend(plan_joint, release_joint, estimate_joint, people=True)
@@ -381,24 +326,14 @@ WEIGHTS = "row weights"
 
 @dataclass(frozen=True)
 class WhitenedDetail:
-    """What was decided before the first row.
+    """What was decided before the first row."""
 
-    Attributes
-    ----------
-    rows : int
-        n, or the public guess.
-    every : int
-        The first of two stages reads each row with probability 1 / every.
-    per : float
-        Public guess of the rows of a person, where that is the unit; 0: rows.
-    """
-
-    rows: int
+    rows: int  # n, or the public guess
     first: Gaussian | Pure
     second: Gaussian | Pure | None
-    every: int
+    every: int  # The first of two stages reads each row with probability 1 / every
     phi: float
-    per: float = 0.0
+    per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
 
 def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -406,14 +341,7 @@ def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     rows, p = planning_rows(request, n), design.p
     part = gaussian_part(request, design.unknown)
     x = noise_ratio(mu_like(part.mechanism(1.0 - part.share), p + 1), p, rows)
-    asked = request["stages"]
-    two = asked == 2 if asked in (1, 2) else x <= TWO_STAGE_RATIO
-    words = "two stages" if two else "one stage"
-    if asked in (1, 2):
-        why = f"{words}: stages={asked} was given"
-    else:
-        sign = "at most" if two else "above"
-        why = f"{words}: the public noise ratio {x:.3g} is {sign} {TWO_STAGE_RATIO:g}"
+    two, why = stages_of(request, x, TWO_STAGE_RATIO, "ratio", digits=False)
     split = Split(request, design, stage_steps(two=two, scores=0.0))
     detail = WhitenedDetail(
         rows, split["first" if two else "moments"], split.parts.get("second"),
@@ -421,8 +349,6 @@ def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )  # fmt: skip
     return split.plan(
         n,
-        # ranges as the ledger has them: scales, then locations
-        shares={s.name: float(s.share or 0.0) for s in (*part.steps, *split.steps)},
         scales={"public noise ratio": x},
         detail=detail,
         reasons=(*request.reasons, why),
@@ -435,13 +361,6 @@ def with_constant(design: Design) -> tuple[UnitScale, float]:
     unit, square = unit_rows(design, centred=not design.scaled)
     one = not design.scaled
     return UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), one), square
-
-
-def radius_of(square: float, mechanism: Gaussian | Pure, q: int, n: int, relation: str) -> float:
-    """Return the radius of the first ball, as in ``linear/moments.py``: public numbers only."""
-    size = gram_sensitivity(q, relation) * math.sqrt(2.0 * q)
-    quiet = BALL_NOISE * mu_like(mechanism, q) * n / size
-    return math.sqrt(min(max(1.0 + BALL_PART * square, quiet), 1.0 + square))
 
 
 def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
@@ -463,7 +382,8 @@ def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     passes = Passes(ask, design, unit, relation, constant=True, per=detail.per)
     name = "moments" if detail.second is None else "first moments"
     read = detail.rows // detail.every
-    radius = radius_of(square, detail.first, q, read, relation) * math.sqrt(detail.per or 1.0)
+    radius = first_radius(square, detail.first, q, read, relation, response=0.0)
+    radius *= math.sqrt(detail.per or 1.0)
     stages = [ball_stage(passes, None, radius, name, detail.first, every=detail.every)]
     if detail.second is not None:
         second = whitened_stage(
@@ -484,28 +404,19 @@ def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
     stage = released.stages[-1]
     # (1, x) = S^{-1} L w; the constant goes last
     T = np.roll(unit_back(released.unit) @ stage.L, -1, axis=0)
-    notes = [text[:1].upper() + text[1:] + "." for text in plan.reasons]
-    notes.append(
-        OF_PEOPLE
-        if detail.per
-        else "Moments of weighted rows: one far from the centre counts less and one with a missing "
-        f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
-        "released mean weight. method='joint' weighs no row down, at more noise."
-    )
+    notes: list[str] = []
     if not detail.per and plan.request.relation == "replace":
         cell = float(T[-1] @ stage.Q @ T[-1]) / detail.rows
         noise = SecondMoments(stage.Q, stage.V, detail.rows).form_variance(np.outer(T[-1], T[-1]))
         sd = math.sqrt(noise) / detail.rows
-        notes += empty_rows(1.0 - cell, sd, release.design, shortened=True)
-    return moment_estimate(
-        Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else WEIGHTS),
-        stage.Q,
-        stage.V,
-        stats={"noise_sd": stage.s / detail.rows, "radius": stage.radius},
-        notes=tuple(notes),
-        arrays={"whitened_moments": stage.Q, "whitening": T},
-        weighted=True,
-    )
+        notes = empty_rows(1.0 - cell, sd, release.design, shortened=True)
+    return _of_last_stage(
+        plan, release, T,
+        "Moments of weighted rows: one far from the centre counts less and one with a missing "
+        f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
+        "released mean weight. method='joint' weighs no row down, at more noise.",
+        notes=notes,
+    )  # fmt: skip
 
 
 WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened, people=True)
@@ -515,20 +426,14 @@ WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened, people=Tr
 #
 # Rows (1, x) whitened by the symmetric root of their public second moment, truncated at
 # ``R^2 = d (1 + log(2n/eta))``, with noise ``2 R^2 / sqrt(2 rho)`` of full size on every entry of
-# the
-# upper triangle. Its guarantee is stated exactly: one Gaussian release, ``mu = sqrt(2 rho)``.
+# the upper triangle. Its guarantee is stated exactly: one Gaussian release, ``mu = sqrt(2 rho)``.
 
 
 @dataclass(frozen=True, eq=False)
 class PaperSecond:
-    """Public facts of the published algorithm.
+    """Public facts of the published algorithm."""
 
-    Attributes
-    ----------
-    root, back : (d, d) arrays
-        ``S^{-1/2}`` and ``S^{1/2}`` of the rows (1, x), symmetric.
-    """
-
+    # root, back: (d, d) arrays; ``S^{-1/2}`` and ``S^{1/2}`` of the rows (1, x), symmetric.
     root: Array
     back: Array
     radius: float
@@ -593,17 +498,18 @@ PAPER = Backend(plan_paper, release_paper, estimate_paper)
 # -- Methods of second moments, as data.
 
 
+_moments = functools.partial(
+    Method, verb="dp_moments", proof="models/moments.md", relations=("replace", "add-remove"),
+    inference="privacy part only", privacy_se="public",
+)  # fmt: skip
+
+
 register_method(
-    Method(
+    _moments(
         name="ssp",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="second moments, whitened by a first release",
         backend=WHITENED,
         needs=("ranges", "two passes"),
-        relations=("replace", "add-remove"),
-        inference="privacy part only",
-        privacy_se="public",
         reference="Vu and Slavkovic 2009; two stages: dpmodels/models/linear/theory.md",
         options=(BOUNDS_SHARE, STAGES, PHI, GUESS),
     )
@@ -611,16 +517,11 @@ register_method(
 
 
 register_method(
-    Method(
+    _moments(
         name="joint",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="noisy second moments",
         backend=JOINT,
         needs=("ranges",),
-        relations=("replace", "add-remove"),
-        inference="privacy part only",
-        privacy_se="public",
         reference="Blum, Dwork, McSherry and Nissim 2005; dpmodels/models/linear/theory.md",
         options=(BOUNDS_SHARE, GUESS),
     )
@@ -628,17 +529,12 @@ register_method(
 
 
 register_method(
-    Method(
+    _moments(
         name="pmt",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="second moments of rows whitened by public ones",
         backend=PMT,
         needs=("public data", "two passes"),
-        relations=("replace", "add-remove"),
         accepts=("public",),
-        inference="privacy part only",
-        privacy_se="public",
         reference=(
             f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
             "dpmodels/models/linear/theory.md"
@@ -649,16 +545,13 @@ register_method(
 
 
 register_method(
-    Method(
+    _moments(
         name="pmt_paper",
-        verb="dp_moments",
-        proof="models/moments.md",
         title="PMT second moments as published (Algorithm 2)",
         backend=PAPER,
         needs=("delta > 0", "public data"),
+        relations=("replace",),
         accepts=("public",),
-        inference="privacy part only",
-        privacy_se="public",
         comparison_only=True,
         reference=PMT_PAPER,
         options=PUBLISHED,
@@ -690,43 +583,27 @@ _NO_ERRORS = (
 
 @dataclass(frozen=True, eq=False)
 class Instruments:
-    """The instruments of a two-stage fit.
+    """The instruments of a two-stage fit."""
 
-    Attributes
-    ----------
-    B : (q, k) array
-        Functionals of all instruments, the exogenous regressors among them.
-    endogenous, excluded : tuple of int
-        Columns of the design that are endogenous; instruments that are not in it.
-    """
-
-    B: Array
+    B: Array  # (q, k): functionals of all instruments, the exogenous regressors among them
+    # endogenous, excluded: columns of the design that are endogenous; instruments that are not in
+    # it.
     endogenous: tuple[int, ...]
     excluded: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class OnMoments:
-    """What a fit on released moments is made from: the detail of its release.
-
-    Attributes
-    ----------
-    B, a : (p, k), (k,) arrays
-        Functionals of design and response.
-    weighted : bool
-        Rows of the release may have been scaled down.
-    paid : bool
-        The release was made for this fit: it did cost something.
-    people : bool
-        Sums are of people, whose rows may depend on each other: errors of the noise alone.
-    """
+    """What a fit on released moments is made from: the detail of its release."""
 
     moments: SecondMoments
+    # B, a: (p, k), (k,) arrays; functionals of design and response.
     B: Array
     a: Array
-    weighted: bool = False
-    paid: bool = False
+    weighted: bool = False  # Rows of the release may have been scaled down
+    paid: bool = False  # The release was made for this fit: it did cost something
     instruments: Instruments | None = None
+    # Sums are of people, whose rows may depend on each other: errors of the noise alone.
     people: bool = False
 
 
@@ -735,16 +612,13 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     detail: OnMoments = release.detail
     if detail.instruments is not None:
         return _instrumented(plan, release, detail, detail.instruments)
-    m, names = detail.moments, release.design.names
+    m = detail.moments
     fit = regress(m, detail.B, detail.a)
     lost = fit.trust < UNUSABLE
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
     stats["noise_margin"] = fit.trust
-    notes = list(_notes(detail))
-    warnings = []
-    if lost:
-        warnings.append(_LOST)
-    elif fit.trust < TRUSTED:
+    notes = []
+    if not lost and fit.trust < TRUSTED:
         notes.append(
             f"The information of the weakest direction is {fit.trust:.1f} times the noise "
             f"(intervals are as good as without noise from {TRUSTED:g}): tests are conservative."
@@ -753,26 +627,27 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         stats |= fit_statistics(m, detail.B, detail.a)
     if detail.people:
         stats = {k: v for k, v in stats.items() if k not in _OF_ROWS}
-    nan = np.full((len(names), len(names)), math.nan)
-    return Estimate(
-        names,
-        fit.b,
-        vcov_sampling=nan if lost or detail.people else fit.sampling,
-        vcov_privacy=nan if lost else fit.privacy,
-        stats=stats,
-        notes=tuple(notes),
-        warnings=tuple(warnings),
-        arrays=_arrays(detail),
-    )
+    return _estimate(release, detail, fit, lost, stats, notes)
 
 
-def _arrays(detail: OnMoments) -> dict[str, Array]:
-    m = detail.moments
+def _estimate(
+    release: Release, detail: OnMoments, fit: Any, lost: bool, stats: dict[str, float],
+    notes: list[str], more: Mapping[str, Array] | None = None,
+) -> Estimate:  # fmt: skip
+    """Return an estimate on moments; of people with errors of the noise alone."""
+    m, nan = detail.moments, np.full_like(fit.privacy, math.nan)
     constant = np.zeros((0, m.k)) if m.constant is None else m.constant[None]
-    return {
-        **kept_moments(m, np.vstack([detail.B, detail.a[None], constant])),
-        "functionals": np.vstack([detail.B, detail.a[None]]),
-    }
+    functionals = np.vstack([detail.B, detail.a[None]])
+    return Estimate(
+        release.design.names, fit.b,
+        vcov_sampling=nan if lost or detail.people else fit.sampling,
+        vcov_privacy=nan if lost else fit.privacy, stats=stats,
+        notes=(*_notes(detail), *notes), warnings=(_LOST,) if lost else (),
+        arrays={
+            **kept_moments(m, np.vstack([functionals, constant])), "functionals": functionals,
+            **(more or {}),
+        },
+    )  # fmt: skip
 
 
 def _notes(detail: OnMoments) -> tuple[str, ...]:
@@ -804,21 +679,17 @@ def _instrumented(
     inside, excluded = list(given.endogenous), list(given.excluded)
     fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
-    notes = [*_notes(detail)]
+    notes: list[str] = []
     lost = min(trust_of(m, detail.B), trust_of(m, given.B)) < UNUSABLE
-    nan = np.full_like(fit.privacy, math.nan)
     if detail.people:
-        return Estimate(
-            names, fit.b, vcov_sampling=nan, vcov_privacy=nan if lost else fit.privacy,
-            stats=stats, notes=tuple(notes), arrays=_arrays(detail),
-        )  # fmt: skip
+        return replace(_estimate(release, detail, fit, lost, stats, notes), warnings=())
     for j, (F, df, p) in zip(inside, fit.first, strict=True):
         stats[f"first_stage_F[{names[j]}]"] = F
         notes.append(
             f"First stage of {names[j]}: F = {F:.4g} on {df} instrument{'s' if df > 1 else ''} "
             f"(Wald, its own noise included; p {'< 1e-16' if p < 1e-16 else f'= {p:.3g}'})."
         )
-    arrays: dict[str, Any] = {**_arrays(detail), "instruments": given.B}
+    arrays = {"instruments": given.B}
     if len(inside) == 1:
         j, level = inside[0], plan.request.level
         kept = [i for i in range(len(names)) if i != j]
@@ -835,11 +706,7 @@ def _instrumented(
         )
     else:
         notes.append("Anderson-Rubin sets are given for one endogenous regressor only.")
-    return Estimate(
-        names, fit.b, vcov_sampling=nan if lost else fit.sampling,
-        vcov_privacy=nan if lost else fit.privacy, stats=stats, notes=tuple(notes),
-        warnings=(_LOST,) if lost else (), arrays=arrays,
-    )  # fmt: skip
+    return _estimate(release, detail, fit, lost, stats, notes, arrays)
 
 
 def _set_in_words(found: tuple[tuple[float, float], ...]) -> str:

@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-# -- Value, gradient and Hessian of a sum of losses as exact integers, by tasks where there are any.
-#
-# For rows that the optimiser does not keep (:mod:`dpmodels.models.newton`); ``glm.md``, 4.4.
-
-
 # -- Losses of generalised linear models with a bounded score: what the privacy proofs need of
 
 
@@ -69,15 +64,6 @@ class LogisticLoss:
         curve = w * e / (1.0 + e) ** 2
         a = np.where(t >= 0, e, 1.0) / (1.0 + e)
         return loss, -s * a * w, curve
-
-    def slope(self, eta: Array, y: Array, w: Array) -> Array:
-        """Return w l' (m,) alone: expit(eta) - y."""
-        from scipy.special import expit
-
-        out: Array = expit(eta)
-        out -= y
-        out *= w
-        return out
 
 
 @dataclass(frozen=True)
@@ -108,10 +94,6 @@ class PoissonLoss:
         rate = np.exp(np.minimum(eta, top))
         mean = rate + self.cap * np.maximum(eta - top, 0.0)
         return float(w @ (mean - y * eta)), w * (rate - y), w * np.where(eta < top, rate, 0.0)
-
-    def slope(self, eta: Array, y: Array, w: Array) -> Array:
-        """Return w l' (m,) alone."""
-        return np.asarray(w * (np.exp(np.minimum(eta, float(np.log(self.cap)))) - y))
 
 
 Loss = LogisticLoss | PoissonLoss
@@ -219,29 +201,20 @@ _START_STEPS = 100
 
 @dataclass(frozen=True)
 class WorkingRows:
-    """The public (or released) row map of a fit: ``x -> scale * x + shift``, into a ball.
+    """The public (or released) row map of a fit: ``x -> scale * x + shift``, into a ball."""
 
-    Attributes
-    ----------
-    scale, shift : (p,) arrays
-    radius : float
-        B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the
-        model as it is (scaling or clipping x would change it), and bounds the score by B.
-    reach : float
-        R >= B: rows beyond it are missing, or thinned.
-    y_max : float or None
-        The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
-        makes its row missing (a loss of labels in between would be of another model).
-    thins : bool
-        Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks
-        for no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
-    """
-
+    # scale, shift: (p,) arrays
     scale: Array
     shift: Array
+    # B: rows beyond it get the weight B / |x|. A weight that depends on x alone leaves the model as
+    # it is (scaling or clipping x would change it), and bounds the score by B.
     radius: float
-    reach: float
+    reach: float  # R >= B: rows beyond it are missing, or thinned
+    # The response is clipped to [0, y_max]. None: it is an event, and a cell other than 0 or 1
+    # makes its row missing (a loss of labels in between would be of another model).
     y_max: float | None = None
+    # Rows beyond R get the weight B R / |x|^2 instead: |w x x'| <= B R. Only a proof that asks for
+    # no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
     thins: bool = False
 
     def apply(self, block: Array) -> tuple[Array, Array, Array]:
@@ -277,25 +250,13 @@ class WorkingRows:
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the solver stopped. Confidential.
+    """Where the solver stopped. Confidential."""
 
-    Attributes
-    ----------
-    theta : (p,) array
-    gradient : (p,) array
-    hessian : (p, p) array
-        Of the sum of losses, ridge left out; at an iterate near theta.
-    certified : bool
-        The gradient norm is at most half the tolerance.
-    evaluations : int
-        Of F and its derivatives, on kept rows or by a pass.
-    """
-
-    theta: Array
-    gradient: Array
-    hessian: Array
-    certified: bool
-    evaluations: int
+    theta: Array  # (p,)
+    gradient: Array  # (p,)
+    hessian: Array  # (p, p): of the sum of losses, ridge left out; at an iterate near theta
+    certified: bool  # The gradient norm is at most half the tolerance
+    evaluations: int  # Of F and its derivatives, on kept rows or by a pass
 
 
 def evaluate(
@@ -303,15 +264,6 @@ def evaluate(
 ) -> tuple[float, Array, Array]:
     """Return (sum of losses, its gradient, its Hessian) at ``theta``: one pass."""
     return _sums((rows.apply(block) for block in blocks), loss, theta, True)
-
-
-def score_sum(blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array) -> Array:
-    """Return the gradient of the sum of losses alone."""
-    gradient = np.zeros(len(theta))
-    for block in blocks:
-        X, y, w = rows.apply(block)
-        gradient += X @ loss.slope(theta @ X, y, w)
-    return gradient
 
 
 def _sums(found: Iterable[Mapped], loss: Loss, theta: Array, curved: bool) -> Sums:
@@ -328,13 +280,9 @@ def _sums(found: Iterable[Mapped], loss: Loss, theta: Array, curved: bool) -> Su
 
 
 def planned_passes(n: int | None, p: int) -> int:
-    """Return how often :func:`minimise` reads the source: a function of public numbers.
+    """Return how often :func:`minimise` reads the source: a function of public numbers alone.
 
-    Parameters
-    ----------
-    n : int or None
-        Public number of rows; None where it is private.
-    p : int
+    ``n`` is None where the number of rows is private.
     """
     return 1 if n is not None and _stride(n, p) == 1 else PASSES
 
@@ -344,44 +292,20 @@ def _stride(n: int, p: int) -> int:
 
 
 def minimise(
-    blocks: Callable[[], Iterable[Array]],
-    rows: WorkingRows,
-    loss: Loss,
-    lam: float,
-    tilt: Array,
-    tol: float,
-    *,
-    n: int,
-    max_iter: int,
-    passes: int = 1,
-    skim: Callable[[], object] | None = None,
-    sums: At | None = None,
+    blocks: Callable[[], Iterable[Array]], rows: WorkingRows, loss: Loss, lam: float, tilt: Array,
+    tol: float, *, n: int, max_iter: int, passes: int = 1,
+    skim: Callable[[], object] | None = None, sums: At | None = None,
     start: Callable[[Places], Array] | None = None,
-) -> Minimum:
+) -> Minimum:  # fmt: skip
     """Minimise F until ``|grad F| <= tol / 2`` (the other half pays for rounding).
 
-    Parameters
-    ----------
-    blocks : callable
-        Gives a fresh pass.
-    tilt : (p,) array
-        sigma b: the random linear term of objective perturbation, or zero.
-    n : int
-        Rows of the source; decides which of them are kept.
-    max_iter : int
-        Cap of steps on rows that are kept.
-    passes : int
-        The source is read exactly so often, whatever the rows hold.
-    skim : callable, optional
-        Reads the source once without looking at the rows: what is done with the passes that are
-        left over. None: ``blocks`` is read to its end.
-    sums : callable, optional
-        One pass over rows that are not kept: ``sums(theta, curved)``. None: over ``blocks``.
-    start : callable, optional
-        The rows of given places, (q, m), of one pass. None: taken from ``blocks``.
+    ``blocks`` gives a fresh pass; ``tilt`` (p,) is sigma b, the random linear term of objective
+    perturbation, or zero. The source is read exactly ``passes`` times, whatever the rows hold:
+    ``skim`` reads it once without looking at the rows, for the passes that are left over. n decides
+    which rows are kept; of those ``max_iter`` caps the steps, and ``start`` gives some of them,
+    (q, m), by their places, in one pass. ``sums(theta, curved)`` is one pass over the others. All
+    three default to reading ``blocks``.
 
-    Notes
-    -----
     A step is accepted if F falls by a part of what Newton promises (Armijo), or if the gradient
     norm falls and F does not rise beyond rounding; otherwise it is halved. F is strongly convex
     with a Lipschitz gradient: the iteration converges from anywhere, separated classes included
@@ -389,7 +313,7 @@ def minimise(
     """
     theta = np.zeros(len(tilt))
     stride = _stride(n, len(tilt))
-    kept = _kept(blocks, rows) if stride == 1 else _spread(blocks, rows, n, stride, start)
+    kept = _kept(blocks, rows, n, stride, start)
 
     def at_kept(theta: Array, curved: bool) -> Sums:
         return _sums(kept, loss, theta, curved)
@@ -399,9 +323,8 @@ def minimise(
         found = _newton(at_kept, loss, lam, tilt, tol, theta, max_iter, n)
     else:
         part = sum(X.shape[1] for X, _, _ in kept) / n
-        theta = _newton(
-            at_kept, loss, lam * part, tilt * part, tol * part, theta, _START_STEPS, n
-        ).theta
+        near = (lam * part, tilt * part, tol * part, theta, _START_STEPS, n)
+        theta = _newton(at_kept, loss, *near).theta
         kept = []
 
         def at_blocks(theta: Array, curved: bool) -> Sums:
@@ -417,20 +340,14 @@ def minimise(
     return found
 
 
-def _kept(blocks: Callable[[], Iterable[Array]], rows: WorkingRows) -> list[Mapped]:
-    """Return all mapped rows: one pass."""
-    found = (rows.apply(block) for block in blocks())
-    return [(X.copy(), y.copy(), w.copy()) for X, y, w in found]
-
-
-def _spread(
-    blocks: Callable[[], Iterable[Array]],
-    rows: WorkingRows,
-    n: int,
-    stride: int,
+def _kept(
+    blocks: Callable[[], Iterable[Array]], rows: WorkingRows, n: int, stride: int,
     start: Callable[[Places], Array] | None,
-) -> list[Mapped]:
-    """Return every ``stride``-th row, mapped: one pass."""
+) -> list[Mapped]:  # fmt: skip
+    """Return all mapped rows, or every ``stride``-th: one pass."""
+    if stride == 1:
+        found = (rows.apply(block) for block in blocks())
+        return [(X.copy(), y.copy(), w.copy()) for X, y, w in found]
     if start is None:
         parts = [block[:, ::stride].copy() for block in blocks()]
         return [rows.apply(part) for part in parts]
@@ -440,14 +357,7 @@ def _spread(
 
 
 def _newton(
-    sums: At,
-    loss: Loss,
-    lam: float,
-    tilt: Array,
-    tol: float,
-    theta: Array,
-    most: int,
-    n: int,
+    sums: At, loss: Loss, lam: float, tilt: Array, tol: float, theta: Array, most: int, n: int
 ) -> Minimum:
     """Iterate from ``theta`` with at most ``most`` evaluations of F and its derivatives."""
     ridge = lam * np.eye(len(theta))
@@ -570,14 +480,6 @@ def _maximiser(z: Array, rho: float, kappa: float) -> Array:
     return a
 
 
-@lru_cache(maxsize=1)
-def _cells_of_noise() -> Array:
-    """Return the mass of z in each cell of the grid and all beyond it."""
-    z = np.linspace(-_EDGE, _EDGE, _CELLS + 1)
-    p = interval_mass(z[:-1], z[1:])
-    return np.append(np.cumsum(p[::-1])[::-1], 0.0)
-
-
 @lru_cache(maxsize=256)
 def _removal_table(rho: float, kappa: float) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Return (grid, L, alpha, beta, tail mass, tail Q-mass); tails run over cells k, k+1, ..."""
@@ -586,9 +488,9 @@ def _removal_table(rho: float, kappa: float) -> tuple[Array, Array, Array, Array
     loss = removal_loss(z, rho, kappa) + 1e-13
     beta = np.diff(loss) / np.diff(z)
     alpha = loss[:-1] - beta * z[:-1]
-    tail_p = _cells_of_noise()
+    p = interval_mass(z[:-1], z[1:])
     q = np.exp(-alpha + beta * beta / 2) * interval_mass(z[:-1] + beta, z[1:] + beta)
-    tail_q = np.append(np.cumsum(q[::-1])[::-1], 0.0)
+    tail_p, tail_q = (np.append(np.cumsum(mass[::-1])[::-1], 0.0) for mass in (p, q))
     return z, loss, alpha, beta, tail_p, tail_q
 
 
@@ -660,11 +562,6 @@ def replace_curve(eps: float, *, rho: float, kappa: float) -> float:
     ))  # fmt: skip
 
 
-def shift_curve(eps: float, *, rho: float, shift: float) -> float:
-    """Return dG(eps - c; rho), valid for both directions and every real eps; c = ``shift``."""
-    return delta_gdp(eps - shift, rho)
-
-
 def two_sided_add_remove(eps: float, *, rho: float, shift: float) -> float:
     """Return min(1, 2 dG(max(eps - c, 0); rho)): the score may have either sign."""
     return min(1.0, 2.0 * delta_gdp(max(eps - shift, 0.0), rho))
@@ -711,12 +608,7 @@ def two_sided_profile(rho: float, shift: float, relation: str) -> Profile:
 def largest_rho(eps: float, delta: float, kappa: float) -> float:
     """Return the largest rho with add/remove delta(eps) <= delta: noise sigma = B / rho.
 
-    Parameters
-    ----------
-    eps, delta : float
-        The add/remove pair.
-    kappa : float
-        B R / lam; any positive ridge will do.
+    ``kappa = B R / lam``; any positive ridge will do.
     """
 
     def gap(rho: float) -> float:
@@ -792,9 +684,7 @@ def hessian_gamma(a: float, rho: float, alpha: float, B: float) -> float:
     room = 0.5 * a * rho * rho - psi(a, c)
     if room <= 0:
         return 0.0
-    return room / hessian_rdp(a, 1.0, alpha, B) if c == 0 else room / (
-        hessian_rdp(a, 1.0, alpha, B) - psi(a, c)
-    )  # fmt: skip
+    return room / (hessian_rdp(a, 1.0, alpha, B) - psi(a, c))
 
 
 def tested_rdp(alpha: float, *, rho: float, top: float) -> float:

@@ -28,9 +28,9 @@ from dpmodels.models.newton import (
     planned_passes,
     two_sided_profile,
 )
-from dpmodels.planning import Plan, Purchase
+from dpmodels.planning import Plan, Purchase, column_radius
 from dpmodels.privacy.composition import delta_of_parts
-from dpmodels.privacy.mechanisms import Gaussian, Profile, Step, add_remove_request, mu_gdp
+from dpmodels.privacy.mechanisms import Gaussian, Step, add_remove_request, mu_gdp
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, noise_of
 from dpmodels.proof.sets import svec, unsvec
@@ -38,6 +38,7 @@ from dpmodels.proof.statistics import Powers
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.rules import noise_ratio
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import TOP, Limbs, cross_product, joined, mapped, towards_zero
@@ -81,42 +82,22 @@ _STEPS = {"scale": SCALE_STEP, "coef": COEF_STEP, "information": INFO_STEP}
 
 @dataclass(frozen=True)
 class GlmDetail:
-    """What a fit by objective perturbation decided before the first row.
+    """What a fit by objective perturbation decided before the first row."""
 
-    Attributes
-    ----------
-    loss : Loss
-        In working units: the score of a row is at most ``radius * loss.score``.
-    radius, reach : float
-        B, the largest weighted norm of a working row; R, its largest norm (labels), or B R the
-        largest weighted square of it (counts).
-    lam : float
-        Ridge, in working units; acts on every coordinate.
-    rho, sigma : float
-        sigma = B score / rho is the sd of the linear term.
-    tol : float
-        Certified bound on the gradient norm.
-    mu : dict
-        Step name -> mu of the Gaussian steps.
-    passes : int
-        Of the minimisation; the others are one each.
-    public_params : tuple of float
-        Coefficients of a fit on the public data alone; empty without public data.
-    """
-
-    loss: Loss
+    loss: Loss  # In working units: the score of a row is at most ``radius * loss.score``
+    # radius, reach: B, the largest weighted norm of a working row; R, its largest norm (labels), or
+    # B R the largest weighted square of it (counts).
     radius: float
     reach: float
-    lam: float
+    lam: float  # Ridge, in working units; acts on every coordinate
+    # rho, sigma: sigma = B score / rho is the sd of the linear term.
     rho: float
     sigma: float
-    tol: float
-    mu: dict[str, float]
+    tol: float  # Certified bound on the gradient norm
+    mu: dict[str, float]  # Step name -> mu of the Gaussian steps
     rescale: bool
-    inference: bool
-    max_iter: int
-    passes: int
-    relation: str
+    passes: int  # Of the minimisation; the others are one each
+    # Coefficients of a fit on the public data alone; empty without public data.
     public_params: tuple[float, ...] = ()
 
 
@@ -161,14 +142,7 @@ def working_radius(design: Design, rescale: bool) -> float:
     Rescaled columns have about unit variance, so B^2 = p; columns in unit half-ranges are bounded
     by 1, and B^2 = 1 + d/2 as for least squares. Longer rows are weighted down.
     """
-    p = design.p
-    if rescale:
-        return math.sqrt(max(1.0, float(p)))
-    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
-    factors = len({c.term for c in design.columns if c.kind == "dummy"})
-    square = (1.0 if design.has_intercept else 0.0) + factors
-    square += numeric / 2.0 if numeric + factors > 1 else numeric
-    return math.sqrt(max(square, 0.5))
+    return math.sqrt(max(1.0, float(design.p))) if rescale else column_radius(design)
 
 
 def full_radius(design: Design) -> float:
@@ -219,12 +193,6 @@ def default_kappa(
     return chosen
 
 
-def _coef_profile(loss: Loss, rho: float, kappa: float, relation: str) -> Profile:
-    if loss.one_sided:
-        return logistic_profile(rho, kappa, relation)
-    return two_sided_profile(rho, math.log1p(loss.curvature * kappa), relation)
-
-
 def _steps(
     shares: dict[str, float], mu: float, loss: Loss, kappa: float, relation: str
 ) -> list[Step]:
@@ -239,29 +207,21 @@ def _steps(
             steps.append(Step(_STEPS[name], Gaussian(part), share=share))
             continue
         rho = part / (2.0 if relation == "replace" else 1.0)
-        steps.append(
-            Step(
-                COEF_STEP,
-                _coef_profile(loss, rho, kappa, relation),
-                share=share,
-                label="objective perturbation",
-            )
+        profile = (
+            logistic_profile(rho, kappa, relation)
+            if loss.one_sided
+            else two_sided_profile(rho, math.log1p(loss.curvature * kappa), relation)
         )
+        steps.append(Step(COEF_STEP, profile, share=share, label="objective perturbation"))
         steps.append(Step(OUT_STEP, Gaussian(OUT_RATIO * part)))
     return steps
 
 
 @lru_cache(maxsize=256)
 def _strength(
-    eps: float,
-    delta: float,
-    shares: tuple[tuple[str, float], ...],
-    loss: Loss,
-    kappa: float,
-    relation: str,
-    failure: float,
-    bought: float,
-) -> float:
+    eps: float, delta: float, shares: tuple[tuple[str, float], ...], loss: Loss, kappa: float,
+    relation: str, failure: float, bought: float,
+) -> float:  # fmt: skip
     """Return the largest mu with composed delta(eps) <= delta, by secant steps on logarithms."""
 
     @cache  # the ends of the bracket are asked for again
@@ -305,13 +265,6 @@ def rescales(request: Request, design: Design, n: int | None) -> bool:
     return not (high_noise and 2 * dummies > design.p)
 
 
-def _shares(request: Request, rescale: bool, inference: bool) -> dict[str, float]:
-    scale, information = SCALE_SHARE * rescale, INFO_SHARE * inference
-    shares = {"scale": scale, "coef": 1.0 - scale - information, "information": information}
-    default = {name: share for name, share in shares.items() if share}
-    return request.shares_of(default) or default
-
-
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_glm(method="objpert")``. Source: ``glm.md``, section 4."""
     check_common(request, design)
@@ -321,9 +274,11 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     to_buy = design.unknown
     bought = bounds_share(request, to_buy)
     failure = FAILURE_SHARE * request.delta if to_buy else 0.0
-    shares = {
-        k: v * (1.0 - bought) for k, v in _shares(request, rescale, request.inference).items()
-    }
+    scale, information = SCALE_SHARE * rescale, INFO_SHARE * request.inference
+    of = {"scale": scale, "coef": 1.0 - scale - information, "information": information}
+    of = {name: share for name, share in of.items() if share}
+    of = request.shares_of(of) or of
+    shares = {name: share * (1.0 - bought) for name, share in of.items()}
     radius = float(request["radius"] or working_radius(design, rescale))
     if rescale and n is not None and not request["radius"]:
         about = math.sqrt(shares["coef"]) * mu_gdp(request.eps, request.delta) / 2.0
@@ -331,7 +286,11 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     pair = (request.eps, request.delta)
     if relation == "replace":
         pair = add_remove_request(*pair)
-    kappa = _kappa(request, loss, radius, pair, n, rescale)
+    lam = request["lam"]  # the user's ridge, in working units
+    if lam is None:
+        kappa = default_kappa(*pair, n, radius, rescale, loss)
+    else:
+        kappa = radius * REACH * radius / float(lam)
     lam = radius * REACH * radius / kappa
     mu = _strength(
         request.eps, request.delta, tuple(shares.items()), loss, kappa, relation, failure, bought
@@ -347,42 +306,22 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     if n is not None:
         tol = max(tol, n * radius * loss.score * 2.0**-50)
     detail = GlmDetail(
-        loss=loss,
-        radius=radius,
-        reach=REACH * radius,
-        lam=lam,
-        rho=rho,
-        sigma=sigma,
-        tol=tol,
-        mu={s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)},
-        rescale=rescale,
-        inference=request.inference,
-        max_iter=int(request["max_iter"]),
-        passes=planned_passes(n, design.p),
-        relation=relation,
-        public_params=public_only(request, loss, design.has_intercept),
-    )
+        loss, radius, REACH * radius, lam, rho, sigma, tol,
+        {s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)},
+        rescale, planned_passes(n, design.p), public_only(request, loss, design.has_intercept),
+    )  # fmt: skip
     return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        notes=(FLOAT_NOTE,),
-        shares={"ranges": bought, **shares} if to_buy else shares,
+        request, design, n, steps, notes=(FLOAT_NOTE,), purchase=purchase, detail=detail,
         scales={
             "ridge (working units)": lam,
             "row norm bound (working units)": radius,
             "noise of the score (working units)": sigma,
         },
-        purchase=purchase,
-        detail=detail,
         advice=_advice(detail, design, n),
         # the design without its intercept has nothing to rescale
-        passes=detail.passes
-        + (purchase is not None)
-        + (rescale and design.p > design.has_intercept)
-        + request.inference,
-    )
+        passes=detail.passes + (purchase is not None)
+        + (rescale and design.p > design.has_intercept) + request.inference,
+    )  # fmt: skip
 
 
 def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, ...]:
@@ -408,20 +347,6 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
         passes=planned_passes(Z.shape[1], len(half)),
     )  # fmt: skip
     return tuple(float(v) for v in back_map(scale, shift, intercept) @ found.theta)
-
-
-def _kappa(
-    request: Request,
-    loss: Loss,
-    radius: float,
-    pair: tuple[float, float],
-    n: int | None,
-    rescale: bool,
-) -> float:
-    """Return B R / lam: the user's ridge (in working units), or the default rule."""
-    if request["lam"] is not None:
-        return radius * REACH * radius / float(request["lam"])
-    return default_kappa(*pair, n, radius, rescale, loss)
 
 
 def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]:
@@ -451,22 +376,6 @@ def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
 #: Released coefficients within this many sds of the output noise of 0: not certified.
 _AT_CENTRE = 6.0
-
-
-@dataclass(frozen=True)
-class GlmReleased:
-    """Public numbers of the release: the working map and what was added.
-
-    Attributes
-    ----------
-    scale, shift : (p,) arrays
-        Working columns are ``scale * x + shift`` of the design's own columns.
-    """
-
-    scale: Array
-    shift: Array
-    sigma: float
-    lam: float
 
 
 def working_map(design: Design) -> tuple[Array, Array]:
@@ -541,29 +450,18 @@ def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     )  # fmt: skip
     tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
     found = minimise(
-        rows=working,
-        loss=detail.loss,
-        lam=detail.lam,
-        tilt=tilt,
-        tol=detail.tol,
-        n=raw.rows.n,
-        max_iter=detail.max_iter,
-        passes=detail.passes,
+        rows=working, loss=detail.loss, lam=detail.lam, tilt=tilt, tol=detail.tol, n=raw.rows.n,
+        max_iter=int(plan.request["max_iter"]), passes=detail.passes,
         **passes_over(raw.rows, design, working, detail.loss),
-    )
+    )  # fmt: skip
     # Not certified within the (public) cap: glm.md, 4.4 - the answer is then the centre of
     # the prior, whatever the rows.
     theta = found.theta if found.certified else np.zeros(design.p)
     values["theta"] = raw.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)
-    if detail.inference:
+    if plan.request.inference:
         values["information"] = _information(ask, detail, design, working, values["theta"])
-    return Release(
-        values,
-        plan.guarantee,
-        design,
-        reply=not is_the_centre(values["theta"], detail),
-        detail=GlmReleased(scale, shift, detail.sigma, detail.lam),
-    )
+    reply = not is_the_centre(values["theta"], detail)
+    return Release(values, plan.guarantee, design, reply=reply, detail=(scale, shift))
 
 
 def is_the_centre(theta: Array, detail: GlmDetail) -> bool:
@@ -637,10 +535,6 @@ def information_sums(
 # -- Coefficients and standard errors of a private GLM, from released numbers alone.
 
 
-_NO_RANGES = (
-    "The ranges could not be found within the budget. Declare them, for example "
-    "bounds={'x': (0, 10)}: declared ranges cost nothing."
-)
 _NOT_CERTIFIED = (
     "The optimum was not certified within the planned passes, so that a fixed answer (the centre "
     "of the ridge, plus noise) was released in its place; it says nothing about the coefficients. "
@@ -682,25 +576,13 @@ def ridge_bias(information: Array, lam: float, theta: Array) -> tuple[Array, flo
     return vectors @ (share * (vectors.T @ theta)), float(share.max())
 
 
-def _reach_note(detail: GlmDetail) -> str:
-    """Return what the weights of long rows do to the estimate."""
-    return (
-        f"Rows longer than {detail.radius:.3g} in working units (radius=; columns with "
-        + ("about unit variance" if detail.rescale else "unit half-ranges")
-        + ") were weighted down"
-        + (", rows longer than twice that left out. " if detail.loss.one_sided else ". ")
-        + "Where the model holds only approximately, the coefficients "
-        "differ from the unweighted fit's; a larger radius= weighs down less and adds noise."
-    )
-
-
 def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[str]:
     """Say which share of the rows was empty, where the released count shows it above its noise."""
     if "sums" not in release.values or plan.n is None:
         return []
     sums = release.values["sums"]
     d = (len(sums) - 1) // 2
-    sd = float(noise_of(Powers(d), Gaussian(detail.mu[SCALE_STEP]), detail.relation)[0])
+    sd = float(noise_of(Powers(d), Gaussian(detail.mu[SCALE_STEP]), plan.request.relation)[0])
     lost = plan.n - float(sums[0])
     if lost <= max(EMPTY * plan.n, SEEN * sd):
         return []
@@ -718,18 +600,19 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
     design = release.design
     names = design.names
     if not release.reply:
-        note = _NO_RANGES if "theta" not in release.values else _NOT_CERTIFIED
-        return Estimate.silent(names, note)
-    released: GlmReleased = release.detail
-    A = back_map(released.scale, released.shift, design.has_intercept)
+        if "theta" not in release.values:
+            return no_ranges_note(names)
+        return Estimate.silent(names, _NOT_CERTIFIED)
+    scale, shift = release.detail
+    A = back_map(scale, shift, design.has_intercept)
     theta = release.values["theta"]
     sampling = privacy = None
-    ridge = f"A ridge of {released.lam:.4g} (working units) keeps the fit stable and private"
+    ridge = f"A ridge of {detail.lam:.4g} (working units) keeps the fit stable and private"
     notes: list[str] = []
     if "information" in release.values:
-        sampling, privacy = covariances(release.values["information"], released.sigma, released.lam)
+        sampling, privacy = covariances(release.values["information"], detail.sigma, detail.lam)
         sampling, privacy = A @ sampling @ A.T, A @ privacy @ A.T
-        bias, share = ridge_bias(release.values["information"], released.lam, theta)
+        bias, share = ridge_bias(release.values["information"], detail.lam, theta)
         bias = A @ bias
         spread = np.sqrt(np.diag(sampling) + np.diag(privacy))
         # the ridge is there for privacy: its bias counts as error of the privacy part
@@ -752,14 +635,20 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
                 + ("" if detail.loss.one_sided else " (of the counts first)")
                 + " would help."
             )
-    else:
-        notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
-    if sampling is not None:
         notes.append(
             "No z and p: the ridge's bias is in the errors to first order only, and no interval "
             'that holds all of it has been measured. method="scoring" gives tests.'
         )
-    notes.append(_reach_note(detail))
+    else:
+        notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
+    notes.append(
+        f"Rows longer than {detail.radius:.3g} in working units (radius=; columns with "
+        + ("about unit variance" if detail.rescale else "unit half-ranges")
+        + ") were weighted down"
+        + (", rows longer than twice that left out. " if detail.loss.one_sided else ". ")
+        + "Where the model holds only approximately, the coefficients differ from the unweighted "
+        "fit's; a larger radius= weighs down less and adds noise."
+    )
     notes += _empty_note(plan, release, detail)
     arrays = {}
     if detail.public_params:
@@ -767,18 +656,11 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
         listed = ", ".join(f"{k} {v:.4g}" for k, v in zip(names, detail.public_params, strict=True))
         notes.append(f"The public data alone give (no privacy cost): {listed}.")
     return Estimate(
-        names,
-        A @ theta,
-        vcov_sampling=sampling,
-        vcov_privacy=privacy,
-        stats={"ridge": released.lam, "score_noise_sd": released.sigma, "radius": detail.radius},
-        notes=(*plan.sentences, *notes),
-        arrays=arrays,
+        names, A @ theta, vcov_sampling=sampling, vcov_privacy=privacy,
+        stats={"ridge": detail.lam, "score_noise_sd": detail.sigma, "radius": detail.radius},
+        notes=(*plan.sentences, *notes), arrays=arrays,
         untested=None if sampling is None else np.ones(len(names), dtype=bool),
-    )
-
-
-# -- Backend of ``dp_glm(method="objpert")``.
+    )  # fmt: skip
 
 
 BACKEND = Backend(plan, release, estimate)

@@ -79,18 +79,10 @@ def without_constant(coordinates: Coordinates) -> Coordinates:
 
 @dataclass(frozen=True)
 class EffectModel(UnitModel):
-    """A model with an effect of each unit, as planned.
+    """A model with an effect of each unit, as planned."""
 
-    Attributes
-    ----------
-    poisson : bool
-        Counts with a log link; else least squares.
-    rows : float
-        Public guess of the rows of a person.
-    """
-
-    poisson: bool
-    rows: float
+    poisson: bool  # Counts with a log link; else least squares
+    rows: float  # Public guess of the rows of a person
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
@@ -125,19 +117,11 @@ class EffectModel(UnitModel):
 
 @dataclass(frozen=True, eq=False)
 class FixedPoisson(Expansion):
-    """Poisson counts with an effect of each person, initialised.
-
-    Attributes
-    ----------
-    rate : float
-        Events of a person, by the released mean count and the guess of its rows.
-    mean : float
-        The released mean count of a row; 0: nobody is weighted down.
-    """
+    """Poisson counts with an effect of each person, initialised."""
 
     coordinates: Coordinates
-    rate: float
-    mean: float = 0.0
+    rate: float  # Events of a person, by the released mean count and the guess of its rows
+    mean: float = 0.0  # The released mean count of a row; 0: nobody is weighted down
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the counts of people at a fit; once scales are released, with weights."""
@@ -237,23 +221,15 @@ def dimension(rank: int, *, mundlak: bool) -> int:
 
 @dataclass(frozen=True)
 class Variances:
-    """Released averages over people with two rows or more, of residuals over ``clip``.
+    """Released averages over people with two rows or more, of residuals over ``clip``."""
 
-    Attributes
-    ----------
-    pairs, people, squares : float
-        Noisy sums of the mean product of a person's pairs, of 1, and of its mean square.
-    sd : float
-        Noise of each.
-    clip : float
-        What residuals were clipped to, in units of the unit response.
-    """
-
+    # pairs, people, squares: noisy sums of the mean product of a person's pairs, of 1, and of its
+    # mean square.
     pairs: float
     people: float
     squares: float
-    sd: float
-    clip: float
+    sd: float  # Noise of each
+    clip: float  # What residuals were clipped to, in units of the unit response
 
     @property
     def share(self) -> float:
@@ -265,15 +241,9 @@ class Variances:
     def reported(self, unit: float) -> dict[str, float]:
         """Return the variances and the intraclass correlation as released, with their errors.
 
-        Parameters
-        ----------
-        unit : float
-            Unit responses to one of the user's.
-
-        Notes
-        -----
-        Errors hold the noise, and the sampling error of normal residuals, two rows a person.
-        Estimates are not forced to be variances: noise may leave one below 0.
+        ``unit``: unit responses to one of the user's. Errors hold the noise, and the sampling error
+        of normal residuals, two rows a person. Estimates are not forced to be variances: noise may
+        leave one below 0.
         """
         K, n = self.people, self.sd
         if not (K > 0.0 and self.squares > 0.0):
@@ -300,21 +270,12 @@ class Variances:
 
 @dataclass(frozen=True, eq=False)
 class Intercepts(Expansion):
-    """Least squares with an intercept of each person of known weight, initialised.
-
-    Attributes
-    ----------
-    mundlak : bool
-        theta is of own means (the constant first), then within people; else of rows.
-    sd : float
-        Released spread of the unit response.
-    variances : Variances or None
-        Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
-    """
+    """Least squares with an intercept of each person of known weight, initialised."""
 
     coordinates: Coordinates
-    mundlak: bool
-    sd: float
+    mundlak: bool  # theta is of own means (the constant first), then within people; else of rows
+    sd: float  # Released spread of the unit response
+    # Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
     variances: Variances | None = None
 
     linear: ClassVar[bool] = True
@@ -392,18 +353,10 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class AveragesJob:
-    """Three averages of each person's residuals: an element of ``PairMeans``.
+    """Three averages of each person's residuals: an element of ``PairMeans``."""
 
-    Attributes
-    ----------
-    rows : _Rows
-        At the fit of the first stage.
-    clip : float
-        Residuals over it are clipped to [-1, 1]; in units of their sd.
-    """
-
-    rows: _Rows
-    clip: float
+    rows: _Rows  # At the fit of the first stage
+    clip: float  # Residuals over it are clipped to [-1, 1]; in units of their sd
     of_people: bool = True
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
@@ -460,19 +413,11 @@ class _Started(UnitModel):
 
 @dataclass(frozen=True)
 class InterceptModel(UnitModel):
-    """Random intercepts, as planned.
+    """Random intercepts, as planned."""
 
-    Attributes
-    ----------
-    N : int
-        People of the public rules.
-    mundlak : bool
-        Person means are predictors too.
-    """
-
-    N: int
+    N: int  # People of the public rules
     relation: str
-    mundlak: bool
+    mundlak: bool  # Person means are predictors too
 
     linear: ClassVar[bool] = True
     shares: ClassVar[tuple[float, ...]] = SHARES  # type: ignore[misc]
@@ -521,26 +466,18 @@ class InterceptModel(UnitModel):
         initialised = Initialised(plain, LeastSquares().begin(at))
         found = release_scoring(self._first(mu, r, initialised), coordinates, design, ask)
         state = found.fits[0].state
-        variances = self.ask_averages(plain, state, design, ask)
+        rows = _Rows(plain, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
+        averages = Query(
+            Sum(PairMeans()), Sums(design, AveragesJob(rows, CLIP)),
+            lambda found: Added(found.arrays[0].astype(object)),
+        )  # fmt: skip
+        told = ask(AVERAGES, averages)
+        pairs, people, squares = (float(v) for v in told.values)
+        clip = CLIP * math.sqrt(state.phi)
+        variances = Variances(pairs, people, squares, float(told.sd.flat[0]), clip)
         model = replace(plain, variances=variances)
         start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
-        told = np.array([variances.pairs, variances.people, variances.squares])
-        return Initialised(model, start, {AVERAGES: told})
-
-    def ask_averages(
-        self, model: Intercepts, state: State, design: Design, ask: Ask
-    ) -> Variances:
-        """Release the averages of residuals at the fit of the first stage."""
-        rows = _Rows(model, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
-        query = Query(Sum(PairMeans()), Sums(design, AveragesJob(rows, CLIP)), _integers)
-        found = ask(AVERAGES, query)
-        pairs, people, squares = (float(v) for v in found.values)
-        sd = float(found.sd.flat[0])
-        return Variances(pairs, people, squares, sd, CLIP * math.sqrt(state.phi))
-
-
-def _integers(found: Integers) -> Added:
-    return Added(found.arrays[0].astype(object))
+        return Initialised(model, start, {AVERAGES: np.array(told.values, dtype=float)})
 
 
 def coefficients(coordinates: Coordinates, *, mundlak: bool) -> tuple[Array, Array]:
@@ -627,11 +564,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
-    def stats(part: Part) -> dict[str, float]:
-        return {}
-
     return estimate_fit(
-        plan, release, stats, back=_back, names=names, lost=lost, more=more
+        plan, release, lambda _: {}, back=_back, names=names, lost=lost, more=more
     )
 
 
@@ -701,8 +635,6 @@ for _verb, _title, _source in (
             backend=BACKEND,
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
-            inference="yes",
-            privacy_se="released",
             reference=f"{_source}; theory note models/panel.md",
             options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
             foretells=True,

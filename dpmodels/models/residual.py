@@ -72,11 +72,9 @@ def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
 
 def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step of every quantile to the user's units."""
-
-    def stats(part: Part) -> dict[str, float]:
-        return {"sparsity": math.sqrt(part.before.phi) / part.unit}
-
-    return estimate_fit(plan, release, stats)
+    return estimate_fit(
+        plan, release, lambda part: {"sparsity": math.sqrt(part.before.phi) / part.unit}
+    )
 
 
 QUANTILE = Backend(plan_quantile, release, estimate_quantile, people=True)
@@ -95,13 +93,9 @@ _POINTS, _WIDE = (1 << 15) + 1, 2.0
 
 @dataclass(frozen=True, eq=False)
 class Tabulated(Score):
-    """A score given on a grid of residuals, in units of the unit response.
+    """A score given on a grid of residuals, in units of the unit response."""
 
-    Attributes
-    ----------
-    grid, psi, omega : (k,) arrays
-    """
-
+    # grid, psi, omega: (k,) arrays
     grid: Any = None
     psi: Any = None
     omega: Any = None
@@ -209,7 +203,11 @@ def score_of(request: Request, design: Design) -> Score:
             f"loss={shown(loss)} is not one of {list(_NAMES)}.{did_you_mean(str(loss), _NAMES)}"
             f"{more} Or give dp.IndexLoss(value, d1, d2, of_residual=True)"
         )
-    _alone(request, loss)
+    owners = {"k": ("huber",), "scale": ("huber",), "tau": ("quantile", "expectile")}
+    defaults = {o.name: o.default for o in request.method.options}
+    for name, losses in owners.items():  # options of another loss
+        if loss not in losses and request[name] != defaults[name]:
+            raise RequestError(f"{name}= belongs to loss={' or '.join(map(repr, losses))}")
     tau = 0.5 if loss == "median" else float(options["tau"])
     if loss in ("quantile", "median"):
         return Quantile(tau=tau)
@@ -221,15 +219,6 @@ def score_of(request: Request, design: Design) -> Score:
         return LeastSquares()
     family = family_of(loss)
     return MeanScore.of(family, LINKS[family.link])
-
-
-def _alone(request: Request, loss: str) -> None:
-    """Refuse options of another loss."""
-    owners = {"k": ("huber",), "scale": ("huber",), "tau": ("quantile", "expectile")}
-    for name, losses in owners.items():
-        default = {o.name: o.default for o in request.method.options}[name]
-        if loss not in losses and request[name] != default:
-            raise RequestError(f"{name}= belongs to loss={' or '.join(map(repr, losses))}")
 
 
 def plan_mest(request: Request, design: Design, n: int | None) -> Plan[Any]:

@@ -75,11 +75,7 @@ def _step(kind: str, mu: float, mean: float) -> Step:
 def strength_per_candidate(eps: float, delta: float, kind: str, mean: float) -> float:
     """Return the mu each run may have so that the choice of the best is (eps, delta)-DP.
 
-    Parameters
-    ----------
-    kind : {"geometric", "poisson"}
-    mean : float
-        Expected number of runs.
+    ``kind`` is "geometric" or "poisson", ``mean`` the expected number of runs.
     """
     if kind not in ("geometric", "poisson") or not mean > 1:
         raise RequestError("kind= is 'geometric' or 'poisson', mean= a number above 1")
@@ -271,29 +267,14 @@ _MISSING = 0.2
 
 @dataclass(frozen=True)
 class SafetyReport:
-    """What the search found.
+    """What the search found."""
 
-    Attributes
-    ----------
-    ok : bool
-        No violation was found (not a proof).
-    trials : int
-    positive : int
-        Tables with gamma > 0: if there are few, condition (ii) was hardly tested.
-    worst_lipschitz : float
-        Largest change of gamma; at most 1.
-    worst_ratio : float
-        Largest ``|T - T'| / alpha`` where gamma > 0; at most 1.
-    counterexample : dict or None
-        Condition, the two synthetic tables, and the numbers.
-    """
-
-    ok: bool
+    ok: bool  # No violation was found (not a proof)
     trials: int
-    positive: int
-    worst_lipschitz: float
-    worst_ratio: float
-    counterexample: dict[str, Any] | None
+    positive: int  # Tables with gamma > 0: if there are few, condition (ii) was hardly tested
+    worst_lipschitz: float  # Largest change of gamma; at most 1
+    worst_ratio: float  # Largest ``|T - T'| / alpha`` where gamma > 0; at most 1
+    counterexample: dict[str, Any] | None  # Condition, the two synthetic tables, and the numbers
 
     def __str__(self) -> str:
         head = (
@@ -325,13 +306,6 @@ def _corner_rows(rng: np.random.Generator, low: Array, high: Array, count: int) 
     x[kind == 1] = np.where(mixed, ends, x)[kind == 1]
     x[kind == 2] = (low + high) / 2.0
     return np.asarray(x)
-
-
-def _new_row(rng: np.random.Generator, low: Array, high: Array) -> Array:
-    """Return what a row may be replaced by: a row of the box, or the zero row of a missing cell."""
-    if rng.uniform() < _MISSING:
-        return np.zeros(len(low))
-    return _corner_rows(rng, low, high, 1)[0]
 
 
 def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
@@ -394,7 +368,9 @@ def check_safety(
         rows = sizes[trial % len(sizes)]
         x = _table(rng, low, high, rows) if tables is None else np.asarray(tables(rng, rows), float)
         i = int(rng.integers(len(x)))
-        new = _new_row(rng, low, high)
+        # what a row may be replaced by: a row of the box, or the zero row of a missing cell
+        missing = rng.uniform() < _MISSING
+        new = np.zeros(len(low)) if missing else _corner_rows(rng, low, high, 1)[0]
         state.pair(x, i, new)
         if state.best is not None and trial % 5 == 0:
             # climb from the worst pair so far: one coordinate at a time
@@ -402,13 +378,9 @@ def check_safety(
         if state.counterexample is not None:
             break
     return SafetyReport(
-        state.counterexample is None,
-        state.tried,
-        state.positive,
-        state.worst_lipschitz,
-        state.worst_ratio,
-        state.counterexample,
-    )
+        state.counterexample is None, state.tried, state.positive, state.worst_lipschitz,
+        state.worst_ratio, state.counterexample,
+    )  # fmt: skip
 
 
 class _Search:
@@ -448,13 +420,9 @@ class _Search:
 
     def _found(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
         if self.counterexample is None:
-            self.counterexample = {
-                "condition": condition,
-                "what": what,
-                "row": i,
-                "table": x.copy(),
-                "new_row": new.copy(),
-            }
+            self.counterexample = dict(
+                condition=condition, what=what, row=i, table=x.copy(), new_row=new.copy()
+            )
 
     def climb(self, rng: np.random.Generator, low: Array, high: Array) -> None:
         assert self.best is not None

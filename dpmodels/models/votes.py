@@ -66,21 +66,12 @@ def renyi_of_q(log_q: float, a: float, sigma: float) -> float:
 
 @dataclass(frozen=True)
 class CurveTable:
-    """Renyi bound of one answer by cell of x, non-increasing in x.
+    """Renyi bound of one answer by cell of x, non-increasing in x."""
 
-    Attributes
-    ----------
-    value : (N,) array
-        Of every x in cell i (its left end), the largest of all cells to the right.
-    change : (N,) array
-        Bound of the change of ``value`` between neighbours, the first of which is in cell i.
-    step : float
-        Width of a cell.
-    """
-
-    value: Array
+    value: Array  # (N,): of every x in cell i (its left end), the largest of all cells to the right
+    # (N,): bound of the change of ``value`` between neighbours, the first of which is in cell i.
     change: Array
-    step: float
+    step: float  # Width of a cell
 
 
 @lru_cache(maxsize=16)
@@ -156,23 +147,13 @@ MARGIN_STEP, VOTE_STEP, PATE_STEP = "margin of the vote", "votes", "labels and t
 
 @dataclass(frozen=True, repr=False)
 class VoteResult(Result):
-    """The released winner of one vote.
+    """The released winner of one vote."""
 
-    Attributes
-    ----------
-    label : object
-        The class that won.
-    stable : bool
-        True: the released margin shows that no single vote decides, and the true winner was
-        answered; False: the winner of noisy counts.
-    margin_lower : float
-        Released lower bound of the margin.
-    privacy : Guarantee
-    """
-
-    label: object
+    label: object  # The class that won
+    # True: the released margin shows that no single vote decides, and the true winner was answered;
+    # False: the winner of noisy counts.
     stable: bool
-    margin_lower: float
+    margin_lower: float  # Released lower bound of the margin
     privacy: Guarantee
 
     def table(self) -> Table:
@@ -202,24 +183,13 @@ class VoteResult(Result):
 
 @dataclass(frozen=True, repr=False)
 class PateResult(Result):
-    """Released labels of many queries.
+    """Released labels of many queries."""
 
-    Attributes
-    ----------
-    labels : (Q,) array of int, or None
-        None: no reply, the test did not pass.
-    eps_data_dependent : float
-        Released upper bound of the data-dependent eps at the delta of the call; costs included.
-    eps_data_independent : float
-        What the same noisy answers cost without looking at the votes.
-    privacy : Guarantee
-        The promise of the call, whatever the votes.
-    """
-
-    labels: Labels | None
+    labels: Labels | None  # (Q,) array of int, or None: none: no reply, the test did not pass
+    # Released upper bound of the data-dependent eps at the delta of the call; costs included.
     eps_data_dependent: float
-    eps_data_independent: float
-    privacy: Guarantee
+    eps_data_independent: float  # What the same noisy answers cost without looking at the votes
+    privacy: Guarantee  # The promise of the call, whatever the votes
     stats: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -269,25 +239,17 @@ class VotePlan:
 
 @dataclass(frozen=True)
 class PatePlan:
-    """What is public about the queries to many teachers.
-
-    Attributes
-    ----------
-    counts : bool
-        The form of the votes: counts (queries, classes), else labels (teachers, queries).
-    free : float
-        eps of the noisy answers whatever the votes; no test is made where it is at most eps.
-    n : int
-        Number of teachers, the units of this guarantee.
-    """
+    """What is public about the queries to many teachers."""
 
     classes: int
+    # The form of the votes: counts (queries, classes), else labels (teachers, queries).
     counts: bool
     sigma: float
     test_eps: float
+    # eps of the noisy answers whatever the votes; no test is made where it is at most eps.
     free: float
     guarantee: Guarantee
-    n: int
+    n: int  # Number of teachers, the units of this guarantee
     queries: int
     advice: tuple[str, ...] = ()
 
@@ -300,16 +262,9 @@ def vote_plan(names: Sequence[Any], voters: int, eps: float, delta: float) -> Vo
 
 
 def pate_plan(
-    shape: tuple[int, int],
-    classes: int,
-    *,
-    counts: bool,
-    teachers: int,
-    sigma: float,
-    test_eps: float,
-    eps: float,
-    delta: float,
-) -> PatePlan:
+    shape: tuple[int, int], classes: int, *, counts: bool, teachers: int, sigma: float,
+    test_eps: float, eps: float, delta: float,
+) -> PatePlan:  # fmt: skip
     """Plan the answers to all queries of an array of votes of this shape."""
     queries = shape[0] if counts else shape[1]
     free = data_independent_eps(sigma, queries, delta)
@@ -440,12 +395,8 @@ def answer_queries(
 ) -> tuple[Labels | None, float, float]:
     """Return (labels or None, released eps, smooth sensitivity's order).
 
-    Parameters
-    ----------
-    counts : (Q, C) array
-        Votes a class; one teacher adds at most one to every row.
-    eps, delta : float
-        Of the whole call: eps = eps' + eps_hat/2.
+    The pass counts votes a class, (Q, C); one teacher adds at most one to every row. eps and delta
+    are of the whole call: eps = eps' + eps_hat/2.
     """
     raw = ask.raw(own_proof("PATE with a data-dependent bound"))
     counts = raw.total(over)

@@ -31,8 +31,7 @@ from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scores import floored, roots
-from dpmodels.sources.summed import counted
-from dpmodels.sums.ask import Added, Ask, Query
+from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import Limbs, cross_product, end_along, end_of_numbers, mapped, squares
 
 if TYPE_CHECKING:
@@ -56,16 +55,9 @@ def clipped(z: Array, factor: Array, clip: float) -> Array:
 def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Array:
     """Return factors that give coordinates variance 1 a row, less where rows would be clipped.
 
-    Parameters
-    ----------
-    variance : (d,) array
-        Of z among rows, for weights of mean square 1.
-    reach : (d,) array
-        How long the z of a row of weight 1 may be.
-    square : float
-        Mean of u^2.
-    clip : (d,) array
-        Length that coordinates may have.
+    All (d,): ``variance`` of z among rows, for weights of mean square 1; ``reach``, how long the z
+    of a row of weight 1 may be; ``clip``, the length that coordinates may have. ``square`` is the
+    mean of u^2.
     """
     heavy = min(1.0 / math.sqrt(max(square, 1e-12)), _HEAVY)
     sd = np.maximum(np.sqrt(np.maximum(variance, 0.0)), reach * heavy / clip)
@@ -74,30 +66,15 @@ def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Arra
 
 @dataclass(frozen=True, eq=False)
 class DesignErrors:
-    """What a pass by cluster says of linear functions of its coordinates. Released numbers only.
-
-    Attributes
-    ----------
-    found : ClusterRelease
-    scale : (d,) array
-        z times this is a coordinate.
-    typical : (d,) array
-        Of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
-        count in the average.
-    n : int
-    level : float
-    """
+    """What a pass by cluster says of linear functions of its coordinates. Released numbers only."""
 
     found: ClusterRelease
-    scale: Array
+    scale: Array  # (d,): z times this is a coordinate
+    # (d,): of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
+    # count in the average.
     typical: Array
     n: int
     level: float
-
-    @property
-    def _noise(self) -> float:
-        """Noise sd of an entry of J on the diagonal, per row."""
-        return self.found.noise_sd
 
     @property
     def average(self) -> tuple[float, float]:
@@ -105,7 +82,7 @@ class DesignErrors:
         whole = max(float(self.typical.sum()), 1e-12)
         own = self.typical > 0.0
         J = self.found.correction * np.diag(self.found.products[0])[own]
-        sd = self._noise * math.sqrt(len(J)) / whole
+        sd = self.found.noise_sd * math.sqrt(len(J)) / whole
         return max(float(J.sum()) / whole, FLOOR), sd
 
     @property
@@ -117,18 +94,12 @@ class DesignErrors:
     def effects(self, L: Array, rows: Array) -> tuple[Array, Array]:
         """Return (design effects, factors of a normal quantile that allow for degrees of freedom).
 
-        Parameters
-        ----------
-        L : (k, d) array
-            Functions of z.
-        rows : (k,) array
-            Sum over rows of their squares, as if rows were drawn one by one.
-
-        Notes
-        -----
-        A design effect below .7 is not believed. Degrees of freedom are those of the design less
-        what the noise takes (Satterthwaite).
+        L (k, d) are functions of z; ``rows`` (k,) the sums over rows of their squares, as if rows
+        were drawn one by one. A design effect below .7 is not believed. Degrees of freedom are
+        those of the design less what the noise takes (Satterthwaite).
         """
+        from scipy.special import ndtri, stdtrit
+
         if not self.determined:
             return np.full(len(L), math.nan), np.ones(len(L))
         mean, sd_mean = self.average
@@ -136,21 +107,13 @@ class DesignErrors:
         v = L / self.scale
         each = np.maximum(rows / self.n, 1e-100)  # of an empty cell; its square is a float
         own = np.einsum("ki,ij,kj->k", v, J, v) / each
-        sd = self._noise * np.einsum("ki,ki->k", v, v) / each
+        sd = self.found.noise_sd * np.einsum("ki,ki->k", v, v) / each
         weight = (DIFFER * mean) ** 2 / ((DIFFER * mean) ** 2 + sd**2)
         effect = np.maximum(weight * own + (1.0 - weight) * mean, FLOOR)
         error = np.hypot(weight * sd, (1.0 - weight) * sd_mean) / effect
         free = 1.0 / (1.0 / self.found.df + error**2 / 2.0)
-        return effect, t_factor(free, self.level)
-
-
-def t_factor(df: Array, level: float) -> Array:
-    """Return the quantile of t over that of a normal."""
-    from scipy.special import ndtri, stdtrit
-
-    tail = (1.0 + level) / 2.0
-    free = np.minimum(np.maximum(df, 1.0), 1e9)
-    return np.asarray(stdtrit(free, tail) / ndtri(tail))
+        tail = (1.0 + self.level) / 2.0  # the quantile of t over that of a normal
+        return effect, np.asarray(stdtrit(np.clip(free, 1.0, 1e9), tail) / ndtri(tail))
 
 
 def said(plan: ClusterPlan, found: ClusterRelease) -> str:
@@ -185,25 +148,10 @@ _LEAST, _GROWS = 4.0, 0.36
 _SEEN = 2.0
 
 
-@dataclass(frozen=True, eq=False)
-class WeightPass:
-    """How many weights lie in each half octave of the declared range: a row is in one."""
-
-    design: Design
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
-        """Return the counts. Confidential."""
-        place = self.design.auxiliary_place("weights")
-        interval = None if place is None else self.design.z[place].interval
-        assert place is not None and interval is not None
-        job = functools.partial(_of_weights, place=place, top=float(interval[1]))
-        return counted(rows, self.design, job)[0]
-
-
 def _of_weights(
     blocks: Iterable[Array], place: int, top: float
 ) -> tuple[npt.NDArray[np.object_]]:
-    """Return the counts over blocks, for whoever adds up."""
+    """Return how many weights lie in each half octave of the declared range: a row is in one."""
     out = np.zeros(_BINS, dtype=np.int64)
     with np.errstate(all="ignore"):
         for block in blocks:
@@ -213,49 +161,31 @@ def _of_weights(
     return (out.astype(object),)
 
 
-def weights_query(design: Design) -> Query:
-    """Return the query of the histogram."""
-    return Query(Sum(OneHot(_BINS)), WeightPass(design), Added)
-
-
 @dataclass(frozen=True)
 class Trim:
-    """Where weights are cut.
+    """Where weights are cut."""
 
-    Attributes
-    ----------
-    top : float
-        T: u = min(w, T)/T.
-    mean : float
-        Mean weight, released or public.
-    lost : float
-        Released part of all weight that is beyond T.
-    square : float
-        Mean of u^2, by the released histogram.
-    """
-
-    top: float
-    mean: float
-    lost: float
-    square: float = 1.0
+    top: float  # T: u = min(w, T)/T
+    mean: float  # Mean weight, released or public
+    lost: float  # Released part of all weight that is beyond T
+    square: float = 1.0  # Mean of u^2, by the released histogram
 
 
 def trim_of(
     ask: Ask, design: Design, strength: float, population: float | None, n: int
 ) -> Trim:
-    """Release the histogram of weights; return where they are cut.
+    """Release the histogram of weights; return where they are cut. Without weights all count 1.
 
-    Parameters
-    ----------
-    strength : float
-        ``mu n/K``, K the cells of the largest table.
-    population : float or None
-        Public sum of all weights.
+    ``strength``: ``mu n/K``, K the cells of the largest table; ``population``: public sum of all
+    weights, or None.
     """
-    noisy = ask(STEP, weights_query(design))
     place = design.auxiliary_place("weights")
-    interval = None if place is None else design.z[place].interval
+    if place is None:
+        return Trim(1.0, 1.0, 0.0)
+    interval = design.z[place].interval
     assert interval is not None
+    job = functools.partial(_of_weights, place=place, top=float(interval[1]))
+    noisy = ask(STEP, Query(Sum(OneHot(_BINS)), Counts(design, job), first_array))
     return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
 
 
@@ -277,8 +207,14 @@ def trimmed(
     return Trim(top, mean, min(beyond / max(total, 1e-300), 0.5), min(max(square, 1e-6), 1.0))
 
 
-def shares_of_weight(weight: Array, top: float) -> Array:
-    """Return u of rows: 0 where the weight is missing, negative or not finite."""
+def mass_of(block: Array, place: int | None, top: float) -> Array:
+    """Return u of rows, whose weights stand in a row of the block: 1 where there are none.
+
+    0 where the weight is missing, negative or not finite.
+    """
+    if place is None:
+        return np.ones(block.shape[1])
+    weight = block[place]
     with np.errstate(all="ignore"):
         u = np.clip(weight / top, 0.0, 1.0)
     return np.where(np.isfinite(weight) & (weight > 0.0), u, 0.0)
@@ -288,9 +224,8 @@ def shares_of_weight(weight: Array, top: float) -> Array:
 #
 # A row adds ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
 # weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
-# weight
-# being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation are
-# made: ``z = u (t - m)``.
+# weight being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation
+# are made: ``z = u (t - m)``.
 
 
 #: Share of what is left for the products, of which errors are made.
@@ -299,7 +234,7 @@ VARIANCE_SHARE = 0.2
 MOVED, ALLOWED = 1.5, 0.75
 
 
-def unweighted(request: Request) -> str:
+def unweighted(request: Request, *_: object) -> str:
     """Return why a call has no weighted answer, in words; empty if it has one."""
     given = request.weights is not None or request.sample is not None
     return "" if given else "no weights and no design"
@@ -336,25 +271,8 @@ def products(d: int) -> Gram:
     return Gram(ConvexHull(Box(d, one=True)))
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedPass:
-    """``(u t, u)`` of rows: their sums, and the sums of their products."""
-
-    design: Design
-    centre: Array
-    half: Array
-    top: float
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
-        """Return (sums, high and low words of the products). Confidential."""
-        place = self.design.auxiliary_place("weights")
-        own = _Coordinates(self.centre, self.half, self.top, place)
-        job = functools.partial(_of_means, own=own)
-        return counted(rows, self.design, job)
-
-
 def _of_means(blocks: Iterable[Array], own: _Coordinates) -> tuple[npt.NDArray[Any], ...]:
-    """Return sums and products over blocks, for whoever adds up."""
+    """Return the sums of ``(u t, u)`` of rows, and high and low words of those of products."""
     d = len(own.centre)
     total, limbs = np.zeros(d + 1, dtype=np.int64), Limbs(d + 1)
     with np.errstate(all="ignore"):
@@ -378,11 +296,8 @@ class _Coordinates:
         """Return the integers (d + 1, m) that rows add."""
         d = len(self.centre)
         t = np.clip((block[:d] - self.centre[:, None]) / self.half[:, None], -1.0, 1.0)
-        u = np.ones(block.shape[1])
-        if self.place is not None:
-            u = shares_of_weight(block[self.place], self.top)
         gone = np.isnan(t).any(axis=0)
-        u = np.where(gone, 0.0, u)
+        u = np.where(gone, 0.0, mass_of(block, self.place, self.top))
         return end_of_numbers(np.vstack([np.where(gone, 0.0, t) * u, u]))
 
 
@@ -392,27 +307,22 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError(
             "weights= are of rows: with unit= every person counts once, by the mean of own rows"
         )
-    part, steps = gaussian_part(request, design.unknown), []
+    part = gaussian_part(request, design.unknown)
     paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
     weigh = SHARE if design.auxiliary_place("weights") is not None else 0.0
     square = VARIANCE_SHARE if request.inference else 0.0
     rest = paid.rest * (1.0 - weigh)
-    shares = {"mean": rest * (1.0 - square)}
-    if weigh:
-        shares["weights"] = paid.rest * weigh
-        weighed = Gaussian(paid.mu(shares["weights"]))
-        steps.append(Step(STEP, weighed, share=shares["weights"]))
-    if square:
-        shares["variance"] = rest * square
+    shares = {
+        STEP: paid.rest * weigh, "means and weight": rest * (1.0 - square),
+        "products": rest * square,
+    }  # fmt: skip
+    steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items() if s]
     survey = None if request.sample is None else request.sample.frame.survey
     detail = WeightedDetail(
-        paid.mu(shares["mean"]), paid.mu(shares.get("variance", 0.0)),
+        paid.mu(shares["means and weight"]), paid.mu(shares["products"]),
         None if survey is None else survey.population, paid.clusters,
     )  # fmt: skip
-    steps.append(Step("means and weight", Gaussian(detail.mu_mean), share=shares["mean"]))
-    if square:
-        steps.append(Step("products", Gaussian(detail.mu_square), share=shares["variance"]))
-    return paid.plan(design, n, steps, shares, detail=detail, passes=1 + bool(weigh))
+    return paid.plan(design, n, steps, detail=detail, passes=1 + bool(weigh))
 
 
 @ranged
@@ -423,17 +333,15 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     -------
     Unit: one row; replace-one, n public. Every query is one of the prover; T is a released number.
     """
-    detail, n = plan.detail, plan.n
-    assert n is not None
+    detail, n = plan.detail, plan.public_n
     d = design.p
     intervals = design.intervals()[:d]
     centre = intervals.mean(axis=1)
     half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
-    trim = Trim(1.0, 1.0, 0.0)
-    if design.auxiliary_place("weights") is not None:
-        trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n)
-    over = WeightedPass(design, centre, half, trim.top)
-    found = ask("means and weight", Query(sums(d), over, lambda found: Added(found[0])))
+    trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n)
+    own = _Coordinates(centre, half, trim.top, design.auxiliary_place("weights"))
+    over = Counts(design, functools.partial(_of_means, own=own))
+    found = ask("means and weight", Query(sums(d), over, first_array))
     values = {"sums": found.values[:d], "weight": found.values[d:]}
     if detail.mu_square:
         query = Query(products(d), over, lambda found: Added(found[1]))
@@ -442,8 +350,7 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     if detail.clusters is not None:
         m = np.clip(values["sums"] / max(float(values["weight"][0]), n / 100.0), -1.0, 1.0)
         root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
-        place = design.auxiliary_place("weights")
-        scorer = Linearised(_Coordinates(centre, half, trim.top, place), m, back)
+        scorer = Linearised(own, m, back)
         clusters = release_clusters(detail.clusters, (scorer,), design, ask)
         values["cluster scores"] = clusters.products[0]
     return Release(
@@ -469,9 +376,7 @@ class Linearised:
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
         z = self.own.rows(rows) / STEPS
-        s = mapped(self.root, z[:-1] - self.m[:, None] * z[-1])
-        length = np.sqrt(squares(s))
-        return end_along(s, length, clip, np.minimum(length * np.abs(factor), clip), factor)
+        return clipped(mapped(self.root, z[:-1] - self.m[:, None] * z[-1]), factor, clip)
 
 
 def _sd(d: int, detail: WeightedDetail) -> float:
@@ -492,8 +397,7 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     names = design.names
     if not release.reply:
         return Estimate.silent(names)
-    detail, part, n = plan.detail, release.detail, plan.n
-    assert n is not None
+    detail, part, n = plan.detail, release.detail, plan.public_n
     trim: Trim = part.trim
     noise = noise_of(sums(d), Gaussian(detail.mu_mean), "replace")
     sd, sd_weight = float(noise[0]), float(noise[-1])
@@ -543,8 +447,8 @@ def _by_design(
     names: tuple[str, ...], stats: dict[str, float],
 ) -> tuple[Array, float | None, list[str]]:
     """Return (covariance by design, degrees of freedom, what to say); ``stats`` gets deff."""
-    found, root, n = part.clusters, part.root, plan.n
-    assert found is not None and root is not None and n is not None
+    found, root, n = part.clusters, part.root, plan.public_n
+    assert found is not None and root is not None
     survey = plan.request.sample.frame.survey
     if not found.determined(0):
         return np.full_like(rows, math.nan), None, [

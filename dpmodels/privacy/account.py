@@ -192,37 +192,25 @@ def _other_people(budget: str, call: str) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """State of a budget. Immutable: a charge returns a new one.
+    """State of a budget. Immutable: a charge returns a new one."""
 
-    Attributes
-    ----------
-    eps, delta : float
-        The whole budget.
-    rule : {"auto", "mixed", "caps", "basic"}
-        "auto" becomes "mixed" or "basic" at the first charge.
-    cap_eps, cap_delta : float or None
-        E and D, if the user opened them.
-    caps : (M, E, D) or None
-        Of the caps rule; fixed at the first charge.
-    boxes : tuple of (M, E, D)
-        Of the mixed rule, with one D; fixed at the first charge.
-    spent : (sum mu^2, sum eps, sum delta)
-        Against the caps.
-    pairs : (sum eps, sum delta)
-        Of whole calls.
-    """
-
+    # eps, delta: the whole budget.
     eps: float
     delta: float
     relation: str = "replace"
     unit: str = "record"
+    # {"auto", "mixed", "caps", "basic"}: "auto" becomes "mixed" or "basic" at the first charge.
     rule: str = "auto"
+    # cap_eps, cap_delta: E and D, if the user opened them.
     cap_eps: float | None = None
     cap_delta: float | None = None
+    # (M, E, D): of the caps rule; fixed at the first charge.
     caps: tuple[float, float, float] | None = None
+    # (sum mu^2, sum eps, sum delta): against the caps.
     spent: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    pairs: tuple[float, float] = field(default=(0.0, 0.0))
+    pairs: tuple[float, float] = field(default=(0.0, 0.0))  # (sum eps, sum delta): of whole calls
     calls: int = 0
+    # tuple of (M, E, D): of the mixed rule, with one D; fixed at the first charge.
     boxes: tuple[tuple[float, float, float], ...] = ()
 
     def admit(self, guarantee: Guarantee) -> tuple[Account, Entry]:

@@ -41,24 +41,16 @@ __all__ = ["Budget", "Charge", "Ledger", "current_budget"]
 class Ledger(Shown):
     """The steps of one call, with what each was charged.
 
-    Attributes
-    ----------
-    call : str
-        The call as printed, ``dp_ols("y ~ x", method="eptr")``. Public.
-    notes : mapping of str to str
-        Step name -> what came of it ("reply", "NO REPLY"): an output, paid for.
-    public : str
-        Public inputs that were not charged.
-
     Privacy
     -------
     A function of the plan and of outputs that were paid for.
     """
 
-    call: str
+    call: str  # The call as printed, ``dp_ols("y ~ x", method="eptr")``. Public.
     guarantee: Guarantee
+    # Step name -> what came of it ("reply", "NO REPLY"): an output, paid for.
     notes: Mapping[str, str] = field(default_factory=dict)
-    public: str = ""
+    public: str = ""  # Public inputs that were not charged
 
     def to_frame(self) -> pd.DataFrame:
         """Return the steps as a frame, one row a charged step."""

@@ -432,46 +432,29 @@ def neighbours_of(relation: str, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a release promises, to whom, and by which mechanisms.
+    """What a release promises, to whom, and by which mechanisms."""
 
-    Attributes
-    ----------
-    steps : tuple of Step
-        The mechanisms, those that a no-reply skipped included.
-    eps, delta : float
-        The requested pair. Construction fails if the steps do not compose to it.
-    relation : {"replace", "add-remove"}
-        Neighbours the promise is about.
-    unit : str
-        "record", "attribute", or "one person (column person_id)".
-    seeded : bool
-        True if the noise came from a seed: then nothing is promised. The curve is that of the
-        same call without a seed.
-    notes : tuple of str
-        Qualifications that belong to the statement (float noise, ...).
-    record_pair : (eps, delta) or None
-        For the unit "attribute": what a whole row gets.
-    proved : {"replace", "add-remove"} or None
-        Relation the mechanisms are stated for, if not ``relation``: the curve is then converted.
-    inner : tuple of Step
-        Cap and pay: the steps of one row, of which ``steps`` is what ``most`` rows come to. They
-        are what is run. Empty: ``steps`` are.
-    row_pair : (eps, delta) or None
-        What ``inner`` composes to.
-    """
-
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # The mechanisms, those that a no-reply skipped included
+    # eps, delta: the requested pair. Construction fails if the steps do not compose to it.
     eps: float
     delta: float
-    relation: str = "replace"
-    unit: str = "record"
+    relation: str = "replace"  # {"replace", "add-remove"}: neighbours the promise is about
+    unit: str = "record"  # "record", "attribute", or "one person (column person_id)"
+    # True if the noise came from a seed: then nothing is promised. The curve is that of the same
+    # call without a seed.
     seeded: bool = False
+    # Qualifications that belong to the statement (float noise, ...).
     notes: tuple[str, ...] = field(default=())
+    # (eps, delta): for the unit "attribute": what a whole row gets.
     record_pair: tuple[float, float] | None = None
+    # {"replace", "add-remove"} or None: relation the mechanisms are stated for, if not
+    # ``relation``: the curve is then converted.
     proved: str | None = None
+    # Cap and pay: the steps of one row, of which ``steps`` is what ``most`` rows come to. They are
+    # what is run. Empty: ``steps`` are.
     inner: tuple[Step, ...] = field(default=(), compare=False)
     most: int = 0
-    row_pair: tuple[float, float] | None = None
+    row_pair: tuple[float, float] | None = None  # (eps, delta): what ``inner`` composes to
 
     def __post_init__(self) -> None:
         if self.inner:

@@ -29,23 +29,13 @@ from dpmodels.units import LEVELS, column_of, unit_of
 
 @dataclass(frozen=True)
 class Charge:
-    """One call as a budget keeps it.
+    """One call as a budget keeps it."""
 
-    Attributes
-    ----------
-    number : int
-        Counts the calls of the budget from 1.
-    when : str
-        UTC, ISO format. In a file only; never printed.
-    entry : Entry or None
-        What the stopping rule was charged with.
-    """
-
-    number: int
-    when: str
+    number: int  # Counts the calls of the budget from 1
+    when: str  # UTC, ISO format. In a file only; never printed.
     call: str
     guarantee: Guarantee
-    entry: Entry | None = None
+    entry: Entry | None = None  # What the stopping rule was charged with
     notes: Mapping[str, str] = field(default_factory=dict)
 
 

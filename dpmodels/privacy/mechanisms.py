@@ -521,34 +521,23 @@ def mechanism_from_dict(saved: dict[str, Any]) -> Mechanism:
 # -- A step: one declared mechanism of a plan, under the name the ledger prints
 
 
+#: Kind of the steps that buy ranges, as the ledger prints it.
+BOUGHT = "stability histogram"
+
+
 @dataclass(frozen=True)
 class Step:
-    """One line of the ledger.
+    """One line of the ledger."""
 
-    Attributes
-    ----------
-    name : str
-        What is released ("scale matrix", "coefficients", ...); unique within a plan.
-    mechanism : Gaussian, Pure, Approximate, Profile or RDP
-        The curve that this step is charged with.
-    share : float or None
-        Share of the method's currency (mu^2 for Gaussian plans), for printing.
-    failure : float
-        Probability that the step adds outright (a (0, delta) part), in addition to the curve.
-    reply_test : bool
-        True if the step can end in "no reply".
-    conditional : bool
-        True if an answer before it may make it needless (it is charged all the same).
-    label : str
-        Kind as printed in the ledger; empty: derived from the mechanism.
-    """
-
-    name: str
-    mechanism: Mechanism
+    name: str  # What is released ("scale matrix", "coefficients", ...); unique within a plan
+    mechanism: Mechanism  # The curve that this step is charged with
+    # Share of the method's currency (mu^2 for Gaussian plans), for printing.
     share: float | None = None
+    # Probability that the step adds outright (a (0, delta) part), in addition to the curve.
     failure: float = 0.0
-    reply_test: bool = False
-    label: str = ""
+    reply_test: bool = False  # True if the step can end in "no reply"
+    label: str = ""  # Kind as printed in the ledger; empty: derived from the mechanism
+    # True if an answer before it may make it needless (it is charged all the same).
     conditional: bool = False
 
     def within(self, share: float) -> Step:

@@ -373,27 +373,19 @@ class _Table:
 
 
 class _Target(NamedTuple):
-    """A discrete Gaussian, and the discrete Laplace of scale t that proposes it.
+    """A discrete Gaussian, and the discrete Laplace of scale t that proposes it."""
 
-    Attributes
-    ----------
-    num, den : int
-        The variance.
-    t, shift : int
-        ``t = floor(sigma) + 1``, and what a 64-bit word is shifted by for a number up to it.
-    centre, sigma : float
-        ``sigma^2 / t`` and sigma.
-    tries : float
-        Proposals for a draw, on average.
-    """
-
+    # num, den: the variance.
     num: int
     den: int
+    # t, shift: ``t = floor(sigma) + 1``, and what a 64-bit word is shifted by for a number up to
+    # it.
     t: int
     shift: int
+    # centre, sigma: ``sigma^2 / t`` and sigma.
     centre: float
     sigma: float
-    tries: float
+    tries: float  # Proposals for a draw, on average
 
     @classmethod
     def of(cls, sigma2: Fraction) -> _Target:

@@ -634,39 +634,21 @@ OF_ITS_OWN = "proof of its own"
 
 @dataclass(frozen=True)
 class OwnProof:
-    """A proof that is not derived.
-
-    Attributes
-    ----------
-    where : tuple of str
-        ``module:function`` under ``dpmodels``: alone in being given rows and run.
-    draws : tuple of str
-        Draws of :class:`dpmodels.privacy.run.Run` that it makes.
-    statement : str
-        Which curve, for which neighbours.
-    theory : (file, section)
-        Under ``dpmodels``.
-    audit : str
-        Key of the audit case, "verb.method" or as it is registered.
-    replay : str
-        "distance": the sensitivity handed over is compared on neighbours; "coin": probability and
-        sd are; "inner: why" where neither is one.
-    methods : tuple of str
-        Methods of the registry that release by it.
-    note : str
-        Qualification that the guarantee carries.
-    """
+    """A proof that is not derived."""
 
     name: str
+    # ``module:function`` under ``dpmodels``: alone in being given rows and run.
     where: tuple[str, ...]
-    draws: tuple[str, ...]
-    statement: str
-    theory: tuple[str, str]
-    audit: str
+    draws: tuple[str, ...]  # Draws of :class:`dpmodels.privacy.run.Run` that it makes
+    statement: str  # Which curve, for which neighbours
+    theory: tuple[str, str]  # (file, section): under ``dpmodels``
+    audit: str  # Key of the audit case, "verb.method" or as it is registered
+    # "distance": the sensitivity handed over is compared on neighbours; "coin": probability and sd
+    # are; "inner: why" where neither is one.
     replay: str
-    methods: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()  # Methods of the registry that release by it
     relations: tuple[str, ...] = ("replace",)
-    note: str = ""
+    note: str = ""  # Qualification that the guarantee carries
 
     @property
     def said(self) -> str:

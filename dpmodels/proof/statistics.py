@@ -576,16 +576,10 @@ class RankOne:
 
     Every matrix part of a row is a multiple of ``e e'``, at most its radius squared, and the score
     a multiple of the same unit vector e, at most ``clip`` long. Of people each part is by itself.
-
-    Attributes
-    ----------
-    r : int
-        Dimension.
-    radii, noise : tuples of float
-        Of the matrix parts: R_i, and noise sds in svec coordinates.
     """
 
-    r: int
+    r: int  # Dimension
+    # radii, noise: of the matrix parts: R_i, and noise sds in svec coordinates.
     radii: tuple[float, ...]
     noise: tuple[float, ...]
     clip: float
@@ -654,17 +648,12 @@ class ClusterGram(Gram):
     No sum over units: a row is in one cluster, and changes the product of its cluster's sum. Which
     one it is in is a cell of the row. a_k is rounded towards zero to steps of at most 2^-19.
     Rows that are in no cluster count as one each.
-
-    Attributes
-    ----------
-    clip : float
-        C: bound of a row, over that of a pulled sum. At most 1: a row alone is pulled nowhere.
-    several : bool
-        The unit is a person with parts in several clusters, whose lengths (with ``slack`` for
-        each) add up to C at most.
     """
 
+    # C: bound of a row, over that of a pulled sum. At most 1: a row alone is pulled nowhere.
     clip: float = 1.0
+    # The unit is a person with parts in several clusters, whose lengths (with ``slack`` for each)
+    # add up to C at most.
     several: bool = False
 
     def __post_init__(self) -> None:
@@ -682,19 +671,12 @@ class ClusterTotals(Vectors):
     """``T_h``, the sum over the clusters of stratum h of their pulled sums: the strata in a row.
 
     A row moves the pulled sum of one cluster, in one stratum. Which, is a cell of the row.
-
-    Attributes
-    ----------
-    clip : float
-        C, over the radius of a pulled sum.
-    several : bool
-        As in :class:`ClusterGram`.
     """
 
     dim: int
     strata: int
-    clip: float
-    several: bool = False
+    clip: float  # C, over the radius of a pulled sum
+    several: bool = False  # As in :class:`ClusterGram`
 
     def __post_init__(self) -> None:
         if not (self.dim > 0 and self.strata > 0 and 0.0 < self.clip <= 1.0):

@@ -33,49 +33,35 @@ ADJUST = ("none", "bonferroni", "holm", "tukey")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combinations(Result):
-    """Estimates of ``L b - q``, or of smooth functions of b, with errors, intervals and p-values.
-
-    Attributes
-    ----------
-    L, effect, sd, bias, error : arrays
-        Rows of weights (of a smooth function its gradient), estimates, total standard errors,
-        bounds on the bias, and the errors that z, p and intervals rest on (printed): these hold
-        both.
-    statistic, pvalue, low, high : arrays
-        p-values and ends of intervals as adjusted.
-    what : str
-        Header of the estimates.
-    untested : array or None
-        Rows with a coefficient that is not determined: no z and p.
-    groups : tuple of str
-        Rows of one group are compared by :meth:`pairs`; empty: all are one.
-    adjust : {"none", "bonferroni", "holm", "tukey"}
-    on_scale : array or None
-        Of means on the scale of the response: the estimates on that of L.
-    xlabel : str
-        What pictures call the estimates.
-    """
+    """Estimates of ``L b - q``, or of smooth functions of b: errors, intervals and p-values."""
 
     labels: tuple[str, ...]
+    # L, effect, sd, bias, error: rows of weights (of a smooth function its gradient), estimates,
+    # total standard errors, bounds on the bias, and the errors that z, p and intervals rest on
+    # (printed): these hold both.
     L: Array
     effect: Array
     sd: Array
     bias: Array
+    # statistic, pvalue, low, high: p-values and ends of intervals as adjusted.
     statistic: Array
     pvalue: Array
     low: Array
     high: Array
     level: float
     record: Record
-    what: str
+    what: str  # Header of the estimates
     notes: tuple[str, ...]
     error: Array
+    # Rows with a coefficient that is not determined: no z and p.
     untested: npt.NDArray[np.bool_] | None = None
+    # Rows of one group are compared by :meth:`pairs`; empty: all are one.
     groups: tuple[str, ...] = ()
-    adjust: str = "none"
+    adjust: str = "none"  # {"none", "bonferroni", "holm", "tukey"}
+    # Of means on the scale of the response: the estimates on that of L.
     on_scale: Array | None = None
     extra: Array | None = None
-    xlabel: str = ""
+    xlabel: str = ""  # What pictures call the estimates
 
     def conf_int(self, level: float | None = None) -> Array:
         """Return (k, 2) ends of intervals; half widths allow for bounded bias. Not adjusted."""
@@ -165,6 +151,14 @@ class Combinations(Result):
         if self.on_scale is not None:  # means of a model with a link: no test against 0
             columns = (*columns[:3], *columns[5:])
             cells = ((*row[:3], *row[5:]) for row in cells)  # type: ignore[assignment]
+        if self.untested is not None and self.untested.any():
+            gone = [label for label, u in zip(self.labels, self.untested, strict=True) if u]
+            more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
+            notes = (
+                *notes,
+                "n/d: not determined or not to be tested, as the summary says of their "
+                f"coefficients: {', '.join(gone[:6])}{more}.",
+            )
         if self.record.estimate.bias is not None:
             notes = (
                 *notes,
@@ -204,9 +198,7 @@ def combine(
     sd[(np.abs(L[:, lost]) > 0).any(axis=1)] = np.nan
     found = est.bias_of(L)
     bias = np.zeros(len(L)) if found is None else found
-    untested = None
-    if est.untested is not None:
-        untested = np.asarray((np.abs(L[:, est.untested]) > 0).any(axis=1), dtype=bool)
+    untested = None if est.untested is None else inference.rests_on_untested(est, L)
     one = replace(
         est, names=labels, params=effect, vcov_sampling=np.diag(sd**2),
         vcov_privacy=np.zeros((len(L), len(L))), bias=found, bias_bound=None, untested=untested,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.after.inference import (
     Hypothesis,
@@ -57,6 +58,28 @@ def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float
 
     named: pd.Series[float] = pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
     return named
+
+
+#: A combination rests on a coefficient that explains this part of its variance, or more.
+RESTS_ON = 0.1
+
+
+def rests_on_untested(est: Estimate, L: Array) -> npt.NDArray[np.bool_]:
+    """Return which combinations ``L b`` rest on coefficients that are not tested, (k,).
+
+    A coefficient is not tested for a direction that it holds (few rows of a level), and another may
+    hold it too: where level a is the base and rare, every coefficient of its factor does, and
+    ``b - c`` does not. So what counts is the share of the variance of the combination that such a
+    coefficient explains, whichever level is the base: in ``b - c`` next to none.
+    """
+    gone = est.untested
+    if gone is None or not gone.any():
+        return np.zeros(len(L), dtype=bool)
+    V = np.nan_to_num(covariance(est))
+    variance = np.maximum(np.einsum("ij,jk,ik->i", L, V, L), 1e-300)
+    shared = (L @ V[:, gone]) ** 2 / np.maximum(np.diag(V)[gone], 1e-300)
+    touched = np.abs(L[:, gone]) > 0
+    return np.asarray((touched & (shared >= RESTS_ON * variance[:, None])).any(axis=1))
 
 
 def covariance(est: Estimate, kind: str = "total") -> Array:
@@ -596,25 +619,16 @@ def _known(record: Record) -> tuple[Array, Array | None]:
 
 @dataclass(frozen=True)
 class JointTest(Result):
-    """A joint test of linear hypotheses.
+    """A joint test of linear hypotheses."""
 
-    Attributes
-    ----------
-    statistic, df, pvalue : float, int, float
-        chi2, or F if ``use_f``: the quantile of its p-value, so the two say the same.
-    use_f : bool
-        ``statistic`` is divided by ``df``.
-    df_denom : float or None
-        Of an F reference with finite degrees of freedom.
-    noncentrality : float
-        What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
-    """
-
+    # statistic, df, pvalue: chi2, or F if ``use_f``: the quantile of its p-value, so the two say
+    # the same.
     statistic: float
     df: int
     pvalue: float
-    use_f: bool
-    df_denom: float | None
+    use_f: bool  # ``statistic`` is divided by ``df``
+    df_denom: float | None  # Of an F reference with finite degrees of freedom
+    # What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
     noncentrality: float
     hypotheses: tuple[str, ...]
 
@@ -668,7 +682,7 @@ def _joint(record: Record, L: Array, q: Array) -> Wald:
     est = record.estimate
     one = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
     one = replace(one, statistic=one.adjusted)
-    if est.untested is None or not (np.abs(L[:, est.untested]) > 0).any():
+    if not rests_on_untested(est, L).any():
         return one
     # not determined at this budget: neither z nor p of a single one, nor of several together
     return replace(one, statistic=math.nan, pvalue=math.nan)
@@ -691,15 +705,10 @@ def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:
 
 @dataclass(frozen=True)
 class AnovaTable(Result):
-    """A table of tests, one row a term (or a comparison).
-
-    Attributes
-    ----------
-    rows_ : tuple of (str, float, int, float)
-        Name, chi2, degrees of freedom, p-value.
-    """
+    """A table of tests, one row a term (or a comparison)."""
 
     title: str
+    # tuple of (str, float, int, float): name, chi2, degrees of freedom, p-value.
     rows_: tuple[tuple[str, float, int, float], ...]
     notes: tuple[str, ...]
 

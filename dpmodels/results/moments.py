@@ -37,27 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MomentFacts:
-    """A release of second moments in a fit.
-
-    Attributes
-    ----------
-    back : (q, k) array
-        Columns of the design (response last, then the constant) as functionals.
-    names : tuple of str
-        Of the rows of ``back`` but the constant.
-    loose : bool
-        The constant is a row of its own, no column of the design.
-    weighted : bool
-        Rows may have been scaled down.
-    people : bool
-        Sums are of people, whose rows may depend on each other: nothing here gives sampling errors.
-    """
+    """A release of second moments in a fit."""
 
     moments: SecondMoments
-    back: Array
-    names: tuple[str, ...]
-    loose: bool
-    weighted: bool
+    back: Array  # (q, k): columns of the design (response last, then the constant) as functionals
+    names: tuple[str, ...]  # Of the rows of ``back`` but the constant
+    loose: bool  # The constant is a row of its own, no column of the design
+    weighted: bool  # Rows may have been scaled down
+    # Sums are of people, whose rows may depend on each other: nothing here gives sampling errors.
     people: bool = False
 
 

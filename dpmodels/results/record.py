@@ -34,23 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Call:
-    """The public words of a call: a ``Request`` without its method object, schema and public data.
-
-    Attributes
-    ----------
-    method, method_title, privacy_se : str
-        Name and title of the method, and what its ``bse_privacy`` means ("public", "released",
-        "unavailable").
-    options : mapping
-        Plain values only; anything else is kept as its type's name.
-    survey : mapping or None
-        The design of the sample, ``Survey.to_dict()``.
-    labels : mapping or None
-        What was declared of its columns of units and strata, as a schema.
-    """
+    """The public words of a call: a ``Request`` without method object, schema and public data."""
 
     verb: str
     formula: str
+    # method, method_title, privacy_se: name and title of the method, and what its ``bse_privacy``
+    # means ("public", "released", "unavailable").
     method: str
     method_title: str
     privacy_se: str
@@ -59,10 +48,12 @@ class Call:
     relation: str = "replace"
     na: str = "zero-row"
     on_no_reply: str = "return"
+    # Plain values only; anything else is kept as its type's name.
     options: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     identifier: str = ""
-    survey: Mapping[str, Any] | None = None
+    survey: Mapping[str, Any] | None = None  # The design of the sample, ``Survey.to_dict()``
+    # What was declared of its columns of units and strata, as a schema.
     labels: Mapping[str, Any] | None = None
 
     @classmethod
@@ -89,36 +80,20 @@ class Call:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything a fit keeps.
-
-    Attributes
-    ----------
-    design : Design
-        With every interval known (bought ones filled in).
-    estimate : Estimate
-        Arrays are read-only copies.
-    n : int or None
-        Public number of rows.
-    shares, scales : mapping
-        Of the plan.
-    bought : tuple of str
-        Columns whose range was bought.
-    why : str
-        For a no-reply: which kind of step ended the run.
-    table : NoisyTable or None
-        The release of ``method="drcl"`` and its kin.
-    """
+    """Everything a fit keeps."""
 
     call: Call
-    design: Any
+    design: Any  # With every interval known (bought ones filled in)
     guarantee: Guarantee
-    estimate: Estimate
-    n: int | None
+    estimate: Estimate  # Arrays are read-only copies
+    n: int | None  # Public number of rows
+    # shares, scales: of the plan.
     shares: Mapping[str, float] = field(default_factory=dict)
     scales: Mapping[str, float] = field(default_factory=dict)
-    bought: tuple[str, ...] = ()
-    why: str = ""
+    bought: tuple[str, ...] = ()  # Columns whose range was bought
+    why: str = ""  # For a no-reply: which kind of step ended the run
     #: A noised table that the fit was made from: public, kept in memory, left out of files.
+    # The release of ``method="drcl"`` and its kin.
     table: Any = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

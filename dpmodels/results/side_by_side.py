@@ -88,30 +88,18 @@ _MEANT = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Etable(Result):
-    """A table of fits, all text.
+    """A table of fits, all text."""
 
-    Attributes
-    ----------
-    fits : tuple of str
-        One a fit: number with method, response, and what else makes the model what it is, a line
-        each.
-    rows : tuple of Row
-        Two a coefficient (estimates, and brackets with the standard errors), a rule, and the
-        facts of the fits.
-    notes : tuple of str
-        The last is the guarantee of the table.
-    numbers : DataFrame
-        The numbers behind the text: ``tidy()`` of each fit, with a column ``model``.
-    exponentiated : bool
-        The numbers are ratios.
-    """
-
+    # One a fit: number with method, response, and what else makes the model what it is, a line
+    # each.
     fits: tuple[str, ...]
+    # Two a coefficient (estimates, and brackets with the standard errors), a rule, and the facts of
+    # the fits.
     rows: tuple[Row, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # The last is the guarantee of the table
     title: str
-    numbers: Any
-    exponentiated: bool = False
+    numbers: Any  # The numbers behind the text: ``tidy()`` of each fit, with a column ``model``
+    exponentiated: bool = False  # The numbers are ratios
 
     def table(self) -> Table:
         """Return the table: a bare one unless it has a title."""

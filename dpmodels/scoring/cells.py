@@ -97,16 +97,10 @@ def seen_of_cells(
 
 @dataclass(frozen=True)
 class CellTally:
-    """Sums by cell of one pass. **Private**: integers of rows, nothing of them is released.
+    """Sums by cell of one pass. **Private**: integers of rows, nothing of them is released."""
 
-    Attributes
-    ----------
-    information, meat, spread, score, far : (K,) object arrays
-        Sums of squared multiples (of unweighted rows: counts), and of those of scores.
-    scale : int
-    bins : tuple of int
-    """
-
+    # information, meat, spread, score, far: (K,) object arrays; sums of squared multiples (of
+    # unweighted rows: counts), and of those of scores.
     information: Integers
     meat: Integers
     spread: Integers
@@ -160,45 +154,22 @@ class _Adding:
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """What a pass knows of a cell before any data.
+    """What a pass knows of a cell before any data."""
 
-    Attributes
-    ----------
-    seen : (K,) array
-        What the model sees of a row without its numbers; NaN in missing cells.
-    slopes : (d,) array
-        And what each of its numbers adds.
-    length : (K,) array
-        ``|w|`` in lattice steps of R_H.
-    zeta : (r, K) array
-        Lattice vector that information and scores are multiples of: of unweighted rows w itself,
-        in the ball of R_H ...
-    kept : (K,) array
-        ... and its length there, before it is rounded.
-    ahead : (r, K) array
-        The same direction at length 2^20: what all other sums are multiples of.
-    cut : (K,) bool array
-        Whether w is beyond the ball.
-    """
-
-    seen: Array
-    slopes: Array
-    length: Array
+    seen: Array  # (K,): what the model sees of a row without its numbers; NaN in missing cells
+    slopes: Array  # (d,): and what each of its numbers adds
+    length: Array  # (K,): ``|w|`` in lattice steps of R_H
+    # (r, K): lattice vector that information and scores are multiples of: of unweighted rows w
+    # itself, in the ball of R_H ...
     zeta: Array
-    kept: Array
-    ahead: Array
-    cut: Array
+    kept: Array  # (K,): ... and its length there, before it is rounded.
+    ahead: Array  # (r, K): the same direction at length 2^20: what all other sums are multiples of
+    cut: Array  # (K,): whether w is beyond the ball
 
 
 @dataclass(frozen=True, eq=False)
 class CellPass:
-    """A scoring pass by cells: the same map of a row, on the lattice of its cell.
-
-    Attributes
-    ----------
-    one : ScorePass
-    grid : Grid
-    """
+    """A scoring pass by cells: the same map of a row, on the lattice of its cell."""
 
     one: ScorePass
     grid: Grid
@@ -351,13 +322,7 @@ def _multiples(length: Array, radius: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class CellPasses:
-    """Passes by cells that read the same rows at once, for whoever adds up.
-
-    Attributes
-    ----------
-    passes : tuple of CellPass
-    grid : Grid
-    """
+    """Passes by cells that read the same rows at once, for whoever adds up."""
 
     passes: tuple[CellPass, ...]
     grid: Grid
@@ -398,47 +363,27 @@ _LEAST = 2.0**-30
 
 @dataclass(frozen=True, eq=False)
 class FitStatistics:
-    """Released sums over whole rows and their noise.
+    """Released sums over whole rows and their noise."""
 
-    Attributes
-    ----------
-    whole : float
-        Whole rows.
-    sums : (3,) array
-        Of y, phi(y) less its chord, and d(y, mu).
-    lift : (4, 3) array
-        What one sd of each independent noise, that of the count first, moves the sums by.
-    sd : float
-        Of the count.
-    """
-
-    whole: float
-    sums: Array
+    whole: float  # Whole rows
+    sums: Array  # (3,): of y, phi(y) less its chord, and d(y, mu)
+    # (4, 3): what one sd of each independent noise, that of the count first, moves the sums by.
     lift: Array
-    sd: float
+    sd: float  # Of the count
 
 
 @dataclass(frozen=True, eq=False)
 class Deviance:
-    """The public map of a row to its three numbers, at a released fit.
-
-    Attributes
-    ----------
-    family, link, alpha
-    centre : Centre
-        Where eta is taken.
-    low, width : (3,) arrays
-        Public ranges of y, phi(y) - chord y, d(y, mu).
-    chord : float
-        Slope of phi between the ends: without the line phi is several times shorter.
-    """
+    """The public map of a row to its three numbers, at a released fit."""
 
     family: Family
     link: Link
     alpha: float
-    centre: Centre
+    centre: Centre  # Where eta is taken
+    # low, width: (3,) arrays; public ranges of y, phi(y) - chord y, d(y, mu).
     low: Array
     width: Array
+    # Slope of phi between the ends: without the line phi is several times shorter.
     chord: float = 0.0
 
     @classmethod

@@ -51,18 +51,10 @@ TOTALS_SHARE, SMALL = 0.02, 0.15
 
 @dataclass(frozen=True, eq=False)
 class SampleDesign:
-    """The sample of a call.
+    """The sample of a call."""
 
-    Attributes
-    ----------
-    frame : Frame
-        How labels become clusters.
-    design : Design
-        That of the call, with the labels of rows beside them.
-    """
-
-    frame: Frame
-    design: Design
+    frame: Frame  # How labels become clusters
+    design: Design  # That of the call, with the labels of rows beside them
 
     @property
     def needed(self) -> bool:
@@ -84,38 +76,21 @@ class SampleDesign:
 
 @dataclass(frozen=True, eq=False)
 class ClusterPlan:
-    """What the pass by cluster releases.
+    """What the pass by cluster releases."""
 
-    Attributes
-    ----------
-    sample : SampleDesign
-        With the frame that says how means of strata are taken out.
-    mu, count, totals : float
-        Of J, all chains together; of the number of clusters, 0: it is declared; of stratum totals,
-        all chains together, 0: there are none.
-    n : int
-        Units, public or the guess.
-    relation : str
-    chains : tuple of str
-        What is added to the name of the step, of each.
-    people : bool
-        Units are people, who may have rows in several clusters.
-    loose : float
-        How much more noise J may have than that of a fit, where it is averaged afterwards.
-    part : float
-        Share of J.
-    """
-
-    sample: SampleDesign
+    sample: SampleDesign  # With the frame that says how means of strata are taken out
+    # mu, count, totals: of J, all chains together; of the number of clusters, 0: it is declared; of
+    # stratum totals, all chains together, 0: there are none.
     mu: float
     count: float
     totals: float
-    n: int
+    n: int  # Units, public or the guess
     relation: str
-    chains: tuple[str, ...]
-    people: bool = False
+    chains: tuple[str, ...]  # What is added to the name of the step, of each
+    people: bool = False  # Units are people, who may have rows in several clusters
+    # How much more noise J may have than that of a fit, where it is averaged afterwards.
     loose: float = 1.0
-    part: float = SHARE
+    part: float = SHARE  # Share of J
 
     @classmethod
     def of(
@@ -281,22 +256,12 @@ class ClusterPlan:
 
 @dataclass(frozen=True, eq=False)
 class Paid:
-    """What a Gaussian call pays beside its own steps: its ranges first, its sums by cluster last.
-
-    Attributes
-    ----------
-    request : Request
-    ranges : Part
-    clusters : ClusterPlan or None
-        None: there are no clusters and no rates.
-    size : int
-        Dimension of a score.
-    """
+    """What a Gaussian call pays beside its own steps: ranges first, its sums by cluster last."""
 
     request: Request
     ranges: Part
-    clusters: ClusterPlan | None
-    size: int
+    clusters: ClusterPlan | None  # None: there are no clusters and no rates
+    size: int  # Dimension of a score
 
     @classmethod
     def of(
@@ -342,21 +307,25 @@ class Paid:
         return self.ranges.mu * math.sqrt(share)
 
     def plan(
-        self, design: Design, n: int | None, steps: Sequence[LedgerStep],
-        shares: Mapping[str, float], *, passes: int, scales: Mapping[str, float] | None = None,
+        self, design: Design, n: int | None, steps: Sequence[LedgerStep], *, passes: int,
+        shares: Mapping[str, float] | None = None, scales: Mapping[str, float] | None = None,
         advice: Sequence[str] = (), **facts: Any,
     ) -> Plan[Any]:  # fmt: skip
-        """Return the plan of the call: its own steps, shares and passes between what is paid."""
+        """Return the plan of the call: its own steps and passes between what is paid.
+
+        ``shares``: as printed, where several steps are one share.
+        """
         by_cluster, bought = self.clusters, self.ranges
-        steps, shares = [*bought.steps, *steps], {**bought.printed, **shares}
-        scales, advice = {**(scales or {})}, (*advice,)
+        steps, scales, advice = [*bought.steps, *steps], {**(scales or {})}, (*advice,)
         if by_cluster is not None:
             steps += [s.within(self.whole) for s in by_cluster.steps]
-            shares["clusters"] = by_cluster.share * self.whole
             scales |= by_cluster.printed(self.size)
             advice += by_cluster.advice(self.size)
+        if shares is not None:
+            clusters = {} if by_cluster is None else {"clusters": by_cluster.share * self.whole}
+            facts["shares"] = {**bought.printed, **shares, **clusters}
         return Plan.of(
-            self.request, design, n, steps, shares=shares, scales=scales, advice=advice,
+            self.request, design, n, steps, scales=scales, advice=advice,
             purchase=bought.purchase,
             passes=passes + (bought.purchase is not None) + (by_cluster is not None), **facts,
         )  # fmt: skip
@@ -364,22 +333,13 @@ class Paid:
 
 @dataclass(frozen=True)
 class Radii:
-    """Radii of a pass by cluster, and the noise they bring.
+    """Radii of a pass by cluster, and the noise they bring."""
 
-    Attributes
-    ----------
-    clip, bound : float
-        C of a row's score; B of a cluster's sum.
-    noise : float
-        sd of the entries of J in svec coordinates, per row.
-    guess : float
-        Guessed eigenvalue of J per row (1: rows do not go together).
-    """
-
+    # clip, bound: C of a row's score; B of a cluster's sum.
     clip: float
     bound: float
-    noise: float
-    guess: float
+    noise: float  # sd of the entries of J in svec coordinates, per row
+    guess: float  # Guessed eigenvalue of J per row (1: rows do not go together)
 
     @property
     def ratio(self) -> float:

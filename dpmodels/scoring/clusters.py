@@ -108,24 +108,14 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """Sums of clipped scores by cluster. **Private**: nothing of it leaves without noise.
+    """Sums of clipped scores by cluster. **Private**: nothing of it leaves without noise."""
 
-    Attributes
-    ----------
-    labels : (k,) array
-        Of the clusters that have a row, ascending.
-    sums : (chains, r, k) int64 array
-        In steps of ``C / 2^20``.
-    alone : tuple of (r, r) object arrays
-        ``sum s s'`` over the rows that are in no cluster, in squared steps, one a chain.
-    singles : int
-        How many rows these are.
-    """
-
-    labels: Array
-    sums: npt.NDArray[np.int64]
+    labels: Array  # (k,): of the clusters that have a row, ascending
+    sums: npt.NDArray[np.int64]  # (chains, r, k) int64 array: in steps of ``C / 2^20``
+    # tuple of (r, r) object arrays: ``sum s s'`` over the rows that are in no cluster, in squared
+    # steps, one a chain.
     alone: tuple[Integers, ...]
-    singles: int = 0
+    singles: int = 0  # How many rows these are
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
         labels, sums = together([self.labels, other.labels], [self.sums, other.sums])
@@ -213,26 +203,13 @@ def together(
 
 @dataclass(frozen=True, eq=False)
 class ClusterPasses:
-    """The pass of all chains over rows with labels: a pass of a query, and a job of its tasks.
+    """The pass of all chains over rows with labels: a pass of a query, and a job of its tasks."""
 
-    Attributes
-    ----------
-    passes : tuple of Scorer
-        Of each chain.
-    design : Design
-        With labels.
-    frame : Frame
-    clip : float
-        C.
-    slack : float
-        Of people: what each of their parts takes of C, for rounding.
-    """
-
-    passes: tuple[Scorer, ...]
-    design: Design
+    passes: tuple[Scorer, ...]  # Of each chain
+    design: Design  # With labels
     frame: Frame
-    clip: float
-    slack: float = 0.0
+    clip: float  # C
+    slack: float = 0.0  # Of people: what each of their parts takes of C, for rounding
     of_people: ClassVar[bool] = False
 
     def total(self, rows: Any, reading: dict[str, Any]) -> ClusterSums:
@@ -314,25 +291,14 @@ UPPER = 2.0
 
 @dataclass(frozen=True, eq=False)
 class ClusterRelease:
-    """What a pass by cluster released.
+    """What a pass by cluster released."""
 
-    Attributes
-    ----------
-    products : tuple of (r, r) arrays
-        J per row, of each chain, in the coordinates of its last pass.
-    radii : Radii
-    clusters : float
-        Declared, or released.
-    df : float
-    correction : float
-        Factor on J: ``G/(G - 1)``; 1 in pairs.
-    """
-
+    # tuple of (r, r) arrays: J per row, of each chain, in the coordinates of its last pass.
     products: tuple[Array, ...]
     radii: Radii
-    clusters: float
+    clusters: float  # Declared, or released
     df: float
-    correction: float
+    correction: float  # Factor on J: ``G/(G - 1)``; 1 in pairs
     few: bool = False
 
     @property
@@ -482,18 +448,10 @@ _SAFE = 1.0 - 2.0**-30
 
 @dataclass(frozen=True, eq=False)
 class PersonScores:
-    """Scores of the rows of people, turned so that those of people have length sqrt r on average.
+    """Scores of rows of people, turned so that those of people have length sqrt r on average."""
 
-    Attributes
-    ----------
-    local : Local
-        The expansion at the final fit: one score a row.
-    root : (r, r) array
-        Released.
-    """
-
-    local: Local
-    root: Array
+    local: Local  # The expansion at the final fit: one score a row
+    root: Array  # (r, r): released
     back: None = None
 
     @property

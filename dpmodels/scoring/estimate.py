@@ -76,29 +76,15 @@ STEPS_OF_NOISE = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One model of a fit, in the user's units.
-
-    Attributes
-    ----------
-    release : Fitting
-    inference : Inference
-    params : (p,) array
-    T : (p, r) array
-        Maps a step in w to coefficients.
-    unit : float
-        Unit responses to one of the user's.
-    constant : (r,) array or None
-        a with ``a'w = 1`` in every complete row; of units none.
-    wide : (p,) bool array
-        Intervals too wide to be of use over the declared ranges, or of noise alone.
-    """
+    """One model of a fit, in the user's units."""
 
     release: Fitting
     inference: Inference
-    params: Array
-    T: Array
-    unit: float = 1.0
-    constant: Array | None = None
+    params: Array  # (p,)
+    T: Array  # (p, r): maps a step in w to coefficients
+    unit: float = 1.0  # Unit responses to one of the user's
+    constant: Array | None = None  # (r,): a with ``a'w = 1`` in every complete row; of units none
+    # (p,): intervals too wide to be of use over the declared ranges, or of noise alone.
     wide: Mask | None = None
 
     @property

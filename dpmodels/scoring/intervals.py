@@ -46,29 +46,14 @@ FAR_CHANCE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one pass says, in its own coordinates w = W u.
+    """What one pass says, in its own coordinates w = W u."""
 
-    Attributes
-    ----------
-    H : (r, r) array
-        Information per row, averaged (and shrunk), not floored.
-    nu : float
-        Noise sd of its entries (svec).
-    floor : float
-    d : (r,) array
-        The step in w.
-    state : State
-        After the step. After the last one only theta is new: no pass looks from there.
-    axes : (eigenvalues, eigenvectors)
-        Of H.
-    """
-
-    H: Array
-    nu: float
+    H: Array  # (r, r): information per row, averaged (and shrunk), not floored
+    nu: float  # Noise sd of its entries (svec)
     floor: float
-    d: Array
-    state: State
-    axes: tuple[Array, Array]
+    d: Array  # (r,): the step in w
+    state: State  # After the step. After the last one only theta is new: no pass looks from there.
+    axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
 
 
 def newton_step(released: Released, plan: PassPlan, state: State, score: Score) -> Step:
@@ -205,19 +190,12 @@ _BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
 
 @dataclass(frozen=True)
 class Overflow:
-    """What lies beyond, in units of C.
+    """What lies beyond, in units of C."""
 
-    Attributes
-    ----------
-    total, error : float
-        ``sum (|s|/C - 1)+`` and its error.
-    squares : float
-        ``sum (|s|^2/C^2 - rho^2)+``, rho the radius that was asked for.
-    """
-
+    # total, error: ``sum (|s|/C - 1)+`` and its error.
     total: float
     error: float
-    squares: float
+    squares: float  # ``sum (|s|^2/C^2 - rho^2)+``, rho the radius that was asked for
 
 
 def overflow(
@@ -435,39 +413,19 @@ class Curves(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """Covariances and allowances of the step, in w.
+    """Covariances and allowances of the step, in w."""
 
-    Attributes
-    ----------
-    sampling, privacy : (r, r) arrays
-        Covariances of d.
-    inverse : (r, r) array
-        ``H_I^{-1}``.
-    H : (r, r) array
-        Information per row, floored.
-    unresolved : (r, k) array
-        Eigenvectors of unresolved directions.
-    meat : (r, r) array
-        J per row, as used.
-    allowance : Allowance
-        For a bias.
-    plan : PassPlan
-    noise : float
-        sd of the entries of H.
-    missed : float
-        What J holds in every direction for squares that its own clip cut off.
-    """
-
+    # sampling, privacy: (r, r) arrays; covariances of d.
     sampling: Array
     privacy: Array
-    inverse: Array
-    H: Array
-    unresolved: Array
-    meat: Array
-    allowance: Allowance
+    inverse: Array  # (r, r): ``H_I^{-1}``
+    H: Array  # (r, r): information per row, floored
+    unresolved: Array  # (r, k): eigenvectors of unresolved directions
+    meat: Array  # (r, r): J per row, as used
+    allowance: Allowance  # For a bias
     plan: PassPlan
-    noise: float
-    missed: float = 0.0
+    noise: float  # sd of the entries of H
+    missed: float = 0.0  # What J holds in every direction for squares that its own clip cut off
 
     @property
     def people(self) -> bool:

@@ -38,30 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Working:
-    """The response of the start of a mean model: public map of y to t in [-1, 1].
-
-    Attributes
-    ----------
-    family : Family
-    log : bool
-        ``log(y + offset)``; else ``2 y - 1``.
-    small : float
-        What is added before the logarithm.
-    middle, half : float
-        Of its public range.
-    place : int or None
-        Row of the block that holds an offset, subtracted from the logarithm.
-    exposure : float
-        Middle of the public range of the offset.
-    """
+    """The response of the start of a mean model: public map of y to t in [-1, 1]."""
 
     family: Family
-    log: bool
-    small: float
+    log: bool  # ``log(y + offset)``; else ``2 y - 1``
+    small: float  # What is added before the logarithm
+    # middle, half: of its public range.
     middle: float
     half: float
-    place: int | None = None
-    exposure: float = 0.0
+    place: int | None = None  # Row of the block that holds an offset, subtracted from the logarithm
+    exposure: float = 0.0  # Middle of the public range of the offset
 
     def apply(self, block: Array) -> None:
         """Overwrite the response (last row) of a block; NaN where the family has no such value."""

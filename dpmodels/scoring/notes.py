@@ -218,24 +218,12 @@ FAR_ENDS = 3.0
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Rows of no data.
+    """Rows of no data."""
 
-    Attributes
-    ----------
-    rows : (k, p) array
-        In the user's units.
-    moved : (k, p) bool array
-        The columns that the variables of a row's set move.
-    group : (k,) int array
-        Number of the set of variables that a row varies.
-    discrete : (p,) bool array
-        Columns that no number moves.
-    """
-
-    rows: Array
-    moved: Mask
-    group: npt.NDArray[np.intp]
-    discrete: Mask
+    rows: Array  # (k, p): in the user's units
+    moved: Mask  # (k, p): the columns that the variables of a row's set move
+    group: npt.NDArray[np.intp]  # (k,): number of the set of variables that a row varies
+    discrete: Mask  # (p,): columns that no number moves
 
     def seen(self, coordinates: Coordinates, M: Array) -> Array:
         """Return the rows in u, (k, r), other columns at their means.

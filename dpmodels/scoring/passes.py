@@ -59,65 +59,38 @@ FACTOR = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Where a pass looks from: public or released numbers only.
+    """Where a pass looks from: public or released numbers only."""
 
-    Attributes
-    ----------
-    unit : UnitScale
-        Of the block: columns, what stands aside, response.
-    W0 : (r, p) array
-        Public coordinates ``u = W0 (unit row)``.
-    theta : (r,) array
-        Fit so far, for u.
-    W : (r, r) array
-        Whitens: ``w = W u``.
-    phi : float
-        A standardised residual is ``(y - eta)/sqrt(phi)``.
-    evaluate : function
-        Of the model (:mod:`dpmodels.scoring.scores`).
-    of_residual : bool
-        The model sees the standardised residual; else the linear predictor and the response.
-    offset, weights : int or None
-        Rows of the block that hold them.
-    """
-
-    unit: UnitScale
-    W0: Array
-    theta: Array
-    W: Array
-    phi: float
-    evaluate: Evaluate = plain
+    unit: UnitScale  # Of the block: columns, what stands aside, response
+    W0: Array  # (r, p): public coordinates ``u = W0 (unit row)``
+    theta: Array  # (r,): fit so far, for u
+    W: Array  # (r, r): whitens: ``w = W u``
+    phi: float  # A standardised residual is ``(y - eta)/sqrt(phi)``
+    evaluate: Evaluate = plain  # Of the model (:mod:`dpmodels.scoring.scores`)
+    # The model sees the standardised residual; else the linear predictor and the response.
     of_residual: bool = True
+    # offset, weights: rows of the block that hold them.
     offset: int | None = None
     weights: int | None = None
 
 
 @dataclass(frozen=True)
 class PassSums:
-    """Exact sums of one pass. **Private**: never leaves the release stage without noise.
+    """Exact sums of one pass. **Private**: never leaves the release stage without noise."""
 
-    Attributes
-    ----------
-    information, meat, spread : (r, r) object arrays or None
-        Integers in units of ``(R / 2^20)^2``.
-    score : (r,) object array
-        In units of ``(R_H / 2^20) (4 C / 2^20)``; where rows have weights, of ``C / 2^20``.
-    scale : int
-        In units of ``6 p / 2^20``.
-    bins : tuple of int
-    by_cell : bool
-        Scores of rows with weights are in units of ``C / 2^40``, ``far`` of ``3 C / 2^40``.
-    far : (r,) object array or None
-        What scores are beyond C, in units of ``3 C / 2^20``.
-    """
-
+    # information, meat, spread: (r, r) object arrays or None; integers in units of ``(R /
+    # 2^20)^2``.
     information: Integers
+    # (r,) object array: in units of ``(R_H / 2^20) (4 C / 2^20)``; where rows have weights, of ``C
+    # / 2^20``.
     score: Integers
     meat: Integers | None
     spread: Integers | None
-    scale: int
+    scale: int  # In units of ``6 p / 2^20``
     bins: tuple[int, ...]
+    # Scores of rows with weights are in units of ``C / 2^40``, ``far`` of ``3 C / 2^40``.
     by_cell: bool = False
+    # (r,) object array or None: what scores are beyond C, in units of ``3 C / 2^20``.
     far: Integers | None = None
 
     def __add__(self, other: PassSums) -> PassSums:
@@ -186,23 +159,14 @@ class Adding:
 
 @dataclass(frozen=True, eq=False)
 class ScorePass:
-    """The public map of one pass: a block of rows to integers.
-
-    Attributes
-    ----------
-    plan : PassPlan
-    centre : Centre
-    rotated : bool
-        Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise
-        know no direction, and half of the multiplications of a row fall away.
-    grid : Grid or None
-        Blocks are numbers and cells; None: filled rows.
-    """
+    """The public map of one pass: a block of rows to integers."""
 
     plan: PassPlan
     centre: Centre
+    # Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise know
+    # no direction, and half of the multiplications of a row fall away.
     rotated: bool = False
-    grid: Grid | None = None
+    grid: Grid | None = None  # Blocks are numbers and cells; None: filled rows
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
         """Return the exact sums over blocks ``(q, m)``, m <= 8192.
@@ -511,12 +475,7 @@ def sums_of_passes(
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """Passes that read the same rows at once, for whoever adds up.
-
-    Attributes
-    ----------
-    passes : tuple of ScorePass
-    """
+    """Passes that read the same rows at once, for whoever adds up."""
 
     passes: tuple[ScorePass, ...]
 
@@ -582,28 +541,18 @@ MATRICES = ("information", "meat", "spread")
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The noisy sums of one pass, in real units.
+    """The noisy sums of one pass, in real units."""
 
-    Attributes
-    ----------
-    information, meat, spread : (r, r) arrays or None
-    score : (r,) array
-    scale : float or None
-    bins : (k,) array or None
-    signed : (k,) array or None
-        Of a histogram by sign: lengths of positive scores less those of negative ones.
-    far : (r,) array or None
-        What scores are beyond C.
-    """
-
+    # information, meat, spread: (r, r) arrays or None
     information: Array
-    score: Array
+    score: Array  # (r,)
     meat: Array | None = None
     spread: Array | None = None
     scale: float | None = None
-    bins: Array | None = None
+    bins: Array | None = None  # (k,)
+    # (k,): of a histogram by sign: lengths of positive scores less those of negative ones.
     signed: Array | None = None
-    far: Array | None = None
+    far: Array | None = None  # (r,): what scores are beyond C
 
 
 def by_name(passes: Sequence[Released], label: str) -> dict[str, Any]:

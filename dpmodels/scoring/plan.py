@@ -65,9 +65,10 @@ def plan_fit(
     return paid.plan(
         design, n,
         [*(s.within(paid.rest) for s in first), *(s.within(left) for s in scoring.steps)],
-        printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
+        shares=printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
         advice=own.advice(scoring) if scoring.noise > scoring.forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=scoring.forecast.said(scoring.noise),
+        verdict=scoring.forecast.verdict(scoring.noise),
     )  # fmt: skip
 
 

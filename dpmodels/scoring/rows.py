@@ -81,26 +81,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowsPlan(ScoringPlan):
-    """What a fit over rows will release.
+    """What a fit over rows will release."""
 
-    Attributes
-    ----------
-    start, radius : float
-        mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
-    passes : tuple of PassPlan
-        Of each chain.
-    more : tuple of (PassPlan, PassPlan)
-        One pass more from the reserve and the last pass after it, two, ...; empty: the last pass is
-        as planned.
-    reserve : float
-        mu of the last pass, or of those in its place.
-    """
-
+    # start, radius: mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
     start: float
     radius: float
-    passes: tuple[PassPlan, ...]
+    passes: tuple[PassPlan, ...]  # Of each chain
+    # tuple of (PassPlan, PassPlan): one pass more from the reserve and the last pass after it, two,
+    # ...; empty: the last pass is as planned.
     more: tuple[tuple[PassPlan, PassPlan], ...] = ()
-    reserve: float = 0.0
+    reserve: float = 0.0  # mu of the last pass, or of those in its place
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[PassPlan]:
         """Yield the passes; more from the reserve while a step has not arrived."""

@@ -32,35 +32,19 @@ COLUMNS_OF_MEANS = 10
 
 @dataclass(frozen=True)
 class ClipPolicy:
-    """What differs between kinds of models in a pass over rows.
+    """What differs between kinds of models in a pass over rows."""
 
-    Attributes
-    ----------
-    by_leverage : bool
-        Scores carry the weight ``min(1, R_H^2/|v|^2)`` that the ball of the information gives a
-        row anyway: step and information are of one weighted fit (Mallows).
-    shrinks : bool
-        The released information is shrunk towards its mean eigenvalue as far as noise explains
-        its spread; the last step loses a part of what noise explains.
-    signed : bool
-        The histogram of lengths is by the sign of the score.
-    narrow : bool
-        The radius of the information follows its noise.
-    clip : float
-        Least C over sqrt p.
-    ordinary : float
-        Least R_L^2 over p: up to there rows count as ordinary.
-    far : bool
-        What lies beyond C is released too where mu n is large.
-    """
-
+    # Scores carry the weight ``min(1, R_H^2/|v|^2)`` that the ball of the information gives a row
+    # anyway: step and information are of one weighted fit (Mallows).
     by_leverage: bool = False
+    # The released information is shrunk towards its mean eigenvalue as far as noise explains its
+    # spread; the last step loses a part of what noise explains.
     shrinks: bool = False
-    signed: bool = False
-    narrow: bool = False
-    clip: float = 1.5
-    ordinary: float = 2.0
-    far: bool = False
+    signed: bool = False  # The histogram of lengths is by the sign of the score
+    narrow: bool = False  # The radius of the information follows its noise
+    clip: float = 1.5  # Least C over sqrt p
+    ordinary: float = 2.0  # Least R_L^2 over p: up to there rows count as ordinary
+    far: bool = False  # What lies beyond C is released too where mu n is large
 
 
 #: Scores with a bound (quantiles, Huber), with few columns.
@@ -120,23 +104,15 @@ FAR, FAR_SHARE, FAR_FROM = 4.0, 0.12, 8000.0
 
 @dataclass(frozen=True)
 class Rules:
-    """Shares of one family of models.
+    """Shares of one family of models."""
 
-    Attributes
-    ----------
-    passes : tuple of float
-        Share of the start and of every scoring pass.
-    information, score, scale : float
-        Shares within a pass that is not the last.
-    spread, last_information, last_score, meat, histogram : float
-        Shares within the last pass: of it ``spread`` goes to the information of ordinary rows,
-        of the rest the others.
-    """
-
-    passes: tuple[float, ...]
+    passes: tuple[float, ...]  # Share of the start and of every scoring pass
+    # information, score, scale: shares within a pass that is not the last.
     information: float = 0.30
     score: float = 0.66
     scale: float = 0.04
+    # spread, last_information, last_score, meat, histogram: shares within the last pass: of it
+    # ``spread`` goes to the information of ordinary rows, of the rest the others.
     spread: float = 0.05
     last_information: float = 0.18
     last_score: float = 0.68
@@ -182,68 +158,40 @@ class Noise:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """One scoring pass, decided from public numbers.
+    """One scoring pass, decided from public numbers."""
 
-    Attributes
-    ----------
-    p : int
-        Dimension of u.
-    last : bool
-    mu_joint, mu_scale, mu_histogram : float
-        Of the joint release of matrices and scores, of the scale, and of the histogram (0: none).
-    information, clip, meat, spread : float
-        Radii: R_H of v, C of scores, R_J of scores in the meat, R_L of ordinary rows (0: none).
-        The scale is cut at ``cut p``.
-    noise : Noise
-    relation : str
-    rows, tail_rows : int
-        How many rows the sums are of, public (expected under coins): all released sums; and meat
-        and ordinary information.
-    weighted : bool
-        Rows have weights omega: scores are rounded on a lattice of their own.
-    whole : bool
-        No score of the declared box is longer than C: none is clipped or softened.
-    people : bool
-        The unit is a person: sums are of people, and ``rows`` counts them.
-    policy : ClipPolicy
-        How rows are treated.
-    plain : bool
-        Scores are cut at C and not softened below it.
-    unimodal : bool
-        Most long scores are of one length, that of rare events: C lies beyond it.
-    strength : float
-        mu n of the whole scoring.
-    cut : float
-        Largest squared score in the scale, over p.
-    mu_far : float
-        Of the release of what scores are beyond C, up to ``FAR`` C; 0: none.
-    of_weights : bool
-        Rows have weights of their own: the meat counts scores up to C, and what lies beyond may
-        all have one sign.
-    """
-
-    p: int
+    p: int  # Dimension of u
     last: bool
+    # mu_joint, mu_scale, mu_histogram: of the joint release of matrices and scores, of the scale,
+    # and of the histogram (0: none).
     mu_joint: float
     mu_scale: float
     mu_histogram: float
+    # information, clip, meat, spread: radii: R_H of v, C of scores, R_J of scores in the meat, R_L
+    # of ordinary rows (0: none). The scale is cut at ``cut p``.
     information: float
     clip: float
     meat: float
     spread: float
     noise: Noise
     relation: str
+    # rows, tail_rows: how many rows the sums are of, public (expected under coins): all released
+    # sums; and meat and ordinary information.
     rows: int
     tail_rows: int
-    weighted: bool = False
+    weighted: bool = False  # Rows have weights omega: scores are rounded on a lattice of their own
+    # No score of the declared box is longer than C: none is clipped or softened.
     whole: bool = False
-    people: bool = False
-    policy: ClipPolicy = TAME
-    plain: bool = False
+    people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
+    policy: ClipPolicy = TAME  # How rows are treated
+    plain: bool = False  # Scores are cut at C and not softened below it
+    # Most long scores are of one length, that of rare events: C lies beyond it.
     unimodal: bool = False
-    strength: float = 1.0
-    mu_far: float = 0.0
-    cut: float = 6.0
+    strength: float = 1.0  # mu n of the whole scoring
+    mu_far: float = 0.0  # Of the release of what scores are beyond C, up to ``FAR`` C; 0: none
+    cut: float = 6.0  # Largest squared score in the scale, over p
+    # Rows have weights of their own: the meat counts scores up to C, and what lies beyond may all
+    # have one sign.
     of_weights: bool = False
 
     @property
@@ -510,21 +458,12 @@ def _power_of_two(most: float) -> int:
 
 @dataclass(frozen=True)
 class Pilot:
-    """Which rows of a large table the passes before the last read, and meat and ordinary rows.
+    """Which rows of a large table the passes before the last read, and meat and ordinary rows."""
 
-    Attributes
-    ----------
-    every : int
-        Each row with probability 1 / every, by secret coins ...
-    windows : Windows
-        ... or whole windows of rows, where the order of the rows is public.
-    first : int
-        The start: each row with probability 1 / first, by secret coins.
-    """
-
-    every: int = 1
+    every: int = 1  # Each row with probability 1 / every, by secret coins ..
+    # ... or whole windows of rows, where the order of the rows is public.
     windows: Windows = ALL_ROWS
-    first: int = 1
+    first: int = 1  # The start: each row with probability 1 / first, by secret coins
 
     def start(self, n: int) -> int:
         """Return how many of n rows the start reads (expected, under coins). Public."""
@@ -565,21 +504,21 @@ class Pilot:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a plan says of the noise of the information over its size.
+    """What a plan says of the noise of the information over its size."""
 
-    Attributes
-    ----------
-    low_noise, high_noise : float
-        Up to the first intervals are as narrow as they can be; above the second coefficients are
-        not determined.
-    between, beyond : str
-        What intervals are between the two, and what is said above the second.
-    """
-
+    # low_noise, high_noise: up to the first intervals are as narrow as they can be; above the
+    # second coefficients are not determined.
     low_noise: float
     high_noise: float
+    # between, beyond: what intervals are between the two, and what is said above the second.
     between: str
     beyond: str
+
+    def verdict(self, noise: float) -> str:
+        """Return what is expected of the coefficients, in a word."""
+        if noise <= self.low_noise:
+            return "fine"
+        return "rough" if noise <= self.high_noise else "not determined"
 
     def said(self, noise: float) -> str:
         """Return the sentence of a plan."""

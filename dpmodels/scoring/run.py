@@ -24,7 +24,7 @@ from dpmodels.scoring.notes import named
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass, by_name
 from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, Forecast, PassPlan, Pilot
 from dpmodels.scoring.scores import Score, State
-from dpmodels.scoring.starts import Coordinates, public_coordinates
+from dpmodels.scoring.starts import Coordinates, of_short_rows, public_coordinates
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -37,17 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chain:
-    """One model of a call, and what its steps are called.
-
-    Attributes
-    ----------
-    score : Score or UnitModel
-    label : str
-        Empty for the only one of a call.
-    """
+    """One model of a call, and what its steps are called."""
 
     score: Any
-    label: str = ""
+    label: str = ""  # Empty for the only one of a call
 
     def named(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return names of coefficients (or numbers) of this chain."""
@@ -70,32 +63,19 @@ class Chain:
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """What a scoring fit will release; each strategy has a plan of its own kind.
-
-    Attributes
-    ----------
-    p, n : int
-        Dimension of theta; units: public, or the guess.
-    mu : float
-        Of all releases together.
-    relation : str
-    pilot : Pilot
-        What passes before the last read.
-    chains : tuple of Chain
-        Models that are fitted to the same rows; each gets an equal part of every pass.
-    closing : Closing or None
-        What is released after the passes.
-    """
+    """What a scoring fit will release; each strategy has a plan of its own kind."""
 
     strategy: ClassVar[Strategy]
 
+    # p, n: dimension of theta; units: public, or the guess.
     p: int
     n: int
-    mu: float
+    mu: float  # Of all releases together
     relation: str
-    pilot: Pilot
+    pilot: Pilot  # What passes before the last read
+    # Models that are fitted to the same rows; each gets an equal part of every pass.
     chains: tuple[Chain, ...]
-    closing: Closing | None
+    closing: Closing | None  # What is released after the passes
 
     @property
     def many(self) -> int:
@@ -138,48 +118,29 @@ class ScoringPlan:
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """A model on its way: what it released, and what the passes made of it.
-
-    Attributes
-    ----------
-    chain : Chain
-    model : Score or Expansion
-        As it was initialised, at the ranges of the design.
-    state : State
-        Where the next pass looks from.
-    values : mapping
-        What was released before the passes, by name.
-    public : (k, r) array or None
-        Public rows in u, of models of events and counts of rows, and where passes have a reserve.
-    plans : tuple of PassPlan
-        As they were run: radii no larger than rows and scores can be.
-    lengths : tuple of Lengths
-        Of units: released before each pass.
-    released : tuple of Released
-    before : State
-        Where the last pass looked from; of units W is that of the information.
-    last : Step
-        Of the last pass.
-    look : (r, r) array or None
-        Of units: the W in which the next pass looks at the information.
-    turn : (r, r) array or None
-        Of units: from the coordinates of scores to those of the information.
-    on_its_way : bool
-        The last step is longer than noise explains, and no shorter than the one before.
-    """
+    """A model on its way: what it released, and what the passes made of it."""
 
     chain: Chain
-    model: Any
-    state: State
+    model: Any  # As it was initialised, at the ranges of the design
+    state: State  # Where the next pass looks from
+    # What was released before the passes, by name.
     values: Mapping[str, Any] = field(default_factory=dict)
+    # (k, r): public rows in u, of models of events and counts of rows, and where passes have a
+    # reserve.
     public: Array | None = None
+    # As they were run: radii no larger than rows and scores can be.
     plans: tuple[PassPlan, ...] = ()
-    lengths: tuple[Any, ...] = ()
+    lengths: tuple[Any, ...] = ()  # Of units: released before each pass
     released: tuple[Released, ...] = ()
+    # Where the last pass looked from; of units W is that of the information.
     before: State = None  # type: ignore[assignment]
+    # Of the last pass.
     last: Step = None  # type: ignore[assignment]
+    # (r, r): of units: the W in which the next pass looks at the information.
     look: Array | None = None
+    # (r, r): of units: from the coordinates of scores to those of the information.
     turn: Array | None = None
+    # The last step is longer than noise explains, and no shorter than the one before.
     on_its_way: bool = False
 
     @property
@@ -199,68 +160,40 @@ class Fitting:
 
 @dataclass(frozen=True, eq=False)
 class Aimed:
-    """A pass of one model, decided by public and released numbers.
-
-    Attributes
-    ----------
-    plan : PassPlan
-    over : Pass
-        Of one or several models.
-    pick : function
-        The sums of this model among those of the pass.
-    take : function
-        Of what was released: the model after the step.
-    """
+    """A pass of one model, decided by public and released numbers."""
 
     plan: PassPlan
-    over: Pass
-    pick: Callable[[Any], PassSums]
-    take: Callable[[Released], Fitting]
+    over: Pass  # Of one or several models
+    pick: Callable[[Any], PassSums]  # The sums of this model among those of the pass
+    take: Callable[[Released], Fitting]  # Of what was released: the model after the step
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """What passes over rows, and over units, do each in their way.
+    """What passes over rows, and over units, do each in their way."""
 
-    Attributes
-    ----------
-    before : tuple of str
-        What ``split=`` calls the shares before the passes.
-    chains : function
-        ``(request, model)``: the chains as they are planned.
-    schedule : function
-        ``(request, design, n, rows, mu, model)``: (mu, shares, guide, scales) of a fit.
-    plan : function
-        ``(detail, rank, relation, design)``: the plan of the passes.
-    shown : function
-        ``(detail, scoring)``: public numbers and expected errors of a plan.
-    advice : function
-        ``(scoring)``: warnings of a model that its budget does not carry.
-    locate : function
-        ``(detail, scoring, coordinates, design, ask)``: coordinates after what was asked about
-        places, and what of it was released.
-    together : bool
-        Models of one payment read the rows together, from one start.
-    begin : function
-        ``(scoring, chains, coordinates, spreads, design, ask)``: models before their first pass.
-    aim : function
-        ``(scoring, k, planned, fits, coordinates, design, ask)``: pass k of each as its plan has it
-        (:meth:`ScoringPlan.sequence`), and what it reads.
-    scorers : function
-        ``(detail, found, design)``: the scores at the final fit, for sums by cluster, and the turns
-        to them.
-    """
-
-    before: tuple[str, ...]
+    before: tuple[str, ...]  # What ``split=`` calls the shares before the passes
+    # ``(request, model)``: the chains as they are planned.
     chains: Callable[[Request, Model], tuple[Chain, ...]]
+    # ``(request, design, n, rows, mu, model)``: (mu, shares, guide, scales) of a fit.
     schedule: Callable[..., tuple[float, tuple[float, ...], Pilot, ScalePlan | None]]
+    # ``(detail, rank, relation, design)``: the plan of the passes.
     plan: Callable[[Any, int, str, Design], ScoringPlan]
+    # ``(detail, scoring)``: public numbers and expected errors of a plan.
     shown: Callable[[Any, Any], tuple[dict[str, float], Mapping[str, float]]]
+    # ``(scoring)``: warnings of a model that its budget does not carry.
     advice: Callable[[Any], tuple[str, ...]]
+    # ``(detail, scoring, coordinates, design, ask)``: coordinates after what was asked about
+    # places, and what of it was released.
     locate: Callable[..., tuple[Coordinates, tuple[Any, ...]]]
-    together: bool
+    together: bool  # Models of one payment read the rows together, from one start
+    # ``(scoring, chains, coordinates, spreads, design, ask)``: models before their first pass.
     begin: Callable[..., Sequence[Fitting]]
+    # ``(scoring, k, planned, fits, coordinates, design, ask)``: pass k of each as its plan has it
+    # (:meth:`ScoringPlan.sequence`), and what it reads.
     aim: Callable[..., tuple[Sequence[Aimed], Read]]
+    # ``(detail, found, design)``: the scores at the final fit, for sums by cluster, and the turns
+    # to them.
     scorers: Callable[..., tuple[Any, ...]]
 
     def names(self, many: int) -> tuple[str, ...]:
@@ -273,47 +206,25 @@ _ORDINALS = ("first", "second", "third", "fourth")
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What a room fits.
+    """What a room fits."""
 
-    Attributes
-    ----------
-    chains : tuple of Chain
-        One, or several of one payment.
-    coordinates : Coordinates or None
-        Public ones of the room's own; None: the declared box.
-    radius : float
-        Of the start; 0: by rule.
-    meat : bool
-        Release the meat of the sandwich (robust errors).
-    guess : float
-        Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
-        whitened by the second moments. 0: none.
-    closing : Closing or None
-        What is released after the passes.
-    """
-
-    chains: tuple[Chain, ...]
-    coordinates: Coordinates | None = None
-    radius: float = 0.0
-    meat: bool = True
+    chains: tuple[Chain, ...]  # One, or several of one payment
+    coordinates: Coordinates | None = None  # Public ones of the room's own; None: the declared box
+    radius: float = 0.0  # Of the start; 0: by rule
+    row_norm: float | None = None  # Declared length of a unit row's slopes; None: of the box
+    meat: bool = True  # Release the meat of the sandwich (robust errors)
+    # Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
+    # whitened by the second moments. 0: none.
     guess: float = 0.5
-    closing: Closing | None = None
+    closing: Closing | None = None  # What is released after the passes
 
 
 @dataclass(frozen=True)
 class Closing:
-    """What a room releases after the passes, in one step.
+    """What a room releases after the passes, in one step."""
 
-    Attributes
-    ----------
-    name : str
-        Of the step.
-    share : float
-        Of mu^2.
-    """
-
-    name: ClassVar[str]
-    share: ClassVar[float]
+    name: ClassVar[str]  # Of the step
+    share: ClassVar[float]  # Of mu^2
 
     def of(self, mu: float) -> LedgerStep:
         """Return the step."""
@@ -348,47 +259,20 @@ class FitStatistics(Closing):
 
 @dataclass(frozen=True, eq=False)
 class ScoredDetail:
-    """What a scoring fit decided before the first row.
+    """What a scoring fit decided before the first row."""
 
-    Attributes
-    ----------
-    model : Model
-        As the room gave it.
-    strategy : Strategy
-        Over rows, or over units.
-    chains : tuple of Chain
-        As the strategy plans them.
-    design : Design
-        As planned.
-    rows : int
-        Units of the public rules.
-    mu : float
-        Of all releases but those of ranges, scales and clusters.
-    shares : tuple of float
-        Of what comes before the passes, and of the passes.
-    pilot : Pilot
-        What the passes before the last read.
-    scales : ScalePlan or None
-        What is asked about centres and scales of rows first.
-    clusters : ClusterPlan or None
-        The pass by cluster, after the others.
-    people : bool
-        The unit is a person.
-    whole : bool
-        The shares are those of the rules: the last pass may give a part to passes before it.
-    """
-
-    model: Model
-    strategy: Strategy
-    chains: tuple[Chain, ...]
-    design: Design
-    rows: int
-    mu: float
-    shares: tuple[float, ...]
-    pilot: Pilot
-    scales: ScalePlan | None = None
-    clusters: ClusterPlan | None = None
-    people: bool = False
+    model: Model  # As the room gave it
+    strategy: Strategy  # Over rows, or over units
+    chains: tuple[Chain, ...]  # As the strategy plans them
+    design: Design  # As planned
+    rows: int  # Units of the public rules
+    mu: float  # Of all releases but those of ranges, scales and clusters
+    shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
+    pilot: Pilot  # What the passes before the last read
+    scales: ScalePlan | None = None  # What is asked about centres and scales of rows first
+    clusters: ClusterPlan | None = None  # The pass by cluster, after the others
+    people: bool = False  # The unit is a person
+    # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
@@ -408,7 +292,9 @@ class ScoredDetail:
         """Return the public coordinates of a design whose ranges are known."""
         if self.model.coordinates is not None:
             return self.model.coordinates
-        return public_coordinates(design, raw=self.chains[0].raw)
+        found = public_coordinates(design, raw=self.chains[0].raw)
+        length = self.model.row_norm
+        return found if length is None else of_short_rows(found, design, length)
 
 
 def centre_of(
@@ -424,24 +310,15 @@ def centre_of(
 
 @dataclass(frozen=True, eq=False)
 class ScoringRelease:
-    """What went out of a scoring fit.
-
-    Attributes
-    ----------
-    coordinates : Coordinates
-    fits : tuple of Fitting
-    statistics : dict
-        Of what closes the fit, with errors; empty unless asked for.
-    clusters : ClusterRelease or None
-        Of a pass by cluster.
-    turns : tuple of (r, r) arrays
-        Of units: from the coordinates of each model's scores to those of its pass by cluster.
-    """
+    """What went out of a scoring fit."""
 
     coordinates: Coordinates
     fits: tuple[Fitting, ...]
+    # Of what closes the fit, with errors; empty unless asked for.
     statistics: dict[str, float] = field(default_factory=dict)
-    clusters: ClusterRelease | None = None
+    clusters: ClusterRelease | None = None  # Of a pass by cluster
+    # tuple of (r, r) arrays: of units: from the coordinates of each model's scores to those of its
+    # pass by cluster.
     turns: tuple[Array, ...] = ()
 
     def meat(self, i: int, of_units: Array) -> Array:

@@ -43,35 +43,18 @@ class Information:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A released fit: where the next pass looks from.
+    """A released fit: where the next pass looks from."""
 
-    Attributes
-    ----------
-    theta : (r,) array
-        For u. Models of a residual: in units of the unit response.
-    W : (r, r) array
-        Whitens a row: ``w = W u``.
-    phi : float
-        Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``.
-    M : (r, r) array
-        Second moments of u, released by the start.
-    earlier : Information or None
-        Unfloored information of an earlier pass, to average with.
-    nuisance : float
-        What else a model learns on the way (alpha of a variance, sd of the residual).
-    constant : (r,) array or None
-        a with ``a'u = 1`` in every complete row.
-    seen : (float, float)
-        Of least squares of rows: the residual variance of the start, and with two noise sds.
-    """
-
-    theta: Array
-    W: Array
-    phi: float
-    M: Array
-    earlier: Information | None = None
+    theta: Array  # (r,): for u. Models of a residual: in units of the unit response.
+    W: Array  # (r, r): whitens a row: ``w = W u``
+    phi: float  # Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``
+    M: Array  # (r, r): second moments of u, released by the start
+    earlier: Information | None = None  # Unfloored information of an earlier pass, to average with
+    # What else a model learns on the way (alpha of a variance, sd of the residual).
     nuisance: float = 0.0
-    constant: Array | None = None
+    constant: Array | None = None  # (r,): a with ``a'u = 1`` in every complete row
+    # (float, float): of least squares of rows: the residual variance of the start, and with two
+    # noise sds.
     seen: tuple[float, float] = (0.0, 0.0)
 
     def length(self, v: Array) -> float:
@@ -192,35 +175,17 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The released start: least squares of the (working) response from the joint ball.
+    """The released start: least squares of the (working) response from the joint ball."""
 
-    Attributes
-    ----------
-    theta : (r,) array
-        For u, in units of the response of the start.
-    variance : float
-        Of its residual.
-    M : (r, r) array
-        Second moments of u, floored.
-    raw : Information
-        The same, not floored.
-    constant : (r,) array or None
-        a with ``a'u = 1`` in every complete row.
-    explained_by_noise : (r,) array
-        The part of theta that noise explains.
-    axes : (eigenvalues, eigenvectors) or None
-        Of M, where they are known.
-    seen : (float, float)
-        The residual variance, not floored, and with two noise sds.
-    """
-
-    theta: Array
-    variance: float
-    M: Array
-    raw: Information
-    constant: Array | None
-    explained_by_noise: Array
+    theta: Array  # (r,): for u, in units of the response of the start
+    variance: float  # Of its residual
+    M: Array  # (r, r): second moments of u, floored
+    raw: Information  # The same, not floored
+    constant: Array | None  # (r,): a with ``a'u = 1`` in every complete row
+    explained_by_noise: Array  # (r,): the part of theta that noise explains
+    # (eigenvalues, eigenvectors): of M, where they are known.
     axes: tuple[Array, Array] | None = None
+    # (float, float): the residual variance, not floored, and with two noise sds.
     seen: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
@@ -313,22 +278,13 @@ class Values(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """Where passes over units start: from a released distribution of the response alone.
+    """Where passes over units start: from a released distribution of the response alone."""
 
-    Attributes
-    ----------
-    constant : (r,) array or None
-        a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
-    r : int
-    values : Values or None
-        Of the response, in its own units; None: not asked about.
-    scale, shift : float
-        Unit response of one in its own units.
-    """
-
+    # (r,): a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
     constant: Array | None
     r: int
-    values: Values | None
+    values: Values | None  # Of the response, in its own units; None: not asked about
+    # scale, shift: unit response of one in its own units.
     scale: float = 1.0
     shift: float = 0.0
 
@@ -357,61 +313,33 @@ class Beginning:
 
 @dataclass(frozen=True)
 class Curved:
-    """What second order leaves of a step.
+    """What second order leaves of a step."""
 
-    Attributes
-    ----------
-    bend : float
-        Allowance of a coefficient over what the step moved it.
-    every : float
-        Allowance in every direction, a length in w.
-    stretch : float
-        Information at the end of the step over that at its start, at most 1.
-    """
-
-    bend: float = 0.0
-    every: float = 0.0
-    stretch: float = 1.0
+    bend: float = 0.0  # Allowance of a coefficient over what the step moved it
+    every: float = 0.0  # Allowance in every direction, a length in w
+    stretch: float = 1.0  # Information at the end of the step over that at its start, at most 1
 
 
 @dataclass(frozen=True)
 class Score:
-    """A model, as far as the engine must know it: least squares.
+    """A model, as far as the engine must know it: least squares."""
 
-    Attributes
-    ----------
-    rules : Rules
-        Shares of the passes.
-    leverage : float
-        Factor c of l_j in the allowance for a bias.
-    longest : float
-        Longest step before the last pass, root mean square change of the linear predictor: in
-        residual sds (models of a residual), or as it is.
-    curvature : float
-        What the curvature of the loss adds to the allowance: this times ``|d|_M |d_j|``, over the
-        residual sd (models of a residual).
-    averages : bool
-        The information does not depend on theta, so that of earlier passes helps.
-    weighted : bool
-        Rows have weights omega.
-    of_residual : bool
-    working : Working or None
-        The response of the start; None: the response itself.
-    bounded : bool
-        Residuals are: long scores are those of long rows.
-    ends : (float, float) or None
-        The two values of a response that has only these, in its unit; None: it has others.
-    """
-
-    rules: Rules = LINEAR
-    leverage: float = 4.0
+    rules: Rules = LINEAR  # Shares of the passes
+    leverage: float = 4.0  # Factor c of l_j in the allowance for a bias
+    # Longest step before the last pass, root mean square change of the linear predictor: in
+    # residual sds (models of a residual), or as it is.
     longest: float = 1.4
+    # What the curvature of the loss adds to the allowance: this times ``|d|_M |d_j|``, over the
+    # residual sd (models of a residual).
     curvature: float = 0.0
+    # The information does not depend on theta, so that of earlier passes helps.
     averages: bool = True
-    weighted: bool = False
+    weighted: bool = False  # Rows have weights omega
     of_residual: bool = True
-    working: Any = None
-    bounded: bool = False
+    working: Any = None  # The response of the start; None: the response itself
+    bounded: bool = False  # Residuals are: long scores are those of long rows
+    # (float, float): the two values of a response that has only these, in its unit; None: it has
+    # others.
     ends: tuple[float, float] | None = None
 
     @property

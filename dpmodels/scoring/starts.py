@@ -43,33 +43,18 @@ _UNIDENTIFIED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response.
+    """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response."""
 
-    Attributes
-    ----------
-    unit : UnitScale
-        Of the design, response last.
-    W0 : (r, p) array
-        r <= p: aliased columns share directions.
-    identified : (p,) bool array
-        Coefficients that the design determines, whatever the rows.
-    centre : (r,) array
-        Public fit about which the start looks, for u, in units of the unit response.
-    response : float
-        The start takes the response as ``response (y - u'centre)``.
-    constant : (r,) array or None
-        a with ``a'u = 1`` in every complete row; None: there is none.
-    offset : int or None
-        Row of the block that the start subtracts from the response.
-    """
-
-    unit: UnitScale
-    W0: Array
+    unit: UnitScale  # Of the design, response last
+    W0: Array  # (r, p): r <= p: aliased columns share directions
+    # (p,): coefficients that the design determines, whatever the rows.
     identified: npt.NDArray[np.bool_]
+    # (r,): public fit about which the start looks, for u, in units of the unit response.
     centre: Array
-    response: float = RESPONSE
+    response: float = RESPONSE  # The start takes the response as ``response (y - u'centre)``
+    # (r,): a with ``a'u = 1`` in every complete row; None: there is none.
     constant: Array | None = None
-    offset: int | None = None
+    offset: int | None = None  # Row of the block that the start subtracts from the response
 
     @property
     def rank(self) -> int:
@@ -128,6 +113,21 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
         kept["coordinates", raw] = _coordinates(design, raw)
     found: Coordinates = kept["coordinates", raw]
     return found
+
+
+def of_short_rows(coordinates: Coordinates, design: Design, length: float) -> Coordinates:
+    """Return coordinates for rows whose slopes, as unit rows, are no longer than a public length.
+
+    ``E |z|^2 <= length^2``: where the second moments M of the box say more, those of the slopes
+    shrink by one factor c, which leaves a whitening, ``W0 D^{-1}`` of ``D M D``. A longer row stays
+    a row of the fit: the length tells a scale, and no proof rests on it.
+    """
+    slopes = np.array([column.kind != "intercept" for column in design.columns])
+    M = np.linalg.pinv(coordinates.W0.T @ coordinates.W0, hermitian=True)
+    c = min(length / math.sqrt(float(np.trace(M[np.ix_(slopes, slopes)]))), 1.0)
+    W0 = coordinates.W0 / np.where(slopes, c, 1.0)
+    constant = constant_direction(design, coordinates.unit, W0)
+    return replace(coordinates, W0=W0, constant=constant)
 
 
 def _coordinates(design: Design, raw: bool) -> Coordinates:
@@ -446,22 +446,11 @@ _MANTISSA, _BIAS = 52, 1023
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """Which numbers are asked about, and what for.
+    """Which numbers are asked about, and what for."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns of the block, the response last.
-    places : tuple of int
-        Their rows in the block.
-    mu : float
-        Of the whole scoring, scales included.
-    relation : str
-    """
-
-    names: tuple[str, ...]
-    places: tuple[int, ...]
-    mu: float
+    names: tuple[str, ...]  # Columns of the block, the response last
+    places: tuple[int, ...]  # Their rows in the block
+    mu: float  # Of the whole scoring, scales included
     relation: str
 
     def histograms(self, k: int) -> Stack:

@@ -59,32 +59,21 @@ LONGEST = 2.0
 class Expanded:
     """Whole units, expanded: the rows of one after the other, in the whitened coordinates w.
 
-    Attributes
-    ----------
-    score : (r, m) array
-        Rows whose sum over a unit is its score S_p.
-    scores : (k,) array
-        How many of them each unit has, at least one.
-    information : callable
-        Makes the rows v, (r, l): ``sum v v'`` over a unit is its information. When asked for: the
-        histogram of lengths does without.
-    counts : (k,) array
-        How many of them each unit has, at least one (a zero row where there is nothing).
-    whole : (k,) bool array or None
-        Units of which nothing is left out, by weight or by stopping; None: all.
-    shares : (m,) array or None
-        What part of its unit each row of scores is, where units count alike; None: rows do.
-
     Notes
     -----
     **Private.** A unit of which a row is not finite counts as nothing.
     """
 
-    score: Array
-    scores: Index
+    score: Array  # (r, m): rows whose sum over a unit is its score S_p
+    scores: Index  # (k,): how many of them each unit has, at least one
+    # Makes the rows v, (r, l): ``sum v v'`` over a unit is its information. When asked for: the
+    # histogram of lengths does without.
     information: Callable[[], Array]
+    # (k,): how many of them each unit has, at least one (a zero row where there is nothing).
     counts: Index
+    # (k,): units of which nothing is left out, by weight or by stopping; None: all.
     whole: Mask | None = None
+    # (m,): what part of its unit each row of scores is, where units count alike; None: rows do.
     shares: Array | None = None
 
     def __repr__(self) -> str:
@@ -104,19 +93,12 @@ class Expansion:
 
     What is here is what likelihoods share: nothing is learnt beside theta, steps are measured in
     linear predictors, C is by the histogram.
-
-    Attributes
-    ----------
-    linear : bool
-        The score is linear in theta: earlier information helps, steps are not damped.
-    leverage : float
-        Factor c of l_j in the allowance for a bias.
-    stops : bool
-        Follow-up is used up before a score is longer than C, so that none is clipped.
     """
 
+    # The score is linear in theta: earlier information helps, steps are not damped.
     linear: ClassVar[bool] = False
-    leverage: ClassVar[float] = 1.0
+    leverage: ClassVar[float] = 1.0  # Factor c of l_j in the allowance for a bias
+    # Follow-up is used up before a score is longer than C, so that none is clipped.
     stops: ClassVar[bool] = False
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
@@ -222,21 +204,12 @@ def own_mean(cells: Array, there: Array, counts: Index) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class RegressionRows:
-    """Scores ``w psi`` and information ``sqrt(omega) w`` of rows, ``w = W u``.
+    """Scores ``w psi`` and information ``sqrt(omega) w`` of rows, ``w = W u``."""
 
-    Attributes
-    ----------
-    centre : Centre
-        Where the pass looks from.
-    demean : bool
-        w and the residual less their means over the unit's own rows (fixed effects).
-    equal : bool
-        Units count alike: each of its T rows that are there as 1/T.
-    """
-
-    centre: Centre
+    centre: Centre  # Where the pass looks from
+    # w and the residual less their means over the unit's own rows (fixed effects).
     demean: bool = False
-    equal: bool = False
+    equal: bool = False  # Units count alike: each of its T rows that are there as 1/T
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array | None]:
@@ -464,18 +437,10 @@ class ScalesJob:
 
 @dataclass(frozen=True, eq=False)
 class PlacesJob:
-    """Shares of each unit's rows in cells of numbers: ``floor(2^20/rows)`` a row, of each number.
+    """Shares of each unit's rows in cells of numbers: ``floor(2^20/rows)`` a row and number."""
 
-    Attributes
-    ----------
-    places : tuple of int
-        Rows of the block.
-    edges : tuple of (CELLS - 1,) arrays
-        Inner edges of the cells, of each.
-    """
-
-    places: tuple[int, ...]
-    edges: tuple[Array, ...]
+    places: tuple[int, ...]  # Rows of the block
+    edges: tuple[Array, ...]  # tuple of (CELLS - 1,) arrays: inner edges of the cells, of each
     of_people: bool
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
@@ -494,22 +459,14 @@ class PlacesJob:
 
 @dataclass(frozen=True, eq=False)
 class UnitsJob:
-    """One scoring pass: each unit's score into the ball of C, its information into balls of trace.
-
-    Attributes
-    ----------
-    local : Local
-    plan : PassPlan
-    r : int
-    turn : (r, r) array or None
-        Rows v are looked at in coordinates of their own, ``turn v``: those in which the
-        information is round. Of people each part is by itself, so coordinates are free.
-    """
+    """One scoring pass: each unit's score in the ball of C, its information in balls of trace."""
 
     local: Local
     plan: PassPlan
     r: int
     of_people: bool
+    # (r, r): rows v are looked at in coordinates of their own, ``turn v``: those in which the
+    # information is round. Of people each part is by itself, so coordinates are free.
     turn: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> PassSums:

@@ -101,17 +101,10 @@ def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """The released histogram of the lengths of scores of one pass.
+    """The released histogram of the lengths of scores of one pass."""
 
-    Attributes
-    ----------
-    counts : (OCTAVES,) array
-    sd : float
-        Of a count.
-    """
-
-    counts: Array
-    sd: float
+    counts: Array  # (OCTAVES,)
+    sd: float  # Of a count
 
     @functools.cached_property
     def square(self) -> float:
@@ -251,23 +244,15 @@ SMALL = 10
 
 @dataclass(frozen=True)
 class Number:
-    """A number that is asked about.
-
-    Attributes
-    ----------
-    name : str
-    place : int
-        Row of the block.
-    low, high : float
-        Its range.
-    kind : {"even", "log", "whole"}
-        Cells even on the range, even in ``log(1 + y - low)``, or one a whole number.
-    """
+    """A number that is asked about."""
 
     name: str
-    place: int
+    place: int  # Row of the block
+    # low, high: its range.
     low: float
     high: float
+    # {"even", "log", "whole"}: cells even on the range, even in ``log(1 + y - low)``, or one a
+    # whole number.
     kind: str = "even"
 
     def bounds(self) -> Array:
@@ -314,19 +299,11 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """The released distribution of a number over its cells: shares that are positive.
-
-    Attributes
-    ----------
-    number : Number
-    shares : (CELLS,) array
-    noise : float
-        Sd of the noise of a share.
-    """
+    """The released distribution of a number over its cells: shares that are positive."""
 
     number: Number
-    shares: Array
-    noise: float = 0.0
+    shares: Array  # (CELLS,)
+    noise: float = 0.0  # Sd of the noise of a share
 
     @property
     def mean(self) -> float:

@@ -89,21 +89,12 @@ if TYPE_CHECKING:
 
 
 class UnitModel:
-    """A model as it is planned: what it asks for itself, and how it begins.
+    """A model as it is planned: what it asks for itself, and how it begins."""
 
-    Attributes
-    ----------
-    linear : bool
-        Whether the score is linear in theta: three passes, else four.
-    scale : bool
-        Whether early passes release a scale.
-    cells : str
-        Cells of the response (:func:`dpmodels.scoring.unit_starts.numbers`); empty: its place is
-        not asked about.
-    """
-
-    linear: ClassVar[bool] = False
-    scale: ClassVar[bool] = False
+    linear: ClassVar[bool] = False  # Whether the score is linear in theta: three passes, else four
+    scale: ClassVar[bool] = False  # Whether early passes release a scale
+    # Cells of the response (:func:`dpmodels.scoring.unit_starts.numbers`); empty: its place is not
+    # asked about.
     cells: ClassVar[str] = ""
 
     @property
@@ -134,35 +125,19 @@ class UnitModel:
 
 @dataclass(frozen=True, eq=False)
 class Initialised:
-    """A model before its first pass.
-
-    Attributes
-    ----------
-    expansion : Expansion
-    state : State
-        theta, and W whatever it is.
-    values : mapping
-        What it released for itself, by name.
-    """
+    """A model before its first pass."""
 
     expansion: Expansion
-    state: State
-    values: Mapping[str, Any] = field(default_factory=dict)
+    state: State  # theta, and W whatever it is
+    values: Mapping[str, Any] = field(default_factory=dict)  # What it released for itself, by name
 
 
 @dataclass(frozen=True, eq=False)
 class RowModel(UnitModel):
-    """A model of rows (a :class:`~dpmodels.scoring.scores.Score`), as it is planned for units.
-
-    Attributes
-    ----------
-    score : Score
-    equal : bool
-        Units count alike, not rows.
-    """
+    """A model of rows (a :class:`~dpmodels.scoring.scores.Score`), as it is planned for units."""
 
     score: Score
-    equal: bool = False
+    equal: bool = False  # Units count alike, not rows
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
@@ -212,21 +187,11 @@ class RowModel(UnitModel):
 
 @dataclass(frozen=True)
 class UnitsPlan(ScoringPlan):
-    """What a fit over units will release.
+    """What a fit over units will release."""
 
-    Attributes
-    ----------
-    people : bool
-        Units are people, else rows.
-    shares : tuple of float
-        Of places, scales and passes, of what the prelude leaves.
-    asked : tuple of Number
-        Numbers whose places are asked about.
-    """
-
-    people: bool
-    shares: tuple[float, ...]
-    asked: tuple[Number, ...] = ()
+    people: bool  # Units are people, else rows
+    shares: tuple[float, ...]  # Of places, scales and passes, of what the prelude leaves
+    asked: tuple[Number, ...] = ()  # Numbers whose places are asked about
 
     @property
     def prelude(self) -> tuple[LedgerStep, ...]:

@@ -283,21 +283,11 @@ _KEPT = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class BlockOfPeople:
-    """Whole people: the rows of one after the other.
+    """Whole people: the rows of one after the other."""
 
-    Attributes
-    ----------
-    rows : (q, m) array
-        As a block of :class:`dpmodels.sources.rows.Rows`.
-    starts : (k,) array
-        First row of each.
-    counts : (k,) array
-        How many rows each has, at least one.
-    """
-
-    rows: Array
-    starts: Index
-    counts: Index
+    rows: Array  # (q, m): as a block of :class:`dpmodels.sources.rows.Rows`
+    starts: Index  # (k,): first row of each
+    counts: Index  # (k,): how many rows each has, at least one
 
 
 def count_people(source: Source, person: Person) -> int:

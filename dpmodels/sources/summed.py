@@ -42,22 +42,12 @@ class Job(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """What a task returns. **Confidential**: sums without noise.
+    """What a task returns. **Confidential**: sums without noise."""
 
-    Attributes
-    ----------
-    index : int
-        Of the part.
-    rows : int
-        That it has, read or skipped.
-    stamp : str
-        Of the plan of the pass and of the package that added up.
-    """
-
-    index: int
-    rows: int
+    index: int  # Of the part
+    rows: int  # That it has, read or skipped
     sums: Any
-    stamp: str
+    stamp: str  # Of the plan of the pass and of the package that added up
 
     def __repr__(self) -> str:
         return "<partial sums, confidential>"
@@ -65,23 +55,14 @@ class Partial:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The plan of one pass, for any part of the table. Public but for the keys.
-
-    Attributes
-    ----------
-    key : Key or None
-        Of the coins that choose which rows are read at all ...
-    inner : Key or None
-        ... and of those that the job tosses.
-    types : mapping or None
-        Types of the table's columns, where a part comes with types of its own.
-    """
+    """The plan of one pass, for any part of the table. Public but for the keys."""
 
     design: Design
     job: Job
     windows: Windows = ALL_ROWS
-    key: Key | None = None
-    inner: Key | None = None
+    key: Key | None = None  # Of the coins that choose which rows are read at all ..
+    inner: Key | None = None  # ... and of those that the job tosses.
+    # Types of the table's columns, where a part comes with types of its own.
     types: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
@@ -320,17 +301,11 @@ def skimmed(rows: Any, design: Design) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of chosen rows, and which rows they are. **Confidential**: no sums.
+    """Cells of chosen rows, and which rows they are. **Confidential**: no sums."""
 
-    Attributes
-    ----------
-    places : tuple of (m,) int64 arrays
-        Among the chosen rows, for each part of the table that has some.
-    values : tuple of (k, m) arrays
-    """
-
+    # tuple of (m,) int64 arrays: among the chosen rows, for each part of the table that has some.
     places: tuple[npt.NDArray[np.int64], ...]
-    values: tuple[Array, ...]
+    values: tuple[Array, ...]  # tuple of (k, m) arrays
 
     def __add__(self, other: Cells) -> Cells:
         return Cells(self.places + other.places, self.values + other.values)
@@ -341,27 +316,13 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The pass of :func:`sampled`: what a task reads by the places of rows, and does not add up.
+    """The pass of :func:`sampled`: what a task reads by the places of rows, and does not add up."""
 
-    Attributes
-    ----------
-    index : tuple of int
-        Design columns.
-    size : int
-        How many rows are chosen.
-    keep : (size,) array or None
-        Their places in the table, sorted; None: every row.
-    response : bool
-        Whether the last cell of a row says that it is missing, or the first.
-    first : int
-        Place of the first row of the part.
-    """
-
-    index: tuple[int, ...]
-    size: int
-    keep: npt.NDArray[np.intp] | None
-    response: bool
-    first: int = 0
+    index: tuple[int, ...]  # Design columns
+    size: int  # How many rows are chosen
+    keep: npt.NDArray[np.intp] | None  # (size,): their places in the table, sorted; None: every row
+    response: bool  # Whether the last cell of a row says that it is missing, or the first
+    first: int = 0  # Place of the first row of the part
 
     def placed(self, first: int) -> Sampled:
         """Return the job for a part of the table."""

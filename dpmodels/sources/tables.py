@@ -164,21 +164,12 @@ def need(module: str, why: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A part of a table that one task reads.
+    """A part of a table that one task reads."""
 
-    Attributes
-    ----------
-    opener : function
-        ``opener(data)`` is the source of its rows.
-    data : object
-        Travels to the worker: a place in a file, or rows.
-    first, rows : int or None
-        Its place in the table; None where that is not known. A place that is known begins at a
-        block of the table, so that blocks are those of a pass in one process.
-    """
-
-    opener: Callable[[Any], Source]
-    data: Any
+    opener: Callable[[Any], Source]  # ``opener(data)`` is the source of its rows
+    data: Any  # Travels to the worker: a place in a file, or rows
+    # first, rows: its place in the table; None where that is not known. A place that is known
+    # begins at a block of the table, so that blocks are those of a pass in one process.
     first: int | None = None
     rows: int | None = None
 

@@ -63,15 +63,10 @@ _KINDS = ("numeric", "bool", "category", "text", "datetime")
 
 @dataclass(frozen=True)
 class Caller:
-    """Tasks that the user's own engine does (Spark, Ray, a warehouse).
+    """Tasks that the user's own engine does (Spark, Ray, a warehouse)."""
 
-    Attributes
-    ----------
-    gather : function
-        ``gather(task)`` has ``dp.partial_sums`` done for every part of the table, and returns
-        what they return.
-    """
-
+    # ``gather(task)`` has ``dp.partial_sums`` done for every part of the table, and returns what
+    # they return.
     gather: Callable[[bytes], Iterable[bytes]]
 
     @property
@@ -532,20 +527,12 @@ class Serial:
 
 @dataclass(frozen=True)
 class Threads:
-    """Tasks over the threads of this process; BLAS has one thread under the guard.
-
-    Attributes
-    ----------
-    rows : int
-        Of a part, about.
-    wide : int
-        Columns of a design up to which one thread reads.
-    """
+    """Tasks over the threads of this process; BLAS has one thread under the guard."""
 
     count: int
     knows_parts: ClassVar[bool] = False
-    rows: int = _THREAD_ROWS
-    wide: int = 0
+    rows: int = _THREAD_ROWS  # Of a part, about
+    wide: int = 0  # Columns of a design up to which one thread reads
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of the table."""
@@ -582,17 +569,11 @@ def _held(packed: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Tasks on the workers of a Dask cluster.
-
-    Attributes
-    ----------
-    rows : int
-        Of a part of a file, about.
-    """
+    """Tasks on the workers of a Dask cluster."""
 
     client: Any
     knows_parts: ClassVar[bool] = False
-    rows: int = _WORKER_ROWS
+    rows: int = _WORKER_ROWS  # Of a part of a file, about
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""

@@ -23,13 +23,6 @@ ROW_PAD = 24
 class Windows:
     """Runs of windows, evenly spread from the first row of the table on.
 
-    Attributes
-    ----------
-    every : int
-        One run in ``every`` is read: the first of them. 1: every row.
-    run : int
-        Windows of 8192 rows in a run.
-
     Notes
     -----
     **Privacy.** Positions only, whatever the chunks, files or row groups: with n public and one
@@ -39,8 +32,8 @@ class Windows:
     not.
     """
 
-    every: int = 1
-    run: int = 1
+    every: int = 1  # One run in ``every`` is read: the first of them. 1: every row.
+    run: int = 1  # Windows of 8192 rows in a run
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the chosen parts of the rows ``start`` to ``stop`` of the table."""
@@ -64,28 +57,19 @@ class Windows:
 class Coins:
     """Each row with probability 1 / ``every``, by a secret coin of its own.
 
-    Attributes
-    ----------
-    every : int
-        A power of two, at most 256.
-    draw : callable(size) -> uint8 array
-        Secret uniform bytes.
-    tossed : int
-        How many are tossed at once.
-    then : tuple of Coins
-        Of passes after this one, fresh ones each. Whoever reads the rows for this pass may toss
-        them too, and keep what they choose.
-
     Notes
     -----
     **Privacy.** Coins know nothing of cells, places or the order of the rows, nor of what was
     released before: when they are tossed changes nothing.
     """
 
-    every: int
+    every: int  # A power of two, at most 256
+    # callable(size) -> uint8 array: secret uniform bytes.
     draw: Callable[[int], npt.NDArray[np.uint8]]
+    # Of passes after this one, fresh ones each. Whoever reads the rows for this pass may toss them
+    # too, and keep what they choose.
     then: tuple[Coins, ...] = ()
-    tossed: int = _TOSSED
+    tossed: int = _TOSSED  # How many are tossed at once
     #: Tossed and not yet asked for: the coin of a row depends on no chunk.
     _left: list[npt.NDArray[np.bool_]] = field(default_factory=list, repr=False)
 
@@ -126,22 +110,12 @@ class OfRows:
     """What a pass may ask of whatever yields the rows of a call: one answer a kind, all public.
 
     The answers here are those of something that yields blocks and no more.
-
-    Attributes
-    ----------
-    executor : Executor or None
-        Who does the tasks of passes that are sums; None: this thread.
-    by_person : bool
-        Units are people, and blocks are of whole ones.
-    by_cell : bool
-        Numbers and cells of a grid can be had in place of rows of dummies.
-    own_sums : bool
-        It adds up in a way of its own, ``summed``: by person, or through a map.
     """
 
-    executor: Any = None
-    by_person: bool = False
-    by_cell: bool = False
+    executor: Any = None  # Who does the tasks of passes that are sums; None: this thread
+    by_person: bool = False  # Units are people, and blocks are of whole ones
+    by_cell: bool = False  # Numbers and cells of a grid can be had in place of rows of dummies
+    # It adds up in a way of its own, ``summed``: by person, or through a map.
     own_sums: bool = False
 
     def blocks_for(self, job: Any, design: Any, **chosen: Any) -> Iterator[Any]:
@@ -166,17 +140,10 @@ _BY_PLACE = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Key:
-    """What a task is given instead of coins.
+    """What a task is given instead of coins."""
 
-    Attributes
-    ----------
-    every : int
-        Each row with probability 1 / every.
-    secret : bytes
-        Fresh for each pass, from the noise source of the call. As confidential as the rows.
-    """
-
-    every: int
+    every: int  # Each row with probability 1 / every
+    # Fresh for each pass, from the noise source of the call. As confidential as the rows.
     secret: bytes = field(repr=False)
 
     def coins(self, part: int, purpose: int, first: int | None = None) -> Coins:

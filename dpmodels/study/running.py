@@ -434,7 +434,6 @@ _TRIED, _PLENTY = 4000, {"eps": 200.0, "delta": 1e-3, "seed": 1}
 MOST = 100_000
 #: Expected errors up to this part of a declared range are fine, up to the second rough.
 _FINE, _ROUGH = 0.02, 0.2
-_FORECAST = {"below": "fine", "between": "rough", "above": "not determined"}
 
 
 def made(paper: Paper, most: int = MOST) -> dict[str, Any]:
@@ -525,8 +524,8 @@ def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> s
     if isinstance(given.get("design"), Mapping):
         given["design"] = survey_of(given["design"])
     planned = plan(formula, n=paper.size, verb=verb, **given)
-    if found := re.search(r"\((below|between|above) ", planned.forecast):
-        return _FORECAST[found[1]]
+    if planned.verdict:
+        return planned.verdict
     widths = {c.name: c.interval[1] - c.interval[0] for c in planned.design.z if c.interval}
     worst = [se / widths[name] for name, se in planned.expected_se.items() if name in widths]
     if not worst:

@@ -46,26 +46,17 @@ if TYPE_CHECKING:
 class Read:
     """Which units a pass reads: public, or by secret coins; never by a cell.
 
-    Attributes
-    ----------
-    every : int
-        Each unit with probability 1 / ``every``, by a coin of its own.
-    windows : Windows
-        Runs of rows by their place: under replace-one and with rows as units only.
-    inner : int
-        Coins for the parts of a pass that are not of every row (meat, ordinary rows).
-    then : tuple of int
-        Of passes after this one, fresh coins each (:class:`dpmodels.sources.windows.Coins`).
-
     Notes
     -----
     Coins cost nothing: for any outcome at most one unit of the sample changes, and a unit that is
     not chosen adds 0, which is in every set; mixtures keep the curve (``proof/theory.md`` 1.8).
     """
 
-    every: int = 1
+    every: int = 1  # Each unit with probability 1 / ``every``, by a coin of its own
+    # Runs of rows by their place: under replace-one and with rows as units only.
     windows: Windows = ALL_ROWS
-    inner: int = 1
+    inner: int = 1  # Coins for the parts of a pass that are not of every row (meat, ordinary rows)
+    # Of passes after this one, fresh coins each (:class:`dpmodels.sources.windows.Coins`).
     then: tuple[int, ...] = ()
 
 
@@ -76,18 +67,11 @@ _WHOLE = (int, np.integer)
 
 @dataclass(frozen=True, eq=False)
 class Added:
-    """Exact sums as a statistic lays them out. **Confidential**.
+    """Exact sums as a statistic lays them out. **Confidential**."""
 
-    Attributes
-    ----------
-    values : integers, or a tuple of arrays of integers
-        What ``Statistic.flat`` takes. Floats for lemmas only.
-    step : float, (size,) array, or None
-        Size of an integer, the radius being 1; None: that of the statistic. Its own where the
-        route decides it (by cell: a public fact).
-    """
-
-    values: Any
+    values: Any  # What ``Statistic.flat`` takes. Floats for lemmas only.
+    # float, (size,) array, or None: size of an integer, the radius being 1; None: that of the
+    # statistic. Its own where the route decides it (by cell: a public fact).
     step: Any = None
 
 
@@ -106,30 +90,14 @@ class Pass(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A statistic of the units, and the pass that adds it up.
+    """A statistic of the units, and the pass that adds it up."""
 
-    Attributes
-    ----------
-    statistic : Statistic or Of
-        What the prover reads.
-    over : Pass
-        Queries with one pass share its reading of the rows.
-    part : function
-        Of the sums: what the statistic lays out.
-    unit : float
-        Size of what is 1 to the statistic, in the user's units.
-    factor : float
-        At least 1: noise of a published size, larger than it need be.
-    whole : bool
-        Laplace noise keeps to the integers (the geometric mechanism).
-    """
-
-    statistic: Statistic | Of
-    over: Pass
-    part: Callable[[Any], Added] = as_is
-    unit: float = 1.0
-    factor: float = 1.0
-    whole: bool = False
+    statistic: Statistic | Of  # What the prover reads
+    over: Pass  # Queries with one pass share its reading of the rows
+    part: Callable[[Any], Added] = as_is  # Of the sums: what the statistic lays out
+    unit: float = 1.0  # Size of what is 1 to the statistic, in the user's units
+    factor: float = 1.0  # At least 1: noise of a published size, larger than it need be
+    whole: bool = False  # Laplace noise keeps to the integers (the geometric mechanism)
 
     def __post_init__(self) -> None:
         if not self.factor >= 1.0:
@@ -138,22 +106,12 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """Released numbers and the noise that is in them.
+    """Released numbers and the noise that is in them."""
 
-    Attributes
-    ----------
-    values : array
-        In the shape of the statistic.
-    sd : array
-        Of the noise, in that shape; the scale where it is Laplace.
-    laplace : bool
-    whole : bool
-        The noise is on the integers of the sums: margins would need a step of them.
-    """
-
-    values: Array
-    sd: Array
+    values: Array  # In the shape of the statistic
+    sd: Array  # Of the noise, in that shape; the scale where it is Laplace
     laplace: bool = False
+    # The noise is on the integers of the sums: margins would need a step of them.
     whole: bool = False
 
     @property

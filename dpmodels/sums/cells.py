@@ -302,22 +302,11 @@ def cell_gram(design: Design, rowmap: LatticeMap, fingerprint: str = "") -> Any:
 
 @dataclass(frozen=True)
 class CellSums:
-    """Sums by cell of one pass. **Confidential**.
+    """Sums by cell of one pass. **Confidential**."""
 
-    Attributes
-    ----------
-    squares : (K,) object array
-        ``sum k^2``.
-    firsts : (d, K) object array
-        ``sum k rho``.
-    seconds : (d, d) object array
-        ``sum rho rho'``.
-    rows : int
-    """
-
-    squares: Integers
-    firsts: Integers
-    seconds: Integers
+    squares: Integers  # (K,) object array: ``sum k^2``
+    firsts: Integers  # (d, K) object array: ``sum k rho``
+    seconds: Integers  # (d, d) object array: ``sum rho rho'``
     rows: int
 
     def __add__(self, other: CellSums) -> CellSums:
@@ -350,20 +339,11 @@ class _Adding:
 
 @dataclass(frozen=True, eq=False)
 class BoxCells:
-    """Coordinates clipped by themselves: a row is ``(zeta_c, rho)``.
-
-    Attributes
-    ----------
-    grid : Grid
-    rowmap : RowMap
-    one : bool
-        The constant 1 is appended.
-    fingerprint : str
-    """
+    """Coordinates clipped by themselves: a row is ``(zeta_c, rho)``."""
 
     grid: Grid
     rowmap: RowMap
-    one: bool = False
+    one: bool = False  # The constant 1 is appended
     fingerprint: str = ""
 
     @functools.cached_property
@@ -419,19 +399,11 @@ class BallCells:
 
     In steps of ``radius 2^-40``; the Gram matrix is rounded down, once, to those of
     ``(radius 2^-20)^2``.
-
-    Attributes
-    ----------
-    grid : Grid
-    rowmap : RowMap
-    first : bool
-        The constant 1 stands in front of every row.
-    fingerprint : str
     """
 
     grid: Grid
     rowmap: RowMap
-    first: bool = False
+    first: bool = False  # The constant 1 stands in front of every row
     fingerprint: str = ""
 
     @functools.cached_property

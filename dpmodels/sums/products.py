@@ -508,21 +508,13 @@ def joined(
 
 @dataclass(frozen=True)
 class Gram:
-    """Exact integer Gram matrix of lattice rows. Confidential: it is not a release.
+    """Exact integer Gram matrix of lattice rows. Confidential: it is not a release."""
 
-    Attributes
-    ----------
-    high, low : (k, k) int64 arrays
-        The matrix is ``high * 2^32 + low``.
-    rows : int
-    fingerprint : str
-        Sums are defined only between equal fingerprints.
-    """
-
+    # high, low: (k, k) int64 arrays; the matrix is ``high * 2^32 + low``.
     high: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]
     rows: int
-    fingerprint: str
+    fingerprint: str  # Sums are defined only between equal fingerprints
 
     def __add__(self, other: Gram) -> Gram:
         if self.fingerprint != other.fingerprint:

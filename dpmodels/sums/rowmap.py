@@ -75,21 +75,15 @@ class UnitScale:
 
     With an intercept, columns are centred: ``u = (2 v - lo - hi) / (hi - lo)``; without one, only
     scaled: ``u = v / max(|lo|, |hi|)``. Dummies and the intercept stay as they are.
-
-    Attributes
-    ----------
-    scale, shift : (q,) arrays
-        Response last.
-    intercept : bool
-    one : (p,) array or None
-        Columns of a design without a constant of its own that add up to it, in the design's units
-        (to the root of the weight, where rows are multiplied by it). Only the response is shifted
-        then: what it is shifted by is a part of the fit that the design has.
     """
 
+    # scale, shift: (q,) arrays; response last.
     scale: Array
     shift: Array
     intercept: bool
+    # (p,): columns of a design without a constant of its own that add up to it, in the design's
+    # units (to the root of the weight, where rows are multiplied by it). Only the response is
+    # shifted then: what it is shifted by is a part of the fit that the design has.
     one: Array | None = None
 
     def back(self) -> tuple[Array, Array]:
@@ -145,29 +139,16 @@ def unit_scale(design: Design) -> UnitScale:
 
 @dataclass(frozen=True)
 class RowMap:
-    """``w = matrix @ (scale * z + shift)``; then the ball; then the box; then the lattice.
+    """``w = matrix @ (scale * z + shift)``; then the ball; then the box; then the lattice."""
 
-    Attributes
-    ----------
-    unit : UnitScale
-        First affine map, diagonal.
-    matrix : (k, q) array or None
-        Second, dense map (whitening); None: identity.
-    ball : int
-        The first ``ball`` coordinates are scaled into the ball of ``radius``; the factor
-        multiplies the *whole* row (weighted least squares), or, with ``project=True``, those
-        coordinates only. 0: no ball.
-    radius : float
-    box : (k,) array
-        Bounds of the single coordinates (of those in the ball: the radius).
-    project : bool
-    """
-
-    unit: UnitScale
-    box: Array
+    unit: UnitScale  # First affine map, diagonal
+    box: Array  # (k,): bounds of the single coordinates (of those in the ball: the radius)
+    # The first ``ball`` coordinates are scaled into the ball of ``radius``; the factor multiplies
+    # the *whole* row (weighted least squares), or, with ``project=True``, those coordinates only.
+    # 0: no ball.
     ball: int = 0
     radius: float = 0.0
-    matrix: Array | None = None
+    matrix: Array | None = None  # (k, q): second, dense map (whitening); None: identity
     project: bool = False
 
     @property
@@ -396,27 +377,15 @@ def _joint_square(term: TermInfo, top: npt.NDArray[np.float64], columns: list[in
 
 @dataclass(frozen=True)
 class FeatureScale:
-    """Public map of the features, and the row bounds that follow from it.
+    """Public map of the features, and the row bounds that follow from it."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Rows of the block buffer that are features.
-    rowmap : RowMap
-    centre, half : (d,) arrays
-        ``x = centre + half * u``.
-    norm : float
-        Bound on ``|u|``.
-    squares : Mass or Blocks
-        Clip set of a row's squares.
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # Rows of the block buffer that are features
     rowmap: RowMap
+    # centre, half: (d,) arrays; ``x = centre + half * u``.
     centre: Array
     half: Array
-    norm: float
-    squares: Simplex | Blocks
+    norm: float  # Bound on ``|u|``
+    squares: Simplex | Blocks  # Clip set of a row's squares
 
 
 def feature_scale(design: Design, radius: float | None) -> FeatureScale:
@@ -613,17 +582,10 @@ def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap | OneFirst) -> G
 
 @dataclass(frozen=True, eq=False)
 class PeopleGramOf:
-    """The pass of :func:`people_gram`, or of :func:`averages_gram`, for whoever adds up.
-
-    Attributes
-    ----------
-    rowmap : RowMap, or OneFirst
-    average : bool
-        People's means, not their sums.
-    """
+    """The pass of :func:`people_gram`, or of :func:`averages_gram`, for whoever adds up."""
 
     rowmap: Any
-    average: bool = False
+    average: bool = False  # People's means, not their sums
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:

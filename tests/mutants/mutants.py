@@ -39,7 +39,7 @@ AFTER = (
     Mutant("dpmodels/after/moments.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
     Mutant("dpmodels/after/inference.py", "ncx2.sf(central, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
     Mutant("dpmodels/after/inference.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
-    Mutant("dpmodels/models/moments.py", "min(max(1.0 + BALL_PART * square, quiet), 1.0 + square)", "BALL_PART * square", replayed("dp_moments-ssp")),
+    Mutant("dpmodels/models/linear/moments.py", "min(max(least, quiet), most)", "BALL_PART * square", replayed("dp_moments-ssp")),
 )  # fmt: skip
 #: Rows added up by cell.
 _MANNER = ("tests/unit/scoring/test_manner.py",)
@@ -245,7 +245,7 @@ STATS = ("tests/unit/results/test_stats_oracle.py",)
 LABELS = ("tests/unit/results/test_labels.py",)
 PRINTED = (
     Mutant("dpmodels/models/mean.py", "privacy = H * (sd**2 * np.eye(d)", "privacy = H * (0.5 * sd**2 * np.eye(d)", (*NOISE, "mean")),
-    Mutant("dpmodels/models/glm.py", "privacy = released.sd**2 * A @ A.T", "privacy = released.sd * A @ A.T", STATS),
+    Mutant("dpmodels/models/glm.py", "privacy = sd**2 * A @ A.T", "privacy = sd * A @ A.T", STATS),
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
     Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
     Mutant("dpmodels/models/objpert.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
@@ -878,8 +878,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/custom.py",
-        "sd = detail.alpha * GRID * agm(detail.eps_r, detail.delta)",
-        "sd = 0.5 * detail.alpha * GRID * agm(detail.eps_r, detail.delta)",
+        'sd = float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)',
+        'sd = 0.5 * float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)',
         replayed("dp_eptr"),
     ),
     # -- the ground: run, composition, convert, ledger
@@ -1229,8 +1229,8 @@ MUTANTS = (
     # -- tables, quantiles, tests
     Mutant(
         "dpmodels/models/table/layout.py",
-        "STEPS - low - high, high",
-        "STEPS - low, high",
+        "whole - low - high, high",
+        "whole - low, high",
         (REPLAY, "-k", "dp_table",),
     ),
     Mutant(
@@ -1373,7 +1373,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/scoring/passes.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
         ("dpmodels/scoring/rules.py", "return Read(1 if self.by_place else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/scoring/rules.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
-        ("dpmodels/models/components.py", "svec(projector(M, detail.k)), bound * detail.factor)", "svec(projector(M, detail.k)), bound)", (REPLAY, "-k", "pca")),
+        ("dpmodels/models/components.py", "svec(projector(M, k)), bound * detail.factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
     )
 )  # fmt: skip
 #: Tables of follow-up, their curves and the log-rank test.
@@ -1444,7 +1444,7 @@ _OF_DESIGNS = tuple(
         ("dpmodels/survey.py", "label = np.where(inside & (label > 0.0), label, 0.0)  # a missing one is none", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
         ("dpmodels/models/weights.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / np.nanmean(np.abs(weight))", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
         ("dpmodels/models/weights.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / top", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
-        (_M + "table/weighted.py", "total[-1] += int((STEPS - whole).sum())", "total[-1] += 2 * int((STEPS - whole).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
+        (_M + "table/layout.py", "total[-1] += int((STEPS - whole).sum())", "total[-1] += 2 * int((STEPS - whole).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_DESIGNS)

@@ -135,8 +135,7 @@ def moments(ry=1.0):
 
 def detail(**changes):
     base = dict(
-        form="auto", raw=True, rx=math.sqrt(2), ry=1.0, rtheta=1.0, whiten=False, inference=False,
-        ridge=False, project=False, mu={},
+        form="auto", raw=True, rx=math.sqrt(2), ry=1.0, rtheta=1.0, project=False,
     )  # fmt: skip
     return OlsDetail(**{**base, **changes})
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels.models.linear.posterior import (
+    LinearDetail,
     choose_ridge,
     d_add,
     d_rem,
@@ -241,9 +242,8 @@ def test_half_leverage_is_where_efficiency_halves():
 
 def test_chosen_ridge_never_falls_below_the_start():
     for kind in ("posterior", "score"):
-        star = choose_ridge(
-            kind, lam_star0=300.0, lam_min=250.0, rbar=2.0, Y=1.0, B=1.0, d=5, rho=0.3, delta_t=1e-8
-        )
+        detail = LinearDetail(kind, "auto", 0.0, None, 1.0, rho=0.3, delta_t=1e-8)
+        star = choose_ridge(detail, lam_star0=300.0, lam_min=250.0, rbar=2.0, d=5)
         assert 300.0 <= star <= 15000.0
 
 

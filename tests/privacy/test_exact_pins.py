@@ -259,7 +259,8 @@ def test_a_fit_that_does_not_certify_answers_the_centre():
         return reached[-1]
 
     for steps in (1, 2):
-        few = replace(plan, detail=replace(plan.detail, passes=steps, max_iter=steps))
+        asked = replace(plan.request, options={**plan.request.options, "max_iter": steps})
+        few = replace(plan, request=asked, detail=replace(plan.detail, passes=steps))
         a, y = np.ones(12), np.array(["yes"] * 12, dtype=object)
         with mock.patch.object(release, "minimise", short):
             drawn = replay_stage(few, {"a": a, "y": y}, 0)

@@ -100,8 +100,8 @@ def test_hessian_shaped_noise_of_logistic_fits(relation):
     X, _, w = WorkingRows(scale, shift, detail.B, detail.B).apply(design_rows(plan, data))
     a = 1.0 / (1.0 + np.exp(-(theta @ X)))
     A = (X * (w * a * (1.0 - a))) @ X.T + detail.lam * np.eye(3)
-    assert centre.detail.alpha > detail.lam * 1.002  # the two can be told apart
-    assert found == pytest.approx(np.linalg.inv(A) / centre.detail.gamma, rel=1e-4, abs=1e-12)
+    assert float(centre.values["alpha"]) > detail.lam * 1.002  # the two can be told apart
+    assert found == pytest.approx(np.linalg.inv(A) / centre.detail[-1], rel=1e-4, abs=1e-12)
 
 
 def test_posterior_draws_have_the_covariance_of_their_proof():
@@ -141,7 +141,7 @@ def test_the_tilt_of_objective_perturbation_is_sigma_times_normals(schema, famil
     theta = np.asarray(drawn[OUT_STEP].value, dtype=float) * drawn[OUT_STEP].unit
     thins, top = not detail.loss.one_sided, None if detail.loss.one_sided else 6.0
     working = WorkingRows(
-        out.detail.scale, out.detail.shift, detail.radius, detail.reach, top, thins
+        *out.detail, detail.radius, detail.reach, top, thins
     )
     X, y, w = working.apply(design_rows(plan, data))
     eta = theta @ X

@@ -162,10 +162,10 @@ def test_options_print_in_full(name):
 def test_an_ending_is_chosen_by_its_rule_and_the_others_say_why_not():
     last, first = (dp.Backend(None, None, None, title=title) for title in ("last", "first"))
     method = registry.Method(
-        "m", "dp_ols", "t", last, endings=(registry.Ending(first, lambda why: why, "last only"),)
+        "m", "dp_ols", "t", last, endings=(registry.Ending(first, lambda why, *_: why, "last only"),)
     )
-    assert method.chosen("") == (first, ())
-    assert method.chosen("no errors are asked for") == (
+    assert method.chosen("", None, None) == (first, ())
+    assert method.chosen("no errors are asked for", None, 9) == (
         last,
         ("last only: no errors are asked for",),
     )

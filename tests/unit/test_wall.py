@@ -830,7 +830,6 @@ NOT_OF_A_ROW = {
     "models.table.nulls.p_value": _PUBLIC,
     "models.newton.LogisticLoss.terms": _VALUE,
     "models.newton.PoissonLoss.terms": _VALUE,
-    "models.newton.score_sum": _KEPT,
     "models.newton._sums": _KEPT,
     "models.newton._newton": _KEPT,
     "scoring.starts.Coordinates.start": _PUBLIC,

@@ -30,7 +30,7 @@ from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import STEPS, Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
-from dpmodels.ranges import Split, no_ranges, ranged_design
+from dpmodels.ranges import Split, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -114,13 +114,19 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-def unit_rows_of(plan: Plan[Any], ask: Ask) -> UnitRows | None:
-    """Buy what must be bought, and return the map to unit rows; None is a no-reply."""
-    design = ranged_design(plan, ask)
-    if design is None:
-        return None
-    unit, square = unit_rows(design)
-    return UnitRows(plan, design, unit, math.sqrt(square + design.has_intercept))
+def _of_unit_rows(
+    stage: Callable[[UnitRows, Ask], Release],
+) -> Callable[[Plan[Any], Ask], Release]:
+    """Give a release stage unit rows, ranges bought; it has no reply without them."""
+
+    @ranged
+    @functools.wraps(stage)
+    def release(plan: Plan[Any], ask: Ask, design: Design) -> Release:
+        unit, square = unit_rows(design)
+        rows = UnitRows(plan, design, unit, math.sqrt(square + design.has_intercept))
+        return stage(rows, ask)
+
+    return release
 
 
 # -- AdaSSP (Wang 2018), with exact Gaussian accounting
@@ -133,11 +139,9 @@ def plan_adassp(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return _plan(request, design, n, [(name, 1.0 / 3.0) for name in _ADA])
 
 
-def release_adassp(plan: Plan[Any], ask: Ask) -> Release:
+@_of_unit_rows
+def release_adassp(rows: UnitRows, ask: Ask) -> Release:
     """Release lambda_min(X'X), X'X and X'y. Sensitivities: theory.md 1.1, 1.4."""
-    rows = unit_rows_of(plan, ask)
-    if rows is None:
-        return no_ranges(plan)
     p, rx2, mu = rows.design.p, rows.rx**2, rows.plan.detail.mu
     over = rows.moments
     # Under add-remove the noise may not depend on the row count: a public ceiling stands for it.
@@ -173,28 +177,26 @@ def plan_dpgd(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return replace(_plan(request, design, n, parts), detail=planning_rows(request, n))
 
 
-def clipped_gradients(z: Array, b: Array, G: float) -> Array:
-    """Return ``x_i (x_i'b - y_i)`` in the ball of radius G, integers in steps of G / 2^20."""
-    p = len(b)
-    return ball_integers(z[:p] * (mapped(b[None], z[:p])[0] - z[p]), G)
-
-
 def _gradient_sum(
     blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float
 ) -> tuple[npt.NDArray[np.int64]]:
-    """Return the sum of integer gradients, (p,): below 2^63 up to 2^43 rows. Confidential."""
-    total = np.zeros(len(b), dtype=np.int64)
+    """Return the sum of ``x_i (x_i'b - y_i)`` in the ball of radius G, (p,), in steps of G / 2^20.
+
+    Below 2^63 up to 2^43 rows. Confidential.
+    """
+    p = len(b)
+    total = np.zeros(p, dtype=np.int64)
     with np.errstate(all="ignore"):
         for block in blocks:
-            total += integers_of(clipped_gradients(rowmap.normalised(block), b, G).sum(axis=1))
+            z = rowmap.normalised(block)
+            gradients = z[:p] * (mapped(b[None], z[:p])[0] - z[p])
+            total += integers_of(ball_integers(gradients, G).sum(axis=1))
     return (total,)
 
 
-def release_dpgd(plan: Plan[Any], ask: Ask) -> Release:
+@_of_unit_rows
+def release_dpgd(rows: UnitRows, ask: Ask) -> Release:
     """Release T noisy sums of gradients, each at the released iterate. A row moves one by 2 G."""
-    rows = unit_rows_of(plan, ask)
-    if rows is None:
-        return no_ranges(plan)
     request, p, G = rows.plan.request, rows.design.p, rows.rx * rows.ry
     T, step = int(request["iterations"]), float(request["step"])
     n: int = rows.plan.detail
@@ -221,11 +223,9 @@ def plan_functional(request: Request, design: Design, n: int) -> Plan[Any]:
     return _declared(request, design, n, Step("objective", part, share=1.0), part)
 
 
-def release_functional(plan: Plan[Any], ask: Ask) -> Release:
+@_of_unit_rows
+def release_functional(rows: UnitRows, ask: Ask) -> Release:
     """Release the coefficients ``-2 X'y`` and ``x_j^2, 2 x_j x_k`` of the objective."""
-    rows = unit_rows_of(plan, ask)
-    if rows is None:
-        return no_ranges(plan)
     p = rows.design.p
     upper = np.triu_indices(p)
     twice = np.where(upper[0] == upper[1], 1, 2)
@@ -288,11 +288,9 @@ def plan_jl(request: Request, design: Design, n: int) -> Plan[Any]:
     return _declared(request, design, n, step, (r, ratio), FLOAT_NOTE)
 
 
-def release_jl(plan: Plan[Any], ask: Ask) -> Release:
+@_of_unit_rows
+def release_jl(rows: UnitRows, ask: Ask) -> Release:
     """Release the sketch Y, r x q; r normals a row, which workers must not draw: read here."""
-    rows = unit_rows_of(plan, ask)
-    if rows is None:
-        return no_ranges(plan)
     raw = ask.raw(own_proof("gaussian sketch"))
     q, (r, ratio) = rows.design.q, rows.plan.detail
     w = math.hypot(rows.rx, rows.ry) * math.sqrt(ratio)
@@ -329,11 +327,9 @@ def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
     return 2.0 * (ry + rx * top) * rx / lam
 
 
-def release_outpert(plan: Plan[Any], ask: Ask) -> Release:
+@_of_unit_rows
+def release_outpert(rows: UnitRows, ask: Ask) -> Release:
     """Release ``(X'X + lam I)^{-1} X'y`` with Gaussian noise, lam from a public rule."""
-    rows = unit_rows_of(plan, ask)
-    if rows is None:
-        return no_ranges(plan)
     raw = ask.raw(own_proof("output perturbation"))
     mu, n, p = rows.plan.detail.mu, ask.n, rows.design.p
 
@@ -363,25 +359,14 @@ PUBLISHED_SENSITIVITY = 2.0
 
 @dataclass(frozen=True, eq=False)
 class PaperDetail:
-    """Public facts of the published algorithm.
+    """Public facts of the published algorithm."""
 
-    Attributes
-    ----------
-    root : (d, d) array
-        ``S^{-1/2}``, symmetric.
-    scale : float
-        ``s_B``: root mean square of the public response.
-    rx, ry : float
-        Truncation radii, ``rx^2 = d (1 + log(2n/eta))``, ``ry^2 = 1 + log(2n/eta)``.
-    mu : float
-        Of each of the two releases.
-    """
-
-    root: Array
-    scale: float
+    root: Array  # (d, d): ``S^{-1/2}``, symmetric
+    scale: float  # ``s_B``: root mean square of the public response
+    # rx, ry: truncation radii, ``rx^2 = d (1 + log(2n/eta))``, ``ry^2 = 1 + log(2n/eta)``.
     rx: float
     ry: float
-    mu: float
+    mu: float  # Of each of the two releases
 
 
 def published_mu(request: Request) -> float:
@@ -488,27 +473,26 @@ def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
     )
 
 
-
-
 # -- Entries
 
-_ENTRIES = (
-    Method(
+_of_ols = functools.partial(
+    Method, verb="dp_ols", proof="models/linear/theory.md", accepts=("weights",), inference="no",
+    privacy_se="unavailable", comparison_only=True,
+)  # fmt: skip
+
+for _entry in (
+    _of_ols(
         name="adassp",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
         title="AdaSSP with exact Gaussian accounting",
         backend=Backend(plan_adassp, release_adassp, estimate),
         needs=("delta > 0", "ranges"),
         relations=("replace", "add-remove"),
-        accepts=("weights",),
         reference="Wang 2018, Revisiting differentially private linear regression",
         options=(BOUNDS_SHARE,),
+        comparison_only=False,  # a method to choose; the others are here to be compared with
     ),
-    Method(
+    _of_ols(
         name="pmt_paper",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
         title="PMT as published (Algorithm 3)",
         backend=Backend(plan_paper, release_paper, estimate_paper),
         needs=("delta > 0", "public data"),
@@ -516,27 +500,21 @@ _ENTRIES = (
         reference=PMT_PAPER,
         options=PUBLISHED,
     ),
-    Method(
+    _of_ols(
         name="jl",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
         title="Gaussian sketch",
         backend=Backend(plan_jl, release_jl, estimate),
         by_rows=True,
         needs=("delta > 0", "declared ranges"),
-        accepts=("weights",),
         reference="Sheffet 2017, Differentially private ordinary least squares",
         options=(Option("rows", "rows of the sketch", 500, int, lower=0),),
     ),
-    Method(
+    _of_ols(
         name="dpgd",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
         title="noisy gradient descent",
         backend=Backend(plan_dpgd, release_dpgd, estimate),
         needs=("delta > 0", "ranges", "several passes"),
         relations=("replace", "add-remove"),
-        accepts=("weights",),
         reference="after Cai, Wang and Zhang 2021, The cost of privacy",
         options=(
             Option("iterations", "full-batch steps", 30, int, lower=1),
@@ -545,31 +523,20 @@ _ENTRIES = (
             GUESS,
         ),
     ),
-    Method(
+    _of_ols(
         name="functional",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
         title="functional mechanism",
         backend=Backend(plan_functional, release_functional, estimate),
         needs=("declared ranges",),
-        accepts=("weights",),
         reference="Zhang, Zhang, Xiao, Yang and Winslett 2012, Functional mechanism",
     ),
-    Method(
+    _of_ols(
         name="outpert",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
         title="output perturbation",
         backend=Backend(plan_outpert, release_outpert, estimate),
         needs=("delta > 0", "ranges"),
-        accepts=("weights",),
         reference="after Chaudhuri, Monteleoni and Sarwate 2011",
         options=(BOUNDS_SHARE,),
     ),
-)
-for _entry in _ENTRIES:
-    # AdaSSP is a method to choose; the others are here to be compared with
-    _compared = _entry.name != "adassp"
-    register_method(
-        replace(_entry, inference="no", privacy_se="unavailable", comparison_only=_compared)
-    )
+):
+    register_method(_entry)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.planning import SPREAD, Plan, expected_errors, spreads
+from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
 from dpmodels.privacy.mechanisms import agm, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
@@ -24,7 +24,7 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Ball, Interval, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.ranges import FAILURE_SHARE, Part, Split, pair_part, ranged
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -37,6 +37,7 @@ from dpmodels.registry import (
     register_method,
     share,
 )
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
@@ -63,59 +64,29 @@ _STEP_NAMES = {
 
 @dataclass(frozen=True)
 class OlsDetail:
-    """What ePTR decided before the first row.
+    """What ePTR decided before the first row."""
 
-    Attributes
-    ----------
-    form : {"auto", "fixed", "paper"}
-        A released lower bound of the smallest eigenvalue; or a coin at a fixed c0, with tight or
-        with the paper's constants.
-    raw : bool
-        Rows are bounded by ``Rx`` in the design's own units (no ranges are used).
-    rx, ry : float
-        Row bounds in the working coordinates.
-    rtheta : float
-        Given bound on the coefficient norm; infinity: only the free bound.
-    mu : dict
-        Share name -> mu (auto form).
-    delta_f, z : float
-        Failure probability of the lower bound, and its quantile.
-    eps_t, eps_r, delta, c0 : float
-        Coin and release of the pair forms.
-    sharp : bool
-        The sharper integer coin.
-    """
-
+    # {"auto", "fixed", "paper"}: A released lower bound of the smallest eigenvalue; or a coin at a
+    # fixed c0, with tight or with the paper's constants.
     form: str
-    raw: bool
+    raw: bool  # Rows are bounded by ``Rx`` in the design's own units (no ranges are used)
+    # rx, ry: row bounds in the working coordinates.
     rx: float
     ry: float
-    rtheta: float
-    whiten: bool
-    inference: bool
-    ridge: bool
+    rtheta: float  # Given bound on the coefficient norm; infinity: only the free bound
     project: bool
-    mu: dict[str, float]
+    whiten: bool = False
+    ridge: bool = False
+    mu: dict[str, float] = field(default_factory=dict)  # Share name -> mu (auto form)
+    # delta_f, z: failure probability of the lower bound, and its quantile.
     delta_f: float = 0.0
     z: float = 0.0
+    # eps_t, eps_r, delta, c0: coin and release of the pair forms.
     eps_t: float = 0.0
     eps_r: float = 0.0
     delta: float = 0.0
     c0: float = 0.0
-    sharp: bool = False
-
-
-def column_radius(design: Design) -> float:
-    """Return R_x for rows in unit half-ranges: half the largest squared norm of the slopes.
-
-    ``R_x^2 = 1 + d/2`` for d >= 2 numeric slopes (2 for one); a block of dummies counts 1. Rows
-    beyond it are scaled down (weighted least squares), which costs less than the noise it saves.
-    """
-    numeric = sum(c.kind not in ("intercept", "dummy") for c in design.columns)
-    factors = len({c.term for c in design.columns if c.kind == "dummy"})
-    square = 1.0 if design.has_intercept else 0.0
-    square += numeric / 2.0 if numeric + factors > 1 else numeric
-    return math.sqrt(max(square + factors, 0.5))
+    sharp: bool = False  # The sharper integer coin
 
 
 def _form(request: Request) -> str:
@@ -155,25 +126,25 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """
     form = _form(request)
     _check_combination(request, form)
-    raw = form == "paper" or request["Rx"] is not None
-    p = design.p
-    if form == "auto":
-        split, detail = _plan_auto(request, design, raw)
-        facts = {
-            "scales": _scales(detail, p, n), "expected_se": _expected_se(detail, design, n),
-            "advice": _advice(detail, p, n),
-        }  # fmt: skip
-        return split.plan(n, detail=detail, **facts)
-    part = pair_part(request, () if raw else design.unknown)
-    detail = _pair_detail(request, design, part, raw, form)
-    return Plan.of(
-        request, design, n, part.coins("coefficients and test"), purchase=part.purchase,
-        shares={**part.printed, "coef": 1.0 - part.share} if part.purchase else {},
-        scales=_scales(detail, p, n), detail=detail, advice=_advice(detail, p, n),
-    )  # fmt: skip
-
-
-def _plan_auto(request: Request, design: Design, raw: bool) -> tuple[Split, OlsDetail]:
+    raw, paper, p = form == "paper" or request["Rx"] is not None, form == "paper", design.p
+    rx = float(request["Rx"]) if raw else column_radius(design)
+    given = math.inf if request["Rtheta"] is None else float(request["Rtheta"])
+    ry = rx * given if paper else float(request["Ry"]) if raw else 1.0
+    project = request["clip"] == "project" or (paper and request["clip"] is None)
+    if form != "auto":
+        part = pair_part(request, () if raw else design.unknown)
+        c0 = float(request["c0"])
+        eps_t = (0.5 if paper else float(request["test_share"])) * part.eps
+        # On the safe set lambda_min >= c0 n, and |theta|^2 lambda_min <= sum of y^2 <= n R_y^2.
+        rtheta = given if paper else min(given, ry / math.sqrt(c0))
+        detail = OlsDetail(
+            form, raw, rx, ry, rtheta, project, eps_t=eps_t, eps_r=part.eps - eps_t,
+            delta=part.delta, c0=c0, sharp=request["coin"] == "sharp",
+        )  # fmt: skip
+        return Plan.of(
+            request, design, n, part.coins("coefficients and test"), purchase=part.purchase,
+            scales={"working row norm": rx}, detail=detail,
+        )  # fmt: skip
     whiten = request["whiten"] is not False
     # Standard errors need the scale matrix even where it does not whiten.
     shares = _SHARES[(whiten or request.inference, request.inference)]
@@ -183,52 +154,27 @@ def _plan_auto(request: Request, design: Design, raw: bool) -> tuple[Split, OlsD
         failure=delta_f, test="bound", ranged=not raw,
     )  # fmt: skip
     detail = OlsDetail(
-        form="auto",
-        raw=raw,
-        rx=float(request["Rx"]) if raw else column_radius(design),
-        ry=float(request["Ry"]) if raw else 1.0,
-        rtheta=math.inf if request["Rtheta"] is None else float(request["Rtheta"]),
-        whiten=whiten,
-        inference=request.inference,
-        ridge=request["on_fail"] == "ridge",
-        project=request["clip"] == "project",
-        mu=split.mu,
-        delta_f=delta_f,
-        z=upper_quantile(delta_f),
+        form, raw, rx, ry, given, project, whiten, request["on_fail"] == "ridge", split.mu, delta_f,
+        upper_quantile(delta_f),
+    )  # fmt: skip
+    radius = working_radius(detail, p)
+    margin = detail.z / split.mu["bound"] + 1.0
+    need = margin * radius**2
+    advice = (
+        f"with n = {n} and {p} coefficients the test of this method cannot be expected to pass: "
+        f"it needs about n = {math.ceil(need / 1000) * 1000:d} at this eps and delta. More rows, a "
+        "larger eps, fewer columns, on_fail='ridge' or method='ssp' would answer"
     )
-    return split, detail
-
-
-def _pair_detail(request: Request, design: Design, part: Part, raw: bool, form: str) -> OlsDetail:
-    eps, delta = part.eps, part.delta
-    c0 = float(request["c0"])
-    eps_t = 0.5 * eps if form == "paper" else float(request["test_share"]) * eps
-    rx = float(request["Rx"]) if raw else column_radius(design)
-    given = math.inf if request["Rtheta"] is None else float(request["Rtheta"])
-    if form == "paper":
-        rtheta, ry = given, rx * given
-    else:
-        ry = float(request["Ry"]) if raw else 1.0
-        # On the safe set lambda_min >= c0 n, and |theta|^2 lambda_min <= sum of y^2 <= n R_y^2.
-        rtheta = min(given, ry / math.sqrt(c0))
-    project = request["clip"] == "project" or (form == "paper" and request["clip"] is None)
-    return OlsDetail(
-        form=form,
-        raw=raw,
-        rx=rx,
-        ry=ry,
-        rtheta=rtheta,
-        whiten=False,
-        inference=False,
-        ridge=False,
-        project=project,
-        mu={},
-        eps_t=eps_t,
-        eps_r=eps - eps_t,
-        delta=delta,
-        c0=c0,
-        sharp=request["coin"] == "sharp",
-    )
+    return split.plan(
+        n, detail=detail, expected_se=_expected_se(detail, design, n),
+        scales={
+            "working row norm": radius,
+            "margin of the eigenvalue test (in rows at the bound)": margin,
+            "noise multiplier of the coefficients": 1.0 / split.mu["coef"],
+        },
+        # the test cannot pass if even the best design is below its margin
+        advice=() if n >= need or detail.ridge else (advice,),
+    )  # fmt: skip
 
 
 def working_radius(detail: OlsDetail, p: int) -> float:
@@ -243,7 +189,7 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
     so that whitening multiplies a column in half-ranges by 2. Empty where the test is not expected
     to pass, or a range is not known yet.
     """
-    if detail.form != "auto" or detail.raw or design.unknown:
+    if detail.raw or design.unknown:
         return {}
     radius2 = working_radius(detail, design.p) ** 2
     smallest = n if detail.whiten else n * SPREAD**2
@@ -258,62 +204,23 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
     return expected_errors(design.names, A / spreads(design) if detail.whiten else A, sigma)
 
 
-def _scales(detail: OlsDetail, p: int, n: int) -> dict[str, float]:
-    radius = working_radius(detail, p)
-    out = {"working row norm": radius}
-    if detail.form == "auto":
-        sd = 1.0 / detail.mu["bound"]
-        out["margin of the eigenvalue test (in rows at the bound)"] = detail.z * sd + 1.0
-        out["noise multiplier of the coefficients"] = 1.0 / detail.mu["coef"]
-    return out
-
-
-def _advice(detail: OlsDetail, p: int, n: int) -> tuple[str, ...]:
-    """Public advice: the test cannot pass if even the best design is below its margin."""
-    if detail.form != "auto":
-        return ()
-    radius2 = working_radius(detail, p) ** 2
-    need = (detail.z / detail.mu["bound"] + 1.0) * radius2
-    if n >= need or detail.ridge:
-        return ()
-    return (
-        f"with n = {n} and {p} coefficients the test of this method cannot be expected to pass: "
-        f"it needs about n = {math.ceil(need / 1000) * 1000:d} at this eps and delta. More rows, a "
-        "larger eps, fewer columns, on_fail='ridge' or method='ssp' would answer",
-    )
-
-
 # -- The private stage of ePTR least squares: rows in, released numbers out.
 
 
 @dataclass(frozen=True)
 class OlsReleased:
-    """Public numbers of the release, beside the released ones.
-
-    Attributes
-    ----------
-    whitening : (p, p) array or None
-        W = sqrt(n) St^{-1/2}.
-    lower : float
-        Released lower bound of the smallest eigenvalue (auto form), otherwise NaN.
-    ridge : float
-        rho, a function of the lower bound.
-    rtheta : float
-        Radius of the coefficient ball in force.
-    sigma : float
-        Sd of the noise on each working coefficient.
-    """
+    """Public numbers of the release, beside the released ones."""
 
     unit: UnitScale
-    whitening: Array | None = None
+    whitening: Array | None = None  # (p, p): W = sqrt(n) St^{-1/2}
+    # Released lower bound of the smallest eigenvalue (auto form), otherwise NaN.
     lower: float = math.nan
-    ridge: float = 0.0
-    rtheta: float = math.inf
-    sigma: float = math.nan
-    values: dict[str, Array] = field(default_factory=dict)
+    ridge: float = 0.0  # rho, a function of the lower bound
+    rtheta: float = math.inf  # Radius of the coefficient ball in force
+    sigma: float = math.nan  # Sd of the noise on each working coefficient
 
 
-def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None) -> RowMap:
+def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None = None) -> RowMap:
     radius = working_radius(detail, p) if matrix is not None else detail.rx
     full = None
     if matrix is not None:
@@ -340,24 +247,6 @@ def solve_projected(S: Array, b: Array, rtheta: float) -> Array:
 def smallest_eigenvalue(S: Array) -> float:
     """Return lambda_min of a positive semidefinite matrix, never below 0."""
     return max(0.0, float(np.linalg.eigvalsh(S)[0]))
-
-
-def whitening_matrix(scale: Array, n: int, nu: float) -> Array:
-    """Return W = sqrt(n) St^{-1/2}, eigenvalues of the released St floored at nu."""
-    values, vectors = np.linalg.eigh(scale)
-    W: Array = (vectors * np.sqrt(n / np.maximum(values, nu))) @ vectors.T
-    return W
-
-
-def coefficient_radius(detail: OlsDetail, whitening: Array | None) -> float:
-    """Return the given bound on the working coefficients, before the free one.
-
-    Whitened coefficients are ``W^{-1} theta``, so ``R_theta`` stretches by at most ``|W^{-1}|``;
-    and they are of size R_y at most where the whitened eigenvalues are near n.
-    """
-    if whitening is None:
-        return detail.rtheta
-    return min(detail.ry, detail.rtheta / float(np.linalg.eigvalsh(whitening)[0]))
 
 
 def auto_noise(
@@ -418,7 +307,7 @@ def _release_auto(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: A
     allowance = float_allowance(p, n)
     raw = ask.raw(own_proof("ePTR, least squares"))
     values: dict[str, Array] = {}
-    rowmap = _row_map(detail, unit, p, None)
+    rowmap = _row_map(detail, unit, p)
     over = Moments(design, rowmap)
     if "scale" in detail.mu:
         ball = Gram(Ball(p))  # the predictors' coordinates
@@ -427,7 +316,9 @@ def _release_auto(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: A
     W = None
     if detail.whiten:
         nu = math.sqrt(2.0) * detail.rx**2 / detail.mu["scale"] * math.sqrt(2.0 * p)
-        W = whitening_matrix(values["scale"], n, nu)
+        # W = sqrt(n) St^{-1/2}, eigenvalues of the released St floored at nu
+        floored, vectors = np.linalg.eigh(values["scale"])
+        W = (vectors * np.sqrt(n / np.maximum(floored, nu))) @ vectors.T
         rowmap = _row_map(detail, unit, p, W)
         over = Moments(design, rowmap)
     G = raw.total(over).real(rowmap.units)
@@ -438,7 +329,13 @@ def _release_auto(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: A
     least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
     lower = float(ask("lower bound and test", least).at_least(detail.delta_f)[0])
     values["lower"] = np.array(lower)
-    proposal = auto_noise(lower, detail, radius, coefficient_radius(detail, W), n, allowance)
+    # The given bound on the working coefficients, before the free one: whitened they are W^{-1}
+    # theta, so R_theta stretches by at most |W^{-1}|; and they are of size R_y at most where the
+    # whitened eigenvalues are near n.
+    top = detail.rtheta
+    if W is not None:
+        top = min(detail.ry, top / float(np.linalg.eigvalsh(W)[0]))
+    proposal = auto_noise(lower, detail, radius, top, n, allowance)
     if proposal is None:
         return Release(
             values, plan.guarantee, design, reply=False, why="test",
@@ -450,12 +347,8 @@ def _release_auto(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: A
     if "variance" in detail.mu:
         values["residual"] = _release_residual(ask, detail, over, G, values["theta"])
     sigma = h / detail.mu["coef"]
-    return Release(
-        values,
-        plan.guarantee,
-        design,
-        detail=OlsReleased(unit, W, lower, rho, rtheta, sigma),
-    )
+    found = OlsReleased(unit, W, lower, rho, rtheta, sigma)
+    return Release(values, plan.guarantee, design, detail=found)
 
 
 def residual_bound(detail: OlsDetail, radius: float, theta: Array) -> float:
@@ -477,13 +370,10 @@ def _release_residual(ask: Ask, detail: OlsDetail, over: Moments, G: Array, thet
         query = Query(lemma, over, lambda _: Added(np.array([t @ G @ t])))
     else:
         again = Sums(over.design, _Residuals(rowmap, theta, detail.ry))
-        one = Sum(Interval(0, 1 << 30))
         query = Query(
-            one,
-            again,
-            lambda k: Added(np.array([k], dtype=object)),
+            Sum(Interval(0, 1 << 30)), again, lambda k: Added(np.array([k], dtype=object)),
             detail.ry * detail.ry * 2.0**-30,
-        )
+        )  # fmt: skip
     return ask("residual variance", query).values[0]
 
 
@@ -525,7 +415,7 @@ def _release_pair(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: A
     detail = plan.detail
     n, p = ask.n, design.p
     raw = ask.raw(own_proof("ePTR, least squares"))
-    rowmap = _row_map(detail, unit, p, None)
+    rowmap = _row_map(detail, unit, p)
     G = raw.total(Moments(design, rowmap)).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     _, probability, sd = safety(detail, smallest_eigenvalue(S), n, float_allowance(p, n))
@@ -533,15 +423,8 @@ def _release_pair(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: A
     noisy = raw.coin_gaussian("coefficients and test", probability, theta, sd)
     if noisy is None:
         return Release({}, plan.guarantee, design, reply=False, why="test")
-    return Release(
-        {"theta": noisy},
-        plan.guarantee,
-        design,
-        detail=OlsReleased(unit, rtheta=detail.rtheta, sigma=sd),
-    )
-
-
-# -- Backend of ``dp_ols(method="eptr")``.
+    found = OlsReleased(unit, rtheta=detail.rtheta, sigma=sd)
+    return Release({"theta": noisy}, plan.guarantee, design, detail=found)
 
 
 # -- Coefficients and standard errors of ePTR least squares, from released numbers alone
@@ -579,9 +462,8 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     detail = plan.detail
     design = release.design
     p, names = design.p, design.names
-    assert plan.n is not None
     if not release.reply:
-        return Estimate.silent(names, *_no_reply(release.why))
+        return no_ranges_note(names) if release.why == "ranges" else Estimate.silent(names)
     released: OlsReleased = release.detail
     A, a = released.unit.back()
     W = np.eye(p) if released.whitening is None else released.whitening
@@ -589,7 +471,15 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     B = A @ W
     theta = release.values["theta"]
     params = B @ theta + a
-    notes = [_scaled_rows(detail, p)]
+    note = f"Rows longer than {working_radius(detail, p):.3g} in working units "
+    note += (
+        "had their predictors scaled down, which biases the coefficients."
+        if detail.project
+        else "were scaled down: weighted least squares. Where the model holds only approximately, "
+        "or the spread of the errors varies, it differs from ordinary least squares by more than "
+        "the standard errors say. method='ssp' weighs down less."
+    )
+    notes = [note]
     warnings: list[str] = []
     stats = {"noise_sd": released.sigma, "coefficient_bound": released.rtheta}
     if detail.form == "auto":
@@ -602,7 +492,7 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     privacy = released.sigma**2 * B @ B.T
     sampling = None
     if "residual" in release.values and released.ridge == 0.0:
-        cov, _, s2 = covariances(detail, released, dict(release.values), plan.n, p)
+        cov, _, s2 = covariances(detail, released, dict(release.values), plan.public_n, p)
         sampling = B @ cov @ B.T
         stats["sigma"] = math.sqrt(s2) / float(released.unit.scale[-1])
         if not released.unit.intercept:
@@ -627,28 +517,6 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     )
 
 
-def _scaled_rows(detail: OlsDetail, p: int) -> str:
-    """Return what the bound on the rows makes of the coefficients: public, said of every fit."""
-    long = f"Rows longer than {working_radius(detail, p):.3g} in working units"
-    if detail.project:
-        return f"{long} had their predictors scaled down, which biases the coefficients."
-    return (
-        f"{long} were scaled down: weighted least squares. Where the model holds only "
-        "approximately, or the spread of the errors varies, it differs from ordinary least "
-        "squares by more than the standard errors say. method='ssp' weighs down less."
-    )
-
-
-def _no_reply(why: str) -> tuple[str, ...]:
-    if why == "ranges":
-        return (
-            "The ranges could not be found within the budget (too few rows, or a column that "
-            "hardly varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges "
-            "cost nothing.",
-        )
-    return ()
-
-
 register_method(
     Method(
         name="eptr",
@@ -658,10 +526,8 @@ register_method(
         title="ePTR least squares",
         backend=Backend(plan, release, estimate),
         needs=("delta > 0", "several passes"),
-        relations=("replace",),
         inference="yes (auto form)",
         accepts=("weights",),
-        privacy_se="released",
         reference=(
             "Shen, Tong, Wang: Efficient Propose-Test-Release for Optimal Differentially "
             "Private Estimation"

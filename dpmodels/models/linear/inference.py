@@ -31,7 +31,6 @@ from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
-from dpmodels.ranges import Split
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
 from dpmodels.sources.windows import ALL_ROWS, Windows
@@ -80,11 +79,6 @@ def stage_steps(*, two: bool, scores: float) -> dict[str, tuple[str, float]]:
     return {**stages, "scores": (SCORES, scores)}
 
 
-def staged(split: Split) -> dict[str, float]:
-    """Return the shares of stages as printed: by the names of their steps."""
-    return {step.name: float(step.share or 0.0) for step in split.steps}
-
-
 def mu_like(mechanism: Gaussian | Pure, q: int) -> float:
     """Return mu, or for Laplace noise the mu with the same variance off the diagonal."""
     if isinstance(mechanism, Pure):
@@ -106,14 +100,9 @@ def second_radius(mu: float, q: int, n: int, phi: float = PHI) -> float:
 
 
 def expected_se(
-    design: Design,
-    mechanism: Gaussian | Pure,
-    radius: float,
-    n: int,
-    relation: str,
-    *,
+    design: Design, mechanism: Gaussian | Pure, radius: float, n: int, relation: str, *,
     whitened: bool,
-) -> dict[str, float]:
+) -> dict[str, float]:  # fmt: skip
     """Return the expected privacy error of each coefficient (``theory.md``, 3.5).
 
     Assumed (public, not data): uncorrelated columns about the middle of their ranges, their sd
@@ -203,32 +192,15 @@ def _free(stage: Stage, facts: Report) -> float:
     return max(n_eff - len(stage.Q) + 1.0, 1.0)
 
 
-def _least(stage: Stage, free: float) -> float:
-    """Floor of v: 1e-3 of the second moment of the (whitened: unit) response."""
-    if not np.array_equal(stage.L, np.eye(len(stage.L))):
-        return V_FLOOR
-    p = len(stage.Q) - 1
-    return V_FLOOR * max(float(stage.Q[p, p]), math.sqrt(float(stage.V[p, p]))) / free
-
-
 @dataclass(frozen=True, eq=False)
 class LastFit:
-    """The unshrunk fit of the last stage in its own coordinates, and its errors.
+    """The unshrunk fit of the last stage in its own coordinates, and its errors."""
 
-    Attributes
-    ----------
-    d, A : arrays
-        ``d = A h``, ``A = (M + lam I)^{-1}``.
-    lam : float
-        Positive only where the noise dominates.
-    free : float
-        ``n_eff - p``.
-    """
-
+    # d, A: ``d = A h``, ``A = (M + lam I)^{-1}``.
     d: Array
     A: Array
-    lam: float
-    free: float
+    lam: float  # Positive only where the noise dominates
+    free: float  # ``n_eff - p``
     errors: Errors
 
 
@@ -243,7 +215,11 @@ def last_fit(facts: Report) -> LastFit:
     lam = 0.0 if facts.request.options.get("ridge") == "none" else floor_ridge(m)
     d, A = solve(m, lam)
     free = _free(stage, facts)
-    found = errors(m, d, A, lam, free, _least(stage, free))
+    # floor of v: 1e-3 of the second moment of the (whitened: unit) response
+    least, p = V_FLOOR, len(d)
+    if np.array_equal(stage.L, np.eye(p + 1)):
+        least *= max(float(stage.Q[p, p]), math.sqrt(float(stage.V[p, p]))) / free
+    found = errors(m, d, A, lam, free, least)
     if facts.scores is None:
         found = replace(found, taken=allowance(facts, d))
     else:
@@ -341,13 +317,7 @@ def _params(facts: Report, stage: Stage, d: Array) -> Array:
 
 
 def _finish(
-    facts: Report,
-    d: Array,
-    found: Errors,
-    *,
-    lam: float,
-    notes: list[str],
-    warnings: list[str],
+    facts: Report, d: Array, found: Errors, *, lam: float, notes: list[str], warnings: list[str]
 ) -> Estimate:
     """Map to the user's units and collect everything."""
     stage, keep = facts.stages[-1], facts.request.inference
@@ -401,20 +371,21 @@ def _finish(
         if facts.scores.outside is not None:
             out["scores_outside"] = facts.scores.outside
     out["moments"] = stage.Q
-    stats |= _about_moments(facts, stage, out)
+    # the last release is kept for what is done with a fit; R-squared where it means one
+    back = unit_back(facts.unit) @ stage.L
+    m = SecondMoments(stage.Q, stage.V, float(facts.rows), back[0] if facts.known else None)
+    out |= kept_moments(m, back)
+    if stage.radius < math.inf:
+        out["released_weighted"] = np.ones(1)
+    if facts.known:
+        stats |= fit_statistics(m, back[:-1], back[-1])
     out["moment_coordinates"] = stage.L
     if len(facts.stages) > 1:
         out["first_moments"] = facts.stages[0].Q
     return Estimate(
-        facts.design.names,
-        _params(facts, stage, d),
-        vcov_sampling=sampling if keep else None,
-        vcov_privacy=privacy,
-        stats=stats,
-        notes=tuple(notes),
-        warnings=tuple(warnings),
-        arrays=out,
-    )
+        facts.design.names, _params(facts, stage, d), vcov_sampling=sampling if keep else None,
+        vcov_privacy=privacy, stats=stats, notes=tuple(notes), warnings=tuple(warnings), arrays=out,
+    )  # fmt: skip
 
 
 def unit_back(unit: UnitScale) -> Array:
@@ -423,17 +394,6 @@ def unit_back(unit: UnitScale) -> Array:
     if unit.intercept:
         S[:, 0] += unit.shift  # the intercept cell of a complete row is 1
     return np.asarray(np.linalg.inv(S))
-
-
-def _about_moments(facts: Report, stage: Stage, out: dict[str, Any]) -> dict[str, float]:
-    """Keep the last release for what is done with a fit; return R-squared where it means one."""
-    back = unit_back(facts.unit) @ stage.L
-    constant = back[0] if facts.known else None
-    m = SecondMoments(stage.Q, stage.V, float(facts.rows), constant)
-    out |= kept_moments(m, back)
-    if stage.radius < math.inf:
-        out["released_weighted"] = np.ones(1)
-    return fit_statistics(m, back[:-1], back[-1]) if facts.known else {}
 
 
 def no_reply(release: Release) -> Estimate:
@@ -446,23 +406,15 @@ def no_reply(release: Release) -> Estimate:
 
 @dataclass(frozen=True)
 class Passes:
-    """What every pass of one call shares.
-
-    Attributes
-    ----------
-    ask, design, unit, relation
-    constant : bool
-        Put the constant 1 in front of every row (the design has no intercept column).
-    per : float
-        Public guess of the rows of a person, where that is the unit; 0: rows.
-    """
+    """What every pass of one call shares."""
 
     ask: Ask
     design: Design
     unit: UnitScale
     relation: str
+    # Put the constant 1 in front of every row (the design has no intercept column).
     constant: bool = False
-    per: float = 0.0
+    per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
     @property
     def q(self) -> int:
@@ -472,28 +424,17 @@ class Passes:
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """What a call released, in the order of the passes: the detail of its release.
-
-    Attributes
-    ----------
-    scores : Scores or None
-        With ``vcov="hetero"``.
-    """
+    """What a call released, in the order of the passes: the detail of its release."""
 
     unit: UnitScale
     stages: tuple[Stage, ...]
-    scores: Scores | None = None
+    scores: Scores | None = None  # With ``vcov="hetero"``
 
 
 def ball_stage(
-    passes: Passes,
-    L: Array | None,
-    radius: float,
-    step: str,
-    mechanism: Gaussian | Pure,
-    windows: Windows = ALL_ROWS,
-    every: int = 1,
-) -> Stage:
+    passes: Passes, L: Array | None, radius: float, step: str, mechanism: Gaussian | Pure,
+    windows: Windows = ALL_ROWS, every: int = 1,
+) -> Stage:  # fmt: skip
     """Release the moments of ``min(1, R/|w|) w``, ``w = L^{-1} unit row``. One pass.
 
     Privacy
@@ -513,17 +454,9 @@ def ball_stage(
 
 
 def whitened_stage(
-    passes: Passes,
-    first: Stage,
-    mechanism: Gaussian | Pure,
-    *,
-    n: int,
-    first_n: int | None = None,
-    phi: float,
-    radius: float,
-    floor: float,
-    least: float,
-) -> Stage:
+    passes: Passes, first: Stage, mechanism: Gaussian | Pure, *, n: int,
+    first_n: int | None = None, phi: float, radius: float, floor: float, least: float,
+) -> Stage:  # fmt: skip
     """Whiten (and re-centre) by a released first stage, and release the moments again.
 
     ``C2 = L Q1/n L'`` with the eigenvalues of ``Q1/n`` floored at ``max(floor s1 sqrt(2q)/n,
@@ -547,9 +480,8 @@ def whitened_stage(
 #
 # At the released coefficients d of the last stage, row i of weighted least squares has the score
 # ``c_i^2 x_i (r_i - x_i'd)``. Whitened by the released bread and scaled into a ball, scores are
-# rows
-# in a ball: their Gram matrix goes out as every other one does. Its inverse maps give the meat of a
-# sandwich (``theory.md``, 4.1).
+# rows in a ball: their Gram matrix goes out as every other one does. Its inverse maps give the meat
+# of a sandwich (``theory.md``, 4.1).
 
 
 #: Share of the budget (mu^2; eps when delta = 0) of the scores.
@@ -623,25 +555,14 @@ def score_advice(figure: float | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """``g = matrix x (r - x'd)`` of mapped rows (x, r), into the ball of ``radius``, to integers.
+    """``g = matrix x (r - x'd)`` of mapped rows (x, r), in the ball of ``radius``, to integers."""
 
-    Attributes
-    ----------
-    rows : RowMap
-        Of the last stage: row factor included.
-    d : (p,) array
-        Released coefficients of that stage.
-    matrix : (p, p) array
-        Released whitening of the scores.
-    apart : bool
-        Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
-        own: a row has zeros in one half or the other, and the same norm.
-    """
-
-    rows: RowMap
-    d: Array
-    matrix: Array
+    rows: RowMap  # Of the last stage: row factor included
+    d: Array  # (p,): released coefficients of that stage
+    matrix: Array  # (p, p): released whitening of the scores
     radius: float
+    # Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
+    # own: a row has zeros in one half or the other, and the same norm.
     apart: bool = False
 
     @property
@@ -685,28 +606,6 @@ class ScoreMap:
         return k, squares(z) > self.rows.radius**2 * _ON_BALL
 
 
-def _row_map(stage: Stage, unit: UnitScale) -> RowMap:
-    q = len(stage.Q)
-    if math.isinf(stage.radius):
-        return RowMap(unit, np.ones(q))
-    inverse = np.asarray(np.linalg.inv(stage.L), dtype=np.float64)
-    return ball_map(unit, stage.radius, inverse)
-
-
-def _reach(stage: Stage, d: Array, matrix: Array) -> float:
-    """Return a bound on ``|matrix x (r - x'd)|`` over all mapped rows (x, r).
-
-    Over ``|x|^2 + r^2 <= R^2``: ``|x||r - x'd| <= R^2 (|d| + sqrt(1 + |d|^2)) / 2``. Over the unit
-    box: ``sqrt(p) + p |d|``.
-    """
-    size, p = float(np.linalg.norm(d)), len(d)
-    if math.isinf(stage.radius):
-        top = math.sqrt(p) + p * size
-    else:
-        top = stage.radius**2 * (size + math.sqrt(1.0 + size * size)) / 2.0
-    return top * float(np.linalg.norm(matrix, 2))
-
-
 def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) -> Scores:
     """Release the second moments of the scores at the released fit of the last stage. One pass.
 
@@ -726,8 +625,17 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     apart = len(facts.stages) > 1
     s1 = _unit_noise(mechanism, p, passes.relation, parts=1 + apart)
     square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
-    radius = min(math.sqrt(square), _reach(stage, fit.d, matrix))
-    scoremap = ScoreMap(_row_map(stage, passes.unit), fit.d, matrix, radius, apart)
+    # a bound of |matrix x (r - x'd)| over all mapped rows (x, r). Over |x|^2 + r^2 <= R^2:
+    # |x||r - x'd| <= R^2 (|d| + sqrt(1 + |d|^2)) / 2; over the unit box: sqrt(p) + p |d|
+    size = float(np.linalg.norm(fit.d))
+    if math.isinf(stage.radius):
+        top, rows = math.sqrt(p) + p * size, RowMap(passes.unit, np.ones(p + 1))
+    else:
+        top = stage.radius**2 * (size + math.sqrt(1.0 + size * size)) / 2.0
+        inverse = np.asarray(np.linalg.inv(stage.L), dtype=np.float64)
+        rows = ball_map(passes.unit, stage.radius, inverse)
+    radius = min(math.sqrt(square), top * float(np.linalg.norm(matrix, 2)))
+    scoremap = ScoreMap(rows, fit.d, matrix, radius, apart)
     over = MomentsPass(passes.design, scoremap)
     S = passes.ask(SCORES, moments_query(over, radius=radius)).values
     outside = S[p:, p:] if apart else None

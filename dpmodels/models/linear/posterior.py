@@ -7,8 +7,9 @@ closed in two scalars, the leverage and the scaled residual (``posterior.md``, s
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.models.linear.eptr import column_radius
-from dpmodels.planning import Plan, Purchase
+from dpmodels.planning import Plan, Purchase, column_radius
 from dpmodels.privacy.composition import gdp_curve, interval_mass
 from dpmodels.privacy.mechanisms import (
     Gaussian,
@@ -46,6 +46,7 @@ from dpmodels.registry import (
     one_of,
     register_method,
 )
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Added, Ask, Moments, Query
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
@@ -72,12 +73,7 @@ def _inside(root: Array, m: float, v: float) -> Array:
 def d_add(eps: npt.ArrayLike, h: float, s: float) -> Array:
     """Return delta(eps) of (Z, Z plus a row): out-of-sample leverage h, scaled residual s.
 
-    Parameters
-    ----------
-    eps : array
-        Any real numbers.
-    h, s : float
-        x'A^{-1}x and sqrt(gamma) (y0 - x'theta*), both at Z.
+    ``h = x'A^{-1}x`` and ``s = sqrt(gamma) (y0 - x'theta*)``, both at Z; eps any real numbers.
     """
     e = np.asarray(eps, dtype=float)
     if h <= 0:
@@ -123,53 +119,45 @@ def rdp_rem(a: float, g: float, s2: float) -> float:
 def eps_grid(rho: float, delta_t: float, points: int = 4000) -> Array:
     """Return the eps on which a calibration is checked (``posterior.md``, 2.3)."""
     top = 1.0 + eps_gdp(rho, delta_t / 1000.0)
-    return np.concatenate(
-        [
-            np.linspace(0.0, top, points),
-            np.geomspace(1e-6, 1e-2, 40),
-            [2 * top, 4 * top],
-        ]
-    )
+    grid = np.linspace(0.0, top, points)
+    return np.concatenate([grid, np.geomspace(1e-6, 1e-2, 40), [2 * top, 4 * top]])
 
 
-@lru_cache(maxsize=2048)
-def largest_s(hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
-    """Return the largest scaled residual bound with curve <= dG(eps; rho) + delta_t, all real eps.
+def _within(
+    curves: Callable[[Array, float], Iterator[Array]], hbar: float, rho: float, delta_t: float,
+    points: int, top: float,
+) -> float:  # fmt: skip
+    """Return the largest bound whose curves stay below dG(eps; rho) + delta_t, all real eps.
 
-    Parameters
-    ----------
-    hbar : float
-        Bound of in- and out-of-sample leverages, below 1/2.
-    rho, delta_t : float
-    points : int
-        Of the grid. Fewer are for choosing a ridge only, never for a release.
-
-    Returns
-    -------
-    float
-        0 if no residual bound works: hbar is too large.
-
-    Notes
-    -----
-    (C1) d_add(eps; hbar, s), (C2) d_rem(eps; hbar, s) at most dG + delta_t for eps >= 0, and
-    (C3), which is (C2) at negative eps by symmetry. 0.99 delta_t on the grid pays for what lies
-    between its points.
+    (C1) and (C2), of a row more and a row less, at eps >= 0; and (C3), which is (C2) at negative
+    eps by symmetry. 0.99 delta_t on the grid pays for what lies between its points, of which fewer
+    are for choosing a ridge only, never for a release. 0 if hbar, a bound of in- and out-of-sample
+    leverages below 1/2, is too large.
     """
     if not 0 < hbar < 0.5:
         return 0.0
     eps = eps_grid(rho, delta_t, points)
-    room = gdp_curve(eps, rho) + 0.99 * delta_t
-    low = gdp_curve(eps, rho) + 0.99 * delta_t * np.exp(np.minimum(eps, 700.0))
-    h2 = hbar / (1 - hbar)
+    base = gdp_curve(eps, rho)
+    room = base + 0.99 * delta_t
+    low = base + 0.99 * delta_t * np.exp(np.minimum(eps, 700.0))
 
-    def fits(s: float) -> bool:
-        return bool(
-            np.all(d_rem(eps, hbar, s) <= room)
-            and np.all(d_add(eps, hbar, s) <= room)
-            and np.all(d_add(eps, h2, s / (1 - hbar)) <= low)
-        )
+    def fits(bound: float) -> bool:
+        found = zip(curves(eps, bound), (room, room, low), strict=True)
+        return all(bool(np.all(curve <= most)) for curve, most in found)
 
-    return _largest(fits, 1.2 * rho / math.sqrt(hbar), 45 if points >= 4000 else 16)
+    return _largest(fits, top, 45 if points >= 4000 else 16)
+
+
+@lru_cache(maxsize=2048)
+def largest_s(hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
+    """Return the largest scaled residual bound: see :func:`_within`."""
+
+    def curves(eps: Array, s: float) -> Iterator[Array]:
+        yield d_rem(eps, hbar, s)
+        yield d_add(eps, hbar, s)
+        yield d_add(eps, hbar / (1 - hbar), s / (1 - hbar))
+
+    return _within(curves, hbar, rho, delta_t, points, 1.2 * rho / math.sqrt(max(hbar, 1e-300)))
 
 
 @lru_cache(maxsize=512)
@@ -215,39 +203,28 @@ EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
 
 @dataclass(frozen=True)
 class LinearDetail:
-    """What a linear fit of this room decided before the first row.
-
-    Attributes
-    ----------
-    rule : {"auto", "fixed", "adaops", "ops"}
-        How lam is chosen from released numbers; "ops": public constants only.
-    mu1, mu2, rho : float
-        Add/remove strengths of the two bounds and of *each* draw.
-    d1, d2, delta_t : float
-        Failure probabilities (delta_t of each draw).
-    factor : float
-        2 under replace-one: the steps are stated with twice the add/remove mu.
-    n : int or None
-        Public row count.
-    gamma, s : float
-        Of rule "ops".
-    """
+    """What a linear fit of this room decided before the first row."""
 
     kind: str
+    # {"auto", "fixed", "adaops", "ops"}: how lam is chosen from released numbers; "ops": public
+    # constants only.
     rule: str
-    mu1: float
-    mu2: float
-    rho: float
-    d1: float
-    d2: float
-    delta_t: float
-    factor: float
     lam: float
-    floor: float
-    draws: int
-    n: int | None
+    n: int | None  # Public row count
     B: float
+    factor: float = 2.0  # 2 under replace-one: the steps are stated with twice the add/remove mu
+    # mu1, mu2, rho: add/remove strengths of the two bounds and of *each* draw.
+    mu1: float = 0.0
+    mu2: float = 0.0
+    rho: float = 0.0
+    # d1, d2, delta_t: failure probabilities (delta_t of each draw).
+    d1: float = 0.0
+    d2: float = 0.0
+    delta_t: float = 0.0
+    floor: float = 0.0
+    draws: int = 1
     Y: float = 1.0
+    # gamma, s: of rule "ops".
     gamma: float = 0.0
     s: float = 0.0
 
@@ -315,67 +292,37 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     x = failure_part(mu, 0.3 * request.delta, request.relation, 3)
     f1, f2 = _fractions(request, rule)
     detail = LinearDetail(
-        kind=kind,
-        rule=rule,
-        mu1=math.sqrt(f1) * mu,
-        mu2=math.sqrt(f2) * mu,
-        rho=math.sqrt((1.0 - f1 - f2) / draws) * mu,
-        d1=x,
-        d2=x,
-        delta_t=x / draws,
-        factor=factor,
-        lam=float(lam) if rule == "fixed" else 0.0,
-        floor=float(request.options.get("floor", 10.0)),
+        kind, rule, float(lam) if rule == "fixed" else 0.0, n, _radius(request, design), factor,
+        math.sqrt(f1) * mu, math.sqrt(f2) * mu, math.sqrt((1.0 - f1 - f2) / draws) * mu,
+        d1=x, d2=x, delta_t=x / draws, floor=float(request.options.get("floor", 10.0)),
         draws=draws,
-        n=n,
-        B=_radius(request, design),
-    )
+    )  # fmt: skip
     # the failures cost gaussian_replace(mu, 3x)[1] in all under replace-one
     cost = (gaussian_replace(mu, 3 * x)[1] if factor == 2.0 else 3 * x) / 3.0
     steps = [
         Step(EIGEN_STEP, Gaussian(factor * detail.mu1), share=f1 * (1 - bought), failure=cost),
         Step(RESIDUAL_STEP, Gaussian(factor * detail.mu2), share=f2 * (1 - bought), failure=cost),
     ]
+    label = "posterior sample" if kind == "posterior" else "score perturbation"
+    mechanism, share = Gaussian(factor * detail.rho), (1 - f1 - f2) * (1 - bought) / draws
     steps += [
-        Step(
-            draw_name(j, draws),
-            Gaussian(factor * detail.rho),
-            share=(1 - f1 - f2) * (1 - bought) / draws,
-            failure=cost / draws,
-            label="posterior sample" if kind == "posterior" else "score perturbation",
-        )
+        Step(draw_name(j, draws), mechanism, share=share, failure=cost / draws, label=label)
         for j in range(draws)
     ]
     purchase: Purchase | None = None
     if to_buy:
         purchase, first = plan_purchase(to_buy, math.sqrt(bought) * total, fail_b, bought)
         steps = first + steps
-    shares = {"bound": f1, "residual": f2, "coef": 1 - f1 - f2}
-    shares = {k: v * (1 - bought) for k, v in shares.items()}
-    return _plan(
-        request, design, detail, steps, {"ranges": bought, **shares} if to_buy else shares, purchase
-    )
+    return _plan(request, design, detail, steps, purchase=purchase)
 
 
 def _plan(
-    request: Request,
-    design: Design,
-    detail: LinearDetail,
-    steps: list[Step],
-    shares: dict[str, float],
-    purchase: Purchase | None = None,
+    request: Request, design: Design, detail: LinearDetail, steps: list[Step], **facts: Any
 ) -> Plan[Any]:
     return Plan.of(
-        request,
-        design,
-        detail.n,
-        steps,
-        notes=(FLOAT_NOTE,),
-        shares=shares,
-        scales={"row norm bound (working units)": detail.B},
-        purchase=purchase,
-        detail=detail,
-    )
+        request, design, detail.n, steps, notes=(FLOAT_NOTE,), detail=detail,
+        scales={"row norm bound (working units)": detail.B}, **facts,
+    )  # fmt: skip
 
 
 def plan_ops(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -402,13 +349,10 @@ def plan_ops(request: Request, design: Design, n: int) -> Plan[Any]:
     s = largest_s_pair(B * B / lam, *pair) * (1 - 1e-9)
     tbar = min(math.sqrt(n / (4.0 * lam)), n * B / lam)
     gamma = (s / (1.0 + B * tbar)) ** 2
-    detail = LinearDetail(
-        kind="posterior", rule="ops", mu1=0.0, mu2=0.0, rho=0.0, d1=0.0, d2=0.0, delta_t=0.0,
-        factor=2.0, lam=lam, floor=0.0, draws=1, n=n, B=B, gamma=gamma, s=s,
-    )  # fmt: skip
+    detail = LinearDetail("posterior", "ops", lam, n, B, gamma=gamma, s=s)
     curve = Profile("posterior sampling, replace", (("h", B * B / lam), ("s", s)))
     steps = [Step("coefficients", curve, share=1.0, label="posterior sample")]
-    return _plan(request, design, detail, steps, {})
+    return _plan(request, design, detail, steps)
 
 
 # -- Private bounds for ridge regression, and the ridge chosen from them
@@ -441,23 +385,15 @@ def loss_bound(eps: Array, c: float, m: float, h: float, delta_t: float) -> Arra
 
 @lru_cache(maxsize=2048)
 def largest_m(hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
-    """Return the largest m = B rbar / sigma with curve <= dG(eps; rho) + delta_t, all real eps."""
-    if not 0 < hbar < 0.5:
-        return 0.0
-    eps = eps_grid(rho, delta_t, points)
-    base = gdp_curve(eps, rho)
-    room = base + 0.99 * delta_t
-    low = base + 0.99 * delta_t * np.exp(np.minimum(eps, 700.0))
-    h2 = hbar / (1 - hbar)
+    """Return the largest m = B rbar / sigma: see :func:`_within`."""
 
-    def fits(m: float) -> bool:
-        return bool(
-            np.all(loss_bound(eps, -math.log1p(-hbar), m, hbar, delta_t) <= room)
-            and np.all(loss_bound(eps, 0.0, m, hbar, delta_t) <= room)
-            and np.all(loss_bound(eps, math.log1p(h2), m / (1 - hbar), h2, delta_t) <= low)
-        )
+    def curves(eps: Array, m: float) -> Iterator[Array]:
+        h2 = hbar / (1 - hbar)
+        yield loss_bound(eps, -math.log1p(-hbar), m, hbar, delta_t)
+        yield loss_bound(eps, 0.0, m, hbar, delta_t)
+        yield loss_bound(eps, math.log1p(h2), m / (1 - hbar), h2, delta_t)
 
-    return _largest(fits, rho, 45 if points >= 4000 else 16)
+    return _within(curves, hbar, rho, delta_t, points, rho)
 
 
 def efficiency(kind: str, hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
@@ -490,28 +426,21 @@ def _efficiency_curve(
 
 
 def choose_ridge(
-    kind: str,
-    *,
-    lam_star0: float,
-    lam_min: float,
-    rbar: float,
-    Y: float,
-    B: float,
-    d: int,
-    rho: float,
-    delta_t: float,
+    detail: LinearDetail, *, lam_star0: float, lam_min: float, rbar: float, d: int
 ) -> float:
     """Return lam* >= lam_star0 that minimises shrinkage plus noise, from released numbers: free.
 
     (lam* - lam~) tbar^2/4 + noise, tbar = (rbar - Y)/B; noise d/gamma (posterior) or
     d sigma^2/lam* (score). The bounds hold for every larger ridge at once.
     """
+    kind, B, rho, delta_t = detail.kind, detail.B, detail.rho, detail.delta_t
     stars = lam_star0 * np.geomspace(1.0, 50.0, 40)
     h = B * B / stars
-    ends = _quarter(math.log(h[-1]), -1), _quarter(math.log(h[0]), 1)
-    x, y = _efficiency_curve(kind, rho, delta_t, *ends)
+    # ends on quarters: few distinct efficiency curves, and they are cached
+    ends = math.floor(4 * math.log(h[-1])) / 4, math.ceil(4 * math.log(h[0])) / 4
+    x, y = _efficiency_curve(kind, rho, delta_t, *(min(math.log(0.4999), end) for end in ends))
     eff = np.maximum(np.interp(np.log(h), x, y), 1e-9)
-    tbar = max(rbar - Y, 0.0) / B
+    tbar = max(rbar - detail.Y, 0.0) / B
     if kind == "posterior":
         gamma = (eff * rho / np.sqrt(h) / rbar) ** 2
         noise = d / gamma
@@ -519,12 +448,6 @@ def choose_ridge(
         noise = d * (B * rbar / (eff * rho)) ** 2 / stars
     cost = (stars - lam_min) * tbar**2 / 4.0 + noise
     return float(stars[int(np.argmin(cost))])
-
-
-def _quarter(x: float, direction: int) -> float:
-    """Round to a quarter, outwards: few distinct efficiency curves, and they are cached."""
-    step: Callable[[float], int] = math.ceil if direction > 0 else math.floor
-    return min(math.log(0.4999), step(4 * x) / 4)
 
 
 # -- The private stage of posterior sampling and score perturbation.
@@ -536,26 +459,20 @@ _ALLOW = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class LinearReleased:
-    """Released and public numbers beside the draws.
-
-    Attributes
-    ----------
-    lam, lam_min, lam_star, rbar : float
-        Ridge, released lower bound of the smallest eigenvalue, their sum, residual bound.
-    gamma, sigma : float
-        Of a draw: posterior precision factor, or sd of the score noise (the other is NaN).
-    raised : bool
-        The user's ridge was too small for the released bound and was raised.
-    """
+    """Released and public numbers beside the draws."""
 
     unit: UnitScale
+    # lam, lam_min, lam_star, rbar: ridge, released lower bound of the smallest eigenvalue, their
+    # sum, residual bound.
     lam: float
     lam_min: float
     lam_star: float
     rbar: float
+    # gamma, sigma: of a draw: posterior precision factor, or sd of the score noise (the other is
+    # NaN).
     gamma: float
     sigma: float
-    raised: bool
+    raised: bool  # The user's ridge was too small for the released bound and was raised
 
 
 def ridge_solution(S: Array, b: Array, lam: float) -> tuple[Array, Array]:
@@ -666,21 +583,13 @@ def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
 
 
 def _calibrate(
-    detail: LinearDetail,
-    unit: UnitScale,
-    lam_min: float,
-    star: float,
-    rbar: float,
-    raised: bool,
+    detail: LinearDetail, unit: UnitScale, lam_min: float, star: float, rbar: float, raised: bool,
     d: int,
-) -> LinearReleased:
+) -> LinearReleased:  # fmt: skip
     """Choose the ridge and the noise from released numbers: post-processing, free."""
     B2 = detail.B**2
     if detail.rule == "auto":
-        star = choose_ridge(
-            detail.kind, lam_star0=star, lam_min=lam_min, rbar=rbar, Y=detail.Y, B=detail.B,
-            d=d, rho=detail.rho, delta_t=detail.delta_t,
-        )  # fmt: skip
+        star = choose_ridge(detail, lam_star0=star, lam_min=lam_min, rbar=rbar, d=d)
     hbar = B2 / star * _ALLOW
     gamma = sigma = math.nan
     if detail.kind == "posterior":
@@ -703,9 +612,6 @@ def _on_grid(draws: Array, released: LinearReleased) -> Array:
     return np.asarray(np.round(draws / grid) * grid)
 
 
-# -- Backend of ``dp_ols(method="gptr")`` and ``"adaops"``.
-
-
 # -- Estimates of posterior sampling and score perturbation, from released numbers alone
 
 
@@ -713,11 +619,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the draws back to the design's own units; ``params`` is their mean."""
     design = release.design
     if not release.reply:
-        note = (
-            "The ranges could not be found within the budget. Declare them, for example "
-            "bounds={'x': (0, 10)}: declared ranges cost nothing."
-        )
-        return Estimate.silent(design.names, note)
+        return no_ranges_note(design.names)
     released: LinearReleased = release.detail
     A, a = released.unit.back()
     draws = release.values["draws"] @ A.T + a
@@ -746,17 +648,16 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
 
 GPTR = Backend(plan, release, estimate)
 
+_sampled = functools.partial(
+    Method, verb="dp_ols", proof="models/linear/posterior.md", backend=GPTR,
+    needs=("delta > 0", "one pass"), relations=("replace", "add-remove"),
+    inference="no (bound of the noise)", privacy_se="unavailable",
+)  # fmt: skip
+
 register_method(
-    Method(
+    _sampled(
         name="gptr",
-        verb="dp_ols",
-        proof="models/linear/posterior.md",
         title="Posterior sampling with tested bounds",
-        backend=GPTR,
-        needs=("delta > 0", "one pass"),
-        relations=("replace", "add-remove"),
-        inference="no (bound of the noise)",
-        privacy_se="unavailable",
         reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
         options=(
             one_of(
@@ -789,15 +690,12 @@ register_method(
 )
 
 register_method(
-    Method(
+    _sampled(
         name="ops",
-        verb="dp_ols",
-        proof="models/linear/posterior.md",
         title="OPS-Balanced, exact calibration",
         backend=Backend(plan_ops, release, estimate),
         needs=("delta > 0", "one pass", "ranges"),
-        inference="no (bound of the noise)",
-        privacy_se="unavailable",
+        relations=("replace",),
         reference="Wang (2018), Revisiting differentially private linear regression",
         options=(WORKING_RADIUS,),
         comparison_only=True,
@@ -805,16 +703,9 @@ register_method(
 )
 
 register_method(
-    Method(
+    _sampled(
         name="adaops",
-        verb="dp_ols",
-        proof="models/linear/posterior.md",
         title="AdaOPS, exact calibration",
-        backend=GPTR,
-        needs=("delta > 0", "one pass"),
-        relations=("replace", "add-remove"),
-        inference="no (bound of the noise)",
-        privacy_se="unavailable",
         reference="Wang (2018), Revisiting differentially private linear regression",
         options=(WORKING_RADIUS, BOUNDS_SHARE),
         comparison_only=True,

@@ -28,7 +28,7 @@ from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.rules import LINEAR
+from dpmodels.scoring.rules import COLUMNS, LINEAR
 from dpmodels.scoring.run import Chain, Model, ScoredDetail, ScoringRelease
 from dpmodels.scoring.scores import LeastSquares
 from dpmodels.scoring.starts import Coordinates, constant_direction
@@ -102,12 +102,8 @@ class PublicMoments:
     def checked(self, names: Sequence[str], *, response: bool = True) -> PublicMoments:
         """Return the moments of (x, y) as a clean matrix, or raise ``RequestError``.
 
-        Parameters
-        ----------
-        names : sequence of str
-            Columns of the private design, response last.
-        response : bool
-            False: the moments are those of (1, x).
+        ``names`` are the columns of the private design, response last; without a ``response`` the
+        moments are those of (1, x).
         """
         C = np.asarray(self.moments, dtype=float)
         q = len(names)
@@ -144,7 +140,13 @@ class PublicMoments:
             )
         if scale is not None:
             C = _with_response(C, float(scale), float(self.response_centre), names)
-        _no_zero_column(C, names)
+        zero = [n for n, c in zip(names, np.diag(C), strict=True) if not c > 0]
+        if zero:
+            raise RequestError(
+                f"the public data hold nothing but zeros in {', '.join(zero)}: a level that does "
+                "not occur there, or a constant. Add public rows, give public moments with a "
+                "prior frequency, or leave the term out"
+            )
         return PublicMoments(C, self.m, tuple(names), response_scale=scale, rows=self.rows)
 
 
@@ -190,33 +192,13 @@ def _with_response(C: Array, scale: float, centre: float, names: Sequence[str]) 
     return out
 
 
-def _no_zero_column(C: Array, names: Sequence[str]) -> None:
-    zero = [n for n, c in zip(names, np.diag(C), strict=True) if not c > 0]
-    if zero:
-        raise RequestError(
-            f"the public data hold nothing but zeros in {', '.join(zero)}: a level that does not "
-            "occur there, or a constant. Add public rows, give public moments with a prior "
-            "frequency, or leave the term out"
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class PublicWhitening:
-    """Whitening by public moments.
+    """Whitening by public moments."""
 
-    Attributes
-    ----------
-    scale : (q,) array
-        Root mean square of each column: unit rows are rows over it.
-    L : (q, q) array
-        Cholesky factor of the (shrunk) moments of unit rows, response last.
-    shrink : float
-        Weight of the diagonal; 0: none.
-    """
-
-    scale: Array
-    L: Array
-    shrink: float
+    scale: Array  # (q,): root mean square of each column: unit rows are rows over it
+    L: Array  # (q, q): cholesky factor of the (shrunk) moments of unit rows, response last
+    shrink: float  # Weight of the diagonal; 0: none
     moments: PublicMoments
 
     @property
@@ -245,35 +227,15 @@ def shrinkage(C: Array, m: int, rows: Array | None) -> float:
     return max(l, 0.05) if m <= q else l
 
 
-def _alias(C: Array, names: Sequence[str]) -> list[str]:
-    """Columns that are (nearly) combinations of others, by pivoted QR."""
-    from scipy.linalg import qr
-
-    _, R, order = qr(C, pivoting=True)
-    diagonal = np.abs(np.diag(R))
-    return [names[j] for j, r in zip(order, diagonal, strict=True) if r <= 1e-9 * diagonal[0]]
-
-
 def public_whitening(
-    public: PublicMoments,
-    *,
-    separate: bool = False,
-    shrink: bool | None = None,
+    public: PublicMoments, *, separate: bool = False, shrink: bool | None = None,
     response: bool = True,
-) -> PublicWhitening:
-    """Return the whitening map of checked public moments.
+) -> PublicWhitening:  # fmt: skip
+    """Return the whitening map of moments that :meth:`PublicMoments.checked` returned.
 
-    Parameters
-    ----------
-    public : PublicMoments
-        From :meth:`PublicMoments.checked`.
-    separate : bool
-        Whiten x and scale y apart, as the PMT paper does (no public residual).
-    shrink : bool or None
-        None: by rule, when ``m < q + 8``.
-    response : bool
-        The last column is a response, which may not be a combination of the others. False: no
-        column may be one.
+    ``separate``: whiten x and scale y apart, as the PMT paper does (no public residual); ``shrink``
+    None: by rule, when ``m < q + 8``. A ``response``, the last column, may not be a combination of
+    the others; without one no column may be.
     """
     C = np.array(public.moments, dtype=float)
     names = list(public.names or [])
@@ -292,9 +254,14 @@ def public_whitening(
     if L is None or (response and L[-1, -1] ** 2 <= 1e-10):
         apart = C[:-1, :-1] if response else C
         if l == 0.0 and float(np.linalg.eigvalsh(apart)[0]) < _SINGULAR:
+            from scipy.linalg import qr
+
+            _, R, order = qr(apart, pivoting=True)
+            lost = np.abs(np.diag(R)) <= 1e-9 * abs(R[0, 0])
+            alias = [names[j] for j in order[lost]]
             raise RequestError(
                 "the public moments are singular: "
-                f"{', '.join(_alias(apart, names) or names)} can be written by the other "
+                f"{', '.join(alias or names)} can be written by the other "
                 "columns there. Drop it from the formula, add public rows, or shrink=True"
             )
         l = max(l, 0.05)
@@ -381,19 +348,12 @@ def is_moments(given: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PublicFit:
-    """Least squares on the public rows, in the user's units.
+    """Least squares on the public rows, in the user's units."""
 
-    Attributes
-    ----------
-    params, bse : (p,) arrays
-        ``bse`` NaN where the number of public rows is unknown.
-    C : (p, p) array
-        Second moments of x.
-    """
-
+    # params, bse: (p,) arrays; ``bse`` NaN where the number of public rows is unknown.
     params: Array
     bse: Array
-    C: Array
+    C: Array  # (p, p): second moments of x
     m: int | None
 
     def covariance(self, sigma2: float) -> Array | None:
@@ -428,13 +388,8 @@ def combined(estimate: Estimate, public: PublicFit) -> Estimate:
     the privacy noise of d leaves in it.
     """
     if estimate.vcov_sampling is None or estimate.vcov_privacy is None:
-        return replace(
-            estimate,
-            notes=(
-                *estimate.notes,
-                "combine=True had nothing to combine: no covariance was released.",
-            ),
-        )
+        note = "combine=True had nothing to combine: no covariance was released."
+        return replace(estimate, notes=(*estimate.notes, note))
     prior = public.covariance(float(estimate.stats["sigma"]) ** 2)
     if prior is None:
         note = "combine=True had nothing to combine: too few public rows."
@@ -467,6 +422,10 @@ OF_MOMENTS = (
     "stages", "query", "ridge", "phi", "radius", "inference_method", "combine", "whitening",
 )  # fmt: skip
 
+#: Least mu n over p^1.5 at which scoring determines anything: with fewer than ``COLUMNS`` columns,
+#: and from there on (``theory.md``, 3.6).
+DETERMINES = (6.0, 1.5)
+
 #: The release of the passes.
 release = release_fit
 
@@ -478,7 +437,7 @@ class LinearModel(Model):
     white: PublicWhitening | None = None
 
 
-def why_not(request: Request) -> str:
+def why_not(request: Request, design: Design, n: int | None) -> str:
     """Return why a call does not end by scoring, in words; empty if it does. Public."""
     asked = request.options.get("scoring")
     if asked and request.delta == 0:
@@ -496,7 +455,30 @@ def why_not(request: Request) -> str:
         raise RequestError(
             f'ranges="uncertain" is of the ending by scores, and {why}: leave it out'
         )
-    return why
+    return why or _nothing_to_determine(request, design, n)
+
+
+def _nothing_to_determine(request: Request, design: Design, n: int | None) -> str:
+    """Return why scoring would leave every coefficient open, in words; empty if it would not.
+
+    Moments then give no errors either, but predict where scoring can only answer the public guess
+    (``theory.md``, 3.6). Not for a call that asks for what scoring alone gives.
+    """
+    asks = (request.options.get(word) for word in ("scoring", "vcov"))
+    if any(v is not None for v in asks) or request.split is not None or request.delta == 0:
+        return ""
+    if request.unit is not None or request.sample is not None or request.public is not None:
+        return ""
+    if request.options.get("ranges") == "uncertain":
+        return ""
+    signal = mu_gdp(request.eps, request.delta) * planning_rows(request, n)
+    needed = DETERMINES[design.p >= COLUMNS] * design.p**1.5
+    if signal >= needed:
+        return ""
+    return (
+        f"mu n = {signal:.3g} is below {needed:.3g}, where scoring has no interval to show for a "
+        f"fit of {design.p} columns: more rows, a larger eps or fewer columns would give intervals"
+    )
 
 
 def _why_moments(request: Request, asked: bool | None) -> str:
@@ -521,24 +503,21 @@ def plan(
 ) -> Plan[Any]:
     """Plan a scoring fit: of ``ssp``, or of ``pmt`` about a public whitening."""
     chains, meat = (Chain(LeastSquares()),), request.options["vcov"] != "iid"
-    model = LinearModel(chains, meat=meat)
+    model = LinearModel(chains, row_norm=request.options.get("row_norm"), meat=meat)
     if white is not None:
         share = LINEAR.passes[0] if request.split is None else float(request.split["start"])
         mu = mu_gdp(request.eps, request.delta) * math.sqrt(share)
         radius = public_radius(white, mu, enough_rows(request, design, n), phi=0.1, rule=None)
-        model = LinearModel(chains, _white_coordinates(white, design), radius, meat, white=white)
+        # coordinates whitened by public moments, about the public fit
+        p = len(white.L) - 1
+        unit = UnitScale(1.0 / white.scale, np.zeros(p + 1), False)
+        W0 = np.asarray(np.linalg.inv(white.L[:p, :p]))
+        coordinates = Coordinates(
+            unit, W0, np.ones(p, dtype=bool), np.array(white.L[p, :p]),
+            1.0 / float(white.L[p, p]), constant_direction(design, unit, W0),
+        )  # fmt: skip
+        model = LinearModel(chains, coordinates, radius, meat, white=white)
     return plan_fit(request, design, planning_rows(request, n), model)
-
-
-def _white_coordinates(white: PublicWhitening, design: Design) -> Coordinates:
-    """Return coordinates whitened by public moments, about the public fit."""
-    p = len(white.L) - 1
-    unit = UnitScale(1.0 / white.scale, np.zeros(p + 1), False)
-    W0 = np.asarray(np.linalg.inv(white.L[:p, :p]))
-    return Coordinates(
-        unit, W0, np.ones(p, dtype=bool), np.array(white.L[p, :p]), 1.0 / float(white.L[p, p]),
-        constant_direction(design, unit, W0),
-    )  # fmt: skip
 
 
 _SHARE = (

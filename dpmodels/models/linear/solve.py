@@ -29,21 +29,12 @@ _GRID = 60
 
 @dataclass(frozen=True)
 class Moments:
-    """Released second moments of rows (x, y), with the variances of their noise.
+    """Released second moments of rows (x, y), with the variances of their noise."""
 
-    Attributes
-    ----------
-    M : (p, p) array
-    h : (p,) array
-    V : (p, p) array
-        Noise variance of each entry of M.
-    vh : (p,) array
-        Noise variance of each entry of h.
-    """
-
-    M: Array
-    h: Array
+    M: Array  # (p, p)
+    h: Array  # (p,)
     t: float
+    # V, vh: (p, p), (p,); noise variance of each entry of M and of h.
     V: Array
     vh: Array
     vt: float
@@ -115,32 +106,14 @@ def solve(m: Moments, lam: float) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Solution:
-    """A shrunk solution.
+    """A shrunk solution."""
 
-    Attributes
-    ----------
-    d : (p,) array
-    lam, factor : float
-        ``d = factor (M + lam I)^{-1} h``.
-    risk : float
-        Stein's estimate of ``d'M0 d - 2 d'h0`` at the choice (optimistic: it was minimised).
-    """
-
-    d: Array
+    d: Array  # (p,)
+    # lam, factor: ``d = factor (M + lam I)^{-1} h``.
     lam: float
     factor: float
+    # Stein's estimate of ``d'M0 d - 2 d'h0`` at the choice (optimistic: it was minimised).
     risk: float
-
-
-def _weighted(V: Array, th: Array, A: Array) -> float:
-    """Return ``sum_k v_k th'B_k A B_k th`` over the entries of a symmetric matrix.
-
-    ``B_ij = e_i e_j' + e_j e_i'`` for i < j and ``e_i e_i'``, entry variances V:
-    ``sum_ij V_ij (A_jj th_i^2 + A_ij th_i th_j)`` less the diagonal counted twice.
-    """
-    a = np.diag(A)
-    total = th * th @ V @ a + th @ (V * A) @ th
-    return float(total - np.sum(np.diag(V) * a * th * th))
 
 
 def _risk_terms(m: Moments, lam: float, floor: Array | None) -> tuple[Array, float, float]:
@@ -151,7 +124,12 @@ def _risk_terms(m: Moments, lam: float, floor: Array | None) -> tuple[Array, flo
     taken off.
     """
     th, A = solve(m, lam)
-    q = float(th @ m.M @ th) + 2.0 * _weighted(m.V, th, A)
+    # sum_k v_k th'B_k A B_k th over the entries of a symmetric matrix, B_ij = e_i e_j' + e_j e_i'
+    # for i < j and e_i e_i': sum_ij V_ij (A_jj th_i^2 + A_ij th_i th_j) less the diagonal counted
+    # twice
+    a = np.diag(A)
+    total = th * th @ m.V @ a + th @ (m.V * A) @ th
+    q = float(th @ m.M @ th) + 2.0 * float(total - np.sum(np.diag(m.V) * a * th * th))
     l = float(th @ m.h) - float(np.diag(A) @ m.vh)
     if floor is not None:
         # sum_k v_k (u'B_k u) B_k, entry by entry
@@ -163,16 +141,8 @@ def _risk_terms(m: Moments, lam: float, floor: Array | None) -> tuple[Array, flo
 
 
 def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
-    """Choose ridge and factor by Stein's unbiased estimate of the in-sample loss.
+    """Choose ridge and factor (in [0, 1]; 1 without ``scale``) by Stein's estimate of the loss.
 
-    Parameters
-    ----------
-    m : Moments
-    scale : bool
-        Whether to choose a factor in [0, 1] too.
-
-    Notes
-    -----
     ``lambda_min(M) + lam >= s sqrt(2p) / 2`` keeps the inverse away from singular. 60
     log-spaced multiples of ``s sqrt(2p)`` are searched.
     """
@@ -197,24 +167,12 @@ def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
 
 @dataclass(frozen=True)
 class Stage:
-    """One released matrix of second moments, in the coordinates of its mapped rows.
+    """One released matrix of second moments, in the coordinates of its mapped rows."""
 
-    Attributes
-    ----------
-    Q : (q, q) array
-        Response last.
-    V : (q, q) array
-        Noise variance of each entry.
-    L : (q, q) array
-        Lower triangular: unit rows are ``L`` times mapped rows (before the ball).
-    radius : float
-        Of the ball; infinity: none.
-    """
-
-    Q: Array
-    V: Array
-    L: Array
-    radius: float
+    Q: Array  # (q, q): response last
+    V: Array  # (q, q): noise variance of each entry
+    L: Array  # (q, q): lower triangular: unit rows are ``L`` times mapped rows (before the ball)
+    radius: float  # Of the ball; infinity: none
 
     @property
     def moments(self) -> Moments:
@@ -256,33 +214,22 @@ class Stage:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report of a moment fit needs.
-
-    Attributes
-    ----------
-    rows : int
-        n, or the public guess.
-    towards : str
-        What the ridge shrinks towards, in words.
-    biased_errors : bool
-        Print standard errors (with a warning) even where the ridge is active.
-    notes, warnings : tuple of str
-        Of the method, before those of this module.
-    scores : Scores or None
-        Of the last stage, for errors that allow unequal variances; None: one residual variance.
-    """
+    """What a report of a moment fit needs."""
 
     design: Design
     unit: UnitScale
     stages: tuple[Stage, ...]
-    rows: int
+    rows: int  # n, or the public guess
     request: Request
-    towards: str
+    towards: str  # What the ridge shrinks towards, in words
+    # Print standard errors (with a warning) even where the ridge is active.
     biased_errors: bool = False
+    # notes, warnings: of the method, before those of this module.
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     stats: tuple[tuple[str, float], ...] = ()
     arrays: tuple[tuple[str, Array], ...] = ()
+    # Of the last stage, for errors that allow unequal variances; None: one residual variance.
     scores: Scores | None = None
 
     @property
@@ -313,26 +260,16 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Released second moments of whitened scores (``models/linear/inference.py``).
+    """Released second moments of whitened scores (``models/linear/inference.py``)."""
 
-    Attributes
-    ----------
-    inside : (p, p) array
-        Of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's coordinates.
-    K : (p, p) array
-        Lower triangular.
-    radius : float
-        Of the ball the whitened scores were scaled into.
-    sd : float
-        Noise scale of S in svec coordinates.
-    outside : (p, p) array or None
-        Of the rows that were scaled onto the ball of the stage; ``inside`` is then the others.
-    """
-
+    # (p, p): of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's
+    # coordinates.
     inside: Array
-    K: Array
-    radius: float
-    sd: float
+    K: Array  # (p, p): lower triangular
+    radius: float  # Of the ball the whitened scores were scaled into
+    sd: float  # Noise scale of S in svec coordinates
+    # (p, p): of the rows that were scaled onto the ball of the stage; ``inside`` is then the
+    # others.
     outside: Array | None = None
 
     @property
@@ -406,17 +343,8 @@ _ROUNDS, _CLOSE = 60, 1e-8
 def posterior(m: Moments, precision: Array, meat: Array) -> tuple[Array, Array]:
     """Return (mean, covariance) of d0, given the release and a normal prior about zero.
 
-    Parameters
-    ----------
-    m : Moments
-        ``M = M0 + E``, ``h = h0 + e``.
-    precision : (p, p) array
-        Prior precision of d0.
-    meat : (p, p) array
-        Covariance of the score ``h0 - M0 d0``.
+    ``precision`` is the prior's, of d0; ``meat`` the covariance of the score ``h0 - M0 d0``.
 
-    Notes
-    -----
     ``g(d) = h - M d`` has covariance ``W = meat + Cov(e - E d0)`` at the truth, whatever M0 is, so
     the information on d is ``M W^{-1} M`` less what noise alone would show,
     ``E[E W^{-1} E]`` (times 2, its own spread), never negative. W needs second moments of d0:

@@ -30,33 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that move together.
+    """Columns that move together."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Positions among the noised columns.
-    diam, ldiam : float
-        Largest l2 and l1 distance of two rows in these columns, in units of the scales.
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # Positions among the noised columns
     variables: frozenset[str]
+    # diam, ldiam: largest l2 and l1 distance of two rows in these columns, in units of the scales.
     diam: float
     ldiam: float
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The noised columns of a release.
+    """The noised columns of a release."""
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Rows of the design's block buffer, in order.
-    """
-
-    rows: tuple[int, ...]
+    rows: tuple[int, ...]  # Rows of the design's block buffer, in order
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -162,36 +149,26 @@ UNITS = ("record", "attribute")
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise of a release, in units of the column scales. All public.
-
-    Attributes
-    ----------
-    blocks : tuple of tuple of int
-        Columns that share one radius ("laplace": one column each).
-    sd : (d,) tuple
-        Noise sd of the columns before a clear probability, relative to the column's range.
-    c : tuple of float
-        Distance of neighbours over the noise sd, a block ("sl", "gaussian").
-    shapes, sensitivities : tuple
-        What the run needs: factor of each column; distance of neighbours of each step.
-    eps, delta : float
-        Of these steps.
-    record_pair : (eps, delta) or None
-        For the unit "attribute".
-    """
+    """The noise of a release, in units of the column scales. All public."""
 
     noise: str
     unit: str
+    # Columns that share one radius ("laplace": one column each).
     blocks: tuple[tuple[int, ...], ...]
+    # (d,) tuple: noise sd of the columns before a clear probability, relative to the column's
+    # range.
     sd: tuple[float, ...]
     clear_prob: float
-    c: tuple[float, ...]
+    c: tuple[float, ...]  # Distance of neighbours over the noise sd, a block ("sl", "gaussian")
     steps: tuple[Step, ...]
+    # shapes, sensitivities: what the run needs: factor of each column; distance of neighbours of
+    # each step.
     shapes: tuple[float, ...]
     sensitivities: tuple[float, ...]
+    # eps, delta: of these steps.
     eps: float
     delta: float
-    record_pair: tuple[float, float] | None = None
+    record_pair: tuple[float, float] | None = None  # (eps, delta): for the unit "attribute"
     advice: tuple[str, ...] = field(default=())
 
     @property
@@ -240,44 +217,16 @@ def relative_sds(
     return out
 
 
-def _choose(
-    layout: Layout, delta: float, unit: str, clear_prob: float, sds: dict[str, float]
-) -> str:
-    if clear_prob > 0 or layout.d == 1 or delta >= 0.01:
-        return "sl"
-    others = {k: v for k, v in sds.items() if k != "sl"}
-    if "sl" in sds and sds["sl"] <= min(others.values()):
-        return "sl"
-    if unit == "attribute":
-        return "laplace"
-    return min(others, key=others.__getitem__)
-
-
 def plan_noise(
-    layout: Layout,
-    eps: float,
-    delta: float,
-    *,
-    unit: str = "record",
-    noise: str = "auto",
-    clear_prob: float = 0.0,
-    tight: bool = True,
+    layout: Layout, eps: float, delta: float, *, unit: str = "record", noise: str = "auto",
+    clear_prob: float = 0.0, tight: bool = True,
     blocks: tuple[tuple[int, ...], ...] | None = None,
-) -> NoisePlan:
+) -> NoisePlan:  # fmt: skip
     """Calibrate the noise of a release.
 
-    Parameters
-    ----------
-    layout : Layout
-    eps, delta : float
-        For the rows themselves (what ranges cost has been taken off).
-    unit : {"record", "attribute"}
-    noise : {"auto", "sl", "laplace", "gaussian"}
-    clear_prob : float
-    tight : bool
-        Exact finite-d calibration of SL noise.
-    blocks : tuple of tuple of int, optional
-        SL noise with one radius a block; eps and delta are split evenly (sums).
+    eps and delta are for the rows themselves (what ranges cost has been taken off). ``tight``:
+    exact finite-d calibration of SL noise; ``blocks``: SL noise with one radius a block, eps and
+    delta split evenly (sums).
     """
     if layout.d < 1:
         raise RequestError(
@@ -300,7 +249,12 @@ def plan_noise(
         sds = relative_sds(layout, eps, delta, unit, clear_prob, tight)
         if noise == "auto-smooth":  # smooth losses have no correction for Gaussian noise
             sds.pop("gaussian", None)
-        noise = _choose(layout, delta, unit, clear_prob, sds)
+        others = {k: v for k, v in sds.items() if k != "sl"}
+        narrower = "sl" in sds and sds["sl"] <= min(others.values(), default=math.inf)
+        if clear_prob > 0 or layout.d == 1 or delta >= 0.01 or narrower:
+            noise = "sl"
+        else:
+            noise = "laplace" if unit == "attribute" else min(others, key=others.__getitem__)
     if noise == "laplace":
         return _laplace(layout, eps, delta, unit)
     if noise == "gaussian":
@@ -340,14 +294,9 @@ def _gaussian(layout: Layout, eps: float, delta: float, unit: str) -> NoisePlan:
 
 
 def _sl(
-    layout: Layout,
-    eps: float,
-    delta: float,
-    unit: str,
-    clear_prob: float,
-    tight: bool,
+    layout: Layout, eps: float, delta: float, unit: str, clear_prob: float, tight: bool,
     blocks: tuple[tuple[int, ...], ...] | None,
-) -> NoisePlan:
+) -> NoisePlan:  # fmt: skip
     """SL or ZIL noise: one radius a block and record; blocks compose by sums."""
     parts = blocks if blocks is not None else (tuple(range(layout.d)),)
     if sorted(j for b in parts for j in b) != list(range(layout.d)) or not all(parts):
@@ -355,11 +304,11 @@ def _sl(
     if len(parts) > 1 and clear_prob > 0:
         raise RequestError("clear_prob > 0 needs a single block of noise")
     b = len(parts)
-    shares = [(eps / b, delta / b)] * b
+    e, dl = eps / b, delta / b
     sd = [0.0] * layout.d
     cs, steps, reaches = [], [], []
     whole = [0.0, 0.0]
-    for k, (block, (e, dl)) in enumerate(zip(parts, shares, strict=True)):
+    for k, block in enumerate(parts):
         part = _sub(layout, block)
         d = part.d
         c = calibrate(e, dl, d, clear_prob, tight)

@@ -181,9 +181,7 @@ class Radial:
         return np.asarray(self.const + self.g(u) + self.d * u)
 
 
-@functools.lru_cache(maxsize=64)
-def _radial(d: int) -> Radial:
-    return Radial(d)
+_radial = functools.lru_cache(maxsize=64)(Radial)
 
 
 @functools.lru_cache(maxsize=1)
@@ -288,11 +286,6 @@ def delta_exact(eps: float, c: float, d: int) -> float:
     return min(max(value, delta_one(eps, c), 0.0), delta_inf(eps, c))
 
 
-def sl_curve(eps: float, *, c: float, d: float, p: float = 0.0) -> float:
-    """Profile of one block of ZIL noise: p + (1 - p) delta_{d,c}(eps)."""
-    return with_clear(delta_exact(eps, c, int(d)), p)
-
-
 @functools.lru_cache(maxsize=64)
 def _hull(c: float, d: int, knot: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     top = max(4.0 * knot, 4.0)
@@ -326,23 +319,11 @@ def sl_hull_curve(eps: float, *, c: float, d: float, p: float, knot: float) -> f
 
 
 @functools.lru_cache(maxsize=1024)
-@functools.lru_cache(maxsize=256)
 def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = True) -> float:
-    """Return the largest c for which one block of d columns is (eps, delta).
+    """Return the largest c for which one block of d noised columns is (eps, delta).
 
-    Parameters
-    ----------
-    d : int
-        Noised columns of the block.
-    p : float
-        Clear probability.
-    tight : bool
-        False: the closed form of d = inf, valid for every d.
-
-    Notes
-    -----
-    Exact calibration is reduced by one part in 1e6: quadrature and root error must not cost
-    privacy.
+    Not ``tight``: by the closed form of d = inf, valid for every d. Exact calibration is reduced by
+    one part in 1e6: quadrature and root error must not cost privacy.
     """
     if d < 1:
         raise RequestError("a release needs at least one column that is noised")

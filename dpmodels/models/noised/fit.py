@@ -32,11 +32,12 @@ from dpmodels.models.noised.objective import (
     objective_of,
     residual_mad,
 )
-from dpmodels.models.noised.release import RANGE_EPS, Settings, expected_of, make_table, plan_table
+from dpmodels.models.noised.release import Settings, expected_of, make_table, plan_table
 from dpmodels.models.noised.solve import (
     TOO_WEAK,
     at_the_edge,
     column_scales,
+    differences,
     fit_function,
     fit_least_squares,
     signal_warnings,
@@ -47,6 +48,7 @@ from dpmodels.models.noised.table import NoisyTable, notes_of_table
 from dpmodels.planning import Plan
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -78,19 +80,16 @@ def loss_of(request: Request) -> Loss | Any:
     return _named(options.get("loss") if name == "option" else name, options)
 
 
-def _tau(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise RequestError(f"tau must lie strictly between 0 and 1, got {shown(value)}")
-    return float(value)
-
-
 def _named(loss: Any, options: Any) -> Any:
     if isinstance(loss, Loss) or callable(loss):
         return loss
     more = " Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
     choice("loss", loss, LOSSES, more=more)
     if loss in ("quantile", "median"):
-        return check(0.5 if loss == "median" else _tau(options.get("tau")))
+        tau = 0.5 if loss == "median" else options.get("tau")
+        if isinstance(tau, bool) or not isinstance(tau, (int, float)) or not 0 < tau < 1:
+            raise RequestError(f"tau must lie strictly between 0 and 1, got {shown(tau)}")
+        return check(float(tau))
     if loss == "huber":
         k = options.get("k")
         if k is None:
@@ -204,25 +203,12 @@ def sandwich(objective: Objective, theta: Array, scale: Array, V: Array | None =
 
 def difference_hessian(objective: Objective, theta: Array, scale: Array, step: float) -> Array:
     """Return the Hessian by central differences of the gradient, symmetrised."""
-    p = len(theta)
-    H = np.empty((p, p))
-    for j in range(p):
-        d = np.zeros(p)
-        d[j] = step / scale[j]
-        H[j] = (objective.gradient(theta + d)[1] - objective.gradient(theta - d)[1]) / (2.0 * d[j])
+    H = differences(lambda at: objective.gradient(at)[1], theta, step / scale)
     return 0.5 * (H + H.T)
 
 
 def fit_model(request: Request, design: Design, model: Model, table: NoisyTable) -> Estimate:
-    """Fit the loss of a call to the released data.
-
-    Parameters
-    ----------
-    request : Request
-    design : Design
-    model : Model
-    table : NoisyTable
-    """
+    """Fit the loss of a call to the released data."""
     notes = list(notes_of_table(table, brief=True))
     if table.clear_prob > 0 or request.method.name == "naive":
         notes.append(f"Estimator: {request.method.title}.")
@@ -268,8 +254,6 @@ def _response(loss: Loss, model: Model) -> Model:
     """Code a 0/1 response as -1/1 for the hinge loss."""
     if loss.name != "hinge":
         return model
-    from dataclasses import replace
-
     values = np.unique(model.y)
     if set(values.tolist()) <= {0.0, 1.0}:
         return replace(model, y=2.0 * model.y - 1.0)
@@ -279,16 +263,13 @@ def _response(loss: Loss, model: Model) -> Model:
 
 
 def _estimate(
-    request: Request,
-    model: Model,
-    objective: Objective,
-    solution: Solution,
-    scale: Array,
-    notes: list[str],
-    clear: float,
-) -> Estimate:
+    request: Request, model: Model, objective: Objective, solution: Solution, scale: Array,
+    notes: list[str], clear: float,
+) -> Estimate:  # fmt: skip
     loss, theta = objective.loss, solution.theta
-    signal = _signal(model) if len(objective.K) else math.inf
+    # second moments of the clean columns
+    M = model.X.T @ model.X / model.n - (1.0 - model.clear_prob) * model.total[:-1, :-1]
+    signal = weak_signal(M, model) if len(objective.K) else math.inf
     warned = signal_warnings(signal)
     stats: dict[str, float] = {
         "converged": float(solution.converged),
@@ -332,7 +313,7 @@ def _estimate(
                 "the Hessian is not positive definite at the estimate; no standard errors"
             )
         else:
-            clean = _clean_variance(request, loss, model, errors)
+            clean = _clean_variance(loss, model, errors, M)
             if clean is None:
                 notes.append("The two parts of the errors are not separated for this loss.")
             sampling, privacy = split_errors(errors.cov, clean)
@@ -343,12 +324,7 @@ def _estimate(
     )  # fmt: skip
 
 
-def _signal(model: Model) -> float:
-    D = (1.0 - model.clear_prob) * model.total[:-1, :-1]
-    return weak_signal(model.X.T @ model.X / model.n - D, model)
-
-
-def _clean_variance(request: Request, loss: Loss, model: Model, errors: Errors) -> Array | None:
+def _clean_variance(loss: Loss, model: Model, errors: Errors, M: Array) -> Array | None:
     """Return what the covariance would be without noise, where the loss says it."""
     total = float(model.n) if model.weights is None else float(model.weights.sum())
     inverse = np.linalg.inv(errors.V)
@@ -358,8 +334,6 @@ def _clean_variance(request: Request, loss: Loss, model: Model, errors: Errors) 
         return np.asarray(inverse / total)
     if loss.name == "check":
         tau = float(getattr(loss, "slope", 0.0) or 0.0) + 0.5
-        D = (1.0 - model.clear_prob) * model.total[:-1, :-1]
-        M = model.X.T @ model.X / model.n - D
         return np.asarray(tau * (1.0 - tau) * inverse @ M @ inverse / total)
     return None
 
@@ -383,34 +357,24 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     box_of(request, design.names)
     settings = _settings(request)
     made = plan_table(design, n, request.eps, request.delta, settings)
+    ends = design.intervals()[list(made.layout.rows)]
+    widths = ends[:, 1] - ends[:, 0]
     scale: Mapping[str, float] = {
         f"noise sd of {name}": sd * s
-        for name, sd, s in zip(
-            made.layout.names, made.noise.sd, _widths(design, made.layout.rows), strict=True
-        )
+        for name, sd, s in zip(made.layout.names, made.noise.sd, widths.tolist(), strict=True)
         if s == s
     }
     noisy_y = design.p in made.layout.rows
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
 
     expected = expected_of(request, design, made, n)
+    bought = made.purchase is not None
     return Plan(
-        request=request,
-        design=design,
-        n=n,
-        steps=made.steps,
-        guarantee=made.guarantee,
-        shares=(
-            {"ranges": RANGE_EPS, "table": 1.0 - RANGE_EPS} if made.purchase is not None else {}
-        ),
-        scales={**scale, **expected.scales},
-        expected_se=expected.se,
-        purchase=made.purchase,
-        detail=made,
-        reasons=(*request.reasons, *expected.sentences),
-        advice=made.advice,
-        passes=1 + (made.purchase is not None),
-    )
+        request, design, n, made.steps, made.guarantee,
+        scales={**scale, **expected.scales}, expected_se=expected.se, purchase=made.purchase,
+        detail=made, reasons=(*request.reasons, *expected.sentences), advice=made.advice,
+        passes=1 + bought,
+    )  # fmt: skip
 
 
 def _settings(request: Request) -> Settings:
@@ -424,11 +388,6 @@ def _settings(request: Request) -> Settings:
     if request.verb != "dp_ols" and loss.name != "squared":
         return replace(settings, noise="auto-smooth")
     return settings
-
-
-def _widths(design: Design, rows: tuple[int, ...]) -> list[float]:
-    ends = design.intervals()[list(rows)]
-    return [float(v) for v in ends[:, 1] - ends[:, 0]]
 
 
 def release(plan: Plan[Any], ask: Ask) -> Release:
@@ -446,13 +405,8 @@ def release(plan: Plan[Any], ask: Ask) -> Release:
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Fit the model to the released table."""
-    names = release.design.names
     if not release.reply:
-        note = (
-            "The ranges could not be found within the budget. Declare them, for example "
-            "bounds={'x': (0, 10)}: declared ranges cost nothing."
-        )
-        return Estimate.silent(names, note)
+        return no_ranges_note(release.design.names)
     table: NoisyTable = release.detail
     return fit_model(plan.request, release.design, model_of(release.design, table), table)
 
@@ -464,14 +418,9 @@ def plan_on_release(request: Request, design: Design, table: NoisyTable) -> Plan
         for name, sd in zip(table.names, table.noise_sd, strict=True)
     }
     return Plan(
-        request=request,
-        design=design,
-        n=table.n,
-        steps=table.guarantee.steps,
-        guarantee=table.guarantee,
-        scales=scales,
+        request, design, table.n, table.guarantee.steps, table.guarantee, scales=scales,
         reasons=("Fitted on a release that was made before: this fit cost nothing.",),
-    )
+    )  # fmt: skip
 
 
 BACKEND = Backend(plan, release, estimate)
@@ -525,9 +474,6 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
                 backend=BACKEND,
                 by_rows=True,
                 needs=("one pass",),
-                relations=("replace",),
-                inference="yes",
-                privacy_se="released",
                 reference=_REFERENCE,
                 options=(*options, *own, *RELEASE_OPTIONS, *PLAN_OPTIONS),
                 comparison_only=name == "naive",

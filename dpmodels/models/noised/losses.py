@@ -37,23 +37,12 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class Loss:
-    """What every loss answers.
-
-    Attributes
-    ----------
-    name : str
-    of_residual : bool
-        The loss depends on y - eta: then the noise of y enters q.
-    kinked : bool
-        l'' is not continuous: needs smoothing or clear records.
-    public_y : bool
-        The response must not be noised.
-    """
+    """What every loss answers."""
 
     name = ""
-    of_residual = False
-    kinked = False
-    public_y = False
+    of_residual = False  # The loss depends on y - eta: then the noise of y enters q
+    kinked = False  # l'' is not continuous: needs smoothing or clear records
+    public_y = False  # The response must not be noised
 
     def plain(self, y: Array, eta: Array, h: float, second: bool) -> Terms:
         """Return l and its derivatives in eta."""
@@ -162,12 +151,8 @@ class SmoothLoss(Loss):
 
     def filtered(self, y: Array, eta: Array, b: float) -> Filtered:
         """Return the filters of l''."""
-        return filters.by_nodes(
-            lambda x: self.derivatives(y, x, [2])[0],
-            lambda x: self.derivatives(y, x, [3])[0],
-            eta,
-            b,
-        )
+        second, third = (lambda x, k=k: self.derivatives(y, x, [k])[0] for k in (2, 3))
+        return filters.by_nodes(second, third, eta, b)
 
     def plain(self, y: Array, eta: Array, h: float, second: bool) -> Terms:
         """Return l, l' and l''."""
@@ -421,25 +406,17 @@ def _difference(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], 
 class KinkLoss(Loss):
     """s u + g(u), u = y - eta: slope s (a number or y/2) plus a convex part with g'' a measure.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        g'' seen through Laplace filters.
-    convex : callable(u) -> (g, g')
-    slope : float or None
-        None: y / 2 (hinge, y = -1 or 1).
+    ``kernel`` is g'' seen through Laplace filters, ``convex`` u -> (g, g'); a slope of None is
+    y / 2 (hinge, y = -1 or 1).
     """
 
     kinked = True
     of_residual = True
 
     def __init__(
-        self,
-        name: str,
-        kernel: Kernel,
-        convex: Callable[[Array], tuple[Array, Array]],
+        self, name: str, kernel: Kernel, convex: Callable[[Array], tuple[Array, Array]],
         slope: float | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name, self.kernel, self.convex, self.slope = name, kernel, convex, slope
         self.public_y = slope is None
 
@@ -469,11 +446,8 @@ class KinkLoss(Loss):
         if q0 <= 0.0 or (h <= 0.0 and b <= 0.0):
             return Terms(l[0], l[1], np.zeros((1, len(u))))
         f = filters.smoothed(self.kernel, u, b, h)
-        return Terms(
-            l[0] - kappa * 0.5 * q0 * f.one,
-            l[1] + kappa * 0.5 * q0 * f.one_slope,
-            (-0.5 * kappa * f.two)[None],
-        )
+        k = kappa * 0.5 * q0
+        return Terms(l[0] - k * f.one, l[1] + k * f.one_slope, (-0.5 * kappa * f.two)[None])
 
     def laplacian(
         self, y: Array, eta: Array, q: Array, p: float, t: float, h: float, second: bool

@@ -33,24 +33,17 @@ _MANY_LEVELS = 1000
 
 @dataclass(frozen=True)
 class Model:
-    """Released data in the coordinates of a model.
+    """Released data in the coordinates of a model."""
 
-    Attributes
-    ----------
-    X : (n, p) array
-    y : (n,) array
-    K : (B, p + 1, p + 1) array
-        Noise covariance of (x, y), a block of the release; zero rows for public columns.
-    weights : (n,) array or None
-    """
-
-    X: Array
-    y: Array
+    X: Array  # (n, p)
+    y: Array  # (n,)
+    # (B, p + 1, p + 1): noise covariance of (x, y), a block of the release; zero rows for public
+    # columns.
     K: Array
     clear_prob: float
     noise: str
     names: tuple[str, ...]
-    weights: Array | None = None
+    weights: Array | None = None  # (n,)
 
     @property
     def n(self) -> int:
@@ -133,8 +126,7 @@ class _Matcher:
         if len(absent) > 1 or len(absent) == len(rows):
             return None
         if absent:
-            rest = np.zeros(self.d + 1)
-            rest[-1] = 1.0
+            rest = np.append(np.zeros(self.d), 1.0)
             for r in rows:
                 if r is not None:
                     rest -= r
@@ -148,9 +140,7 @@ class _Matcher:
 
     def _affine(self, node: ast.expr, quoted: Mapping[str, str]) -> Array | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-            out = np.zeros(self.d + 1)
-            out[-1] = float(node.value)
-            return out
+            return np.append(np.zeros(self.d), float(node.value))
         if isinstance(node, ast.Name):
             name = quoted.get(node.id, node.id)
             return self.unit(name) if name in self.at else None
@@ -236,15 +226,11 @@ def _column_maps(design: Design, m: _Matcher) -> tuple[list[Array | None], list[
     maps: list[Array | None] = [None] * design.p
     public = [False] * design.p
     for product in program.products:
-        variables: set[str] = set()
-        for a in product.atoms:
-            variables |= set(a.source.variables)
+        variables: set[str] = set().union(*(a.source.variables for a in product.atoms))
         rows = range(product.start, product.start + product.width)
         if not variables:
             for j in rows:
-                constant = np.zeros(m.d + 1)
-                constant[-1] = product.scale
-                maps[j] = constant
+                maps[j] = np.append(np.zeros(m.d), product.scale)
             continue
         if variables <= m.public:
             for j in rows:
@@ -267,14 +253,9 @@ def _column_maps(design: Design, m: _Matcher) -> tuple[list[Array | None], list[
             elif single is not None and isinstance(single.source, Node):
                 maps[j] = m.affine(single.names[0])
             if maps[j] is None:
-                raise m.refuse(_term_text(design, j, single))
+                basis = single is not None and isinstance(single.source, Basis)
+                raise m.refuse(design.columns[j].term if basis else name)
     return maps, public
-
-
-def _term_text(design: Design, j: int, single: Any) -> str:
-    if single is not None and isinstance(single.source, Basis):
-        return design.columns[j].term
-    return design.columns[j].name
 
 
 def _response_map(design: Design, m: _Matcher) -> Array | None:
@@ -313,14 +294,7 @@ def _covariance(maps: Array, rel: NoisyTable) -> Array:
 
 
 def model_of(design: Design, rel: NoisyTable) -> Model:
-    """Return the released data in the coordinates of a design.
-
-    Parameters
-    ----------
-    design : Design
-        Compiled against :func:`schema_of` of the release.
-    rel : NoisyTable
-    """
+    """Return the released data in the coordinates of a design compiled by :func:`schema_of`."""
     program = design.program
     assert program is not None
     m = _Matcher(design, rel)
@@ -381,54 +355,28 @@ def _apply(row: Array, values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Terms:
-    """One loss at m rows: value and derivatives in eta and in q = (q_1, ..., q_B).
+    """One loss at m rows: value and derivatives in eta and in q = (q_1, ..., q_B)."""
 
-    Attributes
-    ----------
-    c, e : (m,) arrays
-        C and C_eta.
-    q : (B, m) array
-        C_q.
-    ee : (m,) array or None
-    eq : (B, m) array or None
-    qq : (B, B) array or None
-        Mean-ready: weighted means over rows are taken with ``weights`` at evaluation.
-    """
-
+    # c, e: (m,) arrays; C and C_eta.
     c: Array
     e: Array
-    q: Array
-    ee: Array | None = None
-    eq: Array | None = None
+    q: Array  # (B, m): C_q
+    ee: Array | None = None  # (m,)
+    eq: Array | None = None  # (B, m)
+    # (B, B): mean-ready: weighted means over rows are taken with ``weights`` at evaluation.
     qq: Array | None = None
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Weighted sums over rows of one loss, B blocks of noise, p coefficients.
+    """Weighted sums over rows of one loss, B blocks of noise, p coefficients."""
 
-    Attributes
-    ----------
-    value : float
-        Of C.
-    grad : (p,) array
-        Of C_eta x.
-    q : (B,) array
-        Of C_q.
-    hess : (p, p) array
-        Of C_eta_eta x x'; empty without second derivatives, as are the next two.
-    cross : (B, p) array
-        Of C_eta_q x.
-    qq : (B, B) array
-        Of C_q_q.
-    """
-
-    value: float
-    grad: Array
-    q: Array
-    hess: Array
-    cross: Array
-    qq: Array
+    value: float  # Of C
+    grad: Array  # (p,): of C_eta x
+    q: Array  # (B,): of C_q
+    hess: Array  # (p, p): of C_eta_eta x x'; empty without second derivatives, as are the next two
+    cross: Array  # (B, p): of C_eta_q x
+    qq: Array  # (B, B): of C_q_q
 
     def plus(self, other: Sums, factor: float) -> Sums:
         """Return ``self + factor * other``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,41 +27,27 @@ ROWS = 16_384
 
 @dataclass(frozen=True)
 class Piece:
-    """One draw of the data and the term of the loss that is evaluated on it.
-
-    Attributes
-    ----------
-    p : float
-        Clear probability of the correction.
-    factor : (float, float)
-        Factor a + b t of the piece on the path t in [0, 1].
-    """
+    """One draw of the data and the term of the loss that is evaluated on it."""
 
     X: Array
     y: Array
     term: str
-    p: float
+    p: float = 0.0  # Clear probability of the correction
+    # (float, float): factor a + b t of the piece on the path t in [0, 1].
     factor: tuple[float, float] = (1.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A corrected objective.
-
-    Attributes
-    ----------
-    K : (B, p + 1, p + 1) array
-        Noise covariance of (x, y) by block; the row of y is zero where it does not enter.
-    weights : (n,) array or None
-    h : float
-        Smoothing of kinked losses.
-    """
+    """A corrected objective."""
 
     loss: Loss
     pieces: tuple[Piece, ...]
+    # (B, p + 1, p + 1): noise covariance of (x, y) by block; the row of y is zero where it does not
+    # enter.
     K: Array
-    weights: Array | None
-    h: float = 0.0
+    weights: Array | None  # (n,)
+    h: float = 0.0  # Smoothing of kinked losses
 
     @property
     def n(self) -> int:
@@ -114,9 +100,6 @@ class Objective:
                 total = total.plus(found, factor)
         return total
 
-    def _weight(self, part: slice) -> Array | None:
-        return None if self.weights is None else self.weights[part]
-
     @property
     def total(self) -> float:
         """Sum of weights."""
@@ -149,9 +132,8 @@ class Objective:
         for start in range(0, self.n, ROWS):
             part = slice(start, min(self.n, start + ROWS))
             psi = self._scores(theta, dq, part)
-            w = self._weight(part)
-            if w is not None:
-                psi *= w[:, None]
+            if self.weights is not None:
+                psi *= self.weights[part][:, None]
             A += psi.T @ psi
         return A / self.total
 
@@ -171,27 +153,22 @@ class Objective:
     def rows(self, keep: npt.NDArray[np.intp]) -> Objective:
         """Return the objective on some rows (a start for the path, never the answer)."""
         pieces = tuple(
-            Piece(np.asfortranarray(c.X[keep]), c.y[keep], c.term, c.p, c.factor)
-            for c in self.pieces
+            replace(c, X=np.asfortranarray(c.X[keep]), y=c.y[keep]) for c in self.pieces
         )
         weights = None if self.weights is None else self.weights[keep]
-        return Objective(self.loss, pieces, self.K, weights, self.h)
+        return replace(self, pieces=pieces, weights=weights)
 
     def with_h(self, h: float) -> Objective:
         """Return the objective with another smoothing."""
-        return Objective(self.loss, self.pieces, self.K, self.weights, h)
+        return replace(self, h=h)
 
 
 def objective_of(
     loss: Loss, model: Model, kind: str, second: Model | None = None, h: float = 0.0
 ) -> Objective:
-    """Return the objective of an estimator.
+    """Return the objective of an estimator: naive, drcl, sdrcl, sl or paper.
 
-    Parameters
-    ----------
-    kind : {"naive", "drcl", "sdrcl", "sl", "paper"}
-    second : Model, optional
-        The second draw, for the kinds that need it.
+    ``second``: the second draw, for the kinds that need it.
     """
     K = model.K.copy()
     if not loss.of_residual:
@@ -200,9 +177,8 @@ def objective_of(
     live = np.array([bool(k.any()) for k in K], dtype=bool)
     K = K[live] if live.any() else np.zeros((0, *K.shape[1:]))
     p = model.clear_prob
-    one = (1.0, 0.0)
     if kind == "naive" or not len(K):
-        pieces: tuple[Piece, ...] = (Piece(model.X, model.y, "plain", 0.0, one),)
+        pieces: tuple[Piece, ...] = (Piece(model.X, model.y, "plain"),)
         K = np.zeros((0, *K.shape[1:]))
     elif kind == "paper":
         assert second is not None
@@ -213,16 +189,16 @@ def objective_of(
     elif kind == "sdrcl" and p > 0:
         assert second is not None
         pieces = (
-            Piece(model.X, model.y, "plain", 0.0, one),
+            Piece(model.X, model.y, "plain"),
             Piece(second.X, second.y, "laplacian", p, (0.0, 1.0)),
         )
     elif kind == "sl" and p > 0:
         assert second is not None
-        pieces = (Piece(second.X, second.y, "corrected", 0.0, one),)
+        pieces = (Piece(second.X, second.y, "corrected"),)
     elif len(K) > 1 or model.noise == "laplace":
-        pieces = (Piece(model.X, model.y, "product", 0.0, one),)
+        pieces = (Piece(model.X, model.y, "product"),)
     else:
-        pieces = (Piece(model.X, model.y, "corrected", p, one),)
+        pieces = (Piece(model.X, model.y, "corrected", p),)
     return Objective(loss, pieces, K, model.weights, h)
 
 
@@ -236,29 +212,15 @@ _START_ROWS = 40_000
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the path ended.
+    """Where the path ended."""
 
-    Attributes
-    ----------
-    theta : (p,) array
-    why : str
-        What was not reached.
-    gradient : float
-        Norm of the gradient in standardised units.
-    naive : (p,) array
-        The naive fit the path started from.
-    h : float
-        Smoothing in force.
-    edge : (p,) bool array or None
-        Which coefficients stand at an end of the box, where one was given.
-    """
-
-    theta: Array
+    theta: Array  # (p,)
     converged: bool
-    why: str
-    gradient: float
-    naive: Array
-    h: float = 0.0
+    why: str  # What was not reached
+    gradient: float  # Norm of the gradient in standardised units
+    naive: Array  # (p,): the naive fit the path started from
+    h: float = 0.0  # Smoothing in force
+    # (p,): which coefficients stand at an end of the box, where one was given.
     edge: npt.NDArray[np.bool_] | None = None
 
 
@@ -300,13 +262,9 @@ class Ball:
 
 
 def _newton(
-    f: Callable[[Array], tuple[float, Array, Array]],
-    value: Callable[[Array], float],
-    z: Array,
-    ball: Ball,
-    tol: float,
-    most: int,
-) -> tuple[Array, float]:
+    f: Callable[[Array], tuple[float, Array, Array]], value: Callable[[Array], float], z: Array,
+    ball: Ball, tol: float, most: int,
+) -> tuple[Array, float]:  # fmt: skip
     """Safeguarded Newton: eigenvalues made positive, capped steps, Armijo halving."""
     v, g, H = f(z)
     for _ in range(most):
@@ -427,32 +385,16 @@ def residual_mad(objective: Objective, theta: Array) -> float:
 
 
 def minimise(
-    objective: Objective,
-    scale: Array,
-    slopes: npt.NDArray[np.bool_],
-    *,
-    radius: float = RADIUS,
-    h: float | None = None,
-    p: float = 0.0,
-    progress: bool | None = None,
+    objective: Objective, scale: Array, slopes: npt.NDArray[np.bool_], *, radius: float = RADIUS,
+    h: float | None = None, p: float = 0.0, progress: bool | None = None,
     box: tuple[Array, Array] | None = None,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Minimise a corrected objective.
 
-    Parameters
-    ----------
-    objective : Objective
-    scale : (p,) array
-        Widths of the columns: z_j = theta_j scale_j.
-    slopes : (p,) bool array
-        False for the intercept, which the ball does not bind.
-    radius : float
-    h : float, optional
-        Smoothing of a kinked loss; None: by rule.
-    p : float
-        Clear probability of the release.
-    box : (p,) array, (p,) array, optional
-        Ends of theta: the minimum inside them, the path too; infinite: only the ball binds.
+    The widths of columns say ``z_j = theta_j scale_j``; slopes (p,) is False for the intercept,
+    which the ball does not bind. ``h``: smoothing of a kinked loss, None by rule; ``p``: clear
+    probability of the release. ``box`` (p,), (p,): ends of theta, the minimum inside them, the path
+    too; infinite: only the ball binds.
     """
     ball = Ball(scale, slopes, radius, box)
     start = np.zeros(objective.p)
@@ -537,14 +479,11 @@ def _accept(
         size = float(np.linalg.norm(np.where(edge, 0.0, g / ball.scale)))
         beyond = bool((edge & ~np.isfinite(ball.box[0])).any())  # no end of its own: the ball's
     if not (np.isfinite(theta).all() and math.isfinite(value)):
-        return Solution(theta, False, "the path left the domain of the loss", size, naive, h)
-    if not objective.admissible(theta):
-        return Solution(theta, False, "the noise is too large for this loss", size, naive, h)
-    if beyond:
+        why = "the path left the domain of the loss"
+    elif not objective.admissible(theta):
+        why = "the noise is too large for this loss"
+    elif beyond:
         why = f"the estimate reached the ball of radius {ball.radius:g} (standardised slopes)"
-        return Solution(theta, False, why, size, naive, h)
-    if not size < tol:
-        return Solution(
-            theta, False, f"the gradient is {size:.2g}, not below {tol:g}", size, naive, h
-        )
-    return Solution(theta, True, "", size, naive, h, edge)
+    else:
+        why = "" if size < tol else f"the gradient is {size:.2g}, not below {tol:g}"
+    return Solution(theta, not why, why, size, naive, h, None if why else edge)

@@ -69,11 +69,8 @@ class Settings:
                 "For example public_columns=['year']"
             )
         flags = {}
-        for name, default in (
-            ("keep_order", False),
-            ("tight", True),
-            ("allow_clear_records", False),
-        ):
+        defaults = {"keep_order": False, "tight": True, "allow_clear_records": False}
+        for name, default in defaults.items():
             flags[name] = options.get(name, default)
             if not isinstance(flags[name], bool):
                 raise RequestError(f"{name} must be True or False, got {shown(flags[name])}")
@@ -147,13 +144,9 @@ def _column_blocks(
 
 
 def plan_table(
-    design: Design,
-    n: int,
-    eps: float,
-    delta: float,
-    settings: Settings,
+    design: Design, n: int, eps: float, delta: float, settings: Settings,
     declared: Schema | None = None,
-) -> TablePlan:
+) -> TablePlan:  # fmt: skip
     """Plan a release: what is bought, which noise, and what it guarantees."""
     layout = layout_of(design, settings.public_columns)
     warned = settings.check_clear(n)
@@ -261,17 +254,11 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
 
 @dataclass(frozen=True)
 class Expected:
-    """Reliabilities, standard errors and the n that would be needed.
+    """Reliabilities, standard errors and the n that would be needed."""
 
-    Attributes
-    ----------
-    scales : mapping
-        "reliability of x": Var / (Var + (1 - p) lambda^2).
-    se : mapping
-        Column -> expected standard error (sampling and noise together).
-    """
-
+    # "reliability of x": Var / (Var + (1 - p) lambda^2).
     scales: Mapping[str, float] = field(default_factory=dict)
+    # Column -> expected standard error (sampling and noise together).
     se: Mapping[str, float] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
 
@@ -326,22 +313,17 @@ def expected_of(request: Request, design: Design, made: TablePlan, n: int) -> Ex
     D = np.diag([sd[c] ** 2 for c in names])
     if not np.isfinite(D).all() or not math.isfinite(sd[response]):
         return Expected(scales)
+    noise = made.noise.noise
     _, V = asymptotic_variance(
         theta, M, D, float(sigma) ** 2, lambda_y2=sd[response] ** 2, p=p,
-        kind=made.noise.noise
-        if made.noise.noise != "sl"
-        else "sl"
-        if request.method.name == "sl"
-        else "drcl",
+        kind="drcl" if noise == "sl" and request.method.name != "sl" else noise,
     )  # fmt: skip
     se = np.sqrt(np.diag(V) / n)
-    sentences = []
     wanted = [
         16.0 * V[j, j] / theta[j] ** 2 for j, c in enumerate(names) if c in slopes and theta[j] != 0
     ]
-    if wanted:
-        sentences.append(
-            f"n = {math.ceil(max(wanted))} rows would make every given slope four standard errors "
-            "(linear model, uncorrelated columns, the given variances)."
-        )
-    return Expected(scales, dict(zip(names, se.tolist(), strict=True)), tuple(sentences))
+    sentences = () if not wanted else (
+        f"n = {math.ceil(max(wanted))} rows would make every given slope four standard errors "
+        "(linear model, uncorrelated columns, the given variances).",
+    )  # fmt: skip
+    return Expected(scales, dict(zip(names, se.tolist(), strict=True)), sentences)

@@ -32,26 +32,13 @@ _ROWS = 65_536
 
 @dataclass(frozen=True)
 class LinearFit:
-    """What the closed form gives.
+    """What the closed form gives."""
 
-    Attributes
-    ----------
-    theta : (p,) array, NaN where the signal is below the noise
-    cov : (p, p) array or None
-        Sandwich covariance of theta.
-    M : (p, p) array
-        Corrected second moment.
-    sigma2 : float
-        Residual variance without noise; NaN where it comes out negative.
-    signal : float
-        Smallest eigenvalue of M over its standard error.
-    """
-
-    theta: Array
-    cov: Array | None
-    M: Array
-    sigma2: float
-    signal: float
+    theta: Array  # (p,) array, NaN where the signal is below the noise
+    cov: Array | None  # (p, p): sandwich covariance of theta
+    M: Array  # (p, p): corrected second moment
+    sigma2: float  # Residual variance without noise; NaN where it comes out negative
+    signal: float  # Smallest eigenvalue of M over its standard error
 
 
 def weak_signal(M: Array, model: Model) -> float:
@@ -73,14 +60,7 @@ def _moments(model: Model) -> tuple[Array, Array, float]:
 
 
 def fit_linear(model: Model, *, corrected: bool = True) -> LinearFit:
-    """Fit least squares to released data.
-
-    Parameters
-    ----------
-    model : Model
-    corrected : bool
-        False: the naive fit, for comparison.
-    """
+    """Fit least squares to released data; not ``corrected``: naively, for comparison."""
     p = model.p
     K = (1.0 - model.clear_prob) * model.total if corrected else np.zeros((p + 1, p + 1))
     D, k = K[:p, :p], K[:p, p]
@@ -113,35 +93,16 @@ def fit_linear(model: Model, *, corrected: bool = True) -> LinearFit:
 
 
 def asymptotic_variance(
-    theta: Array,
-    M: Array,
-    D: Array,
-    sigma2: float,
-    *,
-    lambda_y2: float = 0.0,
-    p: float = 0.0,
+    theta: Array, M: Array, D: Array, sigma2: float, *, lambda_y2: float = 0.0, p: float = 0.0,
     kind: str = "drcl",
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array]:  # fmt: skip
     """Return (A, AsyVar) of sqrt n (theta_hat - theta), SL noise in one block.
 
-    Parameters
-    ----------
-    theta : (p,) array
-    M : (p, p) array
-        E xx' of the clean rows, intercept included.
-    D : (p, p) array
-        Noise covariance of x.
-    sigma2 : float
-        Error variance.
-    lambda_y2 : float
-        Noise variance of y.
-    p : float
-        Clear probability.
-    kind : {"sl", "drcl", "sdrcl", "paper", "laplace", "gaussian"}
-        "paper": the one-draw form; "laplace", "gaussian": independent noise (p = 0, D diagonal).
+    M (p, p) is E xx' of the clean rows, intercept included, D the noise covariance of x, sigma2 and
+    lambda_y2 the error variance and the noise variance of y, p the clear probability. Kinds beside
+    those of the methods: "paper", the one-draw form; "laplace" and "gaussian", independent noise
+    (p = 0, D diagonal).
 
-    Notes
-    -----
     A_SL = (s2 + q) M + (s2 + 2q) D + 3 D th th'D; V = q M + (s2 + 2q) D + (2 + p) D th th'D;
     A_IDR = A_SDR = A_SL - p V; A_DR = A_IDR + (1-p)^2/p V, q = th'D th + lambda_y^2.
     Independent noise of kurtosis k: A = (s2 + q)(M + D) + D th th'D + (k - 3) diag(D th)^2.
@@ -270,14 +231,9 @@ def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list
             clean = fit.sigma2 * np.linalg.inv(fit.M) / model.n
         sampling, privacy = split_errors(fit.cov, clean)
     return Estimate(
-        model.names,
-        fit.theta,
-        vcov_sampling=sampling,
-        vcov_privacy=privacy,
-        stats=stats,
-        notes=tuple(notes),
-        warnings=tuple(warned),
-    )
+        model.names, fit.theta, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
+        notes=tuple(notes), warnings=tuple(warned),
+    )  # fmt: skip
 
 
 def column_scales(design: Design, model: Model) -> tuple[Array, npt.NDArray[np.bool_]]:
@@ -298,17 +254,17 @@ def column_scales(design: Design, model: Model) -> tuple[Array, npt.NDArray[np.b
 # -- A user's loss given as a vectorised function of (y, X, theta): generic forms.
 #
 # With clear records (p > 0): l(X1)/p + (1 - 1/p) l(X2), averaged over antithetic draws of X2.
-# Without
-# (p = 0): l - 1/2 tr(K d^2 l), second differences along the eigenvectors of the noise covariance
-# (smooth losses). Gradients and scores by central differences.
+# Without (p = 0): l - 1/2 tr(K d^2 l), second differences along the eigenvectors of the noise
+# covariance (smooth losses). Gradients and scores by central differences.
 
 
 Function = Callable[[Array, Array, Array], Array]
 
 
-def _antithetic(model: Model, second: Model) -> Model:
-    """Return X1 - S for the draw X1 + S."""
-    return replace(second, X=2.0 * model.X - second.X, y=2.0 * model.y - second.y)
+def differences(f: Callable[[Array], Any], at: Array, steps: Array) -> Array:
+    """Return central differences of f by every coordinate: (p, ...)."""
+    moved = zip(np.diag(steps), steps, strict=True)
+    return np.array([(f(at + d) - f(at - d)) / (2.0 * step) for d, step in moved])
 
 
 def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable[[Array], Array]:
@@ -327,7 +283,9 @@ def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable
         return lambda theta: plain(model, theta)
     if p > 0 and kind in ("paper", "drcl"):
         second = second_model(model, seed)
-        other = _antithetic(model, second) if kind == "drcl" else None
+        other = None
+        if kind == "drcl":  # antithetic: X1 - S for the draw X1 + S
+            other = replace(second, X=2.0 * model.X - second.X, y=2.0 * model.y - second.y)
 
         def one_draw(theta: Array) -> Array:
             l2 = plain(second, theta)
@@ -358,14 +316,9 @@ def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable
 
 
 def fit_function(
-    request: Request,
-    design: Design,
-    model: Model,
-    loss: Any,
-    kind: str,
-    notes: list[str],
+    request: Request, design: Design, model: Model, loss: Any, kind: str, notes: list[str],
     box: tuple[Array, Array] | None = None,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
     from scipy.optimize import Bounds, minimize
 
@@ -382,12 +335,7 @@ def fit_function(
     def objective(f: Callable[[Array], Array]) -> Callable[[Array], tuple[float, Array]]:
         def fun(z: Array) -> tuple[float, Array]:
             theta = z / scale
-            g = np.empty(model.p)
-            for j in range(model.p):
-                d = np.zeros(model.p)
-                d[j] = steps[j]
-                g[j] = float(w @ (f(theta + d) - f(theta - d))) / (2.0 * steps[j])
-            return float(w @ f(theta)), g / scale
+            return float(w @ f(theta)), differences(f, theta, steps) @ w / scale
 
         return fun
 
@@ -428,23 +376,12 @@ def fit_function(
 def _covariance(
     rows: Callable[[Array], Array], theta: Array, w: Array, steps: Array
 ) -> Array | None:
-    p = len(theta)
-
     def scores(at: Array) -> Array:
-        out = np.empty((len(w), p))
-        for j in range(p):
-            d = np.zeros(p)
-            d[j] = steps[j]
-            out[:, j] = (rows(at + d) - rows(at - d)) / (2.0 * steps[j])
-        return out
+        return differences(rows, at, steps).T
 
     psi = scores(theta)
     A = (psi * (w * w)[:, None]).T @ psi
-    H = np.empty((p, p))
-    for j in range(p):
-        d = np.zeros(p)
-        d[j] = 10.0 * steps[j]
-        H[j] = (w @ (scores(theta + d) - scores(theta - d))) / (20.0 * steps[j])
+    H = differences(lambda at: w @ scores(at), theta, 10.0 * steps)
     H = 0.5 * (H + H.T)
     if not np.isfinite(H).all() or not float(np.linalg.eigvalsh(H)[0]) > 0:
         return None

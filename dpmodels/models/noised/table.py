@@ -44,30 +44,6 @@ Names = tuple[str, ...]
 class NoisyTable(Written):
     """A noised table, with everything public about how it was made.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Noised columns, in order.
-    lower, upper : (d,) arrays
-        Public ranges the cells were clipped to before noise. Noised cells leave them: do not clip
-        or round them, every later estimate is corrected for the noise as it is.
-    noise_sd : (d,) array
-        Noise sd of each column (of the records that were noised).
-    noise : {"sl", "laplace", "gaussian"}
-    blocks : tuple of tuple of int
-        Columns that share one radius.
-    clear_prob : float
-        Probability that a record was published unperturbed.
-    unit : {"record", "attribute"}
-    public_columns : tuple of str
-        Columns that were published as they are: NOT PROTECTED.
-    guarantee : Guarantee
-    n : int
-    batches : tuple of int
-        Sizes of the release and of what was appended, in order.
-    schema : Schema
-        Of the variables; ranges that were bought are not in it but in ``lower, upper``.
-
     Privacy
     -------
     Everything here is released or public. It holds no row of the data, no noise and no state of
@@ -82,7 +58,7 @@ class NoisyTable(Written):
     public: Mapping[str, npt.NDArray[Any]]
     lower: Array
     scale: Array
-    batches: tuple[int, ...]
+    batches: tuple[int, ...]  # Sizes of the release and of what was appended, in order
     bought: Names = ()
     keep_order: bool = False
     expected_clear: float = 0.0
@@ -94,7 +70,7 @@ class NoisyTable(Written):
     # -- shape -----------------------------------------------------------------------------
     @property
     def names(self) -> Names:
-        """Noised columns."""
+        """Noised columns, in order."""
         return self.layout.names
 
     @property
@@ -112,17 +88,21 @@ class NoisyTable(Written):
 
     @property
     def upper(self) -> Array:
-        """Upper ends of the ranges."""
+        """Upper ends of the public ranges that the cells were clipped to before noise.
+
+        Noised cells leave them: do not clip or round them, every later estimate is corrected for
+        the noise as it is.
+        """
         return self.lower + self.scale
 
     @property
     def noise_sd(self) -> Array:
-        """Noise sd of each column."""
+        """Noise sd of each column (of the records that were noised)."""
         return np.asarray(self.plan.sd) * self.scale
 
     @property
     def noise(self) -> str:
-        """Kind of noise."""
+        """Kind of noise: "sl", "laplace" or "gaussian"."""
         return self.plan.noise
 
     @property
@@ -137,17 +117,17 @@ class NoisyTable(Written):
 
     @property
     def unit(self) -> str:
-        """Unit of the guarantee."""
+        """Unit of the guarantee: "record" or "attribute"."""
         return self.guarantee.unit
 
     @property
     def schema(self) -> Schema:
-        """Public facts about the variables."""
+        """Public facts about the variables; bought ranges are in ``lower, upper`` alone."""
         return self.design.schema if self.declared is None else self.declared
 
     @property
     def public_columns(self) -> Names:
-        """Columns published as they are."""
+        """Columns published as they are: NOT PROTECTED."""
         return tuple(self.public)
 
     @property
@@ -220,19 +200,43 @@ class NoisyTable(Written):
         after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
         are clipped.
         """
-        return appended(self, new_data, seed, budget)
+        from dpmodels.sources.tasks import as_source, need_rows
 
-    def _grown(self, values: Array, public: Mapping[str, Any], seeded: bool) -> NoisyTable:
-        for name, column in public.items():
+        checked(budget, seed)
+        if hasattr(new_data, "__noisy_table__"):
+            raise RequestError("append() takes new records, not a release")
+        if any(origin.same(new_data) for origin in self.origins):
+            raise RequestError(
+                "this object or file is in the release already: fresh noise on the same records "
+                "costs their privacy again. Append a table that holds the new records only. "
+                "Nothing was read or charged"
+            )
+        source = as_source(new_data)
+        need_rows(source, "append()")
+        needed = tuple(dict.fromkeys((*self.design.variables, *self.public_columns)))
+        missing = [c for c in needed if c not in source.kinds]
+        if missing:
+            raise RequestError(
+                f"append() needs the columns of the release ({', '.join(needed)}); the new data "
+                f"has no column {missing[0]!r}"
+            )
+        n = row_count(source, None, needed[0], asks_n=False)
+        if n < 1:
+            raise RequestError("the table to append has no rows")
+        # what one further batch costs: the noise of the rows, not the ranges bought before
+        plan = Batch(self, replace(self.guarantee, steps=self.plan.steps), self.n + n)
+        label = f"append({', '.join(self.layout.names)})"
+        rows = functools.partial(rows_of, source, n)
+        door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
+        for name, column in made.public.items():
             self._check_ids(name, column)
-        joined = {k: np.concatenate([self.public[k], public[k]]) for k in self.public}
-        guarantee = self.guarantee.not_private() if seeded else self.guarantee
         return replace(
             self,
-            values=_read_only(np.concatenate([self.values, values], axis=1)),
-            public=joined,
-            batches=(*self.batches, int(values.shape[1])),
-            guarantee=guarantee,
+            values=_read_only(np.concatenate([self.values, made.values], axis=1)),
+            public={k: np.concatenate([old, made.public[k]]) for k, old in self.public.items()},
+            batches=(*self.batches, n),
+            guarantee=self.guarantee.not_private() if door.guarantee.seeded else self.guarantee,
+            origins=(*self.origins, Origin(new_data)),
         )
 
     def _check_ids(self, name: str, column: npt.NDArray[Any]) -> None:
@@ -258,12 +262,51 @@ class NoisyTable(Written):
         table : {"parquet", "csv"}, optional
             Default: Parquet if pyarrow is installed.
         """
-        return save(self, path, table)
+        import pandas as pd
+
+        from dpmodels._version import __version__
+
+        if table is None:
+            table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
+        choice("table", table, ("parquet", "csv"))
+        base, facts = _paths(path)
+        cells = base.with_name(f"{base.name}.{table}")
+        frame = pd.DataFrame(self.values.T, columns=list(self.names), copy=False)
+        for name, column in self.public.items():  # a public name may be a noised one too
+            frame[f"public:{name}"] = column
+        if table == "parquet":
+            frame.to_parquet(cells, index=False)
+        else:
+            frame.to_csv(cells, index=False)
+        saved = sealed(_facts(self, cells.name, __version__))
+        text = json.dumps(saved, indent=1, allow_nan=False, default=str)
+        facts.write_text(text, encoding="utf-8")
+        return facts
 
     @classmethod
     def load(cls, path: str | Path) -> NoisyTable:
         """Read what :meth:`save` wrote."""
-        return load(cls, path)
+        _, facts = _paths(path)
+        if not facts.exists():
+            raise RequestError(f"there is no file {str(facts)!r}")
+        try:
+            saved = json.loads(facts.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            saved = None
+        if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+            raise RequestError(
+                f"{facts.name} is not a saved release. Write one with rel.save(path)"
+            )
+        if saved.get("version") != VERSION:
+            raise RequestError(
+                f"this release was saved in format {saved.get('version')!r}; this version of "
+                f"dpmodels reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
+            )
+        what = f"the release {facts.name}"
+        again = "Write it again with rel.save(path), or use a copy"
+        tell(*check_seal(saved, what, again))
+        with whole(what, again):
+            return _read(cls, facts, saved)
 
     def __dir__(self) -> list[str]:
         other = ("guarantee", "origins", "declared")  # ``privacy`` and ``schema`` say them
@@ -412,18 +455,11 @@ GRID = 2.0**-20
 
 @dataclass(frozen=True)
 class Noised:
-    """What left the private stage: the noised cells, and public columns as they were.
+    """What left the private stage: the noised cells, and public columns as they were."""
 
-    Attributes
-    ----------
-    values : (d, n) array
-    public : mapping of str to (n,) array
-    lower, scale : (d,) arrays
-        lo_j and s_j = hi_j - lo_j.
-    """
-
-    values: Array
-    public: Mapping[str, npt.NDArray[Any]]
+    values: Array  # (d, n)
+    public: Mapping[str, npt.NDArray[Any]]  # mapping of str to (n,) array
+    # lower, scale: (d,) arrays; lo_j and s_j = hi_j - lo_j.
     lower: Array
     scale: Array
 
@@ -483,13 +519,9 @@ def noised_rows(
         whole = len(one) == layout.d
         part = values if whole else values[one]
         raw.noisy_table(
-            name,
-            part,
-            shape=shapes[one],
-            sensitivity=reach,
-            lower=lower[one],
+            name, part, shape=shapes[one], sensitivity=reach, lower=lower[one],
             grid=GRID * scale[one],
-        )
+        )  # fmt: skip
         if not whole:
             values[one] = part
     return Noised(values, kept, lower, scale)
@@ -505,17 +537,13 @@ def _public_columns(
     for chunk in rows.raw(list(names)):
         for c in names:
             parts[c].append(np.asarray(chunk[c]))
-    out: dict[str, npt.NDArray[Any]] = {}
-    for c in names:
-        column = np.concatenate(parts[c])
-        if len(column) != rows.n:
-            raise SourceError("the source did not give the same rows in every pass")
-        if order is not None:
-            moved = np.empty_like(column)
-            moved[order] = column
-            column = moved
-        out[c] = column
-    return out
+    out = {c: np.concatenate(found) for c, found in parts.items()}
+    if any(len(column) != rows.n for column in out.values()):
+        raise SourceError("the source did not give the same rows in every pass")
+    if order is None:
+        return out
+    place = np.argsort(order)
+    return {c: column[place] for c, column in out.items()}
 
 
 # -- New records for an existing release: the same design, the same noise, a fresh run.
@@ -573,40 +601,6 @@ def _noised(plan: Batch, ask: Ask) -> Noised:
     )  # fmt: skip
 
 
-def appended(table: NoisyTable, new_data: Any, seed: int | None, budget: Any = None) -> NoisyTable:
-    """Return ``table`` with the records of ``new_data`` after its own."""
-    from dpmodels.sources.tasks import as_source, need_rows
-
-    checked(budget, seed)
-    if hasattr(new_data, "__noisy_table__"):
-        raise RequestError("append() takes new records, not a release")
-    if any(origin.same(new_data) for origin in table.origins):
-        raise RequestError(
-            "this object or file is in the release already: fresh noise on the same records costs "
-            "their privacy again. Append a table that holds the new records only. Nothing was read "
-            "or charged"
-        )
-    source = as_source(new_data)
-    need_rows(source, "append()")
-    needed = tuple(dict.fromkeys((*table.design.variables, *table.public_columns)))
-    missing = [c for c in needed if c not in source.kinds]
-    if missing:
-        raise RequestError(
-            f"append() needs the columns of the release ({', '.join(needed)}); the new data has "
-            f"no column {missing[0]!r}"
-        )
-    n = row_count(source, None, needed[0], asks_n=False)
-    if n < 1:
-        raise RequestError("the table to append has no rows")
-    # what one further batch costs: the noise of the rows, not the ranges bought before
-    plan = Batch(table, replace(table.guarantee, steps=table.plan.steps), table.n + n)
-    label = f"append({', '.join(table.layout.names)})"
-    rows = functools.partial(rows_of, source, n)
-    door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
-    grown = table._grown(made.values, made.public, seeded=door.guarantee.seeded)
-    return replace(grown, origins=(*table.origins, Origin(new_data)))
-
-
 # -- Saving and loading a release: JSON for the facts, Parquet or CSV for the cells.
 
 
@@ -621,46 +615,15 @@ def _paths(path: str | Path) -> tuple[Path, Path]:
     return base, base.with_name(base.name + ".json")
 
 
-def save(rel: NoisyTable, path: str | Path, table: str | None) -> Path:
-    """Write the release; see :meth:`NoisyTable.save`."""
-    from dpmodels._version import __version__
-
-    if table is None:
-        table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
-    choice("table", table, ("parquet", "csv"))
-    base, facts = _paths(path)
-    cells = base.with_name(f"{base.name}.{table}")
-    frame = _cells(rel)
-    if table == "parquet":
-        frame.to_parquet(cells, index=False)
-    else:
-        frame.to_csv(cells, index=False)
-    facts.write_text(
-        json.dumps(
-            sealed(_facts(rel, cells.name, __version__)), indent=1, allow_nan=False, default=str
-        ),
-        encoding="utf-8",
-    )
-    return facts
-
-
-def _cells(rel: NoisyTable) -> pd.DataFrame:
-    """Return all cells under unambiguous names (a public name may be a noised one too)."""
-    import pandas as pd
-
-    frame = pd.DataFrame(rel.values.T, columns=list(rel.names), copy=False)
-    for name, column in rel.public.items():
-        frame[f"public:{name}"] = column
-    return frame
-
-
 def _hash(values: Any) -> str:
     """Return the checksum of the noised cells, bit for bit."""
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
+#: What a file holds of the noise as it is.
+_OF_PLAN = (
+    "noise", "unit", "blocks", "sd", "clear_prob", "c", "shapes", "sensitivities", "eps", "delta",
+)  # fmt: skip
 
 
 def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
@@ -683,53 +646,17 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
         "keep_order": rel.keep_order,
         "expected_clear": rel.expected_clear,
         "layout": {
-            "rows": list(layout.rows),
-            "names": list(layout.names),
-            "kinds": list(layout.kinds),
-            "groups": [
-                [list(g.columns), sorted(g.variables), g.diam, g.ldiam] for g in layout.groups
-            ],
+            **{name: getattr(layout, name) for name in ("rows", "names", "kinds")},
+            "groups": [(g.columns, sorted(g.variables), g.diam, g.ldiam) for g in layout.groups],
         },
         "plan": {
-            "noise": plan.noise,
-            "unit": plan.unit,
-            "blocks": [list(b) for b in plan.blocks],
-            "sd": list(plan.sd),
-            "clear_prob": plan.clear_prob,
-            "c": list(plan.c),
+            **{name: getattr(plan, name) for name in _OF_PLAN},
             "steps": [s.name for s in plan.steps],
-            "shapes": list(plan.shapes),
-            "sensitivities": list(plan.sensitivities),
-            "eps": plan.eps,
-            "delta": plan.delta,
-            "record_pair": None
-            if plan.record_pair is None
-            else [_plain(v) for v in plan.record_pair],
+            # infinity is no number of JSON
+            "record_pair": plan.record_pair
+            and [v if math.isfinite(v) else str(v) for v in plan.record_pair],
         },
     }
-
-
-def load(kind: type[NoisyTable], path: str | Path) -> NoisyTable:
-    """Read a release; see :meth:`NoisyTable.load`."""
-    _, facts = _paths(path)
-    if not facts.exists():
-        raise RequestError(f"there is no file {str(facts)!r}")
-    saved: Any = None
-    try:
-        saved = json.loads(facts.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        saved = None
-    if not isinstance(saved, dict) or saved.get("format") != FORMAT:
-        raise RequestError(f"{facts.name} is not a saved release. Write one with rel.save(path)")
-    if saved.get("version") != VERSION:
-        raise RequestError(
-            f"this release was saved in format {saved.get('version')!r}; this version of dpmodels "
-            f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
-        )
-    what, again = f"the release {facts.name}", "Write it again with rel.save(path), or use a copy"
-    tell(*check_seal(saved, what, again))
-    with whole(what, again):
-        return _read(kind, facts, saved)
 
 
 def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTable:
@@ -781,10 +708,10 @@ def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTa
 def _plan(saved: dict[str, Any], guarantee: Any) -> NoisePlan:
     steps = {s.name: s for s in guarantee.steps}
     pair = saved["record_pair"]
+    plain = {name: saved[name] for name in ("noise", "unit", "clear_prob", "eps", "delta")}
+    lists: dict[str, Any] = {k: tuple(saved[k]) for k in ("sd", "c", "shapes", "sensitivities")}
     return NoisePlan(
-        saved["noise"], saved["unit"], tuple(tuple(b) for b in saved["blocks"]),
-        tuple(saved["sd"]), saved["clear_prob"], tuple(saved["c"]),
-        tuple(steps[name] for name in saved["steps"]),
-        tuple(saved["shapes"]), tuple(saved["sensitivities"]), saved["eps"], saved["delta"],
-        None if pair is None else (float(pair[0]), float(pair[1])),
+        **plain, **lists, blocks=tuple(map(tuple, saved["blocks"])),
+        steps=tuple(steps[name] for name in saved["steps"]),
+        record_pair=None if pair is None else (float(pair[0]), float(pair[1])),
     )  # fmt: skip

@@ -18,14 +18,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves
 from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
-from dpmodels.models.survival.table import (
-    CellNoise,
-    Layout,
-    SurvivalPass,
-    added,
-    layout_of,
-    statistic_of,
-)
+from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
@@ -101,10 +94,7 @@ def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
     A hazard that is level within few long cells stands below that of those who are left: slopes
     are a tenth of a standard error off, on straight lines a third of that (``theory.md``, 7).
 
-    Parameters
-    ----------
-    edges : (K + 1,) array
-    rates, events : (S, K) arrays
+    Edges are (K + 1,), rates and events (S, K).
     """
     K = len(edges) - 1
     if not 1 < K < ENOUGH:
@@ -173,10 +163,7 @@ def _poisson(events: Array, expected: Array, Z: Array) -> Array:
 def residual(line: Timeline, mass: Array) -> Array:
     """Return sds (S, K) of cumulative hazards at the ends of cells, of what the time terms leave.
 
-    Parameters
-    ----------
-    mass : (S, K) array
-        Hazard that each cell adds.
+    ``mass`` (S, K): hazard that each cell adds.
     """
     if line.spread is None:
         return np.zeros_like(mass)
@@ -199,16 +186,10 @@ _DETERMINED = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """The linear predictor of rows, cut where a normal one of its released spread has its tenths.
-
-    Attributes
-    ----------
-    theta : (r,) array
-        Released coefficients in u, the time terms left out.
-    """
+    """The linear predictor of rows, cut at the tenths of a normal one of its released spread."""
 
     coordinates: Coordinates
-    theta: Array
+    theta: Array  # (r,): released coefficients in u, the time terms left out
 
     @functools.cached_property
     def cuts(self) -> Array:
@@ -249,12 +230,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
     beside pairs that are determined. Errors by the gradient of C: ``sum n psi^2`` of sampling,
     ``psi V psi'`` of noise. NaN: not determined.
 
-    Parameters
-    ----------
-    layout : Layout
-        Of :func:`by_risk`.
-    cells : (M,) array
-        Noisy, consistent, never clipped.
+    The layout is one of :func:`by_risk`; its cells are noisy, consistent, never clipped.
     """
     to_A, to_P = np.zeros(layout.M), np.zeros(layout.M)
     A = P = 0.0
@@ -296,15 +272,9 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
 
 @dataclass(frozen=True)
 class Concordance(Closing):
-    """The table that C is read off, released after the passes.
+    """The table that C is read off, released after the passes."""
 
-    Attributes
-    ----------
-    layout : Layout
-        Of the baseline's table.
-    """
-
-    layout: Layout
+    layout: Layout  # Of the baseline's table
     people: bool
     N: int
 
@@ -324,7 +294,7 @@ class Concordance(Closing):
         theta = found.fits[0].state.theta[: len(model.coordinates.W0)]
         layout = by_risk(self.layout)
         over = SurvivalPass(design, layout, self.people, Risk(model.coordinates, theta))
-        noisy = ask(self.name, Query(statistic_of(layout, people=self.people), over, added))
+        noisy = ask(self.name, Query(statistic_of(layout, people=self.people), over))
         noise = CellNoise(layout, float(noisy.sd.flat[0]))
         return concordance_of(layout, noise, noise.fit(noisy.values, float(self.N)))
 
@@ -343,17 +313,11 @@ release = release_fit
 
 @dataclass(frozen=True, eq=False)
 class CoxModel(UnitModel):
-    """Proportional hazards, as planned.
-
-    Attributes
-    ----------
-    N : int
-        Units: public, as a call of replace-one.
-    """
+    """Proportional hazards, as planned."""
 
     layout: Layout
     people: bool
-    N: int
+    N: int  # Units: public, as a call of replace-one
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank: those of time after them."""
@@ -375,7 +339,7 @@ class CoxModel(UnitModel):
         """
         statistic = statistic_of(self.layout, people=self.people)
         over = SurvivalPass(design, self.layout, self.people)
-        found = ask(STEP, Query(statistic, over, added))
+        found = ask(STEP, Query(statistic, over))
         noise = CellNoise(self.layout, float(found.sd.flat[0]))
         cells = noise.fit(found.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)
@@ -443,14 +407,11 @@ def _back(found: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
 def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     """Return the baseline of a unit with all columns 0, and what intervals of it are made of.
 
-    Returns
-    -------
-    dict
-        ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of
-        (intercept, columns, time terms), d in all: ``baseline_vcov`` (d, d);
-        ``baseline_gradient`` (S, K, d), of the cumulative hazard at the ends of the cells;
-        ``baseline_offset`` (S, K), standard deviation that it has of what the time terms leave of
-        the offset; ``baseline_bias`` (S, K), bound of the bias of its log.
+    ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of (intercept,
+    columns, time terms), d in all: ``baseline_vcov`` (d, d); ``baseline_gradient`` (S, K, d), of
+    the cumulative hazard at the ends of the cells; ``baseline_offset`` (S, K), standard deviation
+    that it has of what the time terms leave of the offset; ``baseline_bias`` (S, K), bound of the
+    bias of its log.
     """
     fit, inference = part.release, part.inference
     model = fit.model
@@ -518,15 +479,16 @@ _BREAKS = (
            "None: 1", None, int, lower=0, upper=1001),
 )  # fmt: skip
 
+_method = functools.partial(
+    Method, proof="models/survival/theory.md", needs=("delta > 0", "one pass")
+)
+
 register_method(
-    Method(
+    _method(
         name="table",
         verb="dp_survfit",
-        proof="models/survival/theory.md",
         title="Kaplan-Meier of a table of follow-up",
         backend=SURVFIT,
-        needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="public",
         reference="Kaplan and Meier (1958); Greenwood (1926); Gaussian mechanism on counts",
         options=(
@@ -539,29 +501,23 @@ register_method(
     )
 )  # fmt: skip
 register_method(
-    Method(
+    _method(
         name="logrank",
         verb="dp_survdiff",
-        proof="models/survival/theory.md",
         title="Log-rank test of a table of follow-up",
         backend=SURVDIFF,
-        needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="public",
         reference="Mantel (1966); Peto and Peto (1972); Gaussian mechanism on counts",
         options=_BREAKS,
     )
 )
 register_method(
-    Method(
+    _method(
         name="scoring",
         verb="dp_coxph",
-        proof="models/survival/theory.md",
         title="proportional hazards, private",
         backend=BACKEND,
         needs=("delta > 0", "several passes"),
-        inference="yes",
-        privacy_se="released",
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
             *_BREAKS, BOUNDS_SHARE,

@@ -20,7 +20,6 @@ from dpmodels.models.survival.table import (
     CellNoise,
     Layout,
     SurvivalPass,
-    added,
     layout_of,
     rounding,
     statistic_of,
@@ -38,24 +37,17 @@ if TYPE_CHECKING:
 __all__ = ["estimate_of", "estimate_survdiff", "estimate_survfit", "names_of", "plan", "release"]
 
 
-CONF_TYPES = ("log-log", "log", "plain")
 #: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
 _DETERMINED = 4.0
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The curve of one tabulated group.
-
-    Attributes
-    ----------
-    cells : (M,) array
-        Of the whole table: noisy, consistent, never clipped.
-    """
+    """The curve of one tabulated group."""
 
     layout: Layout
     noise: CellNoise
-    cells: Array
+    cells: Array  # (M,): of the whole table; noisy, consistent, never clipped
     group: int
 
     # -- the life table --------------------------------------------------------------------
@@ -234,11 +226,8 @@ def curves(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Curve, ...]:
 def covariance_of(parts: Sequence[tuple[Curve, Array]]) -> tuple[float, float]:
     """Return the sampling and noise variance of a sum of ``w @ (1, S)`` over curves.
 
-    Parameters
-    ----------
-    parts : sequence of (Curve, (K + 1,) weights)
-        Curves of different groups, which are sampled independently. NaN where a weight needs
-        what is not known.
+    Curves of different groups are sampled independently. NaN where a weight (K + 1,) needs what is
+    not known.
     """
     sampling = 0.0
     for curve, w in parts:
@@ -258,15 +247,8 @@ def band(
 ) -> tuple[Array, Array]:
     """Return the ends of pointwise intervals of S.
 
-    Parameters
-    ----------
-    log_S, sampling, privacy : (K,) arrays
-        Log of survival, and the two parts of its variance.
-    conf_type : {"log-log", "log", "plain"}
-        Scale on which the interval is symmetric; without noise R's.
+    ``conf_type``: the scale on which the interval is symmetric; without noise R's.
 
-    Notes
-    -----
     The noise is symmetric in H = -log S itself: for "log-log" its half width is joined with that
     of sampling in squares, end by end. Where hardly anybody has died log H has no error to speak
     of: there sampling is taken symmetric in H too. Where the curve is not known survival lies
@@ -299,11 +281,7 @@ def band(
 def level_at(edges: Array, S: Array, q: float) -> float:
     """Return the first time at which a falling curve is at most q; infinite if it never is.
 
-    Parameters
-    ----------
-    edges : (K + 1,) array
-    S : (K,) array
-        At the ends of the intervals, 1 before; rises are levelled out, NaN ends it.
+    S (K,) is that at the ends of the intervals, 1 before; rises are levelled out, NaN ends it.
     """
     known = np.isfinite(S)
     S = S[: int(np.argmin(known)) if not known.all() else len(S)]
@@ -367,15 +345,12 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
             f"{layout.episodes} {said} of a unit whole (max_episodes=); more are scaled down"
         )
     return split.plan(
-        n,
+        n, detail=SurvivalDetail(layout, noise), reasons=tuple(reasons), advice=tuple(advice),
         scales={
             "noise sd of a released count": sd,
             "noise sd of S = .5 at the end": ahead,
             "sampling sd of S = .5 at the end": sampling,
         },
-        detail=SurvivalDetail(layout, noise),
-        reasons=tuple(reasons),
-        advice=tuple(advice),
     )  # fmt: skip
 
 
@@ -405,7 +380,7 @@ def release(plan: Plan[SurvivalDetail], ask: Ask) -> Release:
     detail = plan.detail
     people = plan.request.by_person
     over = SurvivalPass(plan.design, detail.layout, people)
-    found = ask(_STEP, Query(statistic_of(detail.layout, people=people), over, added))
+    found = ask(_STEP, Query(statistic_of(detail.layout, people=people), over))
     cells: Array = detail.noise.fit(found.values, plan.n)
     return Release({"cells": cells}, plan.guarantee, plan.design)
 
@@ -503,22 +478,15 @@ SURVFIT = Backend(plan, release, estimate_survfit, people=True)
 
 @dataclass(frozen=True)
 class LogRank:
-    """Observed and expected events by group, and the test that they agree.
+    """Observed and expected events by group, and the test that they agree."""
 
-    Attributes
-    ----------
-    N, observed, expected : (G,) arrays
-        At risk from the first (or entered), events, events if all groups were alike; noisy.
-    U : (G,) array
-        ``observed - expected``.
-    V, W : (G, G) arrays
-        Its sampling covariance under the hypothesis, and that of the noise.
-    """
-
+    # N, observed, expected: (G,) arrays; at risk from the first (or entered), events, events if all
+    # groups were alike; noisy.
     N: Array
     observed: Array
     expected: Array
-    U: Array
+    U: Array  # (G,): ``observed - expected``
+    # V, W: (G, G) arrays; its sampling covariance under the hypothesis, and that of the noise.
     V: Array
     W: Array
 
@@ -543,14 +511,7 @@ class LogRank:
 
 
 def logrank(layout: Layout, found: Sequence[Curve]) -> LogRank:
-    """Return the test of equal curves within strata.
-
-    Parameters
-    ----------
-    layout : Layout
-    found : sequence of Curve
-        Of all tabulated groups.
-    """
+    """Return the test of equal curves within strata, from the curves of all tabulated groups."""
     G = len(layout.groups)
     observed, expected, V = np.zeros(G), np.zeros(G), np.zeros((G, G))
     slopes = np.zeros((G, layout.M))

@@ -54,23 +54,15 @@ def q_terms(stratas: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Cells of time, with a released hazard in each stratum: public and released numbers.
+    """Cells of time, with a released hazard in each stratum: public and released numbers."""
 
-    Attributes
-    ----------
-    edges : (K + 1,) array
-    rates, events : (S, K) arrays
-        Hazard a unit of time, and released events, by stratum.
-    factors : (S, K) array or None
-        From the rates to hazards that were not smoothed, of which survival is made; None: 1.
-    spread : (S, K, K) array or None
-        Covariance of the logs of those, noise and all, beside the time terms; None: 0.
-    """
-
-    edges: Array
+    edges: Array  # (K + 1,)
+    # rates, events: (S, K) arrays; hazard a unit of time, and released events, by stratum.
     rates: Array
     events: Array
+    # (S, K): from the rates to hazards that were not smoothed, of which survival is made; None: 1.
     factors: Array | None = None
+    # (S, K, K): covariance of the logs of those, noise and all, beside the time terms; None: 0.
     spread: Array | None = None
 
     @property
@@ -108,10 +100,7 @@ class Timeline:
     def slots(self, stratum: int, first: int) -> list[tuple[int, int]]:
         """Return (term, place in theta) of the time terms of a stratum but for the first 1.
 
-        Parameters
-        ----------
-        first : int
-            Place of the first time term: after the columns.
+        ``first`` is the place of the first time term: after the columns.
         """
         if stratum == 0:
             return [(1, first), (2, first + 1)]
@@ -135,23 +124,13 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class Hazard(Expansion):
-    """Proportional hazards, initialised.
-
-    Attributes
-    ----------
-    where : Survival
-        Rows of the block that hold the follow-up.
-    rate : float
-        Released events a unit.
-    people : bool
-        Units are people, with episodes of their own.
-    """
+    """Proportional hazards, initialised."""
 
     coordinates: Coordinates
-    where: Survival
+    where: Survival  # Rows of the block that hold the follow-up
     timeline: Timeline
-    rate: float
-    people: bool
+    rate: float  # Released events a unit
+    people: bool  # Units are people, with episodes of their own
 
     stops: ClassVar[bool] = True
 
@@ -174,20 +153,12 @@ class Hazard(Expansion):
 
 @dataclass(frozen=True, eq=False)
 class FollowedUp:
-    """The follow-up of units at a fit.
-
-    Attributes
-    ----------
-    theta : (r,) array
-    W : (r, r) array
-    clip : float
-        C; inf: nobody is stopped.
-    """
+    """The follow-up of units at a fit."""
 
     model: Hazard
-    theta: Array
-    W: Array
-    clip: float
+    theta: Array  # (r,)
+    W: Array  # (r, r)
+    clip: float  # C; inf: nobody is stopped
 
     @functools.cached_property
     def _hazards(self) -> Array:
@@ -406,10 +377,7 @@ class FollowedUp:
 def _lower_root(a: Array) -> list[Array]:
     """Return the lower triangle L of ``A = L L'``, row by row, of 3 by 3 matrices.
 
-    Parameters
-    ----------
-    a : (6, m) array
-        Lower triangles: 00, 10, 11, 20, 21, 22. Positive semidefinite but for rounding.
+    ``a`` (6, m): lower triangles 00, 10, 11, 20, 21, 22, positive semidefinite but for rounding.
     """
 
     def root(x: Array, size: Array) -> Array:

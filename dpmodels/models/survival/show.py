@@ -299,14 +299,10 @@ def _groups(record: Any) -> list[tuple[Any, ...]]:
     """Return (group, N, observed, expected, U, error, privacy part) of every group."""
     est = record.estimate
     sampling, privacy = (np.diag(V) for V in (est.vcov_sampling, est.vcov_privacy))
-    a = est.arrays
-    columns = (
-        a["n"], a["observed"], a["expected"], est.params, np.sqrt(sampling + privacy),
-        np.sqrt(privacy),
-    )  # fmt: skip
+    a, total = est.arrays, np.sqrt(sampling + privacy)
+    columns = (a["n"], a["observed"], a["expected"], est.params, total, np.sqrt(privacy))
     return [
-        (name, *map(float, values))
-        for name, *values in zip(est.names, *columns, strict=True)
+        (name, *map(float, values)) for name, *values in zip(est.names, *columns, strict=True)
     ]
 
 
@@ -379,7 +375,7 @@ def plot_curves(
     rows = len(found) if at_risk else 0
     ax = new_axes(ax, (6.4, 4.0 + 0.22 * rows))
     edges = np.array(found[0].layout.edges)
-    conf_type = str(fit._record.call.options["conf_type"])
+    conf_type = _conf_type(fit._record)
 
     def shown(S: Any) -> Any:
         with np.errstate(divide="ignore"):
@@ -399,11 +395,8 @@ def plot_curves(
         drawn.append(color)
     survival = fit.design.survival
     ax.set_xlabel(survival.names[1])
-    ax.set_ylabel(
-        {"survival": "survival", "event": "share with the event", "hazard": "cumulative hazard"}[
-            kind
-        ]
-    )
+    labels = {"event": "share with the event", "hazard": "cumulative hazard"}
+    ax.set_ylabel(labels.get(kind, kind))
     ax.set_xlim(edges[0], edges[-1])
     if kind != "hazard":
         ax.set_ylim(0.0, 1.0)

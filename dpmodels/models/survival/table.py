@@ -21,7 +21,6 @@ from dpmodels.errors import RequestError, shown
 from dpmodels.proof.sets import STEPS, Orthant
 from dpmodels.proof.statistics import Sum, Tree
 from dpmodels.sources.summed import counted, summed
-from dpmodels.sums.ask import Added
 from dpmodels.sums.products import towards_zero
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
@@ -43,23 +42,14 @@ class Layout:
     A table is flat: for each group events, censorings (and entries) by interval, then "beyond" for
     each group, then "missing" where everybody is in one cell.
 
-    Attributes
-    ----------
-    edges : tuple of float
-        Ends of the intervals, K + 1.
-    groups, stratas : tuple of str
-        Labels; ("",) where there is none.
-    entries : bool
-        Entries are tabulated: ``Surv(start, stop, event)``.
-    episodes : int
-        Whole episodes that a unit may have there.
     """
 
-    edges: tuple[float, ...]
+    edges: tuple[float, ...]  # Ends of the intervals, K + 1
+    # groups, stratas: labels; ("",) where there is none.
     groups: tuple[str, ...] = ("",)
     stratas: tuple[str, ...] = ("",)
-    entries: bool = False
-    episodes: int = 1
+    entries: bool = False  # Entries are tabulated: ``Surv(start, stop, event)``
+    episodes: int = 1  # Whole episodes that a unit may have there
 
     @property
     def K(self) -> int:
@@ -176,12 +166,7 @@ def rounding(edges: npt.ArrayLike) -> float:
 def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:
     """Return the layout of a call; refuse breaks that are not public, or none at all.
 
-    Parameters
-    ----------
-    design : Design
-        Of :func:`dpmodels.formula.build_survival_cells`.
-    options : mapping
-        ``times``, ``breaks``, ``max_episodes``.
+    ``options`` may hold ``times``, ``breaks`` and ``max_episodes``.
     """
     survival = design.survival
     assert survival is not None
@@ -256,9 +241,8 @@ def _edges(
 # -- The exact cells of a survival table: of rows, and of people (``theory.md``, 2).
 #
 # A row with no entry is one unit of mass: one cell. An episode is two, where it is entered and
-# where
-# it ends; the table of a person's episodes is scaled into a ball if it is longer than that of the
-# episodes that are allowed.
+# where it ends; the table of a person's episodes is scaled into a ball if it is longer than that of
+# the episodes that are allowed.
 
 
 Codes = npt.NDArray[np.int64]
@@ -284,18 +268,12 @@ class Groups(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SurvivalPass:
-    """The table of a layout, all levels one after the other.
-
-    Attributes
-    ----------
-    groups : Groups or None
-        None: the groups of the formula.
-    """
+    """The table of a layout, all levels one after the other."""
 
     design: Design
     layout: Layout
     people: bool = False
-    groups: Groups | None = None
+    groups: Groups | None = None  # None: the groups of the formula
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the table in steps of the statistic. Confidential."""
@@ -311,11 +289,6 @@ class SurvivalPass:
         if not self.layout.entries:  # a declared person without a row is missing
             out[self.layout.sizes[0] - 1] += (rows.n - found.people) * _ONE
         return np.asarray(out, dtype=object)
-
-
-def added(sums: npt.NDArray[np.object_]) -> Added:
-    """Return the table as it is."""
-    return Added(sums)
 
 
 def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes, Codes, Codes]:
@@ -481,16 +454,10 @@ def apart(who: Any, start: Array, stop: Array) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class CellNoise:
-    """The noise of the cells of a layout, where every released number has one variance.
-
-    Attributes
-    ----------
-    sd : float
-        Of the noise of every released number, in units.
-    """
+    """The noise of the cells of a layout, where every released number has one variance."""
 
     layout: Layout
-    sd: float
+    sd: float  # Of the noise of every released number, in units
 
     @functools.cached_property
     def _tree(self) -> tuple[Array, Array]:

@@ -52,33 +52,20 @@ TRANSFORMS = ("rank", "identity", "log")
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """Columns as the check sees them: (1, z), ``z = W (x - c)``; in a block of rows affine.
+    """Columns as the check sees them: (1, z), ``z = W (x - c)``; in a block of rows affine."""
 
-    Attributes
-    ----------
-    affine : (matrix (p + 1, q), shift (p + 1, 1))
-    W0 : (p + 1, p + 1) array
-    W : (p, p) array
-    """
-
-    affine: tuple[Array, Array]
-    W0: Array
-    W: Array
+    affine: tuple[Array, Array]  # (matrix (p + 1, q), shift (p + 1, 1))
+    W0: Array  # (p + 1, p + 1)
+    W: Array  # (p, p)
 
 
 def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) -> Whitened:
     """Return coordinates in which predictors have about mean 0 and variance 1 among events.
 
-    Released numbers, so that nothing but the noise rests on how right they are.
-
-    Parameters
-    ----------
-    covariance : (p, p) array
-        Of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
-    joint : (p + 1 + ..., ...) array
-        Errors of intercept, coefficients and terms of time: its inverse says the means.
-    at : (p,) array of int
-        Places of the columns in a block of q rows.
+    Released numbers, so that nothing but the noise rests on how right they are. The covariance
+    (p, p) is of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
+    ``joint`` holds errors of intercept, coefficients and terms of time: its inverse says the means.
+    ``at`` (p,) are places of the columns in a block of q rows.
     """
     p = len(covariance)
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
@@ -153,16 +140,10 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class ByInterval(FollowedUp):
-    """The follow-up of units at a released fit, laid out by intervals of time.
-
-    Attributes
-    ----------
-    ends : (J + 1,) array
-        Of the intervals, among the ends of cells.
-    """
+    """The follow-up of units at a released fit, laid out by intervals of time."""
 
     layout: Intervals
-    ends: Array
+    ends: Array  # (J + 1,): of the intervals, among the ends of cells
 
     def _squares(self, u: Array, stratum: Index) -> Array:
         """Return ones: what is used up are expected events, whatever the predictors."""
@@ -222,21 +203,10 @@ class IntervalsJob:
 
 @dataclass(frozen=True, eq=False)
 class ZphPlan:
-    """Everything public about one check.
+    """Everything public about one check."""
 
-    Attributes
-    ----------
-    design : Design
-        Of the fit.
-    n : int
-        Units.
-    local : ByInterval
-    guarantee : Guarantee
-    advice : tuple of str
-    """
-
-    design: Design
-    n: int
+    design: Design  # Of the fit
+    n: int  # Units
     local: ByInterval
     guarantee: Guarantee
     advice: tuple[str, ...] = ()
@@ -257,19 +227,10 @@ def plan_zph(
     design: Design, n: int, unit: str, seen: Whitened, params: Array, line: Timeline,
     intervals: int, eps: float, delta: float, events: float,
 ) -> ZphPlan:  # fmt: skip
-    """Plan the check of a fit. Reads no row.
+    """Plan the check of a fit, in intervals of about equal released events. Reads no row.
 
-    Parameters
-    ----------
-    seen : Whitened
-        Of the columns that have coefficients.
-    params : (p,) array
-    line : Timeline
-        Released hazards of a unit whose columns are 0.
-    intervals : int
-        Of about equal released events.
-    events : float
-        Released.
+    ``seen`` are the columns that have coefficients, ``line`` released hazards of a unit whose
+    columns are 0, ``events`` released.
     """
     assert design.survival is not None
     p, S = len(params), len(line.rates)
@@ -312,13 +273,11 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
     The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
     """
     over = Sums(plan.design, IntervalsJob(plan.local, plan.guarantee.unit != "record"))
-    query = Query(plan.statistic, over, _flat, unit=plan.local.layout.radius)
+    query = Query(
+        plan.statistic, over, lambda found: Added(found.arrays[0].astype(object)),
+        unit=plan.local.layout.radius,
+    )  # fmt: skip
     return ask(STEP, query).values
-
-
-def _flat(found: Integers) -> Added:
-    """Return the sums as they are."""
-    return Added(found.arrays[0].astype(object))
 
 
 # -- What the check says. Sees no row.
@@ -326,34 +285,19 @@ def _flat(found: Integers) -> Added:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Centred scores by interval, their variances, and what a change of a coefficient makes.
+    """Centred scores by interval, their variances, and what a change of a coefficient makes."""
 
-    Attributes
-    ----------
-    s : (J, p) array
-    cov : (J, p, p) array
-        Sampling and noise.
-    slope : (J, p, p) array
-        Derivatives of the expected scores by the coefficients.
-    events : (J,) array
-    """
-
-    s: Array
-    cov: Array
-    slope: Array
-    events: Array
+    s: Array  # (J, p)
+    cov: Array  # (J, p, p): sampling and noise
+    slope: Array  # (J, p, p): derivatives of the expected scores by the coefficients
+    events: Array  # (J,)
     determined: bool
 
 
 def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
-    """Return the scores of whitened columns, centred by stratum and interval.
+    """Return the released scores of whitened columns, centred by stratum and interval.
 
-    Parameters
-    ----------
-    flat : (d,) array
-        Released.
-    sd : float
-        Noise of each number; 0 without.
+    ``sd`` is the noise of each number; 0 without.
     """
     p = lay.p
     s, r, t, e, Q = lay.parts(flat)
@@ -380,11 +324,7 @@ def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
 def slopes(found: Scores, g: Array, along: Array) -> tuple[Array, Array]:
     """Return (gamma, covariance) of ``b + along gamma g(t)``, all of b free: least squares.
 
-    Parameters
-    ----------
-    g : (J,) array
-    along : (p, k) array
-        Directions in whitened coordinates.
+    g is (J,), and ``along`` (p, k) directions in whitened coordinates.
     """
     p = found.s.shape[1]
     A, b = np.zeros((1, 1)), np.zeros(1)
@@ -418,25 +358,16 @@ _NOTES = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoxZph(Result):
-    """Tests of proportional hazards, as R's ``cox.zph``: a release of its own.
+    """Tests of proportional hazards, as R's ``cox.zph``: a release of its own."""
 
-    Attributes
-    ----------
-    transform : {"rank", "identity", "log"}
-        g; :meth:`with_transform` looks at the same numbers by another one.
-    tests : DataFrame
-        ``term, slope, std_error, statistic, df, p_value``, ``GLOBAL`` last.
-    by_interval : DataFrame
-        Of each coefficient and interval: ``term, low, high, estimate, std_error``.
-    privacy : Guarantee
-    layout, ends, params, W, flat, sd
-        What was released, and how it is laid out: of which all of this is made again.
-    """
-
+    # {"rank", "identity", "log"}: g; :meth:`with_transform` looks at the same numbers by another
+    # one.
     transform: str
-    tests: Any
-    by_interval: Any
+    tests: Any  # ``term, slope, std_error, statistic, df, p_value``, ``GLOBAL`` last
+    by_interval: Any  # Of each coefficient and interval: ``term, low, high, estimate, std_error``
     privacy: Guarantee
+    # layout, ends, params, W, flat, sd: what was released, and how it is laid out: of which all of
+    # this is made again.
     layout: Intervals
     ends: Array
     params: Array

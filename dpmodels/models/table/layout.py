@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,23 +32,14 @@ MOST_CELLS = 1 << 18
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a table.
-
-    Attributes
-    ----------
-    column : int
-        Row of the block buffer.
-    kind : str
-        "level" (a code), "number" (its mass lies low, in the middle, high) or "bin"
-        (of a number's range).
-    labels : tuple of str
-        The last one is :data:`MISSING`.
-    """
+    """One direction of a table."""
 
     name: str
-    column: int
+    column: int  # Row of the block buffer
+    # "level" (a code), "number" (its mass lies low, in the middle, high) or "bin" (of a number's
+    # range).
     kind: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # The last one is :data:`MISSING`
 
     @property
     def size(self) -> int:
@@ -58,40 +49,21 @@ class Axis:
 
 @dataclass(frozen=True)
 class Block:
-    """A table that is released: one unit of mass a row.
+    """A table that is released: one unit of mass a row."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Increasing.
-    number : int
-        Row of the block buffer whose axis "number" is among the axes, -1 for counts alone.
-    """
-
-    axes: tuple[int, ...]
+    axes: tuple[int, ...]  # Increasing
+    # Row of the block buffer whose axis "number" is among the axes, -1 for counts alone.
     number: int = -1
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of what is shown.
+    """One part of what is shown."""
 
-    Attributes
-    ----------
-    kind : str
-        "counts", "means" or "quantiles".
-    axes : tuple of int
-        Of the counts, or of the group.
-    number : int
-        As in :class:`Block`.
-    variable : str
-        Name of the number.
-    """
-
-    kind: str
-    axes: tuple[int, ...]
-    number: int = -1
-    variable: str = ""
+    kind: str  # "counts", "means" or "quantiles"
+    axes: tuple[int, ...]  # Of the counts, or of the group
+    number: int = -1  # As in :class:`Block`
+    variable: str = ""  # Name of the number
 
 
 @dataclass(frozen=True)
@@ -257,12 +229,9 @@ def _bins(design: Design, number: int, bins: int) -> Axis:
 #
 # A row is in one cell of every table; a number is in three at once. With t in [-1, 1] it lays
 # ``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its axis:
-# they
-# are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another
-# basis:
-# ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit of
-# mass:
-# replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
+# they are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another
+# basis: ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit
+# of mass: replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
 
 
 #: N, T and Q of the four cells of a number's axis.
@@ -273,16 +242,18 @@ SQUARE = np.array([1.0, -1.0, 1.0, 0.0])
 Codes = npt.NDArray[np.intp]
 
 
-def masses(t: Array) -> Array:
+def masses(t: Array, u: Array, whole: Array) -> Array:
     """Return the lattice masses (4, m) of numbers in [-1, 1], NaN missing: integers >= 0.
 
-    Each column adds up to exactly 2^20: low and high are rounded down, the middle is what is left.
+    Each column adds up to exactly ``whole``, u in steps of 2^-20: low and high are rounded down,
+    the middle is what is left.
     """
-    low, high = (end_of_numbers((0.5 * (1.0 + s * t)) ** 2, low=0.0) for s in (-1.0, 1.0))
+    with np.errstate(all="ignore"):
+        low, high = (end_of_numbers(u * (0.5 * (1.0 + s * t)) ** 2, low=0.0) for s in (-1.0, 1.0))
     gone = np.isnan(t)
-    out = np.stack([low, STEPS - low - high, high, np.zeros_like(low)])
+    out = np.stack([low, whole - low - high, high, np.zeros_like(low)])
     out[:, gone] = 0.0
-    out[3, gone] = STEPS
+    out[3, gone] = whole[gone]
     return out
 
 
@@ -304,47 +275,55 @@ class TablePass:
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the tables, flat. Confidential."""
         if self.people:
-            return table_of_people(rows, self.design, self.layout, self.centre, self.half)
+            return self._of_people(rows)
         job = functools.partial(
-            _of_blocks, layout=self.layout, centre=self.centre, half=self.half
+            statistics, layout=self.layout, centre=self.centre, half=self.half
         )
         return counted(rows, self.design, job)[0]
 
-
-def _of_blocks(
-    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array
-) -> tuple[npt.NDArray[np.object_]]:
-    return (statistics(blocks, layout, centre, half),)
+    def _of_people(self, rows: Any) -> npt.NDArray[np.object_]:
+        """Add declared persons without a row to the cells "(missing)": every table adds up to N."""
+        found = summed(rows, self.design, TableOfPeople(self.layout, self.centre, self.half))
+        out, end = found.values.astype(object), 0
+        for block in self.layout.blocks:
+            end += self.layout.cells(block.axes)
+            out[end - 1] += (rows.n - found.people) * int(STEPS)
+        return np.asarray(out, dtype=object)
 
 
 def statistics(
-    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array
-) -> npt.NDArray[np.object_]:
+    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array,
+    mass_of: Callable[[Array], Array] | None = None,
+) -> tuple[npt.NDArray[np.object_]]:  # fmt: skip
     """Return the tables of all blocks of a layout, flat and concatenated, in steps of 2^-20.
 
-    Confidential. Exact in any order: within 2^13 rows every sum is an integer below 2^53.
-
-    Parameters
-    ----------
-    centre, half : (q,) arrays
-        Of the numbers.
+    Middles and half-ranges (q,) are of the numbers. ``mass_of`` says the mass u of rows, of which
+    each table has a cell more behind it for what they leave; None: a unit each. Confidential. Exact
+    in any order: within 2^13 rows every sum is an integer below 2^53.
     """
-    totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
-    numbers = {a.column for a in layout.axes if a.kind != "level"}
+    more = mass_of is not None
+    totals = [np.zeros(layout.cells(b.axes) + more, dtype=np.int64) for b in layout.blocks]
     for cells in blocks:
-        codes, mass = _opened(layout, cells, centre, half, numbers)
+        u = np.ones(cells.shape[1]) if mass_of is None else mass_of(cells)
+        whole = end_of_numbers(u, low=0.0)
+        codes, mass = _opened(layout, cells, centre, half, u, whole)
         for block, total in zip(layout.blocks, totals, strict=True):
-            _add(layout, block, codes, mass.get(block.number), total)
-    return np.concatenate(totals).astype(object)
+            for place, part in placed(layout, block, codes, mass.get(block.number, whole)):
+                sums = np.bincount(place, weights=part, minlength=total.size)
+                total += sums.astype(np.int64)
+            if more:
+                total[-1] += int((STEPS - whole).sum())
+    return (np.concatenate(totals).astype(object),)
 
 
 def _opened(
-    layout: Layout, cells: Array, centre: Array, half: Array, numbers: Iterable[int]
+    layout: Layout, cells: Array, centre: Array, half: Array, u: Array, whole: Array
 ) -> tuple[list[Codes], dict[int, Array]]:
     """Return the codes of rows along the axes, and the masses of numbers."""
+    numbers = {a.column for a in layout.axes if a.kind != "level"}
     with np.errstate(all="ignore"):
         unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
-        mass = {b.number: masses(unit[b.number]) for b in layout.blocks if b.number >= 0}
+    mass = {b.number: masses(unit[b.number], u, whole) for b in layout.blocks if b.number >= 0}
     return codes_of(layout, cells, unit), mass
 
 
@@ -361,49 +340,22 @@ class TableOfPeople:
         """Return the sums over people. Confidential."""
         layout = self.layout
         totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
-        numbers = {a.column for a in layout.axes if a.kind != "level"}
         people = 0
         for part in blocks:
             people += len(part.counts)
-            codes, mass = _opened(layout, part.rows, self.centre, self.half, numbers)
+            whole = np.full(part.rows.shape[1], STEPS)
+            codes, mass = _opened(
+                layout, part.rows, self.centre, self.half, whole / STEPS, whole
+            )
             person = np.repeat(np.arange(len(part.counts)), part.counts)
             for block, total in zip(layout.blocks, totals, strict=True):
-                place, weight = _entries(layout, block, codes, mass.get(block.number))
-                whose = np.tile(person, len(place) // max(len(person), 1))
+                entries = list(placed(layout, block, codes, mass.get(block.number, whole)))
+                place = np.concatenate([place for place, _ in entries])
+                weight = np.concatenate([mass for _, mass in entries]).astype(np.int64)
+                whose = np.tile(person, len(entries))
                 where, share = shares(whose, place, weight, part.counts, total.size)
                 np.add.at(total, where, share)
         return CountsOfPeople(np.concatenate(totals), people)
-
-
-def table_of_people(
-    rows: Any, design: Design, layout: Layout, centre: Array, half: Array
-) -> npt.NDArray[np.object_]:
-    """Return the tables of people as :func:`statistics` does those of rows. Confidential.
-
-    A declared person without a row is in the cells "(missing)", so every table adds up to N.
-    """
-    found = summed(rows, design, TableOfPeople(layout, centre, half))
-    out, end = found.values.astype(object), 0
-    for block in layout.blocks:
-        end += layout.cells(block.axes)
-        out[end - 1] += (rows.n - found.people) * int(STEPS)
-    return np.asarray(out, dtype=object)
-
-
-def _entries(
-    layout: Layout, block: Block, codes: list[Codes], mass: Array | None
-) -> tuple[Codes, npt.NDArray[np.int64]]:
-    """Return (cell, mass) of every row of a buffer, four times over for a number."""
-    place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
-    for j in block.axes:
-        place = place * layout.axes[j].size + codes[j]
-    if mass is None:
-        return place, np.full(len(place), int(STEPS), dtype=np.int64)
-    stride = 1
-    for j in block.axes[block.axes.index(layout.number_axis(block.number)) + 1 :]:
-        stride *= layout.axes[j].size
-    places = [place + e * stride for e in range(len(mass))]
-    return np.concatenate(places), mass.ravel().astype(np.int64)
 
 
 def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
@@ -423,34 +375,13 @@ def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Co
 
 
 def placed(
-    layout: Layout, block: Block, codes: list[Codes], mass: Array | None, whole: Array | None
-) -> Iterator[tuple[Codes, Array | None]]:
-    """Yield (cell of each row, its mass there): once, or four times for a number.
-
-    ``whole``: the mass of rows where the table is of counts alone; None: a unit each.
-    """
+    layout: Layout, block: Block, codes: list[Codes], mass: Array
+) -> Iterator[tuple[Codes, Array]]:
+    """Yield (cell of each row, its mass there): once for mass (m,), or for a number's (4, m)."""
     place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
-    stride = 1
     for j in block.axes:
         place = place * layout.axes[j].size + codes[j]
-    if mass is None:
-        yield place, whole
-        return
-    number = block.axes.index(layout.number_axis(block.number))
-    for j in block.axes[number + 1 :]:
-        stride *= layout.axes[j].size
-    for e, part in enumerate(mass):
+    behind = block.axes.index(layout.number_axis(block.number)) + 1 if mass.ndim > 1 else 0
+    stride = layout.cells(block.axes[behind:])
+    for e, part in enumerate(np.atleast_2d(mass)):
         yield place + e * stride, part
-
-
-def _add(
-    layout: Layout, block: Block, codes: list[Codes], mass: Array | None,
-    total: npt.NDArray[np.int64],
-) -> None:  # fmt: skip
-    """Add the rows of a buffer to a table."""
-    for place, part in placed(layout, block, codes, mass, None):
-        if part is None:
-            total += np.bincount(place, minlength=total.size) * int(STEPS)
-            continue
-        sums = np.bincount(place, weights=part, minlength=total.size)
-        total += sums.astype(np.int64)

@@ -1,28 +1,22 @@
 """Methods of tables, quantiles and tests, as data."""
 
-from dpmodels.models.table import (
-    nulls,
-    quantiles,
-    table,
-    testing,
-    weighted,
-    weighted_quantiles,
-)
+import functools
+
+from dpmodels.models.table import nulls, quantiles, table, testing, weighted, weighted_quantiles
 from dpmodels.models.weights import unweighted
 from dpmodels.registry import BOUNDS_SHARE, Ending, Method, Option, register_method
 
+_method = functools.partial(Method, proof="models/table/theory.md", needs=("one pass",))
+
 register_method(
-    Method(
+    _method(
         name="joint",
         verb="dp_table",
-        proof="models/table/theory.md",
         title="Exact counts and sums, one joint release",
         backend=table.BACKEND,
         endings=(Ending(weighted.BACKEND, unweighted),),
         accepts=("weights", "design"),
         kept=True,
-        needs=("one pass",),
-        inference="yes",
         privacy_se="public",
         foretells=True,
         reference="Hay, Rastogi, Miklau and Suciu (2010), consistency; Dwork et al. (2006)",
@@ -51,14 +45,12 @@ _POINTS = Option(
 )  # fmt: skip
 
 register_method(
-    Method(
+    _method(
         name="em",
         verb="dp_quantile",
-        proof="models/table/theory.md",
         title="Exponential mechanism on a grid",
         backend=quantiles.EM,
         kept=True,
-        needs=("one pass",),
         inference="intervals by two more draws",
         privacy_se="unavailable",
         reference="McSherry and Talwar (2007); Smith (2011)",
@@ -66,17 +58,15 @@ register_method(
     )
 )
 register_method(
-    Method(
+    _method(
         name="tree",
         verb="dp_quantile",
-        proof="models/table/theory.md",
         title="Noisy 4-way tree of counts",
         backend=quantiles.TREE,
         endings=(Ending(weighted_quantiles.WEIGHTED, unweighted),),
         accepts=("weights", "design"),
         kept=True,
         needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="unavailable",
         reference="Hay, Rastogi, Miklau and Suciu (2010)",
         options=(_Q, _POINTS, BOUNDS_SHARE),
@@ -92,17 +82,15 @@ _EFFECT = Option(
 _TEST = Option("test", "which test; None: by the variables", None, object)
 
 register_method(
-    Method(
+    _method(
         name="score",
         verb="dp_test",
-        proof="models/table/theory.md",
         title="Test of noisy sums",
         backend=testing.BACKEND,
         endings=(Ending(weighted_quantiles.RAO_SCOTT, unweighted),),
         accepts=("weights", "design"),
         kept=True,
         needs=("delta > 0", "one pass"),
-        inference="yes",
         privacy_se="public",
         reference="Kifer and Rogers (2017), A new class of private chi-square tests",
         options=(
@@ -118,15 +106,13 @@ register_method(
     )
 )  # fmt: skip
 register_method(
-    Method(
+    _method(
         name="subsample",
         verb="dp_test",
-        proof="models/table/theory.md",
         title="Test of tests",
         backend=nulls.BACKEND,
         by_rows=True,
         needs=("one pass", "rows in memory"),
-        inference="yes",
         privacy_se="public",
         reference="Kazan, Shi, Groce and Bray (2023), The test of tests",
         options=(

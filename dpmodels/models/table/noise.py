@@ -29,24 +29,12 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Measured:
-    """A noisy margin.
+    """A noisy margin."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Increasing.
-    values : array
-        Of the shape of its axes.
-    variance : float
-        Of the noise of every cell.
-    laplace : float
-        Scale of the noise if it is Laplace, else 0.
-    """
-
-    axes: Axes
-    values: Array
-    variance: float
-    laplace: float = 0.0
+    axes: Axes  # Increasing
+    values: Array  # Of the shape of its axes
+    variance: float  # Of the noise of every cell
+    laplace: float = 0.0  # Scale of the noise if it is Laplace, else 0
 
 
 @dataclass(frozen=True)
@@ -73,13 +61,8 @@ def subsets(axes: Axes) -> list[Axes]:
 class Effects:
     """The effects of measured tables.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of levels of each axis.
-    tables : iterable of Measured
-    total : float or None
-        Public number of rows, exact; None: not known.
+    ``sizes`` are the numbers of levels of each axis, ``total`` the public number of rows, exact;
+    None: not known.
     """
 
     def __init__(
@@ -250,12 +233,7 @@ def share_interval(
 def fieller(total: Array, count: Array, variance: Array, z: float) -> tuple[Array, Array]:
     """Return the set of m with ``(T - m N)^2 <= z^2 (a + m^2 b)``, NaN where it is no interval.
 
-    Parameters
-    ----------
-    total, count : arrays
-        Noisy sum and count.
-    variance : (2, ...) array
-        a (of T - m N at m = 0: sampling and noise) and b (noise of the count).
+    ``variance`` (2, ...): a (of T - m N at m = 0: sampling and noise) and b (noise of the count).
     """
     a, b = variance
     lead = count**2 - z * z * b
@@ -278,22 +256,12 @@ def _kronecker(a: Array, b: Array) -> Array:
 
 @dataclass(frozen=True)
 class TableNoise:
-    """The noise of every table of a call.
-
-    Attributes
-    ----------
-    budget : float
-        mu, or eps, of the joint release.
-    shares : tuple of float
-        Of the blocks; of mu^2, or of eps.
-    whole : bool
-        Integer noise on integer counts (the geometric mechanism).
-    """
+    """The noise of every table of a call."""
 
     kind: str
-    budget: float
-    shares: tuple[float, ...]
-    whole: bool = False
+    budget: float  # mu, or eps, of the joint release
+    shares: tuple[float, ...]  # Of the blocks; of mu^2, or of eps
+    whole: bool = False  # Integer noise on integer counts (the geometric mechanism)
 
     def statistic(self, layout: Layout) -> Cells:
         """Return the tables of a layout as a statistic, with their shares."""
@@ -321,13 +289,13 @@ class TableNoise:
         at = 0
         for b, block in enumerate(layout.blocks):
             shape = [layout.axes[j].size for j in block.axes]
-            size = math.prod(shape)
-            values = np.zeros((0,) * len(shape)) if noisy is None else noisy[at : at + size]
-            at += size
-            scale, variance = self.scale(b), self.variance(b)
-            laplace = scale if self.kind == "laplace" else 0.0
-            shaped = values if noisy is None else values.reshape(shape)
-            tables.append(Measured(block.axes, shaped, variance, laplace))
+            end = at + math.prod(shape)
+            values = np.zeros((0,) * len(shape))
+            if noisy is not None:
+                values = noisy[at:end].reshape(shape)
+            at = end
+            laplace = self.scale(b) if self.kind == "laplace" else 0.0
+            tables.append(Measured(block.axes, values, self.variance(b), laplace))
         return Effects(layout.sizes, tables, total)
 
     def variance(self, block: int) -> float:
@@ -383,13 +351,9 @@ def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) ->
 
 
 def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[TableNoise, str]:
-    """Return the noise of a table and the reason for its kind.
+    """Return the noise of a table and the reason for its kind: "auto" or one of its kinds.
 
-    Parameters
-    ----------
-    kind : {"auto", "gaussian", "laplace", "geometric"}
-    mu, eps : float
-        What a Gaussian or a Laplace release of the whole may spend; 0: not possible.
+    mu and eps are what a Gaussian or a Laplace release of the whole may spend; 0: not possible.
     """
     found: dict[str, TableNoise] = {}
     for name, budget in (("laplace", eps), ("gaussian", mu)):

@@ -60,20 +60,11 @@ def contrasts(weights: Array) -> Array:
 def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, copies: float = 1.0) -> Null:
     """Test equal means of k groups, variances unequal.
 
-    Parameters
-    ----------
-    N, T, P : (k,) arrays
-        Counts, sums and sums of squares of values in [-1, 1].
-    tau2 : float
-        Noise variance of a sum.
-    C : (k, k) array
-        Noise covariance of the counts.
-    copies : float
-        Here and below: so many rows may go together in any way; the part of sampling is so many
-        times that of single rows, which is no smaller than it can be.
+    N, T, P (k,): counts, sums and sums of squares of values in [-1, 1]; tau2 the noise variance of
+    a sum, C (k, k) the noise covariance of the counts. ``copies``, here and below: so many rows may
+    go together in any way; the part of sampling is so many times that of single rows, which is no
+    smaller than it can be.
 
-    Notes
-    -----
     ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``,
     ``Var u = Pm [diag(P - 2 m T + m^2 N) + tau2 I + m^2 C] Pm'`` on k - 1 contrasts; cells of the
     diagonal are cut to [0, N (1 + |m|)^2].
@@ -202,8 +193,7 @@ def correlation(Q: Array, s: float, n: float) -> tuple[float, float]:
 #
 # Kazan, Shi, Groce and Bray (2023). The rows are split at random into m parts, the test is run in
 # each, and the number of rejections at level a0, which one row moves by at most 1, gets the noise
-# of
-# the most powerful private binomial test (Awan and Slavkovic 2018). ``theory.md``, 3.4.
+# of the most powerful private binomial test (Awan and Slavkovic 2018). ``theory.md``, 3.4.
 
 
 _STEP = "rejections"
@@ -312,7 +302,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     m, a0, reached = best_split(shift, request.eps, alpha, most, a0, m, sides)
     return Plan.of(
         request, design, n, (Step(_STEP, Pure(request.eps), share=1.0, label="geometric"),),
-        shares={"rejections": 1.0},
         scales={
             "parts": float(m),
             "level in a part": a0,
@@ -334,7 +323,9 @@ def release(plan: Plan[Split], ask: Ask) -> Release:
     """
     split = plan.detail
     over = _Parts(split, plan.design, ask)
-    rejected = Query(Of("rejections", ()), over, _as_integer, whole=True)
+    rejected = Query(
+        Of("rejections", ()), over, lambda k: Added(np.array([k], dtype=object)), whole=True
+    )
     noisy = ask(_STEP, rejected).values
     dither = int(ask.coins(8).copy().view(np.uint64)[0]) * 2.0**-64 - 0.5
     return Release({"rejections": noisy + dither}, plan.guarantee, plan.design)
@@ -357,11 +348,6 @@ class _Parts:
         part[np.argsort(keys, kind="stable")] = np.arange(n) % m
         parts = (table[part == k].reset_index(drop=True) for k in range(m))
         return sum(_rejects(self.split, one) for one in parts)
-
-
-def _as_integer(rejected: int) -> Added:
-    """Return the number of rejections."""
-    return Added(np.array([rejected], dtype=object))
 
 
 def _rejects(split: Split, table: Any) -> bool:

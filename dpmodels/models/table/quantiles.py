@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,12 +29,12 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sources.summed import counted, summed
 from dpmodels.sums.ask import Added, Ask, Query
+from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.rows import Rows
 
 
 # -- Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).
@@ -100,35 +100,26 @@ def histogram(
 ) -> npt.NDArray[np.int64]:
     """Count the values nearest to each grid point, by group: (groups, points). Confidential.
 
-    Parameters
-    ----------
-    group : mapping
-        Row of the buffer -> number of codes, the missing one included: what makes the groups.
+    ``group``: row of the buffer -> number of codes, the missing one included.
     """
-    groups, points = int(np.prod([*group.values(), 1])), len(grid)
-    out = np.zeros(groups * points, dtype=np.int64)
-    for block in blocks:
-        cells, keep = cells_of(block, number, grid, group)
-        out += np.bincount(cells[keep], minlength=out.size)
-    return out.reshape(groups, points)
+    return histograms(blocks, {number: grid}, group)[0]
 
 
 def histograms(
-    rows: Rows, design: Design, grids: Mapping[int, Array], group: Mapping[int, int]
-) -> dict[int, npt.NDArray[np.int64]]:
-    """Return the :func:`histogram` of every number with a grid, of one pass. Confidential."""
-    job = functools.partial(_at_grids, grids=grids, group=group)
-    return dict(zip(grids, counted(rows, design, job), strict=True))
-
-
-def _at_grids(
-    blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int]
-) -> tuple[npt.NDArray[np.int64], ...]:
-    out = [histogram((), number, grid, group) for number, grid in grids.items()]
+    blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int],
+    mass_of: Callable[[Array], Array] | None = None,
+) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
+    """Return the :func:`histogram` of every number with a grid; of masses if rows have some."""
+    groups = int(np.prod([*group.values(), 1]))
+    out = [np.zeros(groups * len(grid), dtype=np.int64) for grid in grids.values()]
     for block in blocks:
+        mass = None if mass_of is None else end_of_numbers(mass_of(block), low=0.0)
         for total, (number, grid) in zip(out, grids.items(), strict=True):
-            total += histogram((block,), number, grid, group)
-    return tuple(out)
+            cells, keep = cells_of(block, number, grid, group)
+            weights = None if mass is None else mass[keep]
+            found = np.bincount(cells[keep], weights=weights, minlength=total.size)
+            total += found.astype(np.int64)  # integers, of at most 2^20 a row: exact
+    return tuple(total.reshape(groups, -1) for total in out)
 
 
 def cells_of(
@@ -174,12 +165,31 @@ class HistogramOfPeople:
         return CountsOfPeople(out, people)
 
 
-def people_histogram(
-    rows: Any, design: Design, number: int, grid: Array, group: Mapping[int, int], unit: int
-) -> npt.NDArray[np.int64]:
-    """Return :func:`histogram` of people's means, in steps of 1 / ``unit``. Confidential."""
-    found = summed(rows, design, HistogramOfPeople(number, grid, group, unit))
-    return np.asarray(found.values.reshape(-1, len(grid)))
+@dataclass(frozen=True, eq=False)
+class GridCounts:
+    """Counts at the points of every grid, by group; ``unit`` > 1: of people, in steps of 1/unit.
+
+    Of rows, or of their masses, in one pass; of people one a number.
+    """
+
+    design: Design
+    grids: Mapping[int, Array]
+    group: Mapping[int, int]
+    unit: int
+    mass_of: Callable[[Array], Array] | None = None
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
+        """Return the counts by number, (groups, points). Confidential."""
+        if self.unit > 1:
+            return {
+                j: summed(rows, self.design, HistogramOfPeople(j, grid, self.group, self.unit))
+                .values.reshape(-1, len(grid))
+                for j, grid in self.grids.items()
+            }  # fmt: skip
+        job = functools.partial(
+            histograms, grids=self.grids, group=self.group, mass_of=self.mass_of
+        )
+        return dict(zip(self.grids, counted(rows, self.design, job), strict=True))
 
 
 def penalties(
@@ -192,14 +202,8 @@ def penalties(
     group, by ``max(q, 1 - q)`` where a row only enters or only leaves (and offset is 0). Nothing is
     rounded: a step lost in each group would add up over the groups of a person.
 
-    Parameters
-    ----------
-    counts : (groups, points) array
-    offset : int
-        Ranks.
-    unit : int
-        Counts are of people, in steps of 1 / unit; penalties then in steps of 1 / unit of one of
-        q's. 0: of rows.
+    ``counts`` (groups, points); of people in steps of 1 / ``unit``, penalties then in steps of
+    1 / unit of one of q's; 0: of rows.
     """
     up_to = counts.cumsum(axis=1)
     whole = q.denominator * up_to[:, -1:]
@@ -213,26 +217,20 @@ def penalties(
 
 @dataclass(frozen=True)
 class QuantilePart:
-    """The quantiles of a table.
-
-    Attributes
-    ----------
-    jobs : tuple of (step name, column, group axes, quantile)
-    points : int
-        Of the grid.
-    """
+    """The quantiles of a table."""
 
     steps: tuple[Step, ...]
+    # tuple of (step name, column, group axes, quantile)
     jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
-    points: int
+    points: int  # Of the grid
 
     def grids(self, design: Design) -> dict[int, Array]:
         """Return the grid of every number."""
         return {number: grid_for(design, number, self.points) for _, number, _, _ in self.jobs}
 
 
-def quantile_part(layout: Layout, eps: float) -> QuantilePart:
-    """Plan the quantiles of a table: an equal part of ``eps`` for each."""
+def quantile_part(layout: Layout, eps: float, share: float) -> QuantilePart:
+    """Plan the quantiles of a table: an equal part of a share of the ``eps`` of the call each."""
     sections = [s for s in layout.sections if s.kind == "quantiles"]
     jobs = []
     for s in sections:
@@ -240,35 +238,16 @@ def quantile_part(layout: Layout, eps: float) -> QuantilePart:
         jobs += [
             (f"{q:g} quantile of {s.variable}{by}", s.number, s.axes, q) for q in layout.quantiles
         ]
-    each = eps / len(jobs)
+    each = share * eps / len(jobs)
     cells = max(layout.cells(s.axes) for s in sections)
     points = GRID
     while points * cells > _MOST and points > 1024:
         points //= 2
     steps = tuple(
-        Step(name, Pure(each), label="exponential mechanism") for name, _, _, _ in jobs
+        Step(name, Pure(each), share=share / len(jobs), label="exponential mechanism")
+        for name, _, _, _ in jobs
     )
     return QuantilePart(steps, tuple(jobs), points)
-
-
-@dataclass(frozen=True, eq=False)
-class GroupCounts:
-    """Counts at the points of a grid, by group, of people in steps of 1 / 256."""
-
-    design: Design
-    number: int
-    grid: Array
-    group: dict[int, int]
-    people: bool
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.int64]:
-        """Return (groups, points). Confidential."""
-        if self.people:
-            return people_histogram(
-                rows, self.design, self.number, self.grid, self.group, STEPS_OF_RANKS
-            )
-        found = histograms(rows, self.design, {self.number: self.grid}, self.group)
-        return found[self.number]
 
 
 def release_quantiles(
@@ -281,16 +260,19 @@ def release_quantiles(
     Unit: one row, or one person (whose mean is in the hull of what a row can be); replace-one.
     Each step is pure eps-DP: :class:`~dpmodels.proof.statistics.Ranks`.
     """
-    passes: dict[tuple[int, tuple[int, ...]], GroupCounts] = {}
+    passes: dict[tuple[int, tuple[int, ...]], GridCounts] = {}
     out = {}
     grids = part.grids(design)
     unit = STEPS_OF_RANKS if people else 0
     for name, number, axes, q in part.jobs:
         if (number, axes) not in passes:
             group = {layout.axes[j].column: layout.axes[j].size for j in axes}
-            passes[number, axes] = GroupCounts(design, number, grids[number], group, people)
+            passes[number, axes] = GridCounts(design, {number: grids[number]}, group, unit)
         ranks = Ranks(fraction(q), groups=bool(axes), unit=unit)
-        by_rank = functools.partial(penalties, q=ranks.q, unit=unit)
+
+        def by_rank(counts: Any, number: int = number, ranks: Ranks = ranks) -> Any:
+            return penalties(counts[number], ranks.q, unit=unit)
+
         chosen = ask.choose(name, ranks, passes[number, axes], by_rank, ask.n)
         out[name] = chosen.astype(float)
     return out
@@ -305,13 +287,9 @@ def release_quantiles(
 class Cells:
     """The cells of the points of a grid.
 
-    Attributes
-    ----------
-    step : float
-        Between points; 0 where values are integers and so are the points.
-    low, high : arrays, (points + 2,)
-        Ends of the cells, with one place more on either side: the declared bound, infinite where
-        the range was bought (values beyond it count in the first and last cell).
+    ``step`` lies between points; 0 where values are integers and so are the points. ``low`` and
+    ``high`` (points + 2,) are the ends, with one place more on either side: the declared bound,
+    infinite where the range was bought (values beyond it count in the first and last cell).
     """
 
     def __init__(self, grid: Array, bounds: tuple[float, float], *, whole: bool) -> None:
@@ -348,13 +326,7 @@ def outward(
     some candidate has penalty 0 wherever r lies, and the error of a draw is one of |r - rank| at
     the ends too. One row moves a penalty by at most 1 (``theory.md``, 2.3).
 
-    Parameters
-    ----------
-    counts : (points,) array
-    offset : int
-        Ranks; not 0.
-    unit : int
-        As in :func:`dpmodels.models.table.quantiles.penalties`.
+    ``offset`` is in ranks and not 0; ``unit`` as in :func:`penalties`.
     """
     up_to = counts.cumsum()
     m, rank = int(up_to[-1]), q.denominator
@@ -373,30 +345,22 @@ FAILS = 0.005
 
 @dataclass(frozen=True)
 class QuantileDetail:
-    """What is asked for.
+    """What is asked for."""
 
-    Attributes
-    ----------
-    jobs : tuple of (column, quantile)
-    each : float
-        eps of one draw ("em").
-    points : int
-        Most points of a grid.
-    """
-
-    jobs: tuple[tuple[int, float], ...]
-    each: float
-    points: int
+    jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
+    points: int  # Most points of a grid
+    each: float = 0.0  # eps of one draw ("em")
+    mu: float = 0.0  # Of each number's tree ("tree")
 
 
-def probabilities(given: Any) -> tuple[float, ...]:
-    """Return checked quantiles, in order."""
+def probabilities(given: Any, name: str) -> tuple[float, ...]:
+    """Return the checked quantiles of an option, in order."""
     listed = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
     for q in listed:
         if isinstance(q, bool) or not isinstance(q, (int, float, np.number)) or not 0 < q < 1:
-            raise RequestError("q= takes numbers between 0 and 1, for example q=[0.25, 0.5, 0.75]")
-    if not listed:
-        raise RequestError("q= is empty. For example q=0.5")
+            raise RequestError(
+                f"{name}= takes numbers between 0 and 1, for example {name}=[0.25, 0.5, 0.75]"
+            )
     return tuple(sorted({float(q) for q in listed}))
 
 
@@ -419,7 +383,9 @@ def numbers_of(design: Design) -> tuple[int, ...]:
 
 def checked(request: Request, design: Design) -> tuple[tuple[int, float], ...]:
     """Return the jobs of a call: every quantile of every number."""
-    q = probabilities(request["q"])
+    q = probabilities(request["q"], "q")
+    if not q:
+        raise RequestError("q= is empty. For example q=0.5")
     return tuple((j, p) for j in numbers_of(design) for p in q)
 
 
@@ -443,9 +409,9 @@ def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
     points = int(request["points"] or GRID)
     return Plan.of(
         request, design, n, [*part.steps, *draws],
-        shares={**part.printed, "quantiles": 1.0 - part.share}, purchase=part.purchase,
+        purchase=part.purchase,
         scales={"rank error with probability 0.995": 2.0 / each * math.log(points / FAILS)},
-        detail=QuantileDetail(jobs, each, points),
+        detail=QuantileDetail(jobs, points, each),
     )  # fmt: skip
 
 
@@ -464,7 +430,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     unit = STEPS_OF_RANKS if request.by_person else 0
-    over = LeavesPass(plan, design, grids, unit)
+    over = GridCounts(design, grids, {}, unit)
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
@@ -476,7 +442,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
         most = ask.n + far
 
         def at(leaves: Any, j: int = j, ranks: Ranks = ranks) -> Any:
-            return penalties(leaves[j][None], ranks.q, unit=unit)
+            return penalties(leaves[j], ranks.q, unit=unit)
 
         values[name] = grids[j][ask.choose(name, ranks, over, at, most)]
         if request.inference:
@@ -485,7 +451,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
             for side, offset in (("low", -far), ("high", far)):
 
                 def beyond(leaves: Any, j: int = j, q: Fraction = exact, by: int = offset) -> Any:
-                    return outward(leaves[j], q, by, unit)
+                    return outward(leaves[j][0], q, by, unit)
 
                 end = Ranks(exact, unit=unit, offset=offset)
                 ends[side] = ask.choose(f"{name} {side}", end, over, beyond, most)
@@ -517,28 +483,6 @@ def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
             " Where a range was bought, nothing is said of values beyond it: such an end is inf."
         )
     return text
-
-
-@dataclass(frozen=True, eq=False)
-class LeavesPass:
-    """Counts at the points of every grid, of people in steps of 1 / unit.
-
-    Of rows in one pass; of people one a number.
-    """
-
-    plan: Plan[Any]
-    design: Design
-    grids: Mapping[int, Array]
-    unit: int
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, Any]:
-        """Return the counts by number. Confidential."""
-        grids, design, unit = self.grids, self.design, self.unit
-        if self.plan.request.by_person:
-            return {
-                j: people_histogram(rows, design, j, grid, {}, unit)[0] for j, grid in grids.items()
-            }
-        return {j: counts[0] for j, counts in histograms(rows, design, grids, {}).items()}
 
 
 def estimate_em(plan: Plan[QuantileDetail], release: Release) -> Estimate:
@@ -617,16 +561,10 @@ def tree_sizes(levels: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Tree:
-    """Least squares on noisy counts of :func:`tree_counts`.
-
-    Attributes
-    ----------
-    variance : float
-        Of the noise of every count.
-    """
+    """Least squares on noisy counts of :func:`tree_counts`."""
 
     levels: int
-    variance: float
+    variance: float  # Of the noise of every count
 
     def split(self, noisy: Array) -> tuple[list[Array], Array]:
         """Return the counts by level (..., 4^l), and the missing cell (...)."""
@@ -711,13 +649,6 @@ def rank_sd(levels: int) -> float:
     return 1.0 + 0.92 * levels
 
 
-@dataclass(frozen=True)
-class TreeDetail(QuantileDetail):
-    """A plan of quantiles, with the part of mu that each number's tree gets."""
-
-    mu: float = 0.0
-
-
 def tree_step(design: Design, number: int) -> str:
     """Return the name of the release of a number's tree."""
     return f"tree of {design.columns[number].name}"
@@ -732,14 +663,14 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
     mu = split.mu[tree_step(design, numbers[0])]
     points = int(request["points"] or leaves_for(n, mu))
     return split.plan(
-        n, shares={**split.bought.printed, "trees": 1.0 - split.bought.share},
+        n,
         scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
-        detail=TreeDetail(jobs, 0.0, points, mu),
+        detail=QuantileDetail(jobs, points, mu=mu),
     )  # fmt: skip
 
 
 @ranged
-def release_tree(plan: Plan[TreeDetail], ask: Ask, design: Design) -> Release:
+def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts of a tree over each number.
 
     Privacy
@@ -749,41 +680,56 @@ def release_tree(plan: Plan[TreeDetail], ask: Ask, design: Design) -> Release:
     steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
     """
     detail = plan.detail
-    numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
-    grids = {j: grid_for(design, j, detail.points) for j in numbers}
+    grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
     unit = int(STEPS) if plan.request.by_person else 1
-    over = LeavesPass(plan, design, grids, unit)
+    over = GridCounts(design, grids, {}, unit)
+    return Release(ask_trees(plan, ask, grids, over, unit), plan.guarantee, design)
+
+
+def ask_trees(
+    plan: Plan[Any], ask: Ask, grids: Mapping[int, Array], over: Any, unit: int
+) -> dict[str, Array]:
+    """Release the tree of every number by the name of its step; a row is ``unit`` in all.
+
+    What is not added to a leaf is in the missing cell.
+    """
     values = {}
-    for j in numbers:
-        levels = levels_for(len(grids[j]))
+    for j, grid in grids.items():
+        levels = levels_for(len(grid))
         statistic = Levels(levels, tree_sizes(levels), people=unit > 1)
-        counts = functools.partial(_tree, j=j, total=ask.n * unit)
+        tree = functools.partial(_tree, j=j, total=ask.n * unit)
         step = tree_step(plan.design, j)
-        values[step] = ask(step, Query(statistic, over, counts)).values
-    return Release(values, plan.guarantee, design)
+        values[step] = ask(step, Query(statistic, over, tree)).values
+    return values
 
 
 def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
-    """Return the counts of the tree of a number."""
-    return Added(tree_counts(leaves[j], total - int(leaves[j].sum())))
+    own = leaves[j].ravel()
+    return Added(tree_counts(own, total - int(own.sum())))
 
 
-def estimate_tree(plan: Plan[TreeDetail], release: Release) -> Estimate:
+def read_tree(
+    plan: Plan[Any], grid: Array, values: Mapping[str, Array], j: int, n: int
+) -> tuple[Tree, Array, float]:
+    """Return (tree, distribution function on its grid, what is not missing) of a number."""
+    levels = levels_for(len(grid))
+    tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
+    leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
+    cdf = isotonic(np.cumsum(leaves))[: len(grid)]
+    return tree, cdf, max(n - float(missing), 1.0)
+
+
+def estimate_tree(plan: Plan[QuantileDetail], release: Release) -> Estimate:
     """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
     detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
         return Estimate.silent(names)
-    assert plan.n is not None
     z = critical(Spread(1.0), plan.request.level)
     found = np.full((len(detail.jobs), 4), np.nan)
     for j in dict.fromkeys(j for j, _ in detail.jobs):
         grid = grid_for(release.design, j, detail.points)
-        levels = levels_for(len(grid))
-        tree = Tree(levels, 2.0 * levels / detail.mu**2)
-        leaves, missing = tree.fit(release.values[tree_step(plan.design, j)], float(plan.n))
-        cdf = isotonic(np.cumsum(leaves))[: len(grid)]
-        m = max(plan.n - float(missing), 1.0)
+        tree, cdf, m = read_tree(plan, grid, release.values, j, plan.public_n)
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))

@@ -27,17 +27,12 @@ _NONE = "."
 def layout_from(record: Any) -> Layout:
     """Return the layout of a saved table: a function of its formula, schema and options."""
     options = record.call.options
+    given = options.get("quantiles")
+    listed = [] if given is None else given if isinstance(given, list) else [given]
     return layout_of(
-        record.design,
-        histogram=options.get("histogram"),
-        quantiles=_listed(options.get("quantiles")),
-    )
-
-
-def _listed(given: Any) -> tuple[float, ...]:
-    if given is None:
-        return ()
-    return tuple(sorted({float(q) for q in (given if isinstance(given, list) else [given])}))
+        record.design, histogram=options.get("histogram"),
+        quantiles=tuple(sorted({float(q) for q in listed})),
+    )  # fmt: skip
 
 
 def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
@@ -70,10 +65,6 @@ def _number(decimals: int) -> Callable[[float], str]:
     return lambda x: _NONE if x != x else number(x, decimals)
 
 
-def _percent(x: float) -> str:
-    return _NONE if x != x else f"{100.0 * x:.1f} %"
-
-
 def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
     """Return (columns, rows, more tables) of the summary: a table a section."""
     _same_level(record, level)
@@ -92,11 +83,12 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
     return first.columns, first.rows, tuple(rest)
 
 
-def _same_level(record: Any, level: float) -> None:
+def _same_level(record: Any, level: float, of: str = "a table") -> None:
     if abs(level - record.call.level) > 1e-12:
+        some = "some of them" if of == "a table" else "they"
         raise RequestError(
-            f"the intervals of a table are made at the level= of the call ({record.call.level:g}): "
-            "some of them are not estimate -+ multiple of an error"
+            f"the intervals of {of} are made at the level= of the call ({record.call.level:g}): "
+            f"{some} are not estimate -+ multiple of an error"
         )
 
 
@@ -104,8 +96,16 @@ def _head(layout: Layout, section: Section) -> str:
     return " x ".join(layout.axes[j].name for j in section.axes) or "all rows"
 
 
+def _title(layout: Layout, section: Section) -> str:
+    return f"{section.variable} by {_head(layout, section)}" if section.axes else section.variable
+
+
 def _cell(item: Item) -> str:
     return ", ".join(label for _, label in item.cell) or "all"
+
+
+def _percent(x: float) -> str:
+    return _NONE if x != x else f"{100.0 * x:.1f} %"
 
 
 def _listing(
@@ -129,7 +129,7 @@ def _listing(
             (
                 _cell(item),
                 *(one(float(numbers[k][i])) for k in ("estimate", "se_privacy", "low", "high")),
-                *(_percent(float(numbers[k][i])) for k in ("share", "share_low", "share_high")),
+                *(_percent(numbers[k][i]) for k in ("share", "share_low", "share_high")),
             )
         )
         for i, item in enumerate(items)
@@ -162,28 +162,27 @@ def _groups(
     level: float,
 ) -> Table:  # fmt: skip
     """Return means by group: n, mean, error, interval, sd."""
-    per = 3
-    table = {k: numbers[k].reshape(-1, per) for k in ("estimate", "se_sampling", "se_privacy")}
     interval = f"{100 * level:g} % interval"
-    columns = [
-        Column(f"{section.variable} by {_head(layout, section)}" if section.axes
-               else section.variable, left=True),
+    columns = (
+        Column(_title(layout, section), left=True),
         Column("n"), Column("mean"), Column("Std. Error"), Column("privacy", "of which"),
         Column("low", interval), Column("high", interval), Column("sd"),
-    ]  # fmt: skip
+    )  # fmt: skip
     few, one = _number(digits), _number(1)
-    low, high = (numbers[k].reshape(-1, per) for k in ("low", "high"))
-    rows = []
-    for g, item in enumerate(items[::per]):
-        total = float(np.hypot(table["se_sampling"][g, 1], table["se_privacy"][g, 1]))
-        cells = [
-            _cell(item), one(float(table["estimate"][g, 0])), few(float(table["estimate"][g, 1])),
-            few(total), few(float(table["se_privacy"][g, 1])), few(float(low[g, 1])),
-            few(float(high[g, 1])),
-        ]  # fmt: skip
-        cells.append(few(float(table["estimate"][g, 2])))
-        rows.append(Row(tuple(cells)))
-    return Table(columns=tuple(columns), rows=tuple(rows), layout=_LOOK)
+    estimate, sampling, privacy, low, high = (
+        numbers[k].reshape(-1, 3)
+        for k in ("estimate", "se_sampling", "se_privacy", "low", "high")
+    )
+    total = np.hypot(sampling, privacy)
+    rows = [
+        Row((
+            _cell(item), one(float(estimate[g, 0])),
+            *(few(float(v[g, 1])) for v in (estimate, total, privacy, low, high)),
+            few(float(estimate[g, 2])),
+        ))
+        for g, item in enumerate(items[::3])
+    ]  # fmt: skip
+    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
 
 
 def _points(
@@ -192,9 +191,8 @@ def _points(
     """Return quantiles by group."""
     per = len(layout.quantiles)
     few = _number(digits)
-    head = f"{section.variable} by {_head(layout, section)}" if section.axes else section.variable
     columns = (
-        Column(head, left=True),
+        Column(_title(layout, section), left=True),
         *(Column(f"{100 * q:g} %", "quantile") for q in layout.quantiles),
     )
     values = numbers["estimate"].reshape(-1, per)
@@ -202,6 +200,14 @@ def _points(
         Row((_cell(items[g * per]), *(few(float(v)) for v in row))) for g, row in enumerate(values)
     ]
     return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+
+
+#: Columns of :func:`tidy` that are numbers of a table as they are.
+_TIDY = {
+    "std_error_sampling": "se_sampling", "std_error_privacy": "se_privacy",
+    "conf_low": "low", "conf_high": "high", "share": "share", "share_std_error": "share_se",
+    "share_conf_low": "share_low", "share_conf_high": "share_high",
+}  # fmt: skip
 
 
 def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
@@ -222,14 +228,7 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
                     "level": _cell(item),
                     "estimate": value["estimate"],
                     "std_error": float(np.hypot(value["se_sampling"], value["se_privacy"])),
-                    "std_error_sampling": value["se_sampling"],
-                    "std_error_privacy": value["se_privacy"],
-                    "conf_low": value["low"],
-                    "conf_high": value["high"],
-                    "share": value["share"],
-                    "share_std_error": value["share_se"],
-                    "share_conf_low": value["share_low"],
-                    "share_conf_high": value["share_high"],
+                    **{column: value[k] for column, k in _TIDY.items()},
                 }
             )
     frame = pd.DataFrame(rows)
@@ -341,7 +340,7 @@ def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
 
 def quantile_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
     """Return (columns, rows, more tables) of the summary."""
-    _level_of_quantiles(record, level)
+    _same_level(record, level, "quantiles")
     interval = f"{100 * level:g} % interval"
     columns = (
         Column(left=True, width=8), Column("Quantile"), Column("low", interval),
@@ -356,14 +355,6 @@ def quantile_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tup
     return columns, rows, ()
 
 
-def _level_of_quantiles(record: Any, level: float) -> None:
-    if abs(level - record.call.level) > 1e-12:
-        raise RequestError(
-            f"the intervals of quantiles are made at the level= of the call "
-            f"({record.call.level:g}): they are not estimate -+ multiple of an error"
-        )
-
-
 def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row a quantile: term, quantile, estimate, ends of the interval."""
     import pandas as pd
@@ -373,7 +364,7 @@ def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
         {"term": list(est.names), "quantile": est.arrays["q"], "estimate": est.params}
     )
     if conf_int:
-        _level_of_quantiles(record, level)
+        _same_level(record, level, "quantiles")
         frame["conf_low"], frame["conf_high"] = est.arrays["low"], est.arrays["high"]
     return frame
 
@@ -507,9 +498,7 @@ def plot_table(
         ax.set_yticks(at, labels)
         ax.set_ylim(-0.5, len(keep) - 0.5)
         ax.set_xlabel(f"{section.kind[:-1]} of {section.variable}")
-    ax.set_title(one_line(fit), fontsize="small")
-    ax.legend(fontsize="small", frameon=False)
-    return ax
+    return _titled(fit, ax)
 
 
 def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str, kind: str) -> Axes:
@@ -560,6 +549,10 @@ def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str,
         )  # fmt: skip
         ax.set_ylabel("share of rows at most")
     ax.set_xlabel(column.name)
+    return _titled(fit, ax)
+
+
+def _titled(fit: Any, ax: Axes) -> Axes:
     ax.set_title(one_line(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax
@@ -591,6 +584,4 @@ def plot_quantiles(
     ax.errorbar(q, values, yerr=bars, fmt="o", color=color, label=f"{100 * level:g} % interval")
     ax.set_xlabel("probability")
     ax.set_ylabel("quantile")
-    ax.set_title(one_line(fit), fontsize="small")
-    ax.legend(fontsize="small", frameon=False)
-    return ax
+    return _titled(fit, ax)

@@ -35,7 +35,12 @@ from dpmodels.models.table.noise import (
     share_interval,
     table_noise,
 )
-from dpmodels.models.table.quantiles import QuantilePart, quantile_part, release_quantiles
+from dpmodels.models.table.quantiles import (
+    QuantilePart,
+    probabilities,
+    quantile_part,
+    release_quantiles,
+)
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import Part, gaussian_part, ranged
@@ -86,34 +91,17 @@ class _Context:
 
 
 def shown_numbers(
-    layout: Layout,
-    noise: TableNoise,
-    released: Mapping[str, Array],
-    scale: tuple[Array, Array],
-    n: int,
-    *,
-    level: float,
-    suppress: float | None,
-    points: Mapping[int, Array] | None,
-    people: bool = False,
-    copies: int = 1,
-) -> Numbers:
+    layout: Layout, noise: TableNoise, released: Mapping[str, Array], scale: tuple[Array, Array],
+    n: int, *, level: float, suppress: float | None, points: Mapping[int, Array] | None,
+    people: bool = False, copies: int = 1,
+) -> Numbers:  # fmt: skip
     """Return the numbers of all sections, in the order of ``Layout.items``.
 
-    Parameters
-    ----------
-    released : mapping
-        "table", and the places of quantiles by step.
-    scale : pair of (q,) arrays
-        Middles and half-ranges.
-    suppress : float or None
-        Items of groups (cells) with a smaller *released* count become NaN.
-    points : mapping or None
-        Grid of each number with quantiles.
-    people : bool
-        A person adds the mean of its rows.
-    copies : int
-        So many rows may go together in any way: sampling variances are so many times as large.
+    ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
+    half-ranges (q,), ``points`` the grid of each number with quantiles. Items of groups (cells)
+    with a smaller *released* count than ``suppress`` become NaN. Of ``people`` each adds the mean
+    of its rows; so many rows as ``copies`` may go together in any way, and sampling variances are
+    so many times as large.
     """
     effects = noise.measured(layout, released["table"], float(n))
     context = _Context(layout, effects, *scale, n, level, copies)
@@ -192,11 +180,7 @@ def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
 
 def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     """Return n, mean and sd of every group, from the cells (low, middle, high) of its number."""
-    axis = c.layout.number_axis(section.number)
-    axes = tuple(sorted((*section.axes, axis)))
-    K = c.effects.along(axes, axis)
-    cells = np.moveaxis(c.effects.table(axes), axes.index(axis), -1)
-    cells = cells[tuple(slice(0, -1) for _ in section.axes)].reshape(-1, 4)
+    cells, K = cells_of_groups(c.layout, c.effects, section)
     N, T, Q = (cells @ w for w in (COUNT, TOTAL, SQUARE))
     tau_n, tau_t = (math.sqrt(float(w @ K @ w)) for w in (COUNT, TOTAL))
     h, middle = float(c.half[section.number]), float(c.centre[section.number])
@@ -225,6 +209,15 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     )  # fmt: skip
     out[:5, 2] = _sd(np.where(large, v, np.nan), m, safe / c.copies, noise_v, z) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
+
+
+def cells_of_groups(layout: Layout, effects: Effects, section: Section) -> tuple[Array, Array]:
+    """Return the cells (groups, 4) of a section of means, and the noise covariance of the four."""
+    axis = layout.number_axis(section.number)
+    axes = tuple(sorted((*section.axes, axis)))
+    cells = np.moveaxis(effects.table(axes), axes.index(axis), -1)
+    there = tuple(slice(0, -1) for _ in section.axes)
+    return cells[there].reshape(-1, 4), effects.along(axes, axis)
 
 
 def _sd(v: Array, m: Array, n: Array, noise: Array, z: float) -> Array:
@@ -276,32 +269,13 @@ class TableDetail:
     quantiles: QuantilePart | None = None
 
 
-@dataclass(frozen=True)
-class TableReleased:
-    """Middles and half-ranges of the columns in force."""
-
-    centre: Array
-    half: Array
-
-
 def layout_for(request: Request, design: Design) -> Layout:
     """Return the layout of a request."""
+    given = request["quantiles"]
     return layout_of(
-        design,
-        histogram=request["histogram"],
-        quantiles=_quantiles(request["quantiles"]),
-    )
-
-
-def _quantiles(given: Any) -> tuple[float, ...]:
-    """Return checked quantiles, in order."""
-    if given is None:
-        return ()
-    listed = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
-    for q in listed:
-        if isinstance(q, bool) or not isinstance(q, (int, float, np.number)) or not 0 < q < 1:
-            raise RequestError("quantiles= takes numbers between 0 and 1, as in [0.25, 0.5, 0.75]")
-    return tuple(sorted({float(q) for q in listed}))
+        design, histogram=request["histogram"],
+        quantiles=() if given is None else probabilities(given, "quantiles"),
+    )  # fmt: skip
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -324,7 +298,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     if kind == "geometric" and any(b.number >= 0 for b in layout.blocks):
         raise RequestError("noise='geometric' is for counts alone: this table has means as well")
-    quantiles = quantile_part(layout, request.eps * QUANTILE_SHARE) if layout.quantiles else None
+    quantiles = quantile_part(layout, request.eps, QUANTILE_SHARE) if layout.quantiles else None
     eps = request.eps * (1.0 - QUANTILE_SHARE) if quantiles else request.eps
     part = Part()
     if request.delta > 0 and kind in ("auto", "gaussian"):
@@ -332,14 +306,12 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     rest = 1.0 - part.share
     mu = part.mu * math.sqrt(rest)
     noise, reason = table_noise(layout, kind, mu, 0.0 if to_buy else eps)
-    table = Step(_STEP, Gaussian(mu), share=rest)
-    if noise.kind == "laplace":
-        table = Step(_STEP, Pure(eps), share=rest, label="Laplace, joint")
-    printed = {"quantiles": QUANTILE_SHARE} if quantiles else {}
     ours = rest * (1.0 - QUANTILE_SHARE if quantiles else 1.0)
+    table = Step(_STEP, Gaussian(mu), share=ours)
+    if noise.kind == "laplace":
+        table = Step(_STEP, Pure(eps), share=ours, label="Laplace, joint")
     return Plan.of(
         request, design, n, [*part.steps, table, *(quantiles.steps if quantiles else ())],
-        shares={**printed, **part.printed, "table": ours},
         scales=_scales(layout, noise, n),
         expected_se=_expected(layout, noise, design, n),
         purchase=part.purchase,
@@ -424,7 +396,7 @@ def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     values = {"table": ask(_STEP, query).values}
     if detail.quantiles:
         values |= release_quantiles(detail.quantiles, layout, design, ask, people=people)
-    return Release(values, plan.guarantee, design, detail=TableReleased(centre, half))
+    return Release(values, plan.guarantee, design, detail=(centre, half))
 
 
 def _counted(exact: npt.NDArray[np.object_]) -> Added:
@@ -438,10 +410,8 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     names = [item.name for s in detail.layout.sections for item in detail.layout.items(s)]
     if not release.reply:
         return Estimate.silent(names)
-    part: TableReleased = release.detail
-    assert plan.n is not None
     numbers = shown_numbers(
-        detail.layout, detail.noise, release.values, (part.centre, part.half), plan.n,
+        detail.layout, detail.noise, release.values, release.detail, plan.public_n,
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
         people=plan.request.by_person, copies=plan.request.copies,
@@ -475,27 +445,16 @@ BACKEND = Backend(plan, release, estimate, people=True)
 #
 # Every number of such a table is a bilinear form ``n a'C b`` of the moments per row C of (x, 1): a
 # level is the functional of its dummy, a number that of its column, "all rows" that of the
-# constant.
-# Forms are linear in the entries of C, so their noise follows from its covariance.
+# constant. Forms are linear in the entries of C, so their noise follows from its covariance.
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Released moments.
+    """Released moments."""
 
-    Attributes
-    ----------
-    design : Design
-        Of the columns x.
-    C : (q, q) array
-        Moments per row of (x, 1).
-    covariance : (q(q+1)/2,) square array
-        Noise covariance of the upper triangle of C, row by row.
-    """
-
-    design: Design
-    C: Array
-    covariance: Array
+    design: Design  # Of the columns x
+    C: Array  # (q, q): moments per row of (x, 1)
+    covariance: Array  # Noise covariance of the upper triangle of C, row by row
     n: int
 
     def form(self, a: Array, b: Array) -> tuple[float, float]:

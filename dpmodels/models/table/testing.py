@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
@@ -23,13 +23,14 @@ from dpmodels.models.table.layout import (
     TOTAL,
     Block,
     Layout,
+    Section,
     TablePass,
     layout_of,
     program_of,
     spread_out,
 )
 from dpmodels.models.table.noise import Effects, TableNoise, table_noise
-from dpmodels.models.table.table import half_ranges
+from dpmodels.models.table.table import cells_of_groups, half_ranges
 from dpmodels.planning import SPREAD, Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import noise_of
@@ -170,28 +171,14 @@ def check_name(test: Any) -> Any:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about a test.
+    """What is public about a test."""
 
-    Attributes
-    ----------
-    kind : str
-        "mean", "groups", "fit", "independence" or "correlation".
-    layout : Layout or None
-        None for a correlation.
-    mu : float
-        Of the release.
-    null : tuple of float
-        Hypothesised mean, in the user's units; or shares.
-    copies : int
-        Rows that may depend on each other (those of a person that are kept).
-    """
-
-    kind: str
-    layout: Layout | None
+    kind: str  # "mean", "groups", "fit", "independence" or "correlation"
+    layout: Layout | None  # None for a correlation
     noise: TableNoise | None
-    mu: float
-    null: tuple[float, ...] = ()
-    copies: int = 1
+    mu: float  # Of the release
+    null: tuple[float, ...] = ()  # Hypothesised mean, in the user's units; or shares
+    copies: int = 1  # Rows that may depend on each other (those of a person that are kept)
 
 
 # -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
@@ -235,21 +222,16 @@ def _expected_counts(facts: Facts, n: int, w: float) -> Array:
     """Return counts with Cohen's effect w: shares moved along one contrast."""
     assert facts.layout is not None
     shape = [facts.layout.axes[j].size for j in facts.layout.blocks[0].axes]
-    out = np.zeros(shape)
+    null = np.full([k - 1 for k in shape], 1.0 / math.prod(k - 1 for k in shape))
+    step, out = np.zeros(null.shape), np.zeros(shape)
     if facts.kind == "fit":
-        p0 = np.array(facts.null)
-        step = np.zeros(len(p0))
+        null[:] = facts.null
         step[0], step[-1] = 1.0, -1.0
-        step /= math.sqrt(float((step**2 / p0).sum()))
-        out[:-1] = n * (p0 + w * step)
     else:
-        r, c = shape[0] - 1, shape[1] - 1
-        flat = np.full((r, c), 1.0 / (r * c))
-        step = np.zeros((r, c))
         step[0, 0] = step[-1, -1] = 1.0
         step[0, -1] = step[-1, 0] = -1.0
-        step /= math.sqrt(float((step**2 / flat).sum()))
-        out[:-1, :-1] = n * (flat + w * step)
+    step /= math.sqrt(float((step**2 / null).sum()))
+    out[tuple(slice(0, -1) for _ in shape)] = n * (null + w * step)
     return out.ravel()
 
 
@@ -277,15 +259,6 @@ def _expected_means(
     return np.asarray(cells if first else cells.T).ravel()
 
 
-def _power(
-    request: Request, design: Design, facts: Facts, n: int, effect: float, solve: Solver
-) -> float:
-    from scipy.special import chdtri, chndtr
-
-    test = solve(facts, design, expected_sums(request, design, facts, n, effect), n).test
-    return 1.0 - float(chndtr(chdtri(test.df, 1.0 - request.level), test.df, test.statistic))
-
-
 def power_of(
     request: Request, design: Design, facts: Facts, n: int, solve: Solver
 ) -> dict[str, float]:
@@ -293,52 +266,30 @@ def power_of(
 
     ``solve`` turns sums into a test, as :func:`dpmodels.models.table.testing.solve` does.
     """
+    from scipy.special import chdtri, chndtr
+
     alpha = 1.0 - request.level
     out = {}
+
+    def power(effect: float) -> float:
+        test = solve(facts, design, expected_sums(request, design, facts, n, effect), n).test
+        return 1.0 - float(chndtr(chdtri(test.df, alpha), test.df, test.statistic))
+
     if request["effect"] is not None:
         effect = float(request["effect"])
-        name = f"power against an effect of {effect:g} at level {alpha:.3g}"
-        out[name] = _power(request, design, facts, n, effect, solve)
+        out[f"power against an effect of {effect:g} at level {alpha:.3g}"] = power(effect)
+
+    def short(effect: float) -> float:
+        value = power(effect) - 0.8
+        return value if value == value else -0.8  # a value that is none counts as below
+
     top = _largest(design, facts)
-    if _power(request, design, facts, n, top, solve) < 0.8:
+    if short(top) < 0.0:
         out["least effect with power .8 (none up to here)"] = top
-        return out
-
-    def beyond(effect: float) -> float:
-        return _power(request, design, facts, n, effect, solve) - 0.8
-
-    out["least effect with power .8"] = _crossing(beyond, top)
+    else:
+        found = 0.0 if short(0.0) >= 0.0 else brent(short, 0.0, top, xtol=top * 2.0**-24)
+        out["least effect with power .8"] = found
     return out
-
-
-def _crossing(f: Callable[[float], float], top: float) -> float:
-    """Return where f comes to be at least 0 between 0, where it is not, and ``top``, where it is.
-
-    To 2^-24 of ``top``, by chords whose end that stays counts half each time (Illinois), and by
-    halves where they take long; a value that is none counts as below 0. A test is solved for each
-    point, so there should be few.
-    """
-    low, high = 0.0, top
-    below, above = f(low), f(high)
-    kept = 0
-    for step in range(60):
-        if high - low <= top * 2.0**-24:
-            break
-        chord = high - above * (high - low) / (above - below) if below < above else math.nan
-        far = step % 8 == 7 or not low < chord < high
-        middle = 0.5 * (low + high) if far else chord
-        # a point beside an end that is as good as found brings the other end there too
-        middle = min(max(middle, low + top * 2.0**-25), high - top * 2.0**-25)
-        value = f(middle)
-        if value >= 0.0:
-            high, above = middle, value
-            below = 0.5 * below if kept == 1 else below
-            kept = 1
-        else:
-            low, below = middle, value
-            above = 0.5 * above if kept == -1 else above
-            kept = -1
-    return high
 
 
 def _largest(design: Design, facts: Facts) -> float:
@@ -380,16 +331,11 @@ def facts_of(request: Request, design: Design, mu: float) -> Facts:
     null = null_of(request, design, kind)
     if kind == "correlation":
         return Facts(kind, None, None, mu, null, request.copies)
-    layout = _layout(design, kind)
+    layout = layout_of(design)
+    if kind == "independence":  # the cells alone
+        layout = Layout(layout.axes, (Block((0, 1)),), layout.sections)
     noise, _ = table_noise(layout, "gaussian", mu, 0.0)
     return Facts(kind, layout, noise, mu, null, request.copies)
-
-
-def _layout(design: Design, kind: str) -> Layout:
-    layout = layout_of(design)
-    if kind != "independence":
-        return layout
-    return Layout(layout.axes, (Block((0, 1)),), layout.sections)  # the cells alone
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -402,7 +348,11 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             f'dp_ols("y ~ x", data, unit={request.unit.column!r}); or keep one row a person, '
             "max_rows=1 (with max_rows=m it pays for m, and allows for m rows that go together)"
         )
-    scales = {"noise sd of a sum": _noise_sd(facts)}
+    if facts.noise is None:
+        sd = float(pair_noise(facts.mu)[1])
+    else:
+        sd = facts.noise.scale(0) * (2.0**0.5 if facts.kind in ("mean", "groups") else 1.0)
+    scales = {"noise sd of a sum": sd}
     if not design.unknown:
         scales |= power_of(request, design, facts, n, solve)
     advice = _advice(facts, n, "people" if request.by_person else "rows")
@@ -412,12 +362,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def pair_noise(mu: float) -> Array:
     """Return the noise sds of (N, Sx, Sy, Sxx, Sxy, Syy) of a correlation."""
     return noise_of(Pair(), Gaussian(mu), "replace")
-
-
-def _noise_sd(facts: Facts) -> float:
-    if facts.noise is None:
-        return float(pair_noise(facts.mu)[1])
-    return facts.noise.scale(0) * (2.0**0.5 if facts.kind in ("mean", "groups") else 1.0)
 
 
 def _advice(facts: Facts, n: int, counted: str) -> tuple[str, ...]:
@@ -440,13 +384,15 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     """
     facts = plan.detail
     centre, half = half_ranges(design)
+    over: Any
     if facts.layout is None or facts.noise is None:
         unit = UnitScale(1.0 / half, -centre / half, False)
-        over: Any = Counts(design, functools.partial(_pair_moments, unit))
-        value = ask(_STEP, Query(Pair(), over, first_array)).values
+        over = Counts(design, functools.partial(_pair_moments, unit))
+        query = Query(Pair(), over, first_array)
     else:
         over = TablePass(design, facts.layout, centre, half, plan.request.by_person)
-        value = ask(_STEP, Query(facts.noise.statistic(facts.layout), over)).values
+        query = Query(facts.noise.statistic(facts.layout), over)
+    value = ask(_STEP, query).values
     return Release({"sums": value}, plan.guarantee, design, detail=(centre, half))
 
 
@@ -469,24 +415,15 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     facts = plan.detail
     if not release.reply:
         return Estimate.silent(("test",))
-    assert plan.n is not None
     design = release.design
-    solved = solve(facts, design, release.values["sums"], plan.n)
-    stats = {
-        "statistic": solved.test.statistic,
-        "df": float(solved.test.df),
-        "p_value": solved.test.p_value,
-    }
+    solved = solve(facts, design, release.values["sums"], plan.public_n)
+    test, notes = solved.test, _NOTES[facts.kind]
     return Estimate(
-        solved.names,
-        solved.params,
-        vcov_sampling=np.diag(solved.sampling**2),
+        solved.names, solved.params, vcov_sampling=np.diag(solved.sampling**2),
         vcov_privacy=np.diag(solved.privacy**2),
-        stats=stats,
-        notes=(*_NOTES[facts.kind], _PEOPLE)
-        if plan.request.by_person
-        else _NOTES[facts.kind],
-    )
+        stats={"statistic": test.statistic, "df": float(test.df), "p_value": test.p_value},
+        notes=(*notes, _PEOPLE) if plan.request.by_person else notes,
+    )  # fmt: skip
 
 
 _REFERENCE = (
@@ -539,16 +476,14 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     assert layout is not None and noise is not None
     (block,) = layout.blocks
     effects = noise.measured(layout, noisy, float(n))
-    axis = layout.number_axis(block.number)
-    place = block.axes.index(axis)
-    cells = np.moveaxis(effects.table(block.axes), place, -1)
-    cells = cells[tuple(slice(0, -1) for _ in layout.group(block))].reshape(-1, 4)
+    place = block.axes.index(layout.number_axis(block.number))
+    section = Section("means", layout.group(block), block.number)
+    cells, K = cells_of_groups(layout, effects, section)
     # the covariance leaves out the last cell of every axis: of a number, the missing one
     kept = [layout.axes[j].size - 1 for j in block.axes]
     whole = effects.noise_covariance(block.axes).reshape(*kept, *kept)
     C = whole.sum(axis=(place, place + len(kept)))
     C = C.reshape(len(cells), len(cells))
-    K = effects.along(block.axes, axis)
     centre, half = half_ranges(design)
     N, T, P = (cells @ w for w in (COUNT, TOTAL, SQUARE))
     tau2 = float(TOTAL @ K @ TOTAL)
@@ -569,9 +504,8 @@ def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
 def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     m = _moments(facts, design, noisy, n)
     mu0 = (facts.null[0] - m.centre) / m.half
-    noise = (m.tau2, float(m.C[0, 0]))
     sums = float(m.N[0]), float(m.T[0]), float(m.P[0])
-    test = nulls.one_mean(*sums, mu0, noise, facts.copies)
+    test = nulls.one_mean(*sums, mu0, (m.tau2, float(m.C[0, 0])), facts.copies)
     return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m))
 
 
@@ -611,13 +545,9 @@ def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     axis = facts.layout.axes[0]
     share = np.clip(X / total, 0.0, 1.0)
     turn = (np.eye(len(X)) - np.outer(share, np.ones(len(X)))) / total
-    return Solved(
-        test,
-        tuple(f"share[{axis.name}={label}]" for label in axis.labels[:-1]),
-        X / total,
-        np.sqrt(share * (1.0 - share) / total),
-        np.sqrt(np.diag(turn @ C @ turn.T)),
-    )
+    names = tuple(f"share[{axis.name}={label}]" for label in axis.labels[:-1])
+    sampling = np.sqrt(share * (1.0 - share) / total)
+    return Solved(test, names, X / total, sampling, np.sqrt(np.diag(turn @ C @ turn.T)))
 
 
 def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:

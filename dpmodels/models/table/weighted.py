@@ -20,23 +20,22 @@ import numpy.typing as npt
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import COUNT, SQUARE, TOTAL, Layout, Section, codes_of, placed
+from dpmodels.models.table.layout import COUNT, SQUARE, TOTAL, Layout, Section, codes_of, statistics
 from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
-from dpmodels.models.table.table import COLUMNS, half_ranges, layout_for
+from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
 from dpmodels.models.weights import (
     SHARE,
     STEP,
     DesignErrors,
     Trim,
     clipped,
+    mass_of,
     said,
     scale_for,
-    shares_of_weight,
     trim_of,
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
@@ -44,9 +43,7 @@ from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
-from dpmodels.sources.summed import counted
-from dpmodels.sums.ask import Ask, Query, as_is
-from dpmodels.sums.products import end_of_numbers
+from dpmodels.sums.ask import Ask, Counts, Query, first_array
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -54,9 +51,8 @@ if TYPE_CHECKING:
 
 # -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.
 #
-# ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself
-# of a
-# total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
+# ``z = u (1_c - p_c)`` of a share, ``u 1_g (t - m_g)`` of a mean, p and m released; ``u`` itself of
+# a total, where units are compared in pairs. Shares of margins are sums of those of cells, so the
 # largest tables alone are coordinates (``theory.md``, 4.7).
 
 
@@ -70,19 +66,11 @@ _LONG = 1.2
 
 @dataclass(frozen=True)
 class CellCoordinates:
-    """What a pass adds of a table: the sections whose cells are coordinates. Public.
-
-    Attributes
-    ----------
-    sections : tuple of Section
-        Counts that are no margins of others, and all means.
-    weight : bool
-        The last coordinate is u.
-    """
+    """What a pass adds of a table: the sections whose cells are coordinates. Public."""
 
     layout: Layout
-    sections: tuple[Section, ...]
-    weight: bool = False
+    sections: tuple[Section, ...]  # Counts that are no margins of others, and all means
+    weight: bool = False  # The last coordinate is u
 
     def cells(self, section: Section) -> int:
         """Return the coordinates of a section: all cells but the last, or groups."""
@@ -145,27 +133,17 @@ def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class CellScores:
-    """The coordinates of rows: public and released numbers alone.
-
-    Attributes
-    ----------
-    middle, scale : (d,) arrays
-        p of cells and m of groups; factors.
-    centre, half : (q,) arrays
-        Of the numbers.
-    top : float
-        T, where weights are cut.
-    place : int or None
-        Row of the block that holds them.
-    """
+    """The coordinates of rows: public and released numbers alone."""
 
     coordinates: CellCoordinates
+    # middle, scale: (d,) arrays; p of cells and m of groups; factors.
     middle: Array
     scale: Array
+    # centre, half: (q,) arrays; of the numbers.
     centre: Array
     half: Array
-    top: float
-    place: int | None
+    top: float  # T, where weights are cut
+    place: int | None  # Row of the block that holds them
     back: None = None
 
     @property
@@ -176,7 +154,7 @@ class CellScores:
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return coordinates of rows times their factors, in the ball of C: integers (d, m)."""
         layout, m = self.coordinates.layout, rows.shape[1]
-        u = np.ones(m) if self.place is None else shares_of_weight(rows[self.place], self.top)
+        u = mass_of(rows, self.place, self.top)
         numbers = {a.column for a in layout.axes if a.kind != "level"}
         unit = {j: np.clip((rows[j] - self.centre[j]) / self.half[j], -1.0, 1.0) for j in numbers}
         codes = codes_of(layout, rows, unit)
@@ -208,16 +186,8 @@ def scales(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return (middles, factors, typical variance a row) of coordinates, by released numbers.
 
-    Parameters
-    ----------
-    shares : mapping
-        Of the cells of counts.
-    means : mapping
-        Of groups: their shares, means and variances, in half ranges.
-    square : float
-        Mean of u^2.
-    clip : float
-        C.
+    ``shares`` are of the cells of counts, ``means`` of groups: their shares, means and variances,
+    in half ranges; ``square`` is the mean of u^2, ``clip`` C.
     """
     middle, variance, reach = (np.ones(coordinates.size) for _ in range(3))
     part = np.full(coordinates.size, clip)
@@ -241,28 +211,10 @@ def scales(
     return middle, factor, typical
 
 
-def errors_of(
-    errors: DesignErrors, coordinates: CellCoordinates, section: Section, rows: Array
-) -> tuple[Array, Array]:
-    """Return (design effects, factors for degrees of freedom) of the items of a section.
-
-    Parameters
-    ----------
-    rows : (k,) array
-        Of each item, the sum of squares of its z over rows.
-    """
-    mean = errors.average[0] if errors.determined else np.nan
-    effect, factor = np.full(len(rows), mean), np.ones(len(rows))
-    L, which = coordinates.functions(section)
-    effect[which], factor[which] = errors.effects(L, rows[which])
-    return effect, factor
-
-
 # -- From released masses and squares to what a weighted table shows. Post-processing.
 #
 # Shares are ratios of released sums; their errors are of rows by the squares, times the design
-# effect
-# of the PSUs (``theory.md``, 4.3, 4.4 and 4.7).
+# effect of the PSUs (``theory.md``, 4.3, 4.4 and 4.7).
 
 
 #: Of the trimmed part of the weight, how far beyond its own difference a share may be moved.
@@ -305,14 +257,14 @@ class Context:
     def of_design(self, section: Section, rows: Array) -> tuple[Array, Array]:
         """Return (design effects by PSU, factors for degrees of freedom); 1 where rows are alone.
 
-        Parameters
-        ----------
-        rows : (k,) array
-            Sums of squares of z over rows, of the items of the section.
+        ``rows`` (k,): of each item of the section, the sum of squares of its z over rows.
         """
-        if self.errors is None or self.coordinates is None:
-            return np.ones(len(rows)), np.ones(len(rows))
-        return errors_of(self.errors, self.coordinates, section, rows)
+        effect, factor = np.ones(len(rows)), np.ones(len(rows))
+        if self.errors is not None and self.coordinates is not None:
+            effect[:] = self.errors.average[0] if self.errors.determined else np.nan
+            L, which = self.coordinates.functions(section)
+            effect[which], factor[which] = self.errors.effects(L, rows[which])
+        return effect, factor
 
     @property
     def used(self) -> float:
@@ -395,9 +347,10 @@ def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array
 class Groups:
     """Released sums of a number in groups: of masses, and of squared ones."""
 
-    axes: tuple[int, ...]
+    # K, KS: noise covariance of the four cells of a group, of masses and of squared ones.
+    K: Array
+    KS: Array
     N: Array
-    T: Array
     m: Array
     v: Array
     squared: tuple[Array, Array, Array]
@@ -405,28 +358,19 @@ class Groups:
 
 def sums(c: Context, section: Section) -> Groups:
     """Return the sums of a section of means, its means and variances in half ranges."""
-    axis = c.layout.number_axis(section.number)
-    axes = tuple(sorted((*section.axes, axis)))
-    there = tuple(slice(0, -1) for _ in section.axes)
-
-    def cells(effects: Effects) -> Array:
-        found = np.moveaxis(effects.table(axes), axes.index(axis), -1)
-        return np.asarray(found[there].reshape(-1, 4))
-
-    M, S = cells(c.mass), cells(c.squares)
+    (M, K), (S, KS) = (cells_of_groups(c.layout, e, section) for e in (c.mass, c.squares))
     N, T, Q = (M @ w for w in (COUNT, TOTAL, SQUARE))
     N2, T2, Q2 = (S @ w for w in (COUNT, TOTAL, SQUARE))
     safe = np.maximum(N, 1.0)
     m = np.clip(T / safe, -1.0, 1.0)
     v = np.clip(Q / safe - m * m, 0.0, 1.0)
-    return Groups(axes, N, T, m, v, (N2, T2, Q2))
+    return Groups(K, KS, N, m, v, (N2, T2, Q2))
 
 
 def means(c: Context, section: Section) -> tuple[Array, Array]:
     """Return the total, weighted mean and sd of every group."""
     found = sums(c, section)
-    axis, axes = c.layout.number_axis(section.number), found.axes
-    K, KS = c.mass.along(axes, axis), c.squares.along(axes, axis)
+    K, KS = found.K, found.KS
     N, m, v, (N2, T2, Q2) = found.N, found.m, found.v, found.squared
     safe = np.maximum(N, 1.0)
     slope = TOTAL - m[:, None] * COUNT
@@ -506,59 +450,21 @@ def statistic(layout: Layout, noise: TableNoise) -> Cells:
     return Cells(sizes, noise.shares)
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedTables:
-    """The tables of rows that add ``u^power`` of their mass."""
-
-    design: Design
-    layout: Layout
-    centre: Array
-    half: Array
-    top: float
-    power: int = 1
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
-        """Return the tables, flat. Confidential."""
-        place = self.design.auxiliary_place("weights")
-        job = functools.partial(
-            _of_tables, layout=self.layout, centre=self.centre, half=self.half, top=self.top,
-            power=self.power, place=place,
-        )  # fmt: skip
-        return counted(rows, self.design, job)[0]
+def tables_pass(
+    design: Design, layout: Layout, scale: tuple[Array, Array], top: float, power: int = 1
+) -> Counts:
+    """Return the pass of the tables of rows that add ``u^power`` of their mass."""
+    job = functools.partial(
+        statistics, layout=layout, centre=scale[0], half=scale[1],
+        mass_of=functools.partial(
+            _power, place=design.auxiliary_place("weights"), top=top, power=power
+        ),
+    )  # fmt: skip
+    return Counts(design, job)
 
 
-def _of_tables(
-    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array, top: float, power: int,
-    place: int | None,
-) -> tuple[npt.NDArray[np.object_]]:  # fmt: skip
-    """Return the tables over blocks, for whoever adds up."""
-    totals = [np.zeros(layout.cells(b.axes) + 1, dtype=np.int64) for b in layout.blocks]
-    numbers = {a.column for a in layout.axes if a.kind != "level"}
-    for cells in blocks:
-        u = np.ones(cells.shape[1]) if place is None else shares_of_weight(cells[place], top)
-        u = u**power
-        whole = end_of_numbers(u, low=0.0)
-        with np.errstate(all="ignore"):
-            unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
-        codes = codes_of(layout, cells, unit)
-        for block, total in zip(layout.blocks, totals, strict=True):
-            mass = None if block.number < 0 else weighed(unit[block.number], u, whole)
-            for where, part in placed(layout, block, codes, mass, whole):
-                sums = np.bincount(where, weights=part, minlength=total.size)
-                total += sums.astype(np.int64)  # integers of at most 2^20: exact
-            total[-1] += int((STEPS - whole).sum())
-    return (np.concatenate(totals).astype(object),)
-
-
-def weighed(t: Array, u: Array, whole: Array) -> Array:
-    """Return the masses (4, m) of numbers in [-1, 1] that add up to ``whole``: u in steps."""
-    with np.errstate(all="ignore"):
-        low, high = (end_of_numbers(u * (0.5 * (1.0 + s * t)) ** 2, low=0.0) for s in (-1.0, 1.0))
-    gone = np.isnan(t)
-    out = np.stack([low, whole - low - high, high, np.zeros_like(low)])
-    out[:, gone] = 0.0
-    out[3, gone] = whole[gone]
-    return out
+def _power(block: Array, place: int | None, top: float, power: int) -> Array:
+    return np.asarray(mass_of(block, place, top) ** power)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -600,7 +506,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert STEP == "weights"
-    return paid.plan(design, n, steps, budgets, detail=detail, passes=1 + 2 * weighted)
+    return paid.plan(design, n, steps, detail=detail, passes=1 + 2 * weighted)
 
 
 @ranged
@@ -611,19 +517,16 @@ def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     -------
     Unit: one row; replace-one, n public. A row is one unit of mass in every table.
     """
-    detail, n = plan.detail, plan.n
-    assert n is not None
-    trim = Trim(1.0, 1.0, 0.0)
-    if detail.squares is not None:
-        cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
-        strength = detail.noise.budget * n / cells
-        trim = trim_of(ask, design, strength, detail.population, n)
+    detail, n = plan.detail, plan.public_n
+    cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
+    strength = detail.noise.budget * n / cells
+    trim = trim_of(ask, design, strength, detail.population, n)
     centre, half = half_ranges(design)
-    over = WeightedTables(design, detail.layout, centre, half, trim.top)
     values = {}
     for name, power, noise in (("table", 1, detail.noise), ("squares", 2, detail.squares)):
         if noise is not None:
-            query = Query(statistic(detail.layout, noise), replace(over, power=power), as_is)
+            over = tables_pass(design, detail.layout, (centre, half), trim.top, power)
+            query = Query(statistic(detail.layout, noise), over, first_array)
             values[name] = ask(name, query).values
     found = WeightedTableReleased(centre, half, trim)
     if detail.clusters is not None:
@@ -638,8 +541,8 @@ def _ask_by_psu(
     values: dict[str, Array],
 ) -> DesignErrors:  # fmt: skip
     """Release the products of cells and means by PSU, at the released shares and means."""
-    detail, n, coordinates = plan.detail, plan.n, plan.detail.coordinates
-    assert detail.clusters is not None and coordinates is not None and n is not None
+    detail, n, coordinates = plan.detail, plan.public_n, plan.detail.coordinates
+    assert detail.clusters is not None and coordinates is not None
     c = _context(plan, found, values)
     shares, means = {}, {}
     for section in coordinates.sections:
@@ -663,8 +566,7 @@ def _context(
     plan: Plan[WeightedTable], part: WeightedTableReleased, values: Mapping[str, Array]
 ) -> Context:
     """Return what the sections are made of. Without weights u^2 is u."""
-    detail, layout, n = plan.detail, plan.detail.layout, plan.n
-    assert n is not None
+    detail, layout, n = plan.detail, plan.detail.layout, plan.public_n
     mass = effects_of(layout, detail.noise, values["table"], n)
     squares = mass
     if detail.squares is not None:
@@ -683,8 +585,7 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     names = tuple(item.name for s in layout.sections for item in layout.items(s))
     if not release.reply:
         return Estimate.silent(names)
-    part, n = release.detail, plan.n
-    assert n is not None
+    part, n = release.detail, plan.public_n
     c = _context(plan, part, release.values)
     if float(c.mass.effect(())) < SMALL * math.sqrt(c.mass.variance(())):
         return Estimate.silent(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,52 +22,49 @@ from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Block, Layout, layout_of
 from dpmodels.models.table.noise import Spread, TableNoise, critical
 from dpmodels.models.table.quantiles import (
-    Tree,
-    TreeDetail,
+    GridCounts,
+    QuantileDetail,
+    ask_trees,
     cells_for,
     cells_of,
     checked,
     estimate_of,
     grid_for,
     is_bought,
-    isotonic,
     leaves_for,
     levels_for,
     names_of,
     numbers_of,
     rank_sd,
     read_off,
+    read_tree,
     steps_text,
-    tree_counts,
-    tree_sizes,
     tree_step,
 )
 from dpmodels.models.table.table import half_ranges
 from dpmodels.models.table.testing import kind_of, null_of
-from dpmodels.models.table.weighted import WeightedTables, statistic
+from dpmodels.models.table.weighted import statistic, tables_pass
 from dpmodels.models.weights import (
     SHARE,
     STEP,
     DesignErrors,
     Trim,
     clipped,
+    mass_of,
     said,
     scale_for,
-    shares_of_weight,
     trim_of,
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
-from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
-from dpmodels.sources.summed import counted
-from dpmodels.sums.ask import Added, Ask, Query, as_is
-from dpmodels.sums.products import end_along, end_of_numbers, mapped, squares
+from dpmodels.sums.ask import Ask, Query, first_array
+from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -78,7 +75,7 @@ ALLOWED = 0.75
 
 
 @dataclass(frozen=True)
-class WeightedTree(TreeDetail):
+class WeightedTree(QuantileDetail):
     """A weighted tree with the public size of the population, and what PSUs ask for."""
 
     population: float | None = None
@@ -108,73 +105,25 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     if weigh:
         steps.append(Step(STEP, Gaussian(paid.mu(rest * weigh)), share=rest * weigh))
     steps += [Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers]
-    shares = {**({"weights": rest * weigh} if weigh else {}), "trees": rest * (1.0 - weigh)}
     points = int(request["points"] or leaves_for(n, mu))
     survey = None if request.sample is None else request.sample.frame.survey
     population = None if survey is None else survey.population
     return paid.plan(
-        design, n, steps, shares, passes=1 + bool(weigh),
+        design, n, steps, passes=1 + bool(weigh),
         scales={"noise sd of a rank, about": rank_sd(levels_for(points)) / mu},
-        detail=WeightedTree(jobs, 0.0, points, mu, population, paid.clusters),
+        detail=WeightedTree(jobs, points, 0.0, mu, population, paid.clusters),
     )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedLeaves:
-    """The masses at the points of every grid, in steps of 2^-20."""
-
-    design: Design
-    grids: Mapping[int, Array]
-    top: float
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
-        """Return the masses by number. Confidential."""
-        place = self.design.auxiliary_place("weights")
-        job = functools.partial(_of_leaves, grids=self.grids, place=place, top=self.top)
-        return dict(zip(self.grids, counted(rows, self.design, job), strict=True))
-
-
-def _of_leaves(
-    blocks: Iterable[Array], grids: Mapping[int, Array], place: int | None, top: float
-) -> tuple[npt.NDArray[np.int64], ...]:
-    """Return the masses over blocks, for whoever adds up."""
-    out = [np.zeros(len(grid), dtype=np.int64) for grid in grids.values()]
-    for block in blocks:
-        mass = end_of_numbers(_weights(block, place, top), low=0.0)
-        for total, (number, grid) in zip(out, grids.items(), strict=True):
-            at, keep = cells_of(block, number, grid, {})
-            coordinates = np.bincount(at[keep], weights=mass[keep], minlength=len(grid))
-            total += coordinates.astype(np.int64)
-    return tuple(out)
-
-
-def _weights(block: Array, place: int | None, top: float) -> Array:
-    """Return u of rows: 1 where there are no weights."""
-    return np.ones(block.shape[1]) if place is None else shares_of_weight(block[place], top)
-
-
-@dataclass(frozen=True, eq=False)
 class Ranks:
-    """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing.
+    """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing."""
 
-    Attributes
-    ----------
-    grids : mapping
-        Of the numbers.
-    jobs : tuple of (int, float)
-        Number and q of each.
-    at : (k,) array
-        Places of x among the points of the grid.
-    scale : (k,) array
-    top : float
-        T, where weights are cut.
-    """
-
-    grids: Mapping[int, Array]
-    jobs: tuple[tuple[int, float], ...]
-    at: npt.NDArray[np.intp]
-    scale: Array
-    top: float
+    grids: Mapping[int, Array]  # Of the numbers
+    jobs: tuple[tuple[int, float], ...]  # tuple of (int, float): number and q of each
+    at: npt.NDArray[np.intp]  # (k,): places of x among the points of the grid
+    scale: Array  # (k,)
+    top: float  # T, where weights are cut
     place: int | None
     back: None = None
 
@@ -185,7 +134,7 @@ class Ranks:
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return ranks of rows times their factors, in the ball of C: integers (k, m)."""
-        u = _weights(rows, self.place, self.top)
+        u = mass_of(rows, self.place, self.top)
         z = np.empty((self.size, rows.shape[1]))
         cells = {j: cells_of(rows, j, grid, {}) for j, grid in self.grids.items()}
         for i, (j, q) in enumerate(self.jobs):
@@ -202,28 +151,18 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Rele
     -------
     Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at most.
     """
-    detail, n = plan.detail, plan.n
-    assert n is not None
-    trim = Trim(1.0, 1.0, 0.0)
-    if design.auxiliary_place("weights") is not None:
-        strength = n * detail.mu / rank_sd(levels_for(detail.points))
-        trim = trim_of(ask, design, strength, detail.population, n)
-    numbers = tuple(dict.fromkeys(j for j, _ in detail.jobs))
-    grids = {j: grid_for(design, j, detail.points) for j in numbers}
-    over = WeightedLeaves(design, grids, trim.top)
-    values = {}
-    for j in numbers:
-        levels = levels_for(len(grids[j]))
-        statistic = Levels(levels, tree_sizes(levels), people=True)
-        query = Query(statistic, over, functools.partial(_tree, j=j, total=n * int(STEPS)))
-        step = tree_step(plan.design, j)
-        values[step] = ask(step, query).values
-    found = WeightedQuantiles(trim)
+    detail, n = plan.detail, plan.public_n
+    strength = n * detail.mu / rank_sd(levels_for(detail.points))
+    trim = trim_of(ask, design, strength, detail.population, n)
+    grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
+    place = design.auxiliary_place("weights")
+    u = functools.partial(mass_of, place=place, top=trim.top)
+    values = ask_trees(plan, ask, grids, GridCounts(design, grids, {}, 0, u), int(STEPS))
+    errors = None
     if detail.clusters is not None:
-        out = replace(found, errors=_ask_by_psu(plan, ask, design, grids, trim, values))
-        assert out.errors is not None
-        values["cluster scores"] = out.errors.found.products[0]
-        found = out
+        errors = _ask_by_psu(plan, ask, design, grids, trim, values)
+        values["cluster scores"] = errors.found.products[0]
+    found = WeightedQuantiles(trim, errors)
     return Release(values, plan.guarantee, design, detail=found)
 
 
@@ -232,11 +171,11 @@ def _ask_by_psu(
     values: Mapping[str, Array],
 ) -> DesignErrors:  # fmt: skip
     """Release the products of ranks by PSU, at the released quantiles."""
-    detail, n = plan.detail, plan.n
-    assert detail.clusters is not None and n is not None
+    detail, n = plan.detail, plan.public_n
+    assert detail.clusters is not None
     at = np.empty(len(detail.jobs), dtype=np.intp)
     for j, grid in grids.items():
-        _, cdf, used = _read(plan, grid, values, j, n)
+        _, cdf, used = read_tree(plan, grid, values, j, n)
         for i, (k, one) in enumerate(detail.jobs):
             if k == j:
                 at[i] = min(int(np.searchsorted(cdf, one * used, side="left")), len(grid) - 1)
@@ -250,22 +189,6 @@ def _ask_by_psu(
     return DesignErrors(found, scale, typical, n, plan.request.level)
 
 
-def _read(
-    plan: Plan[WeightedTree], grid: Array, values: Mapping[str, Array], j: int, n: int
-) -> tuple[Tree, Array, float]:
-    """Return (tree, distribution function on its grid, sum of u) of a number, as released."""
-    levels = levels_for(len(grid))
-    tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
-    leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
-    cdf = isotonic(np.cumsum(leaves))[: len(grid)]
-    return tree, cdf, max(n - float(missing), 1.0)
-
-
-def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
-    """Return the masses of the tree of a number: what is not added is in the missing cell."""
-    return Added(tree_counts(leaves[j], total - int(leaves[j].sum())))
-
-
 def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     """Quantiles and intervals (Woodruff): ``|F(x) - q U| <= z sqrt(q (1 - q) sum u^2 + tau^2)``."""
     detail = plan.detail
@@ -273,13 +196,12 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(names)
     trim, errors = release.detail.trim, release.detail.errors
-    n = plan.n
-    assert n is not None
+    n = plan.public_n
     z = critical(Spread(1.0), plan.request.level)
     found, deff = np.full((len(detail.jobs), 4), np.nan), np.ones(len(detail.jobs))
     for j in dict.fromkeys(j for j, _ in detail.jobs):
         grid = grid_for(release.design, j, detail.points)
-        tree, cdf, used = _read(plan, grid, release.values, j, n)
+        tree, cdf, used = read_tree(plan, grid, release.values, j, n)
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
@@ -328,8 +250,7 @@ WEIGHTED = Backend(
 # Weighted cells in one release; then a pass by cluster over the contrasts
 # ``z = u (1_{a=i} - r_i)(1_{b=j} - c_j)`` at the released margins, whose sums X are 0 where a and b
 # are independent. At released margins the errors of these are of second order. The reference is F
-# by
-# the second-order correction: eigenvalues of the design covariance, noise of X included, in the
+# by the second-order correction: eigenvalues of the design covariance, noise of X included, in the
 # coordinates where rows drawn one by one have the identity.
 
 
@@ -391,17 +312,14 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     paid = Paid.of(request, gaussian_part(request, ()), n, dim, sample=sample, by_cluster=True)
     assert paid.clusters is not None
     weighted = design.auxiliary_place("weights") is not None
-    shares = {"weights": SHARE * paid.rest} if weighted else {}
-    shares["sums"] = paid.rest - math.fsum(shares.values())
-    steps = [
-        Step(STEP if name == "weights" else _STEP, Gaussian(paid.mu(s)), share=s)
-        for name, s in shares.items()
-    ]
+    shares = {STEP: SHARE * paid.rest} if weighted else {}
+    shares[_STEP] = paid.rest - math.fsum(shares.values())
+    steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items()]
     detail = RaoScott(
-        layout, TableNoise("gaussian", paid.mu(shares["sums"]), (1.0,)), paid.clusters,
+        layout, TableNoise("gaussian", paid.mu(shares[_STEP]), (1.0,)), paid.clusters,
         request.sample.frame.survey.population, weighted,
     )  # fmt: skip
-    return paid.plan(design, n, steps, shares, detail=detail, passes=1 + weighted)
+    return paid.plan(design, n, steps, detail=detail, passes=1 + weighted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,15 +341,13 @@ class Contrasts:
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
         m = rows.shape[1]
-        u = np.ones(m) if self.place is None else shares_of_weight(rows[self.place], self.top)
+        u = mass_of(rows, self.place, self.top)
         a, b = rows[0].astype(np.intp), rows[1].astype(np.intp)
         u = np.where((a < len(self.rows)) & (b < len(self.columns)), u, 0.0)
         left = (a == np.arange(len(self.rows) - 1)[:, None]) - self.rows[:-1, None]
         right = (b == np.arange(len(self.columns) - 1)[:, None]) - self.columns[:-1, None]
         z = (left[:, None, :] * right[None, :, :]).reshape(-1, m) * u
-        s = mapped(self.root, z)
-        length = np.sqrt(squares(s))
-        return end_along(s, length, clip, np.minimum(length * np.abs(factor), clip), factor)
+        return clipped(mapped(self.root, z), factor, clip)
 
 
 def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
@@ -441,17 +357,12 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     -------
     Unit: one row; replace-one, n public. Every query is one of the prover.
     """
-    detail, design, n = plan.detail, plan.design, plan.n
-    assert n is not None
+    detail, design, n = plan.detail, plan.design, plan.public_n
     layout, (block,) = detail.layout, detail.layout.blocks
-    place = design.auxiliary_place("weights")
-    trim = Trim(1.0, 1.0, 0.0)
-    if detail.weighted:
-        strength = detail.noise.budget * n / layout.cells(block.axes)
-        trim = trim_of(ask, design, strength, detail.population, n)
-    centre, half = half_ranges(design)
-    over = WeightedTables(design, layout, centre, half, trim.top)
-    noisy = ask(_STEP, Query(statistic(layout, detail.noise), over, as_is)).values
+    strength = detail.noise.budget * n / layout.cells(block.axes)
+    trim = trim_of(ask, design, strength, detail.population, n)
+    over = tables_pass(design, layout, half_ranges(design), trim.top)
+    noisy = ask(_STEP, Query(statistic(layout, detail.noise), over, first_array)).values
     shape = tuple(layout.axes[j].size for j in block.axes)
     cells = noisy[: math.prod(shape)].reshape(shape)[:-1, :-1]
     total = max(float(cells.sum()), 1.0)
@@ -460,7 +371,7 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     product = np.kron(_spread(r), _spread(c)) * max(square, 1e-9)
     values, vectors = np.linalg.eigh(product)
     root = (vectors / np.sqrt(values)) @ vectors.T
-    scorer = Contrasts(r, c, root, trim.top, place)
+    scorer = Contrasts(r, c, root, trim.top, design.auxiliary_place("weights"))
     found = release_clusters(detail.clusters, (scorer,), design, ask)
     out = RaoScottReleased(cells, r, c, found, root, square)
     return Release(
@@ -484,8 +395,7 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
     """Return the F test, and the weighted cells."""
     from scipy.special import fdtrc
 
-    detail, part, n = plan.detail, release.detail, plan.n
-    assert n is not None
+    detail, part, n = plan.detail, release.detail, plan.public_n
     r, c, cells = part.rows, part.columns, part.cells
     total = max(float(cells.sum()), 1.0)
     X = (cells - np.outer(r, c) * total)[:-1, :-1].ravel()

@@ -3,8 +3,10 @@
 import re
 import traceback
 
+import pandas as pd
 import pytest
 
+import dpmodels as dp
 from dpmodels.errors import FormulaError, FormulaPrivacyError
 from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.formula.parser import needed_variables
@@ -251,3 +253,33 @@ def test_names_of_the_callers_program_are_unknown():
     with pytest.raises(FormulaError, match=r"'secret' in .* is not a column"):
         build_design("quality ~ I(alcohol * secret)", SCHEMA)
     assert secret == 3.0
+
+
+@pytest.mark.parametrize(
+    ("subset", "says"),
+    [
+        ("x >= 0", "for every row"),
+        ("0 <= x < 50", "for every row"),
+        ("g == 'a' and x > 10", None),
+        ("g == 'a' and x / 2 < 60", "for every row"),
+        ("x != -9", "for every row"),
+        ("x == -9", "for no row"),
+        ("x > 100", "for no row"),
+        ("x > 0", None),
+        ("x < 100", None),
+        ("x == 0", None),
+        ("~(x >= 100)", None),
+    ],
+)
+def test_a_subset_that_declared_ranges_decide_is_refused_before_the_charge(subset, says):
+    """Values are clipped before ``subset=`` sees them: a code of -9 would stay, as a 0."""
+    table = pd.DataFrame({"x": [-9.0, 50.0, 90.0] * 400, "y": [0.0, 0.5, 1.0] * 400, "g": "a"})
+    schema = dp.Schema(x=dp.Real(0, 100), y=dp.Real(0, 1), g=dp.Levels(["a", "b"]))
+    call = {"eps": 1.0, "delta": 1e-6, "schema": schema, "subset": subset}
+    budget = dp.Budget(eps=2.0, delta=1e-5)
+    if says is None:
+        assert dp.plan("y ~ x", schema, n=1200, eps=1, delta=1e-6, subset=subset).design is not None
+        return
+    with pytest.raises(FormulaError, match=f"holds {says}.*moved to the ends"):
+        dp.dp_ols("y ~ x", table, budget=budget, **call)
+    assert budget.eps_spent() == 0

@@ -105,3 +105,16 @@ def test_a_glm_is_planned_with_the_arguments_of_its_fit(table, quiet, family):
     assert plan.scales == pytest.approx(fit.scales)
     with pytest.raises(dp.errors.RequestError, match="Did you mean 'poisson'"):
         dp.plan("c ~ a", schema, n=3000, verb="dp_glm", **{**call, "family": "poison"})
+
+
+def test_shares_are_those_of_the_steps_ranges_together_many_by_kind():
+    from dpmodels.planning import shares_of
+    from dpmodels.privacy.mechanisms import BOUGHT, Gaussian, Step
+
+    one = Gaussian(1.0)
+    bought = [Step(f"range of x{j}", one, share=0.05, label=BOUGHT) for j in range(2)]
+    own = [Step("bound", one, share=0.3), Step("estimate", one, share=0.6, label="output noise")]
+    assert shares_of([*bought, *own]) == {"ranges": 0.1, "bound": 0.3, "estimate": 0.6}
+    draws = [Step(f"draw {j}", one, share=0.09, label="posterior sample") for j in range(10)]
+    assert shares_of([own[0], *draws]) == {"bound": 0.3, "posterior sample": pytest.approx(0.9)}
+    assert shares_of([Step("table", one, share=1.0), Step("free", one)]) == {}

@@ -93,7 +93,7 @@ def test_what_limits_a_fit_comes_before_what_explains_it():
     d = even(300, 2)
     d["g"] = np.where(np.arange(300) < 3, "rare", "common")
     schema = dp.Schema(g=dp.Levels(["common", "rare"]), x=(-1, 1), y=(-5, 7))
-    fit = dp.dp_ols("y ~ x + g", d, eps=0.3, delta=1e-6, schema=schema, seed=1)
+    fit = dp.dp_ols("y ~ x + g", d, eps=0.3, delta=1e-6, schema=schema, seed=1, scoring=True)
     gone = fit._record.estimate.untested
     assert gone is not None and gone.any()
     assert "ot determined" in fit.notes[0] or "ot determined" in fit.notes[1]
@@ -106,11 +106,13 @@ def test_nothing_says_p_of_what_is_not_determined():
     d = even(300, 2)
     d["g"] = np.where(np.arange(300) < 3, "rare", "common")
     schema = dp.Schema(g=dp.Levels(["common", "rare"]), x=(-1, 1), y=(-5, 7))
-    fit = dp.dp_ols("y ~ x + g", d, eps=0.3, delta=1e-6, schema=schema, seed=1)
+    fit = dp.dp_ols("y ~ x + g", d, eps=0.3, delta=1e-6, schema=schema, seed=1, scoring=True)
     names = [n for n, u in zip(fit.params.index, fit._record.estimate.untested, strict=True) if u]
     for name in names:
         assert np.isnan(fit.pvalues[name]) and np.isnan(fit.wald_test([name]).pvalue)
         assert np.isnan(fit.contrast({name: 1.0}).pvalue[0])
+    means = " ".join(str(fit.emmeans("g")).split())
+    assert "n/d: not determined or not to be tested" in means and "g = rare" in means
     table = dp.anova(fit)
     assert "not tested" in str(table) or not table.rows_
     assert np.isfinite(fit.conf_int().to_numpy()).all()
