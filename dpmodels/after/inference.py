@@ -439,7 +439,8 @@ class Tail:
     # total, error: what lies beyond, by the released histogram, and its error.
     total: float = 0.0
     error: float = 0.0
-    one_sided: float = 1.0  # Of what is beyond, how much has one sign, in [0, 1]
+    # Of what is beyond, how much has one sign, and what else counts as if it had (small mu n).
+    one_sided: float = 1.0
     squares: float = 0.0  # What the meat misses beyond its radius, in units of C^2
     unseen: float = 0.0  # What beyond C may hide in the noise of one count
 
@@ -563,7 +564,7 @@ class Allowance:
             unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
             return np.asarray(np.minimum(one_way(r) + OF_CLIPPED * few, 1.0) * unsure)
         unsure = tail.total + UNSURE * few * tail.error
-        if self.kind == "signed":  # what lies beyond on both sides alike moves nothing
+        if self.kind == "signed":
             part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))

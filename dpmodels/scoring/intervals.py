@@ -303,6 +303,9 @@ def _far(excess: Array, sd: Array, apart: float) -> Array:
 #: With weights: errors of a count by which rows may hide beyond C, at most this part of those
 #: that are within two octaves below it.
 UNSEEN_TAIL, OF_NEAR = 1.1, 0.12
+#: Part of what lies beyond C on both sides alike that counts as of one sign, and the mu n up to
+#: which: beyond, in proportion to 1 / (mu n). Fits that small have other biases (``theory.md``, 4).
+EVEN, WEAK = 0.75, 400.0
 #: Part of C that a row beyond it may have moved the sum by.
 BEYOND = 0.35
 #: Bounds of the ratio of neighbouring bins.
@@ -353,14 +356,18 @@ def _unseen(bins: Array, plan: PassPlan) -> float:
 
 
 def _one_sided(released: Released, plan: PassPlan) -> float:
-    """Return how much of what is beyond .71 C has one sign; noise counts as one sign."""
+    """Return how much of what is beyond .71 C has one sign; noise counts as one sign.
+
+    What has none moves nothing; it counts in part where mu n is small.
+    """
     if released.signed is None:
         return 1.0
     assert released.bins is not None
     counts, net = released.bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
     by_noise = plan.count * math.sqrt(len(counts))
     net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
-    return min(1.0, (net_sum + by_noise) / max(total, by_noise))
+    even = EVEN * min(1.0, WEAK / plan.strength)
+    return even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
 
 
 # -- Intervals from the last pass: variances of sampling and noise, and an allowance. Sees no row.

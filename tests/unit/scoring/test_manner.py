@@ -161,7 +161,8 @@ def test_the_tail_of_a_signed_histogram():
     assert found.squares == pytest.approx(over.squares / N)
     k = BINS - AT_CLIP + 1
     net = 0.5 * bins[AT_CLIP - 1 :].sum() + one.count * math.sqrt(k)
-    assert found.one_sided == pytest.approx(min(1.0, net / bins[AT_CLIP - 1 :].sum()))
+    even = 0.75 * min(1.0, 400.0 / (0.3 * N))  # of what has none, where mu n is small
+    assert found.one_sided == pytest.approx(even + min(1.0, net / bins[AT_CLIP - 1 :].sum()))
     assert tail_of(released, replace(one, whole=True)) == Tail()
 
 
@@ -187,6 +188,16 @@ def test_what_clipping_may_have_moved(few):
     wanted = part * (0.02 + few * 0.005)
     assert allowance(rare, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
     assert not allowance(replace(one, whole=True), found, few, r).bias(row).any()
+
+
+def test_even_tails_count_in_part_where_mu_n_is_small():
+    """theory 4: all of .75 up to 400, in proportion to 1 / (mu n) beyond, without a step."""
+    released = replace(tail()[1], signed=np.zeros(BINS))
+    found = [
+        tail_of(released, replace(last_pass(), strength=s)).one_sided
+        for s in (200.0, 400.0, 401.0, 4e3, 4e9)
+    ]
+    assert np.array(found) - found[-1] == pytest.approx([0.75, 0.75, 0.7481, 0.075, 0.0], abs=1e-4)
 
 
 def test_even_tails_move_nothing_and_one_sided_ones_continuously():
