@@ -191,8 +191,8 @@ def sandwich(
     S = V / np.outer(scale, scale)
     if not np.isfinite(S).all() or not float(np.linalg.eigvalsh(S)[0]) > 0:
         return None
-    inverse = np.linalg.inv(V)
-    cov: Array = inverse @ objective.score_moment(theta) @ inverse.T / objective.total
+    inverse = np.asarray(np.linalg.inv(V), dtype=np.float64)
+    cov = inverse @ objective.score_moment(theta) @ inverse.T / objective.total
     return inverse, 0.5 * (cov + cov.T)
 
 
