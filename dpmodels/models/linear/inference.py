@@ -196,9 +196,7 @@ def _free(stage: Stage, facts: Report) -> float:
 class LastFit:
     """The unshrunk fit of the last stage in its own coordinates, and its errors."""
 
-    # d, A: ``d = A h``, ``A = (M + lam I)^{-1}``.
-    d: Array
-    A: Array
+    d: Array  # ``(M + lam I)^{-1} h``
     lam: float  # Positive only where the noise dominates
     free: float  # ``n_eff - p``
     errors: Errors
@@ -227,7 +225,7 @@ def last_fit(facts: Report) -> LastFit:
         turn = (m.M + lam * np.eye(len(d))) @ J @ A  # J A = A turn
         meat = (free + len(d)) / free * turn @ facts.scores.meat @ turn.T
         found = replace(found, sampling=A @ meat @ A, meat=meat, taken=J @ d - d)
-    return LastFit(d, A, lam, free, found)
+    return LastFit(d, lam, free, found)
 
 
 def report(facts: Report) -> Estimate:

@@ -37,7 +37,6 @@ class Moments:
     # V, vh: (p, p), (p,); noise variance of each entry of M and of h.
     V: Array
     vh: Array
-    vt: float
 
     @property
     def s(self) -> float:
@@ -83,7 +82,7 @@ def isotropic(Q: Array, s: float) -> Moments:
     p = len(Q) - 1
     V = np.full((p, p), s * s / 2.0)
     V[np.diag_indices(p)] = s * s
-    return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V, np.full(p, s * s / 2.0), s * s)
+    return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V, np.full(p, s * s / 2.0))
 
 
 def positive_part(S: Array) -> Array:
@@ -179,7 +178,7 @@ class Stage:
         """Return the blocks as moments of (x, y)."""
         p = len(self.Q) - 1
         Q, V = self.Q, self.V
-        return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V[:p, :p], V[:p, p], float(V[p, p]))
+        return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V[:p, :p], V[:p, p])
 
     @property
     def s(self) -> float:

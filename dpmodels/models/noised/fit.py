@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -179,26 +179,21 @@ def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: boo
         raise RequestError(f"method={shown(name)} with the {loss.name} loss needs h > 0")
 
 
-@dataclass(frozen=True)
-class Errors:
-    """Sandwich of a fit: V (Hessian), A (score moment), cov, and whether V is definite."""
+def sandwich(
+    objective: Objective, theta: Array, scale: Array, V: Array | None = None
+) -> tuple[Array, Array] | None:
+    """Return V^{-1} and V^{-1} A V^{-1} / n, A the score moment; None: the Hessian V is indefinite.
 
-    V: Array
-    A: Array
-    cov: Array | None
-
-
-def sandwich(objective: Objective, theta: Array, scale: Array, V: Array | None = None) -> Errors:
-    """Return V^{-1} A V^{-1} / n; ``V`` given for kinked losses."""
+    ``V`` given for kinked losses.
+    """
     if V is None:
         V = objective.hessian(theta)[2]
-    A = objective.score_moment(theta)
     S = V / np.outer(scale, scale)
     if not np.isfinite(S).all() or not float(np.linalg.eigvalsh(S)[0]) > 0:
-        return Errors(V, A, None)
-    inverse = np.linalg.inv(V)
-    cov = inverse @ A @ inverse.T / objective.total
-    return Errors(V, A, 0.5 * (cov + cov.T))
+        return None
+    inverse = np.asarray(np.linalg.inv(V), dtype=np.float64)
+    cov = inverse @ objective.score_moment(theta) @ inverse.T / objective.total
+    return inverse, 0.5 * (cov + cov.T)
 
 
 def difference_hessian(objective: Objective, theta: Array, scale: Array, step: float) -> Array:
@@ -308,15 +303,15 @@ def _estimate(
             )
             V = difference_hessian(wide, theta, scale, 0.02)
         errors = sandwich(used, theta, scale, V)
-        if errors.cov is None:
+        if errors is None:
             warned.append(
                 "the Hessian is not positive definite at the estimate; no standard errors"
             )
         else:
-            clean = _clean_variance(loss, model, errors, M)
+            clean = _clean_variance(loss, model, errors[0], M)
             if clean is None:
                 notes.append("The two parts of the errors are not separated for this loss.")
-            sampling, privacy = split_errors(errors.cov, clean)
+            sampling, privacy = split_errors(errors[1], clean)
     return Estimate(
         model.names, theta,
         vcov_sampling=sampling, vcov_privacy=privacy,
@@ -324,10 +319,9 @@ def _estimate(
     )  # fmt: skip
 
 
-def _clean_variance(loss: Loss, model: Model, errors: Errors, M: Array) -> Array | None:
+def _clean_variance(loss: Loss, model: Model, inverse: Array, M: Array) -> Array | None:
     """Return what the covariance would be without noise, where the loss says it."""
     total = float(model.n) if model.weights is None else float(model.weights.sum())
-    inverse = np.linalg.inv(errors.V)
     if model.weights is not None or isinstance(loss, IndexLoss):
         return None
     if loss.name in ("logistic", "poisson"):

@@ -194,10 +194,10 @@ def test_scores_are_the_gradients_of_single_rows():
     assert objective.gradient(theta)[1] == pytest.approx(psi.mean(axis=0), abs=1e-7)
     assert objective.score_moment(theta) == pytest.approx(psi.T @ psi / model.n, rel=1e-6)
     V = objective.hessian(theta)[2]
-    found = sandwich(objective, theta, np.ones(3))
+    _, cov = sandwich(objective, theta, np.ones(3))
     assert np.linalg.eigvalsh(V)[0] > 0
     bread = np.linalg.inv(V)
-    assert found.cov == pytest.approx(bread @ (psi.T @ psi) @ bread / model.n**2, rel=1e-5)
+    assert cov == pytest.approx(bread @ (psi.T @ psi) @ bread / model.n**2, rel=1e-5)
 
 
 def test_the_correction_takes_off_what_the_noise_adds():
