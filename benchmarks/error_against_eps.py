@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.models.linear.moments import TWO_STAGE_RATIO, two_stages
+from dpmodels.models.linear.moments import TWO_STAGE_NOISE, TWO_STAGE_RATIO, first_noise
 from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.scoring.rules import noise_ratio
 
@@ -158,7 +158,7 @@ def switches(reps=200):
     """Yield (design, method, eps, medians of one and two stages, how often two are worse)."""
     rules = {
         "ssp": lambda mu, n: noise_ratio(mu, 5, n) <= TWO_STAGE_RATIO,
-        "pmt": lambda mu, n: two_stages(mu, 6, n)[0],
+        "pmt": lambda mu, n: first_noise(mu, 6, n) <= TWO_STAGE_NOISE,
     }
     for design in available():
         for method, rule in rules.items():

@@ -384,6 +384,11 @@ def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return whitened_plan(request, design, n, whitening_of(request, design, n))
 
 
+def first_noise(mu: float, q: int, n: int) -> float:
+    """Return ``sqrt2 chi2_q(.95)/mu sqrt(2q)/n``, the relative noise of a first release."""
+    return math.sqrt(2.0) * chi2_upper(q, 0.05) / mu * math.sqrt(2.0 * q) / n
+
+
 def whitened_plan(
     request: Request, design: Design, n: int | None, white: PublicWhitening
 ) -> Plan[Any]:
@@ -392,8 +397,7 @@ def whitened_plan(
     q = len(white.L)
     scores = score_share(request)
     moments = gaussian_part(request, ()).mechanism(1.0 - scores)
-    # sqrt2 chi2_q(.95)/mu sqrt(2q)/n
-    noise = math.sqrt(2.0) * chi2_upper(q, 0.05) / mu_like(moments, q) * math.sqrt(2.0 * q) / rows
+    noise = first_noise(mu_like(moments, q), q, rows)
     two, why = stages_of(request, noise, TWO_STAGE_NOISE, "figure")
     split = Split(request, design, stage_steps(two=two, scores=scores), ranged=False)
     first, second = split["first" if two else "moments"], split.parts.get("second")

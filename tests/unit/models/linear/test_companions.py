@@ -119,7 +119,7 @@ def test_steins_estimate_is_unbiased():
         for r in range(draws):
             E = np.triu(rng.normal(size=(p, p)) * np.sqrt(V))
             E = E + np.triu(E, 1).T
-            m = Moments(M0 + E, h0 + rng.normal(size=p) * np.sqrt(vh), 1.0, V, vh, 0.1)
+            m = Moments(M0 + E, h0 + rng.normal(size=p) * np.sqrt(vh), 1.0, V, vh)
             values, vectors = np.linalg.eigh(m.M)
             lam, floor = (4.0, None) if fixed else (14.0 - values[0], vectors[:, 0])
             th, q, l = risk_terms(m, lam, floor)
@@ -129,7 +129,7 @@ def test_steins_estimate_is_unbiased():
 
 def test_stein_ridge_shrinks_noise_to_nothing():
     V = np.full((3, 3), 1e4)
-    m = Moments(np.diag([5.0, 1.0, 2.0]), np.array([1.0, -1.0, 2.0]), 3.0, V, np.full(3, 1e4), 1e4)
+    m = Moments(np.diag([5.0, 1.0, 2.0]), np.array([1.0, -1.0, 2.0]), 3.0, V, np.full(3, 1e4))
     assert np.linalg.norm(stein_ridge(m).d) < 0.02
 
 
