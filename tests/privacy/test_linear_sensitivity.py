@@ -360,4 +360,4 @@ def test_windows_of_a_sorted_table_are_read_only_if_its_order_is_said_to_be_publ
     assert moved(Windows(every)) > 1.3 * bound
     assert moved(Windows()) <= bound
     plan = dp.plan("y ~ x + z", design.schema, n=10**8, eps=2, delta=1e-6, scoring=False)
-    assert plan.detail.stages == 2 and plan.detail.windows == Windows()
+    assert len(plan.steps) == 2 and plan.detail.windows == Windows()
