@@ -29,6 +29,7 @@ from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
 from dpmodels.scoring.rules import (
     COLUMNS,
     OF_ROWS,
+    REACH_OF_START,
     RESERVE,
     Forecast,
     PassPlan,
@@ -55,7 +56,7 @@ from dpmodels.scoring.run import (
     Strategy,
     centre_of,
 )
-from dpmodels.scoring.scores import LeastSquares, Score, Start, State, floored, roots
+from dpmodels.scoring.scores import LeastSquares, Score, Start, State, floored, mean_row, roots
 from dpmodels.scoring.starts import (
     SHARE as SCALES,
 )
@@ -353,10 +354,27 @@ def _begin(
     start = Start.of(Q, s, pilot.start(n), coordinates)
     places = public_rows(design) if scores[0].can_be_rare or plan.more else None
     seen = None if places is None else places.seen(coordinates, start.M)
+    states = [score.start(start) for score in scores]
+    if seen is not None and scores[0].can_be_rare:
+        states = [_within_reach(state, seen) for state in states]
     return [
-        Fitting(chain, score, score.start(start), {"start": Q}, seen)
-        for chain, score in zip(chains, scores, strict=True)
+        Fitting(chain, score, state, {"start": Q}, seen)
+        for chain, score, state in zip(chains, scores, states, strict=True)
     ]
+
+
+def _within_reach(state: State, seen: Array) -> State:
+    """Return a start that the passes can come back from: at public rows near that of the mean row.
+
+    Slopes of events and counts are those of a line over its slope, ``m (1 - m)``, and so is their
+    noise: of few events it is many units of the link, of which a pass can take back few.
+    """
+    a = state.constant
+    middle = 0.0 if a is None else float(state.theta @ mean_row(state.M, a))
+    far = float(np.abs(seen @ state.theta - middle).max(initial=0.0))
+    kept = min(1.0, REACH_OF_START / max(far, 1e-300))
+    theta = kept * state.theta
+    return replace(state, theta=theta if a is None else theta + (1.0 - kept) * middle * a)
 
 
 def _aim(

@@ -83,6 +83,9 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     return MANY if p >= COLUMNS else TAME
 
 
+#: How far from the mean row a start of events or counts may be at public rows, in units of the
+#: link (``theory.md``, 3): a pass takes back about three.
+REACH_OF_START = 4.0
 #: Radius of the meat, over p: least, and factor of the root of mu n / p.
 MEAT = (4.0, 0.8)
 #: Largest squared score that counts in the scale, over p; of rows with weights (whose scores have
