@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -278,7 +278,11 @@ class Part:
     # eps, delta: pair plans: what is left for the rest.
     eps: float = 0.0
     delta: float = 0.0
-    printed: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def printed(self) -> dict[str, float]:
+        """Return the share of ranges as a plan prints it; none where none is bought."""
+        return {} if self.purchase is None else {"ranges": self.share}
 
     def mechanism(self, share: float) -> Gaussian | Pure:
         """Return the mechanism of a share of the whole call; Laplace noise where delta is 0."""
@@ -327,7 +331,7 @@ def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.
     if not to_buy:
         return Part(mu=mu)
     purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b, share)
-    return Part(share, tuple(steps), purchase, mu=mu, printed={"ranges": share})
+    return Part(share, tuple(steps), purchase, mu=mu)
 
 
 class Split:
@@ -399,7 +403,6 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
         purchase,
         eps=(1.0 - share) * request.eps,
         delta=request.delta - 2.0 * part,
-        printed={"ranges": share},
     )
 
 

@@ -461,11 +461,11 @@ def why_not(request: Request, design: Design, n: int | None) -> str:
 def _nothing_to_determine(request: Request, design: Design, n: int | None) -> str:
     """Return why scoring would leave every coefficient open, in words; empty if it would not.
 
-    Moments then give no errors either, but predict where scoring can only answer the public guess
+    Moments then give errors of a few, and predict where scoring can only answer the public guess
     (``theory.md``, 3.6). Not for a call that asks for what scoring alone gives.
     """
     asks = (request.options.get(word) for word in ("scoring", "vcov"))
-    if any(v is not None for v in asks) or request.split is not None or request.delta == 0:
+    if any(v is not None for v in asks) or request.split is not None:
         return ""
     if request.unit is not None or request.sample is not None or request.public is not None:
         return ""
