@@ -347,9 +347,9 @@ def diagonal_first(k: int) -> Places:
     return np.concatenate([np.arange(k), i]), np.concatenate([np.arange(k), j])
 
 
-def symmetric(k: int, entries: Array, places: Places) -> Array:
+def symmetric(k: int, entries: npt.NDArray[Any], places: Places) -> npt.NDArray[Any]:
     """Return the symmetric (k, k) matrix with these entries at these places."""
-    out = np.zeros((k, k))
+    out = np.empty((k, k), dtype=entries.dtype)
     out[places] = entries
     out.T[places] = entries
     return out

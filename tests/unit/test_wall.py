@@ -876,7 +876,7 @@ def with_rows(closure):
 
 
 def test_rows_are_multiplied_by_the_primitives_alone(closure):
-    """Their images and lengths: ``mapped``, ``sparsely``, ``squares`` of sums/products.py."""
+    """Their images and lengths: ``mapped``, ``squares`` of sums/products.py."""
     reached = with_rows(closure)
     assert ("dpmodels.scoring.passes", "ScorePass._rows") in reached
     assert ("dpmodels.models.newton", "WorkingRows.apply") in reached

@@ -196,8 +196,8 @@ def test_parts_in_any_order_give_the_sum():
 def spoilt(part, what):
     sums = part.sums
     gram = {
-        "shape": type(sums)(sums.high[1:], sums.low[1:], sums.rows, sums.fingerprint),
-        "type": type(sums)(sums.high.astype(float), sums.low, sums.rows, sums.fingerprint),
+        "shape": type(sums)(sums.high[1:], sums.low[1:], sums.rows),
+        "type": type(sums)(sums.high.astype(float), sums.low, sums.rows),
         "plan": type(sums)(sums.high, sums.low, sums.rows, "another"),
     }.get(what, sums)
     mark = "other" if what == "stamp" else part.stamp
