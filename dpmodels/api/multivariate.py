@@ -524,14 +524,6 @@ def _on(
     given = Instruments(B, tuple(endogenous), tuple(excluded))
     title = "two-stage least squares on released second moments"
     return made(
-        "dp_iv",
-        formula,
-        m,
-        facts,
-        design,
-        rows,
-        level=level,
-        title=title,
-        instruments=given,
+        "dp_iv", formula, m, facts, design, rows, level=level, title=title, instruments=given,
         paid=paid,
-    )
+    )  # fmt: skip
