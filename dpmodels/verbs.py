@@ -256,6 +256,7 @@ _VERBS: dict[str, Verb] = {
             "dp_test",
             "test",
             kind="TestResult",
+            default="score",
             design="build_cell_design",
             predict="",
             count="Estimates",

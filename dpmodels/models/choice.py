@@ -438,9 +438,7 @@ def predict(
 
     Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
 
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
+    **Privacy.** Post-processing of released numbers; see ``Fit.predict``.
     """
     import pandas as pd
 

@@ -155,9 +155,7 @@ def reply(detail: EptrDetail, gamma: float) -> float:
 def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
     """Test, then release the user's estimate.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. True if the user's two conditions are.
+    **Privacy.** Unit: one row; replace-one, n public. True if the user's two conditions are.
     """
     raw = ask.raw(own_proof("ePTR of the user's own estimator"))
     detail = plan.detail
@@ -277,10 +275,9 @@ def _rounded(out: Array) -> Array:
 def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
     """Release an upper bound of the privacy loss; then the mechanism, if the bound allows.
 
-    Privacy
-    -------
-    Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair: the
-    one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
+    **Privacy.** Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair:
+    the one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are
+    right**.
     """
     raw = ask.raw(own_proof("generalized propose-test-release of the user's own mechanism"))
     request, detail, design = plan.request, plan.detail, plan.design

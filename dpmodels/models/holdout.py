@@ -213,9 +213,8 @@ def noise_sd(plan: HoldoutPlan, k: int) -> float:
 def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
     """Release the sums of the plan. One pass; alone in seeing rows.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Sensitivities: ``holdout.md``, exact in integers.
+    **Privacy.** Unit: one row; replace-one, n public. Sensitivities: ``holdout.md``, exact in
+    integers.
     """
     over = Counts(plan.design, functools.partial(added_up, sums=plan.sums))
     return tuple(

@@ -304,9 +304,7 @@ def predict_curve(
 
     ``interval="confidence"`` is the privacy band: it covers the kernel estimate without privacy.
 
-    Privacy
-    -------
-    Post-processing of released numbers.
+    **Privacy.** Post-processing of released numbers.
     """
     import pandas as pd
     from scipy.special import ndtri
@@ -343,9 +341,7 @@ def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | No
     The band covers the kernel estimate that would be computed without privacy; a gap is a point
     without a reply.
 
-    Privacy
-    -------
-    Post-processing of released numbers.
+    **Privacy.** Post-processing of released numbers.
     """
     import matplotlib.pyplot as plt
     from scipy.special import ndtri
@@ -496,9 +492,8 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Release:
     """Release a curve on fixed public points.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
+    **Privacy.** Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any
+    sum.
     """
     detail = plan.detail
     rows = UnitRows.of(design)
@@ -675,10 +670,8 @@ def plan_wavelet(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> Release:
     """Release (sum of y, count) of each cell.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
-    2, two cells ``sqrt(1 + 1 + 1 + 1)``.
+    **Privacy.** Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2:
+    same cell 2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
     rows, cells = UnitRows.of(design), 2 ** plan.detail[0]
     job = functools.partial(_cell_sums, reader=rows, cells=cells)

@@ -261,11 +261,9 @@ def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release:
     """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
 
-    Privacy
-    -------
-    Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers. Or one person,
-    whose rows are scaled into a ball: their squares come to at most as many times k + 1 as
-    ``rows_per_unit=`` says (``units.md``, 2).
+    **Privacy.** Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers. Or
+    one person, whose rows are scaled into a ball: their squares come to at most as many times k + 1
+    as ``rows_per_unit=`` says (``units.md``, 2).
     """
     detail = plan.detail
     # the map of every column to [-1, 1]; there is no intercept among the columns
@@ -366,11 +364,9 @@ def with_constant(design: Design) -> tuple[UnitScale, float]:
 def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     """Release the second moments of (1, x) in one or two passes.
 
-    Privacy
-    -------
-    Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the steps of the
-    plan. Rows (the trace of a person's) are bounded by the ball, in integers; the second map was
-    released by the first stage.
+    **Privacy.** Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the
+    steps of the plan. Rows (the trace of a person's) are bounded by the ball, in integers; the
+    second map was released by the first stage.
     """
     detail = plan.detail
     relation = plan.request.relation
@@ -464,10 +460,8 @@ def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_paper(plan: Plan[PaperSecond], ask: Ask) -> Release:
     """Release ``sum x~x~'`` of whitened, truncated rows (1, x). One pass.
 
-    Privacy
-    -------
-    Unit: one row, replace-one. The published noise exceeds what the sensitivity asks for
-    (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
+    **Privacy.** Unit: one row, replace-one. The published noise exceeds what the sensitivity asks
+    for (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
     """
     detail = plan.detail
     q = len(detail.root)

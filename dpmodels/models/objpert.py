@@ -425,10 +425,8 @@ def _column_sums(
 def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     """Run objective perturbation on the rows.
 
-    Privacy
-    -------
-    Unit: one row. Charged: the steps of the plan. The random linear term is drawn before the
-    rows are read; the optimum is certified, never assumed (``glm.md``, 4.4).
+    **Privacy.** Unit: one row. Charged: the steps of the plan. The random linear term is drawn
+    before the rows are read; the optimum is certified, never assumed (``glm.md``, 4.4).
 
     Notes
     -----

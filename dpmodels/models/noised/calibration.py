@@ -222,11 +222,10 @@ def plan_noise(
     clear_prob: float = 0.0, tight: bool = True,
     blocks: tuple[tuple[int, ...], ...] | None = None,
 ) -> NoisePlan:  # fmt: skip
-    """Calibrate the noise of a release.
+    """Calibrate the noise of the rows themselves (what ranges cost has been taken off).
 
-    eps and delta are for the rows themselves (what ranges cost has been taken off). ``tight``:
-    exact finite-d calibration of SL noise; ``blocks``: SL noise with one radius a block, eps and
-    delta split evenly (sums).
+    ``tight``: exact finite-d calibration of SL noise; ``blocks``: SL noise with one radius a block,
+    eps and delta split evenly (sums).
     """
     if layout.d < 1:
         raise RequestError(
