@@ -229,8 +229,9 @@ class NoisyTable(Written):
         rows = functools.partial(rows_of, source, n)
         door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
         for name, column in made.public.items():
-            ids = name == "id" or name.endswith("_id")
-            both = np.intersect1d(self.public[name].astype(str), column.astype(str)) if ids else ()
+            if name != "id" and not name.endswith("_id"):
+                continue
+            both = np.intersect1d(self.public[name].astype(str), column.astype(str))
             if len(both):
                 raise RequestError(
                     f"{len(both)} values of the public column {name!r} are in the release "
