@@ -51,15 +51,6 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.sources.tables import Source
 
-__all__ = [
-    "call",
-    "make_plan",
-    "per_person",
-    "plan",
-    "show_versions",
-    "versions",
-]
-
 
 # -- The one route of every fit: plan, open the door, release, estimate.
 

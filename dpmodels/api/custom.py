@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.models.votes import PateResult, VoteResult
     from dpmodels.results import Fit
 
-__all__ = ["Selection", "dp_eptr", "dp_gptr", "dp_pate", "dp_select", "dp_vote"]
-
 
 @like(dp_ols)
 def dp_eptr(

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpmodels.models.survival.zph import CoxZph
     from dpmodels.results import Fit
 
-__all__ = ["cox_zph", "diagnose", "means", "score", "update"]
-
 
 METRICS = ("auc", "logloss", "rmse")
 #: Least probability of a prediction in a log loss.

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
 
-__all__ = [
-    "choice_arguments", "dp_feols", "dp_fepois", "dp_glm", "dp_mest", "dp_multinom", "dp_ols",
-    "dp_polr", "dp_quantreg", "panel_arguments", "without_effects",
-]  # fmt: skip
-
 
 def dp_ols(
     formula: str,

@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.results.moments import MomentFacts
 
-__all__ = [
-    "REQUIRED",
-    "design_on",
-    "dp_release",
-    "fit_of",
-    "functionals_on",
-    "given_names",
-    "holds_moments",
-    "is_release",
-    "load_release",
-    "require",
-]
-
 
 def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> list[str]:
     if columns is None:

@@ -27,23 +27,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.models.linear.scored import PublicMoments
 
-__all__ = [
-    "COMMON_OPTIONS",
-    "Choice",
-    "Designed",
-    "build_request",
-    "check_columns",
-    "check_level",
-    "check_sample",
-    "check_split",
-    "choose_method",
-    "labels_declared",
-    "not_the_private_data",
-    "read_public",
-    "sample_of",
-    "survey_of",
-]
-
 
 # -- ``design=``, ``psus=`` and ``vcov={"CRV1": ...}`` of a call: the sample, as public facts.
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
 
-__all__ = ["dp_coxph", "dp_survdiff", "dp_survfit", "survdiff_of"]
-
 
 @like(dp_ols)
 def dp_survfit(

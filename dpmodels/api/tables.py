@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
 
-__all__ = [
-    "dp_quantile", "dp_table", "dp_test", "is_moments", "plan_arguments", "quantile_arguments",
-    "quantile_formula", "quantile_method", "table_arguments", "table_from_moments",
-    "test_arguments", "with_groups",
-]  # fmt: skip
-
 
 def is_moments(data: Any) -> bool:
     """Whether ``data`` is a fit of ``dp_moments``."""

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     from dpmodels.formula.design import Design
 
-__all__ = ["estimate", "plan", "release"]
-
 
 #: mu of the output noise over rho: it costs 1/800 of rho, and pays for an inexact optimum.
 OUT_RATIO = 0.05
@@ -374,20 +372,6 @@ def working_map(design: Design) -> tuple[Array, Array]:
     return unit.scale[:-1].copy(), unit.shift[:-1].copy()
 
 
-def most_magnified(design: Design) -> Array:
-    """Return the largest factor of each column: two-point columns span 2.5 at most."""
-    from dpmodels.variables import Binary
-
-    def most(kind: str, term: str) -> float:
-        if kind in ("dummy", "contrast"):
-            return _MAX_DUMMY
-        if term in design.schema and isinstance(design.schema[term], Binary):
-            return _MAX_DUMMY / 2.0  # already stretched to [-1, 1]
-        return _MAX_SCALE
-
-    return np.array([most(c.kind, c.term) for c in design.columns])
-
-
 def _rescale(
     ask: Ask, detail: GlmDetail, design: Design, scale: Array, shift: Array
 ) -> tuple[Array, Array, Array]:
@@ -397,7 +381,12 @@ def _rescale(
     job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
     found = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
     noisy, sd = found.values, float(found.sd[0])
-    factor, offset = rescaling(noisy, sd, design.has_intercept, most_magnified(design)[keep])
+    most = []  # two-point columns span 2.5 at most; those of 0/1 stand in [-1, 1] already
+    for c in design.columns:
+        kind = getattr(design.schema[c.term], "kind", "") if c.term in design.schema else ""
+        dummy = c.kind in ("dummy", "contrast")
+        most.append(_MAX_DUMMY if dummy else _MAX_DUMMY / 2 if kind == "binary" else _MAX_SCALE)
+    factor, offset = rescaling(noisy, sd, design.has_intercept, np.array(most)[keep])
     scale, shift = scale.copy(), shift.copy()
     shift[keep] = shift[keep] * factor + offset
     scale[keep] *= factor

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-__all__ = ["Page", "Summary", "build"]
-
-
 # -- The sentences under a summary, from public and released numbers only.
 
 

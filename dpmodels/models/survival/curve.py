@@ -34,8 +34,6 @@ from dpmodels.sums.ask import Ask, Query
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["estimate_of", "estimate_survdiff", "estimate_survfit", "names_of", "plan", "release"]
-
 
 #: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
 _DETERMINED = 4.0
