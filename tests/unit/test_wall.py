@@ -813,7 +813,7 @@ NOT_OF_A_ROW = {
     **dict.fromkeys(
         (
             *(f"models.table.nulls.{name}" for name in (
-                "score", "independence", "correlation", "_chi2", "residual", "groups", "fit",
+                "independence", "correlation", "_chi2", "residual", "groups", "fit",
                 "contrasts",
             )),
             *(f"models.linear.compared.{name}" for name in (
