@@ -40,7 +40,7 @@ from dpmodels.planning import Plan, capped_plan, check_size
 from dpmodels.quiet import one_thread, tell
 from dpmodels.records import check_n
 from dpmodels.registry import method_names, methods
-from dpmodels.sources.features import Features
+from dpmodels.sources.tables import Features
 from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
 from dpmodels.verbs import verb_of
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.starts import Coordinates
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 
 #: Part of a column's spread below which another coordinate does not see it.

@@ -23,8 +23,8 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.design import Grid, grid_of, grid_of_images
 from dpmodels.proof.sets import STEPS, symmetric
+from dpmodels.sources.rows import short
 from dpmodels.sources.summed import summed
-from dpmodels.sources.windows import short
 from dpmodels.sums.products import (
     LEAST,
     MOST,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.formula.program import clip_cells
 from dpmodels.proof.sets import STEPS
-from dpmodels.sources.windows import ROW_PAD
+from dpmodels.sources.rows import ROW_PAD
 
 #: Rows of a symmetric product are worked off so many at a time.
 _AT_ONCE = 4

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS, Blocks, Simplex
-from dpmodels.sources.windows import WINDOW, Coins
+from dpmodels.sources.rows import Coins
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
     TOP,

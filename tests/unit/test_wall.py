@@ -257,8 +257,8 @@ def test_the_check_of_the_door_can_fail(code):
 #: Reached by name and harmless, each with its reason.
 HARMLESS = {
     # which windows of rows a pass *would* read: a public schedule, kept in the plan
-    ("dpmodels.sources.windows", "Windows"),
-    ("dpmodels.sources.windows", "ALL_ROWS"),
+    ("dpmodels.sources.rows", "Windows"),
+    ("dpmodels.sources.rows", "ALL_ROWS"),
 }
 #: Not what is meant where a word is: no estimate is handed new records by a list's word, nor, as a
 #: thing that can be printed, a budget.

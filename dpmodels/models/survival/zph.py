@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from dpmodels.formula.design import Design
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
 MOST = 2.0

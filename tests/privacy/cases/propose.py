@@ -27,7 +27,7 @@ from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Gram
-from dpmodels.sources.windows import OfRows
+from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Added, Ask, Moments, Query
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne

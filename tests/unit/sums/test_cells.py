@@ -12,8 +12,8 @@ from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.formula.schema import Schema
 from dpmodels.proof.sets import rotated
 from dpmodels.sources.rows import Rows
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
-from dpmodels.sources.windows import WINDOW
 from dpmodels.sums import cells as bycell
 from dpmodels.sums.cells import (
     BallCells,
