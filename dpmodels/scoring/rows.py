@@ -430,25 +430,19 @@ class ScorePasses:
             by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
             return by_cell.done(summed(rows, self.design, by_cell, **reading))
         images = grid_of_images(self.design) if rows.by_cell else None
-        passes = tuple(replace(one, grid=images) for one in self.passes)
-        return tuple(summed(rows, self.design, Passes(passes), **reading).sums)
-
-
-def final_passes(found: ScoringRelease, design: Design) -> tuple[ScorePass, ...]:
-    """Return the last pass of every model, looking from its final fit."""
-    out = []
-    for fit in found.fits:
-        state = replace(fit.before, theta=fit.state.theta)
-        centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
-        out.append(ScorePass(fit.plans[-1], centre, rotated=True))
-    return tuple(out)
+        return tuple(summed(rows, self.design, Passes(self.passes, images), **reading).sums)
 
 
 def _scorers(_: ScoredDetail, found: ScoringRelease, design: Design) -> tuple[Any, ...]:
     """Return the scores at the final fit, which come turned as the passes turn them."""
     from dpmodels.scoring.clusters import Scored
 
-    return tuple(map(Scored, final_passes(found, design))), ()
+    out = []
+    for fit in found.fits:
+        state = replace(fit.before, theta=fit.state.theta)
+        centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
+        out.append(Scored(ScorePass(fit.plans[-1], centre, rotated=True)))
+    return tuple(out), ()
 
 
 def within(

@@ -21,7 +21,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.intervals import Step
 from dpmodels.scoring.notes import named
-from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass, by_name
+from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
 from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, Forecast, PassPlan, Pilot
 from dpmodels.scoring.scores import Score, State
 from dpmodels.scoring.starts import Coordinates, of_short_rows, public_coordinates
@@ -335,9 +335,15 @@ class ScoringRelease:
         """All released numbers, by name."""
         out: dict[str, Any] = {}
         for one in self.fits:
-            out |= {**one.values, **by_name(one.released, one.chain.label)}
+            step, last = one.chain.step, one.released[-1]
+            out |= one.values
+            for k, sums in enumerate(one.released, 1):
+                out[step(f"information {k}")] = sums.information
+                out[step(f"scores {k}")] = sums.score
+            parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
+            out |= {step(name): part for name, part in parts.items() if part is not None}
             if one.lengths:
-                out[one.chain.step("lengths")] = one.lengths[-1].counts
+                out[step("lengths")] = one.lengths[-1].counts
         if self.clusters is not None and not self.turns:
             for one, J in zip(self.fits, self.clusters.products, strict=True):
                 out[one.chain.step("cluster scores")] = J
