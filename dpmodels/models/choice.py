@@ -17,8 +17,7 @@ from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
-from dpmodels.scoring.estimate import Back, estimate_fit
-from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning, Curved, State
 from dpmodels.scoring.starts import Coordinates, public_coordinates

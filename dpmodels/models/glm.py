@@ -51,9 +51,8 @@ from dpmodels.registry import (
     register_method,
     scoring_method,
 )
-from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.mean_scores import MeanScore
-from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.run import Chain, FitStatistics, Model
 from dpmodels.scoring.scores import LeastSquares, Score
 
@@ -145,7 +144,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
         before = part.before
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance}
-        people = part.inference.people  # whose meat is of sums, and tells nothing of a row
+        people = part.inference.plan.people  # whose meat is of sums, and tells nothing of a row
         if family.dispersion == "free" and not family.is_event and not (people or weighted):
             # meat over information: an empty row is in neither (of weights the meat has squares)
             over = part.inference.variance(None)

@@ -22,8 +22,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
-from dpmodels.scoring.estimate import Part, estimate_fit
-from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State

@@ -22,8 +22,7 @@ from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layo
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
-from dpmodels.scoring.estimate import Part, estimate_fit
-from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Closing, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning
 from dpmodels.scoring.unit_passes import in_u, predictor
