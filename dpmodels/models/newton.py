@@ -27,9 +27,8 @@ from dpmodels.sources.summed import counted, sampled, skimmed
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
-    Limbs,
+    ExactSum,
     cross_product,
-    joined,
     mapped,
     squares,
     towards_zero,
@@ -112,8 +111,8 @@ _TOP = 2.0**62
 
 def lattice_sums(
     blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array, curved: bool
-) -> tuple[npt.NDArray[np.int64], ...]:
-    """Return value, gradient and Hessian of the sum of losses as integers, two words each.
+) -> tuple[npt.NDArray[Any], ...]:
+    """Return value, gradient (two words each) and Hessian of the sum of losses, as integers.
 
     The same in any order of the blocks (``glm.md``, 4.4). A row of the gradient is cut to steps
     of :func:`grain`, one of the Hessian to the lattice of ``proof/theory.md`` 1.5 (steps of Newton
@@ -121,7 +120,7 @@ def lattice_sums(
     """
     p = len(theta)
     value, high, low = (np.zeros(k, dtype=np.int64) for k in (2, p, p))
-    curvature = Limbs(p)
+    curvature = ExactSum(p, p)
     step = 1.0 / (grain(rows, loss) * 2.0**_LOW)
     root = TOP / math.sqrt(loss.curvature * rows.radius * rows.reach)
     with np.errstate(all="ignore"):
@@ -142,7 +141,7 @@ def lattice_sums(
             low += np.nan_to_num(np.trunc(g, out=g).sum(axis=1)).astype(np.int64)
             if curved:
                 curvature.add(cross_product(towards_zero(X * (np.sqrt(second) * root))))
-    return value[:1], value[1:], high, low, *curvature.limbs()
+    return value[:1], value[1:], high, low, curvature.integers()
 
 
 def passes_over(
@@ -171,13 +170,13 @@ def grain(rows: WorkingRows, loss: Loss) -> float:
     return 2.0 ** (math.ceil(math.log2(rows.radius * loss.score)) - 64)
 
 
-def real_sums(limbs: tuple[npt.NDArray[np.int64], ...], rows: WorkingRows, loss: Loss) -> Sums:
+def real_sums(sums: tuple[npt.NDArray[Any], ...], rows: WorkingRows, loss: Loss) -> Sums:
     """Return value, gradient and Hessian of :func:`lattice_sums`. Confidential."""
-    over, under, high, low, h_high, h_low = limbs
+    over, under, high, low, curvature = sums
     value = float((int(over[0]) * 2**31 + int(under[0])) / 2**30)
     gradient = high.astype(object) * 2**_LOW + low.astype(object)
     bound = loss.curvature * rows.radius * rows.reach
-    hessian = np.asarray(joined(h_high, h_low) / 2**40, dtype=float) * bound
+    hessian = np.asarray(curvature / 2**40, dtype=float) * bound
     return value, np.asarray(gradient, dtype=float) * grain(rows, loss), hessian
 
 

@@ -41,7 +41,7 @@ from dpmodels.registry import Backend
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.rules import noise_ratio
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
-from dpmodels.sums.products import TOP, Limbs, cross_product, joined, mapped, towards_zero
+from dpmodels.sums.products import TOP, ExactSum, cross_product, mapped, towards_zero
 from dpmodels.sums.rowmap import UnitScale, column_sums, rescaling, unit_scale
 
 if TYPE_CHECKING:
@@ -465,23 +465,22 @@ def _information(
     return np.array([unsvec(v, p) * s for v, s in zip(parts, (h, j), strict=False)])
 
 
-def _as_svec(limbs: tuple[npt.NDArray[np.int64], ...]) -> Added:
-    """Return the matrices of two words each, over what a row can add, as svec."""
-    whole = [joined(*limbs[at : at + 2]) / 2**40 for at in range(0, len(limbs), 2)]
-    return Added(np.concatenate([svec(np.asarray(M, dtype=float)) for M in whole]))
+def _as_svec(sums: tuple[npt.NDArray[np.object_], ...]) -> Added:
+    """Return the matrices, over what a row can add, as svec."""
+    return Added(np.concatenate([svec(np.asarray(M / 2**40, dtype=float)) for M in sums]))
 
 
 def information_sums(
     blocks: Iterable[Array], working: WorkingRows, loss: Loss, theta: Array,
     scales: tuple[float, ...],
-) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
-    """Return H / h and, with two scales, J / j in steps of 2^-40, two words each. Confidential.
+) -> tuple[npt.NDArray[np.object_], ...]:  # fmt: skip
+    """Return H / h and, with two scales, J / j in steps of 2^-40. Confidential.
 
     Sums of ``z z'`` over integer rows z, ``|z| <= 2^20``: ``z = 2^20 sqrt(w l'' / h) x`` of H,
     ``2^20 (w l') x / sqrt(j)`` of J, cut towards zero. Blocks of at most 2^13 rows: exact in any
     order (``proof/theory.md``, 1.5).
     """
-    totals = [Limbs(len(theta)) for _ in scales]
+    totals = [ExactSum(len(theta), len(theta)) for _ in scales]
     with np.errstate(all="ignore"):
         for block in blocks:
             X, y, w = working.apply(block)
@@ -491,7 +490,7 @@ def information_sums(
             for total, weight, scale in zip(totals, weights, scales, strict=False):
                 weight[~np.isfinite(weight)] = 0.0  # a linear predictor beyond floats
                 total.add(cross_product(towards_zero(X * (weight * (TOP / math.sqrt(scale))))))
-    return tuple(word for total in totals for word in total.limbs())
+    return tuple(total.integers() for total in totals)
 
 
 # -- Coefficients and standard errors of a private GLM, from released numbers alone.

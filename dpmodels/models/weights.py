@@ -32,7 +32,14 @@ from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scores import floored, roots
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
-from dpmodels.sums.products import Limbs, cross_product, end_along, end_of_numbers, mapped, squares
+from dpmodels.sums.products import (
+    ExactSum,
+    cross_product,
+    end_along,
+    end_of_numbers,
+    mapped,
+    squares,
+)
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -272,15 +279,15 @@ def products(d: int) -> Gram:
 
 
 def _of_means(blocks: Iterable[Array], own: _Coordinates) -> tuple[npt.NDArray[Any], ...]:
-    """Return the sums of ``(u t, u)`` of rows, and high and low words of those of products."""
+    """Return the sums of ``(u t, u)`` of rows, and those of products."""
     d = len(own.centre)
-    total, limbs = np.zeros(d + 1, dtype=np.int64), Limbs(d + 1)
+    total, pairs = np.zeros(d + 1, dtype=np.int64), ExactSum(d + 1, d + 1)
     with np.errstate(all="ignore"):
         for block in blocks:
             z = own.rows(block)
             total += z.sum(axis=1).astype(np.int64)
-            limbs.add(cross_product(z))
-    return (total.astype(object), limbs.integers())
+            pairs.add(cross_product(z))
+    return (total.astype(object), pairs.integers())
 
 
 @dataclass(frozen=True, eq=False)

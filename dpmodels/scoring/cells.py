@@ -147,26 +147,26 @@ class CellPass:
         long = length if omega is None else length * np.sqrt(np.maximum(omega, 0.0))
         if plan.meat:
             k = _multiples(norm[chosen], plan.meat)
-            by["meat"].add(cells[chosen], k * k)
+            by["meat"].add_rows(cells[chosen], k * k)
         if plan.spread and plan.weighted:
             k = _multiples(long[chosen], plan.spread * step)
-            by["spread"].add(cells[chosen], k * k)
+            by["spread"].add_rows(cells[chosen], k * k)
         elif plan.spread:
-            by["spread"].add(cells[chosen])
+            by["spread"].add_rows(cells[chosen])
         if plan.weighted:
             k = _multiples(long, TOP)
-            by["information"].add(cells, k * k)
+            by["information"].add_rows(cells, k * k)
             # f(|s|)/C with the sign of psi, as multiples of a vector of full length
             factor = softened(norm, plan.clip, plan.unsoftened)
             np.copysign(factor, psi, out=factor)
-            by["score"].add(cells, end_of_numbers(factor, plan.clip, MULTIPLE))
+            by["score"].add_rows(cells, end_of_numbers(factor, plan.clip, MULTIPLE))
         else:
-            by["information"].add(cells)
-            by["score"].add(cells, self._factors(psi, norm, cells))
+            by["information"].add_rows(cells)
+            by["score"].add_rows(cells, self._factors(psi, norm, cells))
         if plan.mu_far:
             some = np.flatnonzero(norm > KEPT * plan.clip)
             k = np.copysign(_multiples(beyond_clip(norm[some], plan), plan.far), psi[some])
-            by["far"].add(cells[some], k)
+            by["far"].add_rows(cells[some], k)
         if plan.mu_scale:
             square = norm * norm
             square /= plan.scale_cut

@@ -37,7 +37,7 @@ from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Added, Ask, Query
 from dpmodels.sums.products import (
     SHRINK,
-    Limbs,
+    ExactSum,
     cross_product,
     end_along,
     mapped,
@@ -139,7 +139,7 @@ class ClusterSums:
         """
         coarse = coarse_of(radii)
         a = pulled(self.sums[chain], radii, coarse)
-        limbs = Limbs(len(a))
+        limbs = ExactSum(len(a), len(a))
         add_products(limbs, a)
         whole = limbs.integers() * (1 << 2 * coarse) + self.alone[chain]
         return Added(whole, (radii.clip / radii.bound / STEPS) ** 2)
@@ -157,7 +157,7 @@ class ClusterSums:
         return Added(whole.ravel(), radii.clip / radii.bound / STEPS)
 
 
-def add_products(limbs: Limbs, z: Array) -> None:
+def add_products(limbs: ExactSum, z: Array) -> None:
     """Add ``z z'`` of integers of at most 2^20, so many columns at a time as are exact."""
     for first in range(0, z.shape[1], _EXACT):
         limbs.add(cross_product(z[:, first : first + _EXACT]))
@@ -247,7 +247,7 @@ class ClusterPasses:
         """Return the sums over blocks. Confidential."""
         kept, places = self.split()
         r, k = self.passes[0].size, len(self.passes)
-        limbs, singles = [Limbs(r) for _ in self.passes], 0
+        limbs, singles = [ExactSum(r, r) for _ in self.passes], 0
         labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
         with np.errstate(all="ignore"):
             for block in blocks:

@@ -28,7 +28,7 @@ from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
-    Limbs,
+    ExactSum,
     cross_product,
     end,
     end_along,
@@ -146,7 +146,7 @@ class Adding:
 
     def __init__(self, r: int, signed: bool) -> None:
         k = filled(r)
-        self.limbs = {name: Limbs(k) for name in MATRICES}
+        self.limbs = {name: ExactSum(k, k) for name in MATRICES}
         self.score, self.far = np.zeros(k, dtype=object), np.zeros(k, dtype=object)
         self.scale, self.bins = 0, np.zeros(BINS * (1 + signed), dtype=np.int64)
 

@@ -30,7 +30,7 @@ from dpmodels.scoring.scores import Curved, Score, State, Values
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
-    Limbs,
+    ExactSum,
     end_along,
     end_of_numbers,
     filled,
@@ -478,7 +478,7 @@ class UnitsJob:
             One a unit: who is in meat and ordinary information.
         """
         plan, r = self.plan, self.r
-        limbs = {name: Limbs(filled(r)) for name in ("information", "meat", "spread")}
+        limbs = {name: ExactSum(filled(r), filled(r)) for name in ("information", "meat", "spread")}
         score, scale = np.zeros(filled(r), dtype=object), 0
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
@@ -516,7 +516,7 @@ class UnitsJob:
         return integers_of(end_along(own, size, clip, kept).sum(axis=1))
 
     def _add_information(
-        self, limbs: dict[str, Limbs], found: Expanded, chosen: Any, kept: Mask
+        self, limbs: dict[str, ExactSum], found: Expanded, chosen: Any, kept: Mask
     ) -> None:
         """Add the information of units, and of the chosen ones whose score is whole."""
         plan = self.plan

@@ -28,15 +28,14 @@ from dpmodels.sources.summed import summed
 from dpmodels.sums.products import (
     LEAST,
     MOST,
+    ExactSum,
     Gram,
     LatticeMap,
-    Limbs,
     cross_product,
     end_along,
     end_of_numbers,
     integers_of,
     squares,
-    worded,
 )
 from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, UnitScale, WithOne
 
@@ -74,20 +73,10 @@ _LIMB = 32
 _MASK = (1 << _LIMB) - 1
 
 
-class ByCell:
+class ByCell(ExactSum):
     """Sums of one integer a row, by cell."""
 
-    def __init__(self, cells: int) -> None:
-        self._whole: Integers = np.zeros(cells, dtype=object)
-        self._part = np.zeros(cells, dtype=np.int64)
-        self._waiting = 0
-
-    @property
-    def cells(self) -> int:
-        """How many there are."""
-        return len(self._part)
-
-    def add(
+    def add_rows(
         self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * LOW_NOISE
     ) -> None:
         """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
@@ -95,29 +84,12 @@ class ByCell:
         Of at most ``2^bits``: so many rows are summed at once that every sum is at most 2^53.
         """
         if values is None:
-            self.put(np.bincount(cells, minlength=len(self._part)))
+            self.add(np.bincount(cells, minlength=len(self._part)))
             return
         rows = 1 << (_EXACT - bits)
         for a in range(0, len(cells), rows):
             part = slice(a, a + rows)
-            self.put(np.bincount(cells[part], values[part], minlength=len(self._part)))
-
-    def put(self, found: Array | npt.NDArray[np.intp]) -> None:
-        """Add the sums of rows, at most 2^53 each."""
-        self._part += integers_of(found)
-        self._waiting += 1
-        if self._waiting == _MANY:
-            self._carry()
-
-    def _carry(self) -> None:
-        self._whole = self._whole + self._part.astype(object)
-        self._part[...] = 0
-        self._waiting = 0
-
-    def integers(self) -> Integers:
-        """Return the sums as Python integers."""
-        self._carry()
-        return self._whole
+            self.add(np.bincount(cells[part], values[part], minlength=len(self._part)))
 
 
 def seen_by_row(of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]) -> Array:
@@ -298,14 +270,12 @@ class CellSums:
     squares: Integers  # (K,) object array: ``sum k^2``
     firsts: Integers  # (d, K) object array: ``sum k rho``
     seconds: Integers  # (d, d) object array: ``sum rho rho'``
-    rows: int
 
     def __add__(self, other: CellSums) -> CellSums:
         return CellSums(
             self.squares + other.squares,
             self.firsts + other.firsts,
             self.seconds + other.seconds,
-            self.rows + other.rows,
         )
 
     def __repr__(self) -> str:
@@ -319,13 +289,12 @@ class _Adding:
         self.squares = ByCell(cells)
         self.firsts = [ByCell(cells) for _ in range(d)]
         self.seconds: Integers = np.zeros((d, d), dtype=object)
-        self.rows = 0
 
     def done(self) -> CellSums:
         firsts = np.zeros((len(self.firsts), len(self.squares.integers())), dtype=object)
         for row, one in zip(firsts, self.firsts, strict=True):
             row[:] = one.integers()
-        return CellSums(self.squares.integers(), firsts, self.seconds, self.rows)
+        return CellSums(self.squares.integers(), firsts, self.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +328,6 @@ class BoxCells:
         missing = np.flatnonzero(grid.missing)
         with np.errstate(all="ignore"):
             for block, cells in blocks:
-                to.rows += len(cells)
                 rho, there = part.clip_and_round(block)
                 counts = np.bincount(cells, minlength=grid.cells)
                 if counts[missing].any() or there is not None:
@@ -367,9 +335,9 @@ class BoxCells:
                     kept = np.flatnonzero(~gone)
                     rho, cells = rho[:, kept], cells[kept]
                     counts = np.bincount(cells, minlength=grid.cells)
-                to.squares.put(counts)
+                to.squares.add(counts)
                 for one, row in zip(to.firsts, rho, strict=True):
-                    one.add(cells, row)
+                    one.add_rows(cells, row)
                 to.seconds = to.seconds + products_of(rho)
         return to.done()
 
@@ -380,7 +348,7 @@ class BoxCells:
         for j, own in zip(numbers, sums.firsts, strict=True):
             G[j] = G[:, j] = sum_of(self.zeta, own)
         G[np.ix_(numbers, numbers)] = sums.seconds
-        return worded(G, sums.rows)
+        return Gram(G)
 
 
 @dataclass(frozen=True, eq=False)
@@ -434,7 +402,6 @@ class BallCells:
         _, lengths, at, slope = self.tables
         with np.errstate(all="ignore"):
             for block, cells in blocks:
-                to.rows += len(cells)
                 r = seen_by_row(at, slope, block, cells)
                 if not math.isfinite(float(r.sum())):
                     kept = np.flatnonzero(np.isfinite(r))
@@ -443,10 +410,10 @@ class BallCells:
                 _into_ball(k, r)
                 k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
                 r = end_of_numbers(r, steps=MULTIPLE)
-                to.firsts[0].add(cells, k * r)
+                to.firsts[0].add_rows(cells, k * r)
                 to.seconds = to.seconds + products_of(r[None])
                 k *= k
-                to.squares.add(cells, k)
+                to.squares.add_rows(cells, k)
         return to.done()
 
     def gram(self, sums: CellSums) -> Gram:
@@ -455,7 +422,7 @@ class BallCells:
         G = gram_of(zeta, sums.squares, 2 * LOW_NOISE)
         G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> LOW_NOISE
         G[j, j] = sums.seconds[0, 0]
-        return worded(G, sums.rows)
+        return Gram(G)
 
 
 def _into_ball(length: Array, r: Array) -> None:
@@ -491,15 +458,12 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap) -> Gram:
     bounded by the row map.
     """
     k = len(rowmap.box)
-    total = Limbs(k)
-    rows = 0
+    total = ExactSum(k, k)
     with np.errstate(all="ignore"):
         own = getattr(rowmap, "product", None)  # of maps that know a shorter way
         for block in short(blocks):
-            product = cross_product(rowmap.integers(block)) if own is None else own(block)
-            rows += (block[0] if isinstance(block, tuple) else block).shape[1]
-            total.add(product)
-    return Gram(*total.limbs(), rows)
+            total.add(cross_product(rowmap.integers(block)) if own is None else own(block))
+    return Gram(total.integers())
 
 
 @dataclass(frozen=True, eq=False)

@@ -455,10 +455,6 @@ def integers_of(sums: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 # -- Sums of exact integers: what maps rows to a lattice, and what adds up products of blocks.
 
 
-#: Rows up to which a sum of products of at most 2^40 fits 64 bits.
-SMALL = 1 << 22
-
-
 class LatticeMap(Protocol):
     """What the accumulation needs of a row map: :class:`~dpmodels.sums.rowmap.RowMap`."""
 
@@ -472,76 +468,47 @@ class LatticeMap(Protocol):
         ...
 
 
-def joined(
-    high: npt.NDArray[np.int64], low: npt.NDArray[np.int64], *, small: bool = False
-) -> npt.NDArray[np.object_]:
-    """Return ``high * 2^32 + low`` as Python integers; ``small``: they are known to fit 64 bits."""
-    if small:
-        return ((high << 32) + low).astype(object)
-    whole: npt.NDArray[np.object_] = high.astype(object) * (1 << 32) + low.astype(object)
-    return whole
-
-
 @dataclass(frozen=True)
 class Gram:
     """Exact integer Gram matrix of lattice rows. Confidential: it is not a release."""
 
-    # high, low: (k, k) int64 arrays; the matrix is ``high * 2^32 + low``.
-    high: npt.NDArray[np.int64]
-    low: npt.NDArray[np.int64]
-    rows: int
+    entries: npt.NDArray[np.object_]  # (k, k), Python's own integers
 
     def __add__(self, other: Gram) -> Gram:
-        return Gram(self.high + other.high, self.low + other.low, self.rows + other.rows)
+        return Gram(self.entries + other.entries)
 
     def __repr__(self) -> str:
-        return f"<Gram {self.high.shape[0]} x {self.high.shape[0]}, confidential>"
+        return f"<Gram {len(self.entries)} x {len(self.entries)}, confidential>"
 
     def integers(self) -> npt.NDArray[np.object_]:
         """Return the matrix as Python integers, shape (k, k)."""
-        return joined(self.high, self.low, small=0 < self.rows <= SMALL)
+        return self.entries
 
     def real(self, units: Array) -> Array:
         """Return the matrix in real units: entry (i, j) times ``units_i * units_j``."""
-        return np.asarray(self.integers(), dtype=float) * np.outer(units, units)
+        return np.asarray(self.entries, dtype=float) * np.outer(units, units)
 
 
-def worded(matrix: npt.NDArray[np.object_], rows: int) -> Gram:
-    """Return the Gram matrix of Python integers, as sums of blocks come."""
-    high = (matrix >> 32).astype(np.int64)
-    low = (matrix & 0xFFFFFFFF).astype(np.int64)
-    return Gram(high, low, rows)
+class ExactSum:
+    """A running sum of arrays of integers of at most 2^53: added in 64 bits while these hold it."""
 
-
-class Limbs:
-    """A (k, k) sum of exact products of blocks, in two int64 words."""
-
-    def __init__(self, k: int) -> None:
-        self._high = np.zeros((k, k), dtype=np.int64)
-        self._low = np.zeros((k, k), dtype=np.int64)
-        self._part = np.zeros((k, k), dtype=np.int64)
+    def __init__(self, *shape: int) -> None:
+        self._whole: npt.NDArray[np.object_] | None = None
+        self._part = np.zeros(shape, dtype=np.int64)
         self._waiting = 0
-        self._added = 0
 
-    def add(self, product: Array) -> None:
-        """Add the product of a block: integers of at most 2^53; what is not finite adds 0."""
-        self._part += integers_of(product)
+    def add(self, found: npt.NDArray[Any]) -> None:
+        """Add the sums of a block; what is not finite adds 0."""
+        self._part += integers_of(found)
         self._waiting += 1
-        self._added += 1
         if self._waiting == _MANY:  # at most 2^62
-            self._carry()
-
-    def _carry(self) -> None:
-        self._high += self._part >> 32
-        self._low += self._part & 0xFFFFFFFF
-        self._part[...] = 0
-        self._waiting = 0
-
-    def limbs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return (high, low): the sum is ``high * 2^32 + low``."""
-        self._carry()
-        return self._high, self._low
+            self.integers()
 
     def integers(self) -> npt.NDArray[np.object_]:
         """Return the sum as Python integers."""
-        return joined(*self.limbs(), small=self._added < _MANY)
+        if self._whole is None or self._waiting:
+            part = self._part.astype(object)
+            self._whole = part if self._whole is None else self._whole + part
+            self._part[...] = 0
+            self._waiting = 0
+        return self._whole

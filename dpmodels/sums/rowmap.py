@@ -24,8 +24,8 @@ from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
+    ExactSum,
     Gram,
-    Limbs,
     Mask,
     cross_product,
     end_of_numbers,
@@ -548,10 +548,10 @@ def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
     return out
 
 
-def product(z: Array, limbs: Limbs) -> None:
+def product(z: Array, total: ExactSum) -> None:
     """Add ``z z'`` to exact sums, at most 8192 columns at once."""
     for a in range(0, z.shape[1], WINDOW):
-        limbs.add(cross_product(z[:, a : a + WINDOW]))
+        total.add(cross_product(z[:, a : a + WINDOW]))
 
 
 def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
@@ -589,7 +589,8 @@ class PeopleGramOf:
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:
         """Return the Gram matrix of blocks of whole people. Confidential."""
-        total = Limbs(len(self.rowmap.box) + 2 * self.average)
+        k = len(self.rowmap.box) + 2 * self.average
+        total = ExactSum(k, k)
         with np.errstate(all="ignore"):
             for block in blocks:
                 if self.average:
@@ -599,7 +600,7 @@ class PeopleGramOf:
                 z = np.ascontiguousarray(self.rowmap.image(block.rows))
                 (lattice,) = into_balls(z, missing(z), block, STEPS)
                 product(lattice, total)
-        return Gram(*total.limbs(), 0)
+        return Gram(total.integers())
 
 
 def missing(z: Array) -> Array:

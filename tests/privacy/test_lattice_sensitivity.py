@@ -19,7 +19,7 @@ from dpmodels.models.newton import (
 from dpmodels.models.newton import lattice_sums as lattice_sums_of_losses
 from dpmodels.models.objpert import information_sums
 from dpmodels.sums.cells import gram
-from dpmodels.sums.products import joined, mapped
+from dpmodels.sums.products import mapped
 
 STEP = 2.0**44
 
@@ -171,9 +171,9 @@ def test_a_row_of_the_information_is_in_the_unit_ball(loss):
         for row in [*ROWS, (R, 0.0, 0.0), (0.0, B, 0.0), (0.9999 * R, 0.0, 0.0)]:
             for y in (0.0, 1.0, 5.0, np.nan):
                 block = np.append(row, y)[:, None]
-                words = information_sums([block.copy()], working, loss, theta, scales)
+                sums = information_sums([block.copy()], working, loss, theta, scales)
                 for i in range(len(scales)):
-                    M = np.asarray(joined(*words[2 * i : 2 * i + 2]), dtype=float) / 2.0**40
+                    M = np.asarray(sums[i], dtype=float) / 2.0**40
                     assert np.linalg.norm(M) <= 1.0
                     most[i] = max(most[i], np.linalg.norm(M))
     assert (most > 0.99).all()
@@ -184,12 +184,12 @@ def test_the_information_is_the_hessian():
     block = np.vstack([rng.normal(size=(3, 5_000)), rng.integers(0, 2, 5_000)])
     working, theta = WorkingRows(np.ones(3), np.zeros(3), 1.5, 3.0), np.array([0.5, -1.0, 0.2])
     H = evaluate([block.copy()], working, LogisticLoss(), theta)[2]
-    words = information_sums([block.copy()], working, LogisticLoss(), theta, (0.25 * 4.5,))
-    found = np.asarray(joined(*words), dtype=float) / 2.0**40 * 0.25 * 4.5
+    (sums,) = information_sums([block.copy()], working, LogisticLoss(), theta, (0.25 * 4.5,))
+    found = np.asarray(sums, dtype=float) / 2.0**40 * 0.25 * 4.5
     assert found == pytest.approx(H, abs=5_000 * 3 * 2.0**-20)
     moved = np.hstack([np.full((4, 3), np.nan), block])  # no integer depends on its place
     again = information_sums([moved], working, LogisticLoss(), theta, (0.25 * 4.5,))
-    assert all((a == b).all() for a, b in zip(words, again, strict=True))
+    assert all((a == b).all() for a, b in zip((sums,), again, strict=True))
 
 
 # -- steps of the optimiser of objective perturbation ---------------------------------------------

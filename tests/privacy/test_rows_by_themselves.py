@@ -534,11 +534,11 @@ def test_no_short_vector_leaves_its_ball(radius):
 
 
 def test_sums_that_are_not_finite_count_as_nothing():
-    from dpmodels.sums.products import Limbs
+    from dpmodels.sums.products import ExactSum
 
-    words = Limbs(2)
-    words.add(np.array([[np.nan, 3.0], [np.inf, -np.inf]]))
-    assert words.integers().tolist() == [[0, 3], [0, 0]]
+    total = ExactSum(2, 2)
+    total.add(np.array([[np.nan, 3.0], [np.inf, -np.inf]]))
+    assert total.integers().tolist() == [[0, 3], [0, 0]]
 
 
 def test_ranges_beyond_what_squares_allow_are_refused():

@@ -44,7 +44,6 @@ from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Powers
 from dpmodels.sums.cells import gram
-from dpmodels.sums.products import joined
 from dpmodels.sums.rowmap import column_sums
 from dpmodels.variables import Binary, Real
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
@@ -131,8 +130,8 @@ def _sums(rows: Array) -> Array:
 
 def _information(rows: Array) -> Array:
     working, theta = WorkingRows(np.ones(2), np.zeros(2), 1.0, 2.0), np.array([0.7, -0.4])
-    words = information_sums(_blocks(rows), working, LogisticLoss(), theta, (0.25 * 2.0,))
-    return np.asarray(joined(*words), dtype=float)
+    (found,) = information_sums(_blocks(rows), working, LogisticLoss(), theta, (0.25 * 2.0,))
+    return np.asarray(found, dtype=float)
 
 
 def _binary_pairs() -> Iterator[tuple[Array, Array]]:

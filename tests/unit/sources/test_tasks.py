@@ -195,8 +195,8 @@ def test_parts_in_any_order_give_the_sum():
 def spoilt(part, what):
     sums = part.sums
     gram = {
-        "shape": type(sums)(sums.high[1:], sums.low[1:], sums.rows),
-        "type": type(sums)(sums.high.astype(float), sums.low, sums.rows),
+        "shape": type(sums)(sums.entries[1:]),
+        "type": type(sums)(sums.entries.astype(float)),
     }.get(what, sums)
     mark = "other" if what == "stamp" else part.stamp
     if what == "object":

@@ -83,7 +83,7 @@ def test_sums_of_many_rows_are_exact():
     values = np.full(m, 2.0**40 - 1.0)
     sums = ByCell(3)
     for _ in range(400):
-        sums.add(cells, values)
+        sums.add_rows(cells, values)
     counts = np.bincount(cells)
     assert sums.integers().tolist() == [400 * int(c) * (2**40 - 1) for c in counts]
     assert int(sums.integers()[0]).bit_length() > 60
@@ -119,7 +119,6 @@ def test_boxes_have_the_integers_of_the_dense_gram(formula, n):
             got = job.gram(job.over(rows.blocks_for(job, design)))
             want = gram(rows.blocks(design), rowmap)
             assert np.array_equal(got.integers(), want.integers())
-            assert got.rows == want.rows == n
 
 
 def ball(design, relation="replace", matrix=True, radius=1.5):
