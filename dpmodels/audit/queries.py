@@ -60,11 +60,6 @@ from dpmodels.sums.ask import ALL, Added, Ask, Noisy, Query, Read
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
-__all__ = [
-    "Asked", "Recorder", "corners", "drawn_sd", "holds", "noise_ratio", "sensitivity_ratio",
-    "statistics",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.object_]
 _ONE = int(STEPS)
 
@@ -156,14 +151,10 @@ class Recorder(Ask):
 
 # --- set -----------------------------------------------------------------------------------------
 def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) -> bool:
-    """Whether entries (in steps of the statistic) can be what one unit adds.
+    """Whether entries ``k`` (in steps of the statistic) can be what one unit adds.
 
-    Parameters
-    ----------
-    k : array
-        Exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions.
-    people : bool
-        The unit has rows of which the entries are means or sums.
+    They are exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions. ``people``:
+    the unit has rows of which the entries are means or sums.
     """
     if not isinstance(statistic, (RankOne, ClusterGram, ClusterTotals)):
         finer = [Fraction(v).denominator for v in k]
@@ -587,18 +578,12 @@ def noise_ratio(one: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
     statistic: Any = one.query.statistic
     drawn, told = drawn_sd(one, door)
     budget = one.mechanism.eps if one.norm == "l1" else one.mechanism.mu
-    entries = np.asarray(statistic.flat(_parts(statistic, drawn), one.norm), dtype=float)
+    shaped: Any = statistic.parts(drawn) if isinstance(statistic, RankOne) else drawn
+    entries = np.asarray(statistic.flat(shaped, one.norm), dtype=float)
     moved = sensitivity(statistic, one.relation, one.norm) * one.query.factor * ROUND_UP
     ratio = entries * budget * statistic.weights(one.norm) / (moved * one.query.unit)
     same = np.asarray(drawn / (told * ROUND_UP))
     return float(min(ratio.min(), same.min())), float(max(ratio.max(), same.max()))
-
-
-def _parts(statistic: Any, shaped: Any) -> Any:
-    """Return what ``flat`` takes, of what ``shaped`` gave."""
-    if isinstance(statistic, RankOne):
-        return statistic.parts(shaped)
-    return shaped
 
 
 def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:

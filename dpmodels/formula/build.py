@@ -98,8 +98,7 @@ def columns_of(product: Product, term: str) -> list[Column]:
         source = product.atoms[0].source
         kind = {Cat: "contrast", Basis: "basis", Node: "numeric"}[type(source)]
     out = []
-    index = [0] * len(product.atoms)
-    for _ in range(product.width):
+    for index in product.combined():
         name = ":".join(a.names[i] for a, i in zip(product.atoms, index, strict=True))
         interval: iv.Interval = None
         for k, (a, i) in enumerate(zip(product.atoms, index, strict=True)):
@@ -109,11 +108,6 @@ def columns_of(product: Product, term: str) -> list[Column]:
         known = all(a.intervals[i] for a, i in zip(product.atoms, index, strict=True))
         _within(interval, known, name)
         out.append(column_of(name, interval, term, kind))
-        for k, a in enumerate(product.atoms):
-            index[k] += 1
-            if index[k] < a.width:
-                break
-            index[k] = 0
     return out
 
 
@@ -451,12 +445,22 @@ class Builder:
             tuple(sources), rules(self.schema, self.na), left, right, self.schema, self._subset(),
             tuple(aside.values()),
         )  # fmt: skip
-        made: Any = program  # fills blocks as a Program does
-        terms_of = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
+        terms = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
+        return self._made(program, None, columns, terms, aside, cells=True, **facts)
+
+    def _made(
+        self,
+        program: Any,  # a Program, or a CellProgram, which fills blocks as that does
+        response: Column | None,
+        columns: Sequence[Column],
+        terms: Sequence[TermInfo],
+        aside: Mapping[str, Node],
+        **facts: Any,
+    ) -> Design:
         return Design(
-            formula=self.formula, response=None, columns=columns, schema=self.schema,
-            variables=self.variables, terms=terms_of, na=self.na, engine=self.engine,
-            subset=self.subset, cells=True, program=made, weights=self.weights, labels=self.labels,
+            formula=self.formula, response=response, columns=tuple(columns), schema=self.schema,
+            variables=self.variables, terms=tuple(terms), na=self.na, engine=self.engine,
+            subset=self.subset, weights=self.weights, labels=self.labels, program=program,
             aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
             **facts,
         )  # fmt: skip
@@ -582,23 +586,8 @@ class Builder:
             aside=tuple(aside.values()),
             impute=self.na == "impute-midpoint",
         )
-        return Design(
-            formula=self.formula,
-            response=response,
-            columns=tuple(columns),
-            schema=self.schema,
-            variables=self.variables,
-            terms=tuple(infos),
-            na=self.na,
-            engine=self.engine,
-            order=self.order,
-            subset=self.subset,
-            weights=self.weights,
-            offset=offset,
-            labels=self.labels,
-            aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
-            program=program,
-            **extra,
+        return self._made(
+            program, response, columns, infos, aside, order=self.order, offset=offset, **extra
         )
 
     def _labels(self) -> dict[str, Node]:

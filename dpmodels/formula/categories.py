@@ -409,19 +409,13 @@ def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
 
 
 @word("minimum")
-def _minimum(node: ast.Call, ctx: Context) -> Factor:
-    return _extreme(node, "minimum", np.minimum, min, ctx)
-
-
 @word("maximum")
-def _maximum(node: ast.Call, ctx: Context) -> Factor:
-    return _extreme(node, "maximum", np.maximum, max, ctx)
-
-
-def _extreme(node: ast.Call, name: str, values: Any, pick: Any, ctx: Context) -> Node:
+def _extreme(node: ast.Call, ctx: Context) -> Factor:
+    name = call_name(node.func)
+    values, pick = {"minimum": (np.minimum, min), "maximum": (np.maximum, max)}[name]
     first, second = only_positional(node, name, 2, ctx)
     a, b = compile_scalar(first, ctx), compile_scalar(second, ctx)
-    interval = None
+    interval: iv.Interval = None
     if a.interval is not None and b.interval is not None:
         interval = (pick(a.interval[0], b.interval[0]), pick(a.interval[1], b.interval[1]))
     return combine(values, interval, a, b, node, ctx)
