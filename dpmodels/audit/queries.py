@@ -248,14 +248,13 @@ def _gram(s: Gram, k: Any, people: bool, svec: bool = True) -> bool:
         return sum(np.diag(M)) <= limit and _semidefinite(M)
     z = _root(M)
     if z is None:
-        return isinstance(s.set, Ball) and _rounded_once(M, Fraction(s.set.radius) ** 2 * _ONE**2)
+        if not isinstance(s.set, Ball):
+            return False
+        # zz' rounded down entry by entry, of rows by cell (``proof/theory.md`` 1.7)
+        values = np.abs(np.linalg.eigvalsh(M.astype(float))[:-1])
+        inside = sum(np.diag(M)) <= Fraction(s.set.radius) ** 2 * _ONE**2
+        return bool(inside) and float(values.max(initial=0.0)) <= len(M)
     return any(s.set.holds(_exact(sign * z)) for sign in (1, -1))
-
-
-def _rounded_once(M: Any, limit: Fraction) -> bool:
-    """Whether M is zz' rounded down entry by entry, of rows by cell (``proof/theory.md`` 1.7)."""
-    values = np.linalg.eigvalsh(M.astype(float))
-    return sum(np.diag(M)) <= limit and float(np.abs(values[:-1]).max(initial=0.0)) <= len(M)
 
 
 def _rows_of(M: Any, p: int, known: bool, rx: float, ry: float) -> bool:

@@ -422,7 +422,11 @@ def render_latex(table: Table) -> str:
     if table.title:
         caption = rf"\caption{{{escape_latex(table.title)}}}"
         lines = [r"\begin{table}", r"\centering", *lines, caption]
-    lines += (grids or _facts_latex(table)) + notes + [r"\end{threeparttable}"]
+    facts = [" & ".join(map(escape_latex, fact)) + r" \\" for fact in facts_of(table)]
+    if facts and not grids:
+        start = [r"\begin{tabular}{lp{0.6\textwidth}}", r"\toprule"]
+        grids = [*start, *facts, r"\bottomrule", r"\end{tabular}"]
+    lines += grids + notes + [r"\end{threeparttable}"]
     lines += [r"\end{table}"] * bool(table.title)
     return "\n".join(["% needs \\usepackage{booktabs,threeparttable}", *lines])
 
@@ -436,12 +440,6 @@ def _notes_latex(table: Table, has_grid: bool) -> list[str]:
     out += map(escape_latex, table.legend)
     mark = "[{}] " if table.title else ""
     return out + [mark.format(k) + escape_latex(note) for k, note in enumerate(notes_of(table), 1)]
-
-
-def _facts_latex(table: Table) -> list[str]:
-    rows = [" & ".join(map(escape_latex, fact)) + r" \\" for fact in facts_of(table)]
-    start = [r"\begin{tabular}{lp{0.6\textwidth}}", r"\toprule"]
-    return [*start, *rows, r"\bottomrule", r"\end{tabular}"] if rows else []
 
 
 def _grid_latex(columns: Sequence[Column], rows: Sequence[Row], bare: bool) -> list[str]:
