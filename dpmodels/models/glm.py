@@ -51,9 +51,8 @@ from dpmodels.registry import (
     register_method,
     scoring_method,
 )
-from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.mean_scores import MeanScore
-from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.run import Chain, FitStatistics, Model
 from dpmodels.scoring.scores import LeastSquares, Score
 
@@ -145,7 +144,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
         before = part.before
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance}
-        people = part.inference.people  # whose meat is of sums, and tells nothing of a row
+        people = part.inference.plan.people  # whose meat is of sums, and tells nothing of a row
         if family.dispersion == "free" and not family.is_event and not (people or weighted):
             # meat over information: an empty row is in neither (of weights the meat has squares)
             over = part.inference.variance(None)
@@ -269,12 +268,10 @@ def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
     """Release a lower bound of the curvature at the optimum, then the coefficients.
 
-    Privacy
-    -------
-    Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The distance to the
-    exact optimum is certified by the gradient norm and added to the sensitivity. Rows that fit in
-    memory are read and kept by the caller, who also adds up the curvature, in floats; other passes
-    are sums of integers, by tasks where there are any.
+    **Privacy.** Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The
+    distance to the exact optimum is certified by the gradient norm and added to the sensitivity.
+    Rows that fit in memory are read and kept by the caller, who also adds up the curvature, in
+    floats; other passes are sums of integers, by tasks where there are any.
     """
     raw = ask.raw(own_proof("logistic posterior"))
     detail = plan.detail

@@ -22,8 +22,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
-from dpmodels.scoring.estimate import Part, estimate_fit
-from dpmodels.scoring.plan import plan_fit, release_fit
+from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
@@ -450,10 +449,9 @@ class InterceptModel(UnitModel):
     ) -> Initialised:  # fmt: skip
         """Release least squares by person and the averages; begin at that fit, with their weights.
 
-        Privacy
-        -------
-        ``mu sqrt(FIRST)``-GDP for the passes of the first stage, ``mu sqrt(OF_AVERAGES)``-GDP for
-        the averages: one person's three numbers lie in ``PairMeans`` (``panel.md``, 5).
+        **Privacy.** ``mu sqrt(FIRST)``-GDP for the passes of the first stage, ``mu
+        sqrt(OF_AVERAGES)``-GDP for the averages: one person's three numbers lie in ``PairMeans``
+        (``panel.md``, 5).
         """
         r = dimension(coordinates.rank, mundlak=self.mundlak)
         unit = coordinates.unit
@@ -544,12 +542,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return plan_fit(request, design, rows, model, of_units=True)
 
 
-def _back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
-    """Return (A, a) of the columns but the intercept."""
-    A, a = fit.model.coordinates.back()
-    return A[1:], np.zeros(len(a) - 1)
-
-
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to coefficients within people, with errors by person."""
     if plan.request.options.get("re") is not None:
@@ -564,9 +556,11 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
-    return estimate_fit(
-        plan, release, lambda _: {}, back=_back, names=names, lost=lost, more=more
-    )
+    def back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:  # of all but the intercept
+        A, a = fit.model.coordinates.back()
+        return A[1:], np.zeros(len(a) - 1)
+
+    return estimate_fit(plan, release, lambda _: {}, back=back, names=names, lost=lost, more=more)
 
 
 def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:

@@ -17,9 +17,8 @@ from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
-from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.mean_scores import MeanScore
-from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Model
 from dpmodels.scoring.scores import (
     Beginning,
@@ -102,6 +101,7 @@ class Tabulated(Score):
     leverage: float = 1.0
     averages: bool = False
     weighted: bool = True
+    learns_scale: bool = False
 
     @classmethod
     def of(cls, loss: Any, design: Design) -> Tabulated:

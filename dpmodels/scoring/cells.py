@@ -27,12 +27,13 @@ from dpmodels.scoring.passes import (
     AT_CLIP,
     BINS,
     FACTOR,
+    MATRICES,
     Centre,
+    ManySums,
     PassSums,
     ScorePass,
     beyond_clip,
     counted_lengths,
-    lengths_by_sign,
     softened,
 )
 from dpmodels.scoring.rules import KEPT, STATISTICS_STEP, PassPlan
@@ -42,7 +43,6 @@ from dpmodels.sums.cells import (
     LOW_NOISE,
     MULTIPLE,
     ByCell,
-    Integers,
     checked,
     directions,
     gram_of,
@@ -81,75 +81,12 @@ def scoring_grid(design: Design) -> Grid | None:
     return grid if grid is not None and grid.numbers[0] >= design.p else None
 
 
-def seen_of_cells(
-    affine: tuple[Array, Array | None], grid: Grid
-) -> tuple[Array, Array]:
-    """Return what a model sees of a row (``ScorePass.affine``): of its cell, and of its numbers.
-
-    (K,), NaN in missing cells, and the slopes (d,).
-    """
-    matrix, shift = affine
-    seen = mapped(matrix[-1:], grid.table)[0]
-    if shift is not None:
-        seen = seen + shift[-1]
-    return np.where(grid.missing, np.nan, seen), matrix[-1, list(grid.numbers)]
-
-
-@dataclass(frozen=True)
-class CellTally:
-    """Sums by cell of one pass. **Private**: integers of rows, nothing of them is released."""
-
-    # information, meat, spread, score, far: (K,) object arrays; sums of squared multiples (of
-    # unweighted rows: counts), and of those of scores.
-    information: Integers
-    meat: Integers
-    spread: Integers
-    score: Integers
-    far: Integers
-    scale: int
-    bins: tuple[int, ...]
-
-    def __add__(self, other: CellTally) -> CellTally:
-        return CellTally(
-            self.information + other.information,
-            self.meat + other.meat,
-            self.spread + other.spread,
-            self.score + other.score,
-            self.far + other.far,
-            self.scale + other.scale,
-            tuple(a + b for a, b in zip(self.bins, other.bins, strict=True)),
-        )
-
-    def __repr__(self) -> str:
-        return "<sums by cell of a scoring pass, confidential>"
-
-
-@dataclass(frozen=True)
-class Tallies:
-    """The sums of passes that read the same rows. **Private**."""
-
-    sums: tuple[CellTally, ...]
-
-    def __add__(self, other: Tallies) -> Tallies:
-        return Tallies(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
-
-
-@dataclass(eq=False)
 class _Adding:
-    """The running sums of one pass."""
+    """The running sums by cell of one pass."""
 
-    cells: int
-    signed: bool = False
-    scale: int = 0
-
-    def __post_init__(self) -> None:
-        names = ("information", "meat", "spread", "score", "far")
-        self.by = {name: ByCell(self.cells) for name in names}
-        self.bins = np.zeros(BINS * (1 + self.signed), dtype=np.int64)
-
-    def done(self) -> CellTally:
-        found = {name: one.integers() for name, one in self.by.items()}
-        return CellTally(**found, scale=self.scale, bins=tuple(int(x) for x in self.bins))
+    def __init__(self, cells: int, signed: bool) -> None:
+        self.by = {name: ByCell(cells) for name in (*MATRICES, "score", "far")}
+        self.scale, self.bins = 0, np.zeros(BINS * (1 + signed), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,15 +111,10 @@ class CellPass:
     one: ScorePass
     grid: Grid
 
-    @property
-    def plan(self) -> PassPlan:
-        """The plan of the pass."""
-        return self.one.plan
-
     @functools.cached_property
     def tables(self) -> _Tables:
         """Return the images of the cells: public and released numbers only."""
-        matrix, shift = self.one.affine
+        matrix, shift = self.one.map.matrix, self.one.map.shift
         r, grid = len(self.one.centre.theta), self.grid
         with np.errstate(all="ignore"):
             image = mapped(matrix, grid.table)
@@ -196,7 +128,7 @@ class CellPass:
             seen = np.where(missing, np.nan, image[-1])
             kept, ahead = length.copy(), directions(z)[0]
             zeta = ahead
-            if not self.plan.weighted:
+            if not self.one.plan.weighted:
                 zeta = z
                 end(zeta, kept)
                 checked(zeta)
@@ -207,13 +139,9 @@ class CellPass:
         slopes = matrix[-1, list(grid.numbers)]
         return _Tables(seen, slopes, length, zeta, kept, ahead, cut)
 
-    def empty(self) -> _Adding:
-        """Return the sums over no block."""
-        return _Adding(self.grid.cells, self.plan.policy.signed)
-
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
         """Add a block of numbers (d, m) and cells (m,); ``chosen``: rows of meat and spread."""
-        plan, step = self.plan, self.one.step
+        plan, step = self.one.plan, self.one.map.step
         psi, omega, length, norm, cells, chosen = self._rows(block, cells, chosen)
         by = sums.by
         long = length if omega is None else length * np.sqrt(np.maximum(omega, 0.0))
@@ -228,7 +156,10 @@ class CellPass:
         if plan.weighted:
             k = _multiples(long, TOP)
             by["information"].add(cells, k * k)
-            by["score"].add(cells, self._own_factors(psi, norm))
+            # f(|s|)/C with the sign of psi, as multiples of a vector of full length
+            factor = softened(norm, plan.clip, plan.unsoftened)
+            np.copysign(factor, psi, out=factor)
+            by["score"].add(cells, end_of_numbers(factor, plan.clip, MULTIPLE))
         else:
             by["information"].add(cells)
             by["score"].add(cells, self._factors(psi, norm, cells))
@@ -242,18 +173,16 @@ class CellPass:
             sums.scale += int(end_of_numbers(square, low=0.0).sum())
         if plan.mu_histogram:
             far = np.flatnonzero(norm >= _LOWEST * plan.clip)
-            if plan.policy.signed:
-                sums.bins += lengths_by_sign(norm[far] / plan.clip, psi[far])
-                # whose sign does not matter: the first bins of both signs are added
-            else:
-                sums.bins += counted_lengths(norm[far] / plan.clip)
+            low = ~(psi[far] > 0.0) if plan.policy.signed else None
+            sums.bins += counted_lengths(norm[far] / plan.clip, low)
+            # whose sign does not matter: the first bins of both signs are added
             sums.bins[0] += len(norm) - len(far)
 
     def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
         """Return what :meth:`ScorePass.factors` gives: psi itself, but for long scores and rows."""
-        one, t, top = self.one, self.tables, FACTOR * self.plan.clip
-        k = end_of_numbers(psi, top, TOP)
-        others = norm > KEPT * self.plan.clip
+        one, t, clip = self.one, self.tables, self.one.plan.clip
+        k = end_of_numbers(psi, FACTOR * clip, TOP)
+        others = norm > KEPT * clip
         others |= np.abs(k) >= TOP - 1.0
         if t.cut.any():
             others |= t.cut.take(cells)
@@ -276,7 +205,7 @@ class CellPass:
         psi = self.one.by_leverage(psi, length * length, omega)
         norm = np.abs(psi)
         norm *= length
-        norm /= self.one.step
+        norm /= self.one.map.step
         there, _ = usable(length, psi, omega)
         if there is not None:
             whole = np.flatnonzero(there)
@@ -288,23 +217,16 @@ class CellPass:
             omega = None if omega is None else omega[whole]
         return psi, omega, length, norm, cells, chosen
 
-    def _own_factors(self, psi: Array, norm: Array) -> Array:
-        """Return ``f(|s|)/C`` with the sign of psi, as multiples of a vector of full length."""
-        plan = self.plan
-        factor = softened(norm, plan.clip, plan.unsoftened)
-        np.copysign(factor, psi, out=factor)
-        return end_of_numbers(factor, plan.clip, MULTIPLE)
-
-    def done(self, tally: CellTally) -> PassSums:
+    def done(self, tally: Any) -> PassSums:
         """Return the sums of a pass from its sums by cell, of all rows. Confidential."""
-        plan, t = self.plan, self.tables
+        plan, t = self.one.plan, self.tables
         meat = spread = None
         if plan.meat:
             meat = gram_of(t.ahead, tally.meat, 2 * LOW_NOISE)
         if plan.spread:
             weights = tally.spread
             if not plan.weighted:
-                k = _multiples(t.length, plan.spread * self.one.step).astype(np.int64)
+                k = _multiples(t.length, plan.spread * self.one.map.step).astype(np.int64)
                 weights = weights * (k * k).astype(object)
             spread = gram_of(t.ahead, weights, 2 * LOW_NOISE)
         information = gram_of(t.zeta, tally.information, 2 * LOW_NOISE if plan.weighted else 0)
@@ -327,17 +249,29 @@ class CellPasses:
     passes: tuple[CellPass, ...]
     grid: Grid
 
-    def over(self, blocks: Iterable[tuple[Array, Any]], coins: Coins | None = None) -> Tallies:
-        """Return the sums by cell of each pass. Confidential."""
-        adding = [one.empty() for one in self.passes]
+    def over(self, blocks: Iterable[tuple[Array, Any]], coins: Coins | None = None) -> ManySums:
+        """Return the sums by cell of each pass. Confidential.
+
+        Its arrays are (K,): sums of squared multiples (of unweighted rows: counts), and of those
+        of scores.
+        """
+        adding = [_Adding(self.grid.cells, one.one.plan.policy.signed) for one in self.passes]
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 chosen: Any = slice(None) if coins is None else coins.choose(len(cells))
                 for one, sums in zip(self.passes, adding, strict=True):
                     one.add(sums, block, cells, chosen)
-        return Tallies(tuple(sums.done() for sums in adding))
+        return ManySums(
+            tuple(
+                PassSums(
+                    **{name: one.integers() for name, one in own.by.items()}, scale=own.scale,
+                    bins=tuple(int(x) for x in own.bins), by_cell=True,
+                )
+                for own in adding
+            )
+        )  # fmt: skip
 
-    def done(self, found: Tallies) -> tuple[PassSums, ...]:
+    def done(self, found: ManySums) -> tuple[PassSums, ...]:
         """Return the sums of each pass, of all rows. Confidential."""
         return tuple(one.done(own) for one, own in zip(self.passes, found.sums, strict=True))
 
@@ -388,14 +322,9 @@ class Deviance:
 
     @classmethod
     def of(
-        cls,
-        family: Family,
-        link: Link,
-        alpha: float,
-        phi: float,
-        centre: Centre,
+        cls, family: Family, link: Link, alpha: float, phi: float, centre: Centre,
         interval: tuple[float, float],
-    ) -> Deviance:
+    ) -> Deviance:  # fmt: skip
         """Return the map for responses in a public interval."""
         y = np.linspace(*interval, _GRID)
         y = np.append(y, np.arange(max(interval[0], 0.0), min(interval[1], 4096.0) + 1.0))
@@ -465,17 +394,8 @@ class Deviance:
         """Return about what unit deviances beyond their range have lost in all, by score lengths.
 
         Of a row of mean leverage the squared score is p times the squared Pearson residual, over
-        phi; at the mean response that says its deviance.
-
-        Parameters
-        ----------
-        found : FitStatistics
-        bins : array
-            Released histogram of the lengths of scores.
-        last : PassPlan
-            The pass that released it.
-        phi : float
-            Dispersion that its scores are over.
+        phi; at the mean response that says its deviance. ``bins`` are what the pass ``last``
+        released, its scores over ``phi``.
         """
         squares = phi * last.clip**2 / last.p * 2.0 ** (np.arange(len(bins)) - AT_CLIP + 0.5)
         if self.family.is_event:
@@ -590,7 +510,12 @@ class _Sums:
             for block in blocks:
                 yield self.deviance.rows_and_which(block, self.affine)
             return
-        eta, slopes = seen_of_cells(self.affine, self.grid)
+        matrix, shift = self.affine
+        eta = mapped(matrix[-1:], self.grid.table)[0]
+        if shift is not None:
+            eta = eta + shift[-1]
+        eta = np.where(self.grid.missing, np.nan, eta)
+        slopes = matrix[-1, list(self.grid.numbers)]
         for block, cells in blocks:
             found = seen_by_row(eta, slopes, block, cells)
             yield self.deviance.numbers(found, block[-1])

@@ -96,13 +96,14 @@ class Scored:
     @property
     def back(self) -> Array | None:
         """Return the rotation of the pass, if it has one."""
-        return self.one.turn
+        return self.one.map.turn
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (r, m)."""
-        z, length, psi = self.one.scored(rows)
-        psi = psi * factor
-        size = np.minimum(np.abs(psi) * (length / self.one.step), clip)
+        z, psi, omega, square, _ = self.one.rows(rows)
+        z, length = z[: self.size], np.sqrt(square)
+        psi = self.one.by_leverage(psi, square, omega) * factor
+        size = np.minimum(np.abs(psi) * (length / self.one.map.step), clip)
         return end_along(z, length, clip, size, psi)
 
 

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from dpmodels.scoring.passes import AT_CLIP, BINS, Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.scores import (
     SCALE_UP,
-    Curved,
     Information,
     Score,
     State,
@@ -54,6 +53,7 @@ class Step:
     d: Array  # (r,): the step in w
     state: State  # After the step. After the last one only theta is new: no pass looks from there.
     axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
+    sd: float  # Noise sd of a score over n, far ones above noise included
 
 
 def newton_step(released: Released, plan: PassPlan, state: State, score: Score) -> Step:
@@ -82,12 +82,12 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     known = axes(H)
     safe = floored(H, floor, known)
-    mean = (released.score + far_above_noise(released, plan)) / m
-    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
-    d = d * _kept(d, safe, math.sqrt(state.phi) * score_noise(released, plan) / m, plan)
+    total, sd = scores_of(released, plan)
+    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, total / m))
+    d = d * _kept(d, safe, math.sqrt(state.phi) * sd / m, plan)
     if plan.last:
         after = replace(state, theta=state.theta + state.W @ d)
-        return Step(H, nu, floor, d, after, known)
+        return Step(H, nu, floor, d, after, known, sd / m)
     ratio = scale_ratio(released, plan, m * r)
     updated = score.updated(state, H, ratio)
     length, most = state.length(d), score.longest * score.unit(updated)
@@ -96,19 +96,16 @@ def newton_step(released: Released, plan: PassPlan, state: State, score: Score) 
     root = np.linalg.inv(state.W)
     own = Information(root @ raw[0] @ root, raw[1] * float(np.trace(root @ root)) / r)
     W = score.white(state, updated, root @ safe @ root)
-    return Step(H, nu, floor, d, replace(updated, theta=theta, W=W, earlier=own), known)
+    after = replace(updated, theta=theta, W=W, earlier=own)
+    return Step(H, nu, floor, d, after, known, sd / m)
 
 
 def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None:
     """Return the mean squared score over what it should be, as far as it is no noise of it.
 
     ``(ratio + s^2)/(1 + s^2)``, s the sd of its noise: without that a fit of noise alone learns in
-    every pass that its scale is a tenth of the last one, and prints errors of nothing.
-
-    Parameters
-    ----------
-    size : float
-        The sum that it should be.
+    every pass that its scale is a tenth of the last one, and prints errors of nothing. ``size``:
+    the sum that it should be.
     """
     if released.scale is None:
         return None
@@ -116,39 +113,27 @@ def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None
     return float((released.scale / size + noise) / (1.0 + noise))
 
 
-def _far_part(released: Released, plan: PassPlan) -> float:
-    """Return the part of the far scores E that is no noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``."""
-    if released.far is None:
-        return 0.0
+def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
+    """Return the sum of scores, with what clipping took from it above noise, and its noise sd.
+
+    Of the far scores E that part which is no noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``.
+    """
+    E = released.far
+    if E is None:
+        return released.score, plan.noise.score
     from scipy.special import chdtri
 
-    E = released.far
     least = float(chdtri(len(E), FAR_CHANCE)) * plan.noise.far**2
-    return max(0.0, 1.0 - least / max(float(E @ E), 1e-300))
-
-
-def far_above_noise(released: Released, plan: PassPlan) -> Array:
-    """Return what clipping took from the sum of scores, as far as it stands out of its noise."""
-    if released.far is None:
-        return np.zeros_like(released.score)
-    return np.asarray(_far_part(released, plan) * released.far)
-
-
-def score_noise(released: Released, plan: PassPlan) -> float:
-    """Return the noise sd of the sum of scores that a step took, far ones above noise included."""
-    return math.hypot(plan.noise.score, _far_part(released, plan) * plan.noise.far)
+    part = max(0.0, 1.0 - least / max(float(E @ E), 1e-300))
+    return released.score + part * E, math.hypot(plan.noise.score, part * plan.noise.far)
 
 
 def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     """Return the part of a step that is kept: noise explains the rest (``theory.md``, 3).
 
     A last step loses at most half of what it explains, less where mu n is large. Where events are
-    rare an early step loses all of it: two steps of noise lead far away.
-
-    Parameters
-    ----------
-    sd : float
-        Of the noise of ``H d``.
+    rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of
+    ``H d``.
     """
     if not (plan.last and plan.policy.shrinks) and (plan.last or not plan.plain):
         return 1.0
@@ -201,25 +186,12 @@ class Overflow:
 def overflow(
     bins: Array, sd: float, radius: float = math.inf, *, unimodal: bool = False, apart: bool = False
 ) -> Overflow:
-    """Return an estimate of what lies beyond C.
+    """Return an estimate of what lies beyond C, by released counts of ``|s|/C`` in half octaves.
 
-    Parameters
-    ----------
-    bins : (BINS,) array
-        Released counts of ``|s|/C`` by half octaves.
-    sd : float
-        Of their noise.
-    radius : float
-        In units of C, beyond which squares count; inf: none.
-    unimodal : bool
-        Most long scores are of one length.
-    apart : bool
-        Bins beyond C that stand far above the curve count in full.
-
-    Notes
-    -----
     Counts of the tail are ``exp(a + b k - c k^2)``, c >= 0; (b, c) on a grid with equal prior
-    weight, a by least squares: mean and sd of the overflow over the posterior.
+    weight, a by least squares: mean and sd of the overflow over the posterior. Squares count beyond
+    ``radius``, in units of C. ``unimodal``: most long scores are of one length; ``apart``: bins
+    beyond C that stand far above the curve count in full.
     """
     counts = np.asarray(bins[_FIRST:], dtype=float)
     grid = _UNIMODAL if unimodal else _FALLING
@@ -240,18 +212,6 @@ def _shapes(grid: Grid, size: int) -> Array:
     return shape
 
 
-def _curves(counts: Array, sd: float, grid: Grid) -> tuple[Array, Array]:
-    """Return (posterior weights (b, c), curves (b, c, k)) of counts of the tail."""
-    shape = _shapes(grid, len(counts))
-    weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
-    level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
-    fit = np.maximum(level, 0.0)[..., None] * shape
-    loss = 0.5 * ((counts - fit) ** 2 * weight).sum(-1)
-    belief = np.exp(loss.min() - loss)
-    belief /= belief.sum()
-    return belief, fit
-
-
 def _tail(
     counts: Array, sd: float, grid: Grid, beyond: Array, apart: float
 ) -> tuple[float, float, Array]:
@@ -259,7 +219,13 @@ def _tail(
 
     By the curve of the tail, and what stands ``apart`` errors above it.
     """
-    belief, fit = _curves(counts, sd, grid)
+    shape = _shapes(grid, len(counts))
+    weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
+    level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
+    fit = np.maximum(level, 0.0)[..., None] * shape
+    loss = 0.5 * ((counts - fit) ** 2 * weight).sum(-1)
+    belief = np.exp(loss.min() - loss)  # (b, c): posterior weights of the curves fit, (b, c, k)
+    belief /= belief.sum()
     over = fit @ beyond
     mean = float((belief * over).sum())
     error = float(np.sqrt((belief * (over - mean) ** 2).sum()))
@@ -273,14 +239,8 @@ def _tail(
 def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     """Return mean and error of ``sum counts beyond`` by the curve of the tail.
 
-    Parameters
-    ----------
-    counts : (k,) array
-        Released counts of half octaves of the upper tail, C in the fourth.
-    sd : float
-        Of their noise.
-    beyond : (k,) array
-        What a unit of each adds.
+    Of released counts of half octaves of the upper tail, C in the fourth; ``beyond``: what a unit
+    of each adds.
     """
     mean, error, _ = _tail(np.asarray(counts, dtype=float), sd, _WIDE, beyond, _APART_OF_PEOPLE)
     return mean, error
@@ -328,46 +288,29 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
     assert released.bins is not None
     if plan.whole:
         return Tail()
-    n, bins = plan.rows, released.bins
+    n, bins, sd = plan.rows, released.bins, plan.count
     radius = plan.meat / plan.clip if plan.meat else math.inf
-    found = overflow(bins, plan.count, radius, unimodal=plan.unimodal, apart=True)
-    near = tail_weight(bins, plan.clip, plan.count)
+    found = overflow(bins, sd, radius, unimodal=plan.unimodal, apart=True)
+    near = tail_weight(bins, plan.clip, sd)
+    unseen, one_sided = 0.0, 1.0
+    if plan.of_weights and plan.mu_far:
+        # Tails of weights are longer than the curve's: single rows lie many C out, too few for a
+        # count to show. Where few rows come near C none is taken to be beyond.
+        below = bins[AT_CLIP - 4 : AT_CLIP]
+        there = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
+        unseen = plan.clip * min(UNSEEN_TAIL * sd, OF_NEAR * there)
+    if released.signed is not None:
+        # How much of what is beyond .71 C has one sign; noise counts as one sign. What has none
+        # moves nothing; it counts in part where mu n is small.
+        counts, net = bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
+        by_noise = sd * math.sqrt(len(counts))
+        net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
+        even = EVEN * min(1.0, WEAK / plan.strength)
+        one_sided = even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
     return Tail(
-        near / n,
-        plan.clip * found.total / n,
-        plan.clip * found.error / n,
-        _one_sided(released, plan),
-        found.squares / n,
-        _unseen(bins, plan) / n,
-    )
-
-
-def _unseen(bins: Array, plan: PassPlan) -> float:
-    """Return what rows with weights may be beyond C unseen, where long scores were asked for.
-
-    Tails of weights are longer than the curve's: single rows lie many C out, too few for a count
-    to show. Where few rows come near C none is taken to be beyond.
-    """
-    if not (plan.of_weights and plan.mu_far):
-        return 0.0
-    below = bins[AT_CLIP - 4 : AT_CLIP]
-    near = max(float(np.sum(below)) - 2.0 * plan.count * math.sqrt(len(below)), 0.0)
-    return plan.clip * min(UNSEEN_TAIL * plan.count, OF_NEAR * near)
-
-
-def _one_sided(released: Released, plan: PassPlan) -> float:
-    """Return how much of what is beyond .71 C has one sign; noise counts as one sign.
-
-    What has none moves nothing; it counts in part where mu n is small.
-    """
-    if released.signed is None:
-        return 1.0
-    assert released.bins is not None
-    counts, net = released.bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
-    by_noise = plan.count * math.sqrt(len(counts))
-    net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
-    even = EVEN * min(1.0, WEAK / plan.strength)
-    return even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
+        near / n, plan.clip * found.total / n, plan.clip * found.error / n, one_sided,
+        found.squares / n, unseen / n,
+    )  # fmt: skip
 
 
 # -- Intervals from the last pass: variances of sampling and noise, and an allowance. Sees no row.
@@ -398,19 +341,6 @@ UNRESOLVED = 0.5
 HARD, HARD_NOISE = 0.3, 4.0
 
 
-class Curves(Protocol):
-    """What intervals ask of a model."""
-
-    @property
-    def leverage(self) -> float:
-        """Factor c of l_j in the allowance for a bias."""
-        ...
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return what the curvature of the loss leaves of a last step."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Inference:
     """Covariances and allowances of the step, in w."""
@@ -425,28 +355,16 @@ class Inference:
     allowance: Allowance  # For a bias
     plan: PassPlan
     noise: float  # sd of the entries of H
-    missed: float = 0.0  # What J holds in every direction for squares that its own clip cut off
-
-    @property
-    def people(self) -> bool:
-        """Whether the meat is of people."""
-        return self.plan.people
-
-    @property
-    def d(self) -> Array:
-        """The step."""
-        return self.allowance.d
+    missed: float  # What J holds in every direction for squares that its own clip cut off
+    lost: bool  # The information is so noisy that nothing is tested
 
     def variance(self, constant: Array | None) -> float:
         """Return the residual variance in units of the scale, of scores up to R_J.
 
-        Parameters
-        ----------
-        constant : (r,) array or None
-            a with ``a'v = 1`` in every row: the variance is then ``a'J a``. None:
-            ``tr(H^{-1} J)/r``, where rows count by their leverage.
+        With a constant a, ``a'v = 1`` in every row, ``a'J a``; else ``tr(H^{-1} J)/r``, where rows
+        count by their leverage.
         """
-        if self.people:
+        if self.plan.people:
             return 1.0 / SCALE_UP  # the scale of rows: the meat is of people
         J = self.meat - self.missed * np.eye(len(self.meat))
         if constant is not None:
@@ -503,14 +421,8 @@ def _left(clipped: Array, d: Array, noise: float) -> Array:
 def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least: float) -> Array:
     """Return J per row: shrunk, with what its own clip cut off, and no less than the model says.
 
-    Parameters
-    ----------
-    missed : float
-        What squared lengths miss beyond R_J, per row and direction: any may hold it.
-    safe : (r, r) array
-        Floored information.
-    least : float
-        Least J over H; 0: none.
+    ``missed``: what squared lengths miss beyond R_J, per row and direction: any may hold it.
+    ``least``: J over the floored information ``safe``.
     """
     r = len(safe)
     if released.meat is None:
@@ -526,28 +438,15 @@ def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least:
     return J
 
 
-def _kind(plan: PassPlan) -> str:
-    """Return which rule for what clipping moved holds (``after/inference.py``)."""
-    if plan.people:
-        return "people"
-    if plan.of_weights:
-        return "weights"
-    return "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
-
-
 def infer(
-    released: Released, plan: PassPlan, before: State, step: Step, score: Curves, *, free: float,
+    released: Released, plan: PassPlan, before: State, step: Step, score: Any, *, free: float,
     longest: float | None = None, tail: Tail | None = None, turn: Array | None = None,
-    by_cluster: Callable[[Array], Array] | None = None, remainder: float = 0.0,
+    by_cluster: Callable[[Array], Array] | None = None,
 ) -> Inference:  # fmt: skip
-    """Return the inference of the last pass.
+    """Return the inference of the last pass of a model.
 
     Parameters
     ----------
-    before : State
-        Where the pass looked from.
-    remainder : float
-        Variance of a row's score that a linear step leaves (:meth:`Score.remainder`).
     free : float
         ``n / (n - p)``: the small-sample factor of HC1.
     longest : float or None
@@ -565,10 +464,10 @@ def infer(
     values, vectors = step.axes
     inverse = (vectors / _conservative(values, step, plan)) @ vectors.T
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
-    phi, sd = before.phi, score_noise(released, plan) / n
+    phi, sd = before.phi, step.sd
     tail = tail_of(released, plan) if tail is None else tail
     missed = plan.clip**2 * tail.squares / r
-    least = 0.0 if plan.people else score.least_meat(before)  # type: ignore[attr-defined]
+    least = 0.0 if plan.people else score.least_meat(before)
     J = _meat(released, plan, missed, safe, least)
     of_score = np.eye(r)
     if turn is not None:
@@ -581,49 +480,31 @@ def infer(
         noise = math.hypot(step.nu, plan.noise.spread / part)
         left = _left(safe - released.spread / part, step.d, noise)
         noisy_H += np.outer(left, left)
-    left_over = phi * remainder / n * np.eye(r)
+    left_over = phi * score.remainder(before, step.d) / n * np.eye(r)
     privacy = inverse @ (phi * sd**2 * of_score + noisy_H + left_over) @ inverse
     # the noise of the information is the cause: what it adds is said to be of privacy
-    noise = information_noise(released.information, plan)
-    more = stretch(noise, borne(score, plan)) ** 2 - 1.0
-    privacy += more * (sampling + privacy)
+    found = max(float(np.trace(released.information)) / (r * n), 1e-300)
+    noise = plan.noise.information / n * math.sqrt(2.0 * r) / found
+    limits = (UNITS_BEAR if score.leverage else BOUNDED_BEAR) if plan.people else ROWS_BEAR
+    privacy += (stretch(noise, limits) ** 2 - 1.0) * (sampling + privacy)
     curved = score.curved(before, step.d, safe, phi * sd**2 * float(np.trace(inverse)))
     carried = None
     if not plan.people and not plan.whole:
         assert released.bins is not None
         carried = Carried(plan.clip, released.bins[AT_CLIP:], plan.count, n, longest)
     of_spread = plan.noise.spread / part
+    kind = "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
+    if plan.people or plan.of_weights:
+        kind = "people" if plan.people else "weights"
     allowance = Allowance(
-        _kind(plan), not plan.whole, inverse, safe, released.spread / part,
+        kind, not plan.whole, inverse, safe, released.spread / part,
         of_spread if plan.people or plan.policy.signed else 0.0, NAMED * of_spread,
         step.d, phi, sd, tail, score.leverage, curved.bend, curved.every, carried, turn,
     )  # fmt: skip
     return Inference(
-        sampling / curved.stretch,
-        privacy / curved.stretch**2,
-        inverse,
-        safe,
-        vectors[:, values < step.floor],
-        J,
-        allowance,
-        plan,
-        step.nu,
-        missed,
-    )
-
-
-def information_noise(found: Array, plan: PassPlan) -> float:
-    """Return the noise of the information over its size, as released: ``nu sqrt(2p)/(tr H/p)``."""
-    r, n = len(found), plan.rows
-    size = max(float(np.trace(found)) / (r * n), 1e-300)
-    return plan.noise.information / n * math.sqrt(2.0 * r) / size
-
-
-def borne(model: Curves, plan: PassPlan) -> tuple[float, float]:
-    """Return the noise from which intervals are stretched, and at which nothing is tested."""
-    if not plan.people:
-        return ROWS_BEAR
-    return UNITS_BEAR if model.leverage else BOUNDED_BEAR
+        sampling / curved.stretch, privacy / curved.stretch**2, inverse, safe,
+        vectors[:, values < step.floor], J, allowance, plan, step.nu, missed, noise >= limits[1],
+    )  # fmt: skip
 
 
 def stretch(noise: float, limits: tuple[float, float]) -> float:
@@ -635,13 +516,7 @@ def stretch(noise: float, limits: tuple[float, float]) -> float:
 def infer_units(
     chain: Any, N: int, by_cluster: Callable[[Array], Array] | None = None
 ) -> Inference:
-    """Return the inference of the last pass of a model.
-
-    Parameters
-    ----------
-    by_cluster : function or None
-        Of the meat of people: that of clusters.
-    """
+    """Return the inference of the last pass of a model over units, as :func:`infer`."""
     plan, lengths = chain.plans[-1], chain.lengths[-1]
     total, error = (0.0, 0.0) if chain.model.stops else lengths.overflow(plan.clip)
     missed = lengths.squares(plan.clip, plan.meat) / plan.clip**2
@@ -650,5 +525,5 @@ def infer_units(
     return infer(
         chain.released[-1], plan, chain.before, chain.last, chain.model,
         free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
-        by_cluster=by_cluster, remainder=chain.model.remainder(chain.before, chain.last.d),
+        by_cluster=by_cluster,
     )  # fmt: skip

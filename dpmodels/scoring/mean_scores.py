@@ -34,6 +34,7 @@ from dpmodels.scoring.starts import RESPONSE
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sums.rowmap import UnitScale
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,15 @@ class MeanScore(Score):
             rules=EVENT if family.is_event else COUNT,
             longest=1.0 if link.name == "logit" else 0.7,
             bounded=link.name == "logit",
+            # alpha is found by moments
+            learns_scale=family.dispersion == "alpha" and alpha is None,
+            cells="whole" if family.is_event or family.counts == "whole" else "log",
+            is_event=family.is_event,
+            can_be_rare=link.name == "logit" or family.counts == "whole",
+            counts_events=family.is_event or family.counts == "whole",
         )
 
-    def bound(self, design: Design) -> MeanScore:
+    def bound(self, design: Design, unit: UnitScale | None = None) -> MeanScore:
         """Return the score with the working response of a design's public range."""
         assert self.family is not None and design.response is not None
         place, exposure, spread = design.auxiliary_place("offset"), 0.0, 0.0
@@ -118,17 +125,6 @@ class MeanScore(Score):
             self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
         )
         return replace(self, working=working)
-
-    @property
-    def learns_scale(self) -> bool:
-        """Whether alpha is found by moments."""
-        return self.family is not None and self.family.dispersion == "alpha" and self.alpha is None
-
-    @property
-    def cells(self) -> str:  # type: ignore[override]
-        """Cells of the response: one a whole number, or even in the logarithm."""
-        assert self.family is not None
-        return "whole" if self.family.is_event or self.family.counts == "whole" else "log"
 
     def begin(self, start: Beginning) -> State:
         """Return the link of the mean response."""
@@ -233,17 +229,6 @@ class MeanScore(Score):
         assert self.family is not None and self.link is not None
         return long_score(self.family, self.link, state)
 
-    @property
-    def is_event(self) -> bool:
-        """Whether the response is an event."""
-        return self.family is not None and self.family.is_event
-
-    @property
-    def can_be_rare(self) -> bool:
-        """Whether rare responses have long scores: logits, and whole counts."""
-        assert self.family is not None and self.link is not None
-        return self.link.name == "logit" or self.family.counts == "whole"
-
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome: of an event; of a count of 1, about 1."""
         assert self.link is not None
@@ -252,11 +237,9 @@ class MeanScore(Score):
         mean = self.link.inverse(eta)
         return np.asarray(np.maximum(mean, 1.0 - mean))
 
-    def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
+    def events_of(self, state: State, before: Array, eta: Array) -> Array:
         """Return events (or counts) at linear predictors, over the information as of before."""
         assert self.family is not None and self.link is not None
-        if not self.is_event and self.family.counts != "whole":
-            return None
         mean = self.link.inverse(eta)
         rarer = np.minimum(mean, 1.0 - mean) if self.is_event else mean
         omega = self.family.score(mean, before, self.link, state.nuisance)[1]
@@ -435,14 +418,9 @@ def curved(
     With q = d'H d the mean squared change of the linear predictor in units of the information
     h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it
     is missing in the step. Where a step moves the mean down, the information at its end is the
-    part S of that at its start, and errors are 1/S times as large.
-
-    Parameters
-    ----------
-    plain : Curved
-        Where nothing is rare.
-    mean : float or None
-        Released mean (of events: share of the rarer outcome); None: read off the information.
+    part S of that at its start, and errors are 1/S times as large. ``plain``: where nothing is
+    rare; ``mean``: released (of events: share of the rarer outcome), None: read off the
+    information.
     """
     if state.constant is None or not (family.is_event or (family.counts and family.canonical)):
         return plain

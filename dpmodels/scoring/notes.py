@@ -1,11 +1,15 @@
-"""What is said of a scoring fit: what its errors cover, and marks found at public rows."""
+"""What is said of a scoring fit: what its errors cover, and marks found at public rows.
+
+At these a fit is looked at without looking at any row of the data: how far a step moves them, what
+it leaves there, whether a pass more is needed (``theory.md``, 5.9).
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +17,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
-from dpmodels.scoring.arrival import noise_at
-from dpmodels.scoring.scores import Score, State, mass_of, mean_row
+from dpmodels.scoring.intervals import Inference, Step
+from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.scores import Score, State, floored, mass_of, mean_row
 from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted
 from dpmodels.variables import Binary, Levels
 
@@ -22,7 +27,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
     from dpmodels.scoring.clusters import ClusterRelease
-    from dpmodels.scoring.rules import PassPlan
 
 
 #: A share of empty rows below this is not worth a note; one within so many noise sds is none.
@@ -43,20 +47,10 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
     return Estimate.silent(names, _NO_RANGES)
 
 
-def named(names: Sequence[str], label: str) -> tuple[str, ...]:
-    """Return names of coefficients (or numbers) of a model; without a label it is the only one."""
-    return tuple(f"{name} [{label}]" if label else name for name in names)
-
-
 def complete_share(counts: Array, sd: float, n: int) -> dict[str, float]:
     """Return the share of the units that count, and its sd, from a released histogram of them."""
     share = min(max(float(np.sum(counts)) / n, 0.0), 1.0)
     return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / n}
-
-
-def lost_share(complete: Mapping[str, float]) -> tuple[float, float]:
-    """Return the share that does not count, and its sd; (0, 0) where it was not released."""
-    return 1.0 - complete.get("complete_share", 1.0), complete.get("complete_share_se", 0.0)
 
 
 def is_seen(lost: float, sd: float) -> bool:
@@ -226,14 +220,7 @@ class PublicRows:
     discrete: Mask  # (p,): columns that no number moves
 
     def seen(self, coordinates: Coordinates, M: Array) -> Array:
-        """Return the rows in u, (k, r), other columns at their means.
-
-        Parameters
-        ----------
-        coordinates : Coordinates
-        M : (r, r) array
-            Released second moments of u.
-        """
+        """Return the rows in u, (k, r), other columns at their means; M: second moments of u."""
         p, unit, a = self.rows.shape[1], coordinates.unit, coordinates.constant
         z = self.rows * unit.scale[:p] + unit.shift[:p]
         if a is None:
@@ -254,10 +241,9 @@ class PublicRows:
 
 def public_rows(design: Design) -> PublicRows | None:
     """Return the public rows of a design; None: a variable has no declared range, or none moves."""
-    kept = design.worked_out
-    if "public rows" not in kept:
-        kept["public rows"] = _rows(design)
-    found: PublicRows | None = kept["public rows"]
+    if "public rows" not in design.worked_out:
+        design.worked_out["public rows"] = _rows(design)
+    found: PublicRows | None = design.worked_out["public rows"]
     return found
 
 
@@ -307,23 +293,16 @@ def _rows(design: Design) -> PublicRows | None:
 
 
 def reaching_events(
-    one: PassPlan, seen: Array | None, state: State, score: Score
+    one: PassPlan, seen: Array, state: State, score: Score, typical: float
 ) -> PassPlan:
-    """Return the pass with a clip that events at public rows hardly reach.
+    """Return the pass with a clip that events at public rows (k, r), in u, hardly reach.
 
-    Parameters
-    ----------
-    seen : (k, r) array or None
-        Public rows in u.
-
-    Notes
-    -----
-    At most ``n/|w|^2`` events lie at a row x, each cut by ``|w||psi| - C``: C is the least one at
-    which none of these sums is above ``LOST`` noise sds. A function of public rows and released
-    numbers; noise is in proportion to C, so the ledger stays as it is (:meth:`PassPlan.reaching`).
+    ``typical``: the length of long scores. At most ``n/|w|^2`` events lie at a row x, each cut by
+    ``|w||psi| - C``: C is the least one at which none of these sums is above ``LOST`` noise
+    sds. A function of public rows and released numbers; noise is in proportion to C, so the ledger
+    stays as it is (:meth:`PassPlan.reaching`).
     """
-    typical = score.typical_long(state)
-    if seen is None or not typical or one.whole or not (score.is_event or one.unimodal):
+    if not typical or one.whole or not (score.is_event or one.unimodal):
         return one
     w = np.linalg.norm(seen @ state.W, axis=1)
     length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
@@ -336,14 +315,9 @@ def reaching_events(
 def too_wide(design: Design, names: Sequence[str], half: Array, *, linear: bool) -> Mask:
     """Say which coefficients have intervals wider than their declared ranges allow to be of use.
 
-    Parameters
-    ----------
-    half : (p,) array
-        Half widths of their intervals.
-    linear : bool
-        Of effects on the response itself: wider, over the range of the column, than the range of
-        the response. Else of logs of ratios: a ratio over the range is not known to a factor of
-        ``RATIO``.
+    ``half``: half widths. Of effects on the response itself (``linear``): wider, over the range of
+    the column, than the range of the response. Else of logs of ratios: a ratio over the range is
+    not known to a factor of ``RATIO``.
     """
     response = None if design.response is None else design.response.interval
     most = math.log(RATIO)
@@ -395,26 +369,12 @@ def few_events(
 ) -> Mask:  # fmt: skip
     """Say which columns belong to levels at which fewer than ``FEW_EVENTS`` events are expected.
 
-    Parameters
-    ----------
-    coordinates : Coordinates
-    state : State
-        Where the last pass looked from.
-    theta : (r,) array
-        Of the fit, for u.
-    H : (r, r) array
-        Information per row in w.
-    n : float
-    privacy : (r, r) array
-        Covariance of the noise of the last step, in w.
-
-    Notes
-    -----
-    At most ``n/(w'H^-1 w)`` of the information lies at a row x, by the information of one of these
-    so many rows, of which the fit expects so many events. ``FEW_SDS`` noise sds of their number do
-    not count: where few are expected of many, noise made them. Of a level beside numbers those at
-    the value with the most count. Those of the base level are those of all columns of its factor,
-    and of the constant.
+    The last pass looked from ``state`` to the fit ``theta``, for u; H is the information per row,
+    ``privacy`` the covariance of the noise of its step, in w. At most ``n/(w'H^-1 w)`` of the
+    information lies at a row x, by the information of one of these so many rows, of which the fit
+    expects so many events. ``FEW_SDS`` noise sds of their number do not count: where few are
+    expected of many, noise made them. Of a level beside numbers those at the value with the most
+    count. Those of the base level are those of all columns of its factor, and of the constant.
     """
     rows, few = public_rows(design), np.zeros(design.p, dtype=bool)
     if rows is None:
@@ -422,8 +382,6 @@ def few_events(
     u = rows.seen(coordinates, state.M)
     before = u @ state.theta
     each, earlier = (score.events_of(state, before, at) for at in (u @ theta, before))
-    if each is None or earlier is None:
-        return few
     w = u @ state.W.T
     sd = noise_at(w, privacy)
     events = (each - FEW_SDS * earlier * sd) * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
@@ -438,3 +396,114 @@ def few_events(
                 if not pattern.any():
                     few |= np.array([c.kind == "intercept" for c in design.columns])
     return few
+
+
+# -- What a step leaves at public rows: how far it moves them, and what is missing. Sees no row.
+
+
+#: A step that moves the linear predictor of a public row by more than this (of a model of a mean),
+#: and by more than so many of its noise sds, has not arrived.
+ARRIVED, NOISE_SDS = 0.3, 3.0
+#: The same of a model of a residual, over the residual at which scores of the row are clipped.
+SETTLES = 0.6
+#: A step so many times as long (squared) as its noise and that of the pass before explain is none
+#: of noise; if it is no shorter than the step before, the fit is on its way.
+LONG = 3.0
+
+
+def noise_at(rows: Array, privacy: Array) -> Array:
+    """Return the noise sd of a step at rows in w, of its covariance ``privacy``."""
+    return np.sqrt(np.maximum(np.sum((rows @ privacy) * rows, axis=1), 0.0))
+
+
+def still_moving(
+    rows: Array, d: Array, privacy: Array, least: float | Array = ARRIVED
+) -> npt.NDArray[np.bool_]:
+    """Say at which rows (k, r) in w a step d has not arrived; no move below ``least`` counts."""
+    return np.asarray(np.abs(rows @ d) > np.maximum(least, NOISE_SDS * noise_at(rows, privacy)))
+
+
+def settles(rows: Array, plan: PassPlan, state: State, score: Score) -> float | Array:
+    """Return how far a step may move public rows (in w) that has arrived.
+
+    Of a model of a mean in link units; of a residual a part of the size at which scores of rows
+    there are clipped, or change sign.
+    """
+    if not score.of_residual:
+        return ARRIVED
+    length = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
+    return np.asarray(SETTLES * math.sqrt(state.phi) * np.minimum(plan.clip / length, score.corner))
+
+
+def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool:
+    """Say whether a step is longer than the noise of its pass and of the one before explains.
+
+    ``|d|^2 > LONG phi (sd^2 + sd_before^2) |H^-1|_F^2``: of fits that have arrived it is about 1.
+    """
+    inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
+    noise = sum((one.noise.score / one.rows) ** 2 for one in (plan, before))
+    explained = state.phi * noise * float(np.sum(inverse * inverse))
+    return float(step.d @ step.d) > LONG * explained
+
+
+def moves_on(
+    seen: Array, score: Score, plans: Sequence[PassPlan], state: State, step: Step
+) -> bool:
+    """Say whether the step of the last of the passes ``plans`` from ``state`` has not arrived.
+
+    At some public row (k, r) in u, or as a whole: it is longer than noise explains.
+
+    **Privacy.** A function of released numbers and public rows: which pass comes next may depend
+    on it.
+    """
+    plan = plans[-1]
+    if len(plans) > 1 and too_long(step, state, plan, plans[-2]):
+        return True
+    rows = seen @ state.W
+    inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
+    back = inverse @ step.d
+    size = state.phi * step.sd**2 + step.nu**2 / 2.0 * float(step.d @ step.d)
+    noise = size * inverse @ inverse + step.nu**2 / 2.0 * np.outer(back, back)
+    return bool(still_moving(rows, step.d, noise, settles(rows, plan, state, score)).any())
+
+
+def floored_short(inference: Inference) -> Array:
+    """Return what a last step misses where its information was floored, (r, k), a column each.
+
+    Along a direction whose information lies below its floor a step is too short, by as much as an
+    interval takes the information to be lower (:func:`dpmodels.scoring.intervals.infer`); of the
+    step less its noise.
+    """
+    axes = inference.unresolved
+    lower = np.sum(axes * (inference.inverse @ axes), axis=0)  # 1 over the lower information
+    over = np.sum(axes * (inference.H @ axes), axis=0) * lower
+    # intervals have the noise of the lower information
+    noise = noise_at(axes.T, inference.privacy) / np.maximum(over, 1.0)
+    left = above_noise(inference.allowance.d @ axes, noise)
+    return np.asarray(axes * (np.maximum(over - 1.0, 0.0) * left))
+
+
+def above_noise(step: Array, noise: Array) -> Array:
+    """Return a step less its noise, by squares."""
+    return np.copysign(np.sqrt(np.maximum(step * step - noise * noise, 0.0)), step)
+
+
+def arrived(
+    inference: Inference, seen: Array, state: State, score: Score
+) -> tuple[Inference, npt.NDArray[np.bool_]]:
+    """Return the inference that allows for what the last step leaves, and where it is not there.
+
+    Half of what a linear step leaves of the curve of the model, of the step less its noise; what
+    floors of the information leave; where it has not arrived as much again as the step. ``seen``:
+    public rows (k, r) in u; ``state``: where the last pass looked from.
+    """
+    rows = seen @ state.W
+    step, noise = rows @ inference.allowance.d, noise_at(rows, inference.privacy)
+    least = np.maximum(settles(rows, inference.plan, state, score), NOISE_SDS * noise)
+    short = floored_short(inference)
+    moved = np.abs(step) > least
+    far: npt.NDArray[np.bool_] = moved | (np.abs(rows @ short).sum(axis=1) > least)
+    left = score.left_at(seen @ state.theta, above_noise(step, noise))
+    left = np.maximum(left, np.abs(step) * moved)
+    bound = replace(inference.allowance, points=rows, left=left, short=short)
+    return replace(inference, allowance=bound), far

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,8 @@ _MANTISSA, _BIAS = 52, 1023
 FIRST = _BIAS - AT_CLIP
 #: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier.
 FACTOR = 4.0
+#: Parts of a pass that are matrices, in the order of their draw.
+MATRICES = ("information", "meat", "spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +96,12 @@ class PassSums:
     far: Integers | None = None
 
     def __add__(self, other: PassSums) -> PassSums:
-        def both(a: Any, b: Any) -> Any:
-            return None if a is None else a + b
-
-        return PassSums(
-            self.information + other.information,
-            self.score + other.score,
-            both(self.meat, other.meat),
-            both(self.spread, other.spread),
-            self.scale + other.scale,
-            tuple(a + b for a, b in zip(self.bins, other.bins, strict=True)),
-            self.by_cell,
-            both(self.far, other.far),
-        )
+        parts: dict[str, Any] = {}
+        for name in (*MATRICES, "score", "scale", "far"):
+            own = getattr(self, name)
+            parts[name] = None if own is None else own + getattr(other, name)
+        bins = tuple(a + b for a, b in zip(self.bins, other.bins, strict=True))
+        return PassSums(**parts, bins=bins, by_cell=self.by_cell)
 
     def __repr__(self) -> str:
         return f"<sums of a scoring pass, p = {len(self.score)}, confidential>"
@@ -146,15 +141,28 @@ def lattice_along(
     return integers_of(end_along(z, length, radius, size, psi).sum(axis=1))
 
 
-@dataclass(eq=False)
 class Adding:
     """The running sums of one pass over blocks; r is filled up (:func:`filled`) by zeros."""
 
-    limbs: dict[str, Limbs]
-    score: Integers
-    far: Integers
-    scale: int
-    bins: npt.NDArray[np.int64]
+    def __init__(self, r: int, signed: bool) -> None:
+        k = filled(r)
+        self.limbs = {name: Limbs(k) for name in MATRICES}
+        self.score, self.far = np.zeros(k, dtype=object), np.zeros(k, dtype=object)
+        self.scale, self.bins = 0, np.zeros(BINS * (1 + signed), dtype=np.int64)
+
+
+class Affine(NamedTuple):
+    """The affine map of a block of rows to w and what the model sees (:func:`affine_of`)."""
+
+    # Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long.
+    step: float
+    turn: Array | None  # Q: rows are mapped to ``Q'w``; None: to w
+    matrix: Array
+    shift: Array | None
+
+
+#: A grid by whose cells blocks come, images of its cells, and what each number adds.
+ByCell = tuple[Grid, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,83 +174,59 @@ class ScorePass:
     # Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise know
     # no direction, and half of the multiplications of a row fall away.
     rotated: bool = False
-    grid: Grid | None = None  # Blocks are numbers and cells; None: filled rows
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
-        """Return the exact sums over blocks ``(q, m)``, m <= 8192.
+        """Return the exact sums over blocks (:meth:`Passes.over`). Confidential."""
+        return Passes((self,)).over(blocks, coins).sums[0]
 
-        Parameters
-        ----------
-        blocks : iterable of arrays
-        coins : Coins or None
-            Secret coins that choose the rows of the meat and of the ordinary information.
-
-        Privacy
-        -------
-        The return value is confidential. The image of a row is a function of that row (and its
-        coin) alone.
-        """
-        (out,) = sums_of_passes((self,), blocks, coins)
-        return out
-
-    def empty(self) -> Adding:
-        """Return the sums over no block."""
-        k = filled(len(self.centre.theta))
-        limbs = {name: Limbs(k) for name in ("information", "meat", "spread")}
-        bins = np.zeros(BINS * (1 + self.plan.policy.signed), dtype=np.int64)
-        return Adding(limbs, np.zeros(k, dtype=object), np.zeros(k, dtype=object), 0, bins)
-
-    def add(self, sums: Adding, block: Any, chosen: Any) -> None:
+    def add(self, sums: Adding, block: Any, chosen: Any, by_cell: ByCell | None = None) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
-        plan = self.plan
-        z, psi, omega, square, whole = self._rows(block)
+        plan, step = self.plan, self.map.step
+        z, psi, omega, square, whole = self.rows(block, by_cell)
         length = np.sqrt(square)
         psi = self.by_leverage(psi, square, omega)
         norm = np.abs(psi)
         norm *= length
-        norm /= self.step
-        v, long = z, length
-        if omega is not None:
+        norm /= step
+        if omega is None:
+            # by the rounded rows: all parts of a row are then parallel (theory.md 2.3)
+            end(z, length)
+            v, long = z, length
+            score = integers_of(weighted(z, self.factors(psi, norm, length)))
+        else:
             # with weights of either sign the information would reach twice as far (theory.md 2.2)
             root = np.sqrt(np.maximum(omega, 0.0))
             v, long = z * root, length * root
-            self._add_some(sums, (v, long), (z, length), norm, chosen)
-            sums.score += self._own_scores(z, psi, norm, length).astype(object)
-            if plan.mu_far:
-                sums.far += self._far_scores(z, psi, norm, length).astype(object)
-        end(v, long)
+            size = softened(norm, plan.clip, plan.unsoftened)
+            score = lattice_along(z, psi, size, length, plan.clip)
+        sums.score += score.astype(object)
+        if plan.mu_far:
+            some = np.flatnonzero(norm > KEPT * plan.clip)
+            size = beyond_clip(norm[some], plan)
+            far = lattice_along(z[:, some], psi[some], size, length[some], plan.far)
+            sums.far += far.astype(object)
+        if plan.spread:
+            sums.limbs["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
+        if plan.meat:
+            # where z was pulled into a ball its score is as long as ever
+            size, at = norm[chosen], length[chosen]
+            ratio = np.divide(size, at, out=np.zeros_like(at), where=at > 0.0)
+            sums.limbs["meat"].add(scaled(z[:, chosen] * ratio, size, plan.meat))
+        if omega is not None:
+            end(v, long)
         sums.limbs["information"].add(cross_product(v))
-        if omega is None:
-            # by the rounded rows: all parts of a row are then parallel (theory.md 2.3)
-            rows = (v, long)
-            self._add_some(sums, rows, rows, norm, chosen)
-            sums.score += self._scores(v, psi, norm, long).astype(object)
-            if plan.mu_far:
-                sums.far += self._far_scores(v, psi, norm, long).astype(object)
         if plan.mu_scale:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
         if plan.mu_histogram:
-            relative = norm[whole] / plan.clip
-            if plan.policy.signed:
-                sums.bins += lengths_by_sign(relative, psi[whole])
-            else:
-                sums.bins += counted_lengths(relative)
+            low = ~(psi[whole] > 0.0) if plan.policy.signed else None
+            sums.bins += counted_lengths(norm[whole] / plan.clip, low)
 
     def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
         """Return psi with the weight that the ball of the information gives a row (Mallows).
 
-        Parameters
-        ----------
-        psi : (m,) array
-        square : (m,) array
-            ``|w|^2`` in lattice steps of R_H.
-        omega : (m,) array or None
-            None: 1.
-
-        Notes
-        -----
         ``min(1, R_H^2/|v|^2)``: step and information are then of one weighted fit. The score of a
-        row stays a multiple of its w, whatever psi is (``theory.md``, 2.7).
+        row stays a multiple of its w, whatever psi is (``theory.md``, 2.7). ``square`` is
+        ``|w|^2`` in lattice steps of R_H, omega None 1.
         """
         if not self.plan.policy.by_leverage:
             return psi
@@ -250,152 +234,74 @@ class ScorePass:
         # every row by itself: no look at the block decides whether it is weighted
         return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))
 
-    def _add_some(
-        self, sums: Adding, v: tuple[Array, Array], z: tuple[Array, Array], norm: Array, chosen: Any
-    ) -> None:
-        """Add chosen rows of the ordinary information (v) and the meat (scores along z).
-
-        Parameters
-        ----------
-        v, z : (rows, lengths)
-        norm : (m,) array
-            Lengths of scores: where z was pulled into a ball its score is as long as ever.
-        """
-        plan, step = self.plan, self.step
-        if not plan.spread:
-            return
-        part, long = v[0][:, chosen], v[1][chosen]
-        sums.limbs["spread"].add(scaled(part, long, plan.spread * step))
-        if plan.meat:
-            if z is not v:
-                part, long = z[0][:, chosen], z[1][chosen]
-            size = norm[chosen]
-            ratio = np.divide(size, long, out=np.zeros_like(long), where=long > 0.0)
-            sums.limbs["meat"].add(scaled(part * ratio, size, plan.meat))
-
     def done(self, sums: Adding) -> PassSums:
         """Return running sums as they leave the pass."""
-        r = len(self.centre.theta)
-
-        def matrix(name: str) -> Integers:
-            return sums.limbs[name].integers()[:r, :r]
-
+        r, plan = len(self.centre.theta), self.plan
+        matrices: dict[str, Any] = {
+            name: limbs.integers()[:r, :r] if getattr(plan, name) else None
+            for name, limbs in sums.limbs.items()
+        }
         return PassSums(
-            matrix("information"),
-            sums.score[:r],
-            matrix("meat") if self.plan.meat else None,
-            matrix("spread") if self.plan.spread else None,
-            sums.scale,
-            tuple(int(x) for x in sums.bins),
-            far=sums.far[:r] if self.plan.mu_far else None,
-        )
+            **matrices, score=sums.score[:r], scale=sums.scale,
+            bins=tuple(int(x) for x in sums.bins), far=sums.far[:r] if plan.mu_far else None,
+        )  # fmt: skip
 
-    def _rows(self, block: Any) -> tuple[Array, Array, Array | None, Array, Any]:
-        """Return :func:`seen_rows`, w in lattice steps."""
-        if self.grid is None:
-            return seen_rows(self.centre, self._image(block), block)
-        numbers, cells = block
-        weights = self.centre.weights
-        at = None if weights is None else self.grid.numbers.index(weights)
-        image = looked_up(*self._images, numbers, cells)
-        return seen_rows(replace(self.centre, weights=at), image, numbers)
-
-    @functools.cached_property
-    def _images(self) -> tuple[Array, Array]:
-        """Images of the cells, and what each number adds."""
-        assert self.grid is not None
-        return images_of(*self.affine, self.grid)
-
-    def scored(self, block: Array) -> tuple[Array, Array, Array]:
-        """Return (w in lattice steps, its length, psi) of rows: the score is ``w psi``."""
-        z, psi, omega, square, _ = self._rows(block)
-        return z[: len(self.centre.theta)], np.sqrt(square), self.by_leverage(psi, square, omega)
-
-    @property
-    def turn(self) -> Array | None:
-        """Q: rows are mapped to ``Q'w``; None: to w."""
-        return self._map[0]
-
-    def _image(self, block: Array) -> Array:
-        """Return (w in lattice steps, what the model sees) of rows, NaN where one is missing."""
-        matrix, shift = self.affine
+    def rows(
+        self, block: Any, by_cell: ByCell | None = None
+    ) -> tuple[Array, Array, Array | None, Array, Any]:
+        """Return :func:`seen_rows`, w in lattice steps; by cell of blocks (numbers, cells)."""
+        if by_cell is not None:
+            (grid, images, slopes), (numbers, cells) = by_cell, block
+            weights = self.centre.weights
+            at = None if weights is None else grid.numbers.index(weights)
+            image = looked_up(images, slopes, numbers, cells)
+            return seen_rows(replace(self.centre, weights=at), image, numbers)
         upper = self.centre.W0.shape if self.rotated else (0, 0)
-        image = mapped(matrix, block, upper=upper)
-        if shift is not None:
-            image += shift
-        return image
+        image = mapped(self.map.matrix, block, upper=upper)
+        if self.map.shift is not None:
+            image += self.map.shift
+        return seen_rows(self.centre, image, block)
 
     def back(self, released: Any) -> Any:
         """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
-        turn = self._map[0]
+        turn = self.map.turn
         if turn is None:
             return released
         whole = {
             name: turn @ part @ turn.T
-            for name in ("information", "meat", "spread")
+            for name in MATRICES
             if (part := getattr(released, name)) is not None
         }
         far = None if released.far is None else turn @ released.far
         return replace(released, score=turn @ released.score, far=far, **whole)
 
-    @property
-    def step(self) -> float:
-        """Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long."""
-        return STEPS / self.plan.information * SHRINK
-
-    def _scores(self, z: Array, psi: Array, norm: Array, length: Array) -> npt.NDArray[np.int64]:
-        """Return the sum over a block of clipped scores: integer rows z times integer factors.
+    def factors(self, psi: Array, norm: Array, length: Array) -> Array:
+        """Return the integers (m,) by which lattice rows of this length are multiplied.
 
         A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
         and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
         """
-        return integers_of(weighted(z, self.factors(psi, norm, length)))
-
-    def factors(self, psi: Array, norm: Array, length: Array) -> Array:
-        """Return the integers (m,) by which lattice rows of this length are multiplied."""
         factor = softened(norm, self.plan.clip, self.plan.unsoftened)
         np.copysign(factor, psi, out=factor)
         factor /= length
-        factor *= self.step
+        factor *= self.map.step
         if not length.min(initial=1.0) > 0.0:
             factor[~(length > 0.0)] = 0.0
         return end_of_numbers(factor, FACTOR * self.plan.clip, TOP)
 
-    def _own_scores(
-        self, z: Array, psi: Array, norm: Array, length: Array
-    ) -> npt.NDArray[np.int64]:
-        """Return the sum over a block of clipped scores on a lattice of their own, steps of C."""
-        size = softened(norm, self.plan.clip, self.plan.unsoftened)
-        return lattice_along(z, psi, size, length, self.plan.clip)
-
-    def _far_scores(
-        self, z: Array, psi: Array, norm: Array, length: Array
-    ) -> npt.NDArray[np.int64]:
-        """Return the sum over a block of what scores are beyond C, on a lattice in steps of 3 C."""
-        some = np.flatnonzero(norm > KEPT * self.plan.clip)
-        size = beyond_clip(norm[some], self.plan)
-        return lattice_along(z[:, some], psi[some], size, length[some], self.plan.far)
-
-    @property
-    def affine(self) -> tuple[Array, Array | None]:
-        """Return the affine map of a block to w in lattice steps and to what the model sees.
-
-        Matrix and shift. What the model sees is the last row; rows between are zero.
-        """
-        return self._map[1:]
-
     @functools.cached_property
-    def _map(self) -> tuple[Array | None, Array, Array | None]:
-        """Return (turn Q or None, matrix, shift)."""
-        matrix, shift = affine_of(self.centre, self.step)
+    def map(self) -> Affine:
+        """The map of rows, worked out once."""
+        step = STEPS / self.plan.information * SHRINK
+        matrix, shift = affine_of(self.centre, step)
         if not self.rotated:
-            return None, matrix, shift
+            return Affine(step, None, matrix, shift)
         r, p = self.centre.W0.shape
         turn, upper = np.linalg.qr(matrix[:r, :p])
         matrix[:r, :p] = np.triu(upper)
         if shift is not None:
             shift[:r] = turn.T @ shift[:r]
-        return turn, matrix, shift
+        return Affine(step, turn, matrix, shift)
 
 
 def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
@@ -425,11 +331,8 @@ def seen_rows(
 ) -> tuple[Array, Array, Array | None, Array, Any]:
     """Return (w, psi, omega, |w|^2, rows not missing) of mapped rows; zero where missing.
 
-    Parameters
-    ----------
-    image : (k, m) array
-        Of :func:`affine_of`; overwritten. w is filled up with rows of zeros to a height whose
-        products are fast.
+    ``image``, of :func:`affine_of`, is overwritten. w is filled up with rows of zeros to a height
+    whose products are fast.
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
@@ -454,39 +357,36 @@ def seen_rows(
     return z, psi, omega, square, there
 
 
-def sums_of_passes(
-    passes: Sequence[ScorePass], blocks: Iterable[Any], coins: Coins | None = None
-) -> tuple[PassSums, ...]:
-    """Return the exact sums of several passes that read the same rows at once.
-
-    Privacy
-    -------
-    As :meth:`ScorePass.sums`, of each.
-    """
-    adding = [one.empty() for one in passes]
-    with np.errstate(all="ignore"):
-        for block in short(blocks):
-            m = len(block[1]) if isinstance(block, tuple) else block.shape[1]
-            chosen: Any = slice(None) if coins is None else coins.choose(m)
-            for one, sums in zip(passes, adding, strict=True):
-                one.add(sums, block, chosen)
-    return tuple(one.done(sums) for one, sums in zip(passes, adding, strict=True))
-
-
 @dataclass(frozen=True, eq=False)
 class Passes:
     """Passes that read the same rows at once, for whoever adds up."""
 
     passes: tuple[ScorePass, ...]
-
-    @property
-    def grid(self) -> Grid | None:
-        """The grid of whose cells blocks are; None: they are filled."""
-        return self.passes[0].grid
+    grid: Grid | None = None  # Blocks are numbers and cells; None: filled rows
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> ManySums:
-        """Return the sums of each pass. Confidential."""
-        return ManySums(sums_of_passes(self.passes, blocks, coins))
+        """Return the exact sums of each pass over blocks ``(q, m)``, m <= 8192.
+
+        Secret coins choose the rows of the meat and of the ordinary information.
+
+        Privacy
+        -------
+        The return value is confidential. The image of a row is a function of that row (and its
+        coin) alone.
+        """
+        grid = self.grid
+        by_cell = [
+            None if grid is None else (grid, *images_of(one.map.matrix, one.map.shift, grid))
+            for one in self.passes
+        ]
+        adding = [Adding(len(one.centre.theta), one.plan.policy.signed) for one in self.passes]
+        with np.errstate(all="ignore"):
+            for block in short(blocks):
+                m = block.shape[1] if grid is None else len(block[1])
+                chosen: Any = slice(None) if coins is None else coins.choose(m)
+                for one, sums, images in zip(self.passes, adding, by_cell, strict=True):
+                    one.add(sums, block, chosen, images)
+        return ManySums(tuple(one.done(own) for one, own in zip(self.passes, adding, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -523,20 +423,11 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
     return np.asarray(found.astype(np.int64))
 
 
-def lengths_by_sign(relative: Array, psi: Array) -> npt.NDArray[np.int64]:
-    """Count lengths over C of positive scores, then of the others: a row lies in one bin."""
-    return counted_lengths(relative, ~(psi > 0.0))
-
-
 # -- The release of a scoring pass: its matrices and scores jointly, scale and histogram apart.
 #
 # What one unit may add is a :class:`~dpmodels.proof.statistics.RankOne`, made of the radii and
 # noises of the pass; how far that moves is the prover's business. A plan that asks for less noise
 # than its radii need gets a larger sensitivity at the charged mu, not less noise.
-
-
-#: Parts of a pass that are matrices, in the order of their draw.
-MATRICES = ("information", "meat", "spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -555,57 +446,27 @@ class Released:
     far: Array | None = None  # (r,): what scores are beyond C
 
 
-def by_name(passes: Sequence[Released], label: str) -> dict[str, Any]:
-    """Return what the passes of one model released, by name: of the last one all of it.
-
-    Parameters
-    ----------
-    label : str
-        Of the model; empty: the only one.
-    """
-    end = f" ({label})" if label else ""
-    values: dict[str, Any] = {}
-    for k, sums in enumerate(passes, 1):
-        values |= {f"information {k}{end}": sums.information, f"scores {k}{end}": sums.score}
-    last = passes[-1]
-    parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
-    return values | {name + end: part for name, part in parts.items() if part is not None}
-
-
-def _matrices(plan: PassPlan) -> tuple[str, ...]:
-    """Return the matrices that a pass releases."""
-    return tuple(name for name in MATRICES if getattr(plan, name))
-
-
 def joint_statistic(plan: PassPlan, r: int) -> RankOne:
     """Return the joint statistic of a pass: its radii, and the noise that it asks for."""
-    names = _matrices(plan)
-    return RankOne(
-        r,
-        tuple(getattr(plan, name) for name in names),
-        tuple(getattr(plan.noise, name) for name in names),
-        plan.clip,
-        plan.noise.score,
-        plan.people,
-    )
-
-
-def _score_step(sums: PassSums, plan: PassPlan) -> float:
-    """Return the size of an integer of the scores, which follows from their route."""
-    lattice = plan.clip / STEPS
-    if not plan.weighted:
-        return lattice * (plan.information / STEPS * FACTOR)
-    return lattice / STEPS if sums.by_cell else lattice
+    radii = {name: radius for name in MATRICES if (radius := getattr(plan, name))}
+    noise = tuple(getattr(plan.noise, name) for name in radii)
+    return RankOne(r, tuple(radii.values()), noise, plan.clip, plan.noise.score, plan.people)
 
 
 def _joint(sums: PassSums, plan: PassPlan) -> Added:
     """Return matrices and scores with the sizes of their integers, entry by entry."""
     r = len(sums.score)
     values, steps = [], []
-    for name in _matrices(plan):
-        values.append(getattr(sums, name))
-        steps.append(np.full(r * (r + 1) // 2, (getattr(plan, name) / STEPS) ** 2))
-    steps.append(np.full(r, _score_step(sums, plan)))
+    for name in MATRICES:
+        if radius := getattr(plan, name):
+            values.append(getattr(sums, name))
+            steps.append(np.full(r * (r + 1) // 2, (radius / STEPS) ** 2))
+    lattice = plan.clip / STEPS  # of an integer of the scores: by their route
+    if not plan.weighted:
+        lattice *= plan.information / STEPS * FACTOR
+    elif sums.by_cell:
+        lattice /= STEPS
+    steps.append(np.full(r, lattice))
     return Added((*values, sums.score), np.concatenate(steps))
 
 
@@ -613,16 +474,7 @@ def ask_pass(
     ask: Ask, plan: PassPlan, over: Pass, pick: Callable[[Any], PassSums], label: str, r: int,
     read: Read = ALL,
 ) -> Released:  # fmt: skip
-    """Release the sums of a pass.
-
-    Parameters
-    ----------
-    over : Pass
-        Of one or several chains.
-    pick : function
-        The sums of this chain among those of the pass.
-    r : int
-        Dimension of the scores.
+    """Release the sums of a pass: of the chain that ``pick`` chooses among those ``over`` rows.
 
     Privacy
     -------
@@ -632,7 +484,8 @@ def ask_pass(
     statistic = joint_statistic(plan, r)
     joint = Query(statistic, over, lambda sums: _joint(pick(sums), plan))
     *matrices, score = statistic.parts(ask(f"information and scores {label}", joint, read).values)
-    out: dict[str, Any] = dict(zip(_matrices(plan), matrices, strict=True), score=score)
+    names = [name for name in MATRICES if getattr(plan, name)]
+    out: dict[str, Any] = dict(zip(names, matrices, strict=True), score=score)
     if plan.mu_scale:
         square = Query(
             Sum(Interval(0, int(STEPS))), over,
@@ -652,11 +505,11 @@ def ask_pass(
             bins = bins[:BINS] + bins[BINS:]
         out["bins"] = bins
     if plan.mu_far:
-        far = Query(Sum(Ball(r)), over, lambda sums: _far(pick(sums)), plan.far)
-        out["far"] = ask(f"far scores {label}", far, read).values
+
+        def beyond(sums: Any) -> Added:  # by cell on a finer lattice
+            own = pick(sums)
+            return Added(own.far, STEPS**-2 if own.by_cell else 1.0 / STEPS)
+
+        far = ask(f"far scores {label}", Query(Sum(Ball(r)), over, beyond, plan.far), read)
+        out["far"] = far.values
     return Released(**out)
-
-
-def _far(sums: PassSums) -> Added:
-    """Return what scores are beyond C: by cell on a finer lattice."""
-    return Added(sums.far, STEPS**-2 if sums.by_cell else 1.0 / STEPS)

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
-from dpmodels.scoring.arrival import moves_on, too_long
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.intervals import newton_step
-from dpmodels.scoring.notes import public_rows, reaching_events
+from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
 from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
 from dpmodels.scoring.rules import (
     COLUMNS,
@@ -91,13 +90,20 @@ class RowsPlan(ScoringPlan):
     # ...; empty: the last pass is as planned.
     more: tuple[tuple[PassPlan, PassPlan], ...] = ()
     reserve: float = 0.0  # mu of the last pass, or of those in its place
+    noise: float = 0.0  # Spectral noise of the last information, relative to it: a public number
+    readings: int = 0  # How often the rows are read before the fit closes, at most
+    forecast: ClassVar[Forecast] = OF_ROWS
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[PassPlan]:
         """Yield the passes; more from the reserve while a step has not arrived."""
         *early, last = self.passes
         yield from early
         for one, end in self.more:
-            if not _moving(fits()):
+            if not any(
+                fit.public is not None
+                and moves_on(fit.public, fit.model, fit.plans, fit.before, fit.last)
+                for fit in fits()
+            ):
                 break
             yield one
             last = end
@@ -109,26 +115,6 @@ class RowsPlan(ScoringPlan):
             return {}
         planned, used = len(self.passes), len(found.fits[0].plans) - len(self.passes)
         return {RESERVE: f"{planned} passes planned, {used} more used of {len(self.more)}"}
-
-    @property
-    def forecast(self) -> Forecast:
-        """What the noise of the information lets expect."""
-        return OF_ROWS
-
-    @property
-    def many(self) -> int:
-        """Number of passes."""
-        return len(self.passes)
-
-    @property
-    def readings(self) -> int:
-        """How often the rows are read before the fit closes, at most."""
-        return 1 + len(self.passes) + len(self.more)
-
-    @property
-    def noise(self) -> float:
-        """Spectral noise of the last information, relative to it: a public number."""
-        return self.passes[-1].spectral
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
@@ -151,15 +137,6 @@ def _pass_steps(one: PassPlan, label: str) -> Iterator[tuple[str, float]]:
     return ((f"{name} {label}", mu) for name, mu in parts if mu)
 
 
-def _moving(fits: Sequence[Fitting]) -> bool:
-    """Whether the step of the last pass still moves a public row: by released numbers."""
-    return any(
-        one.public is not None
-        and moves_on(one.public, one.model, one.released[-1], one.plans, one.before, one.last)
-        for one in fits
-    )
-
-
 def plan_scoring(
     rules: Rules,
     mu: float,
@@ -178,18 +155,9 @@ def plan_scoring(
 ) -> RowsPlan:
     """Plan a scoring fit from public numbers.
 
-    Parameters
-    ----------
-    radius : float
-        Of the start; 0: ``sqrt(p + 1)``, the root mean square length of a row over the box.
-    weighted : bool
-        Rows have weights of their own, beside them.
-    of_weights : bool
-        The same, or rows are multiplied by them.
-    closing : Closing or None
-        What is released after the passes.
-    reserve : bool
-        The last pass may give a part to passes before it.
+    The radius of the start is ``sqrt(p + 1)`` unless it is given, the root mean square length of a
+    row over the box. ``weighted``: rows have weights of their own, beside them; ``of_weights``: or
+    are multiplied by them. ``reserve``: the last pass may give a part to passes before it.
     """
     whole = mu
     if closing is not None:
@@ -198,34 +166,32 @@ def plan_scoring(
     pilot = Pilot() if pilot is None else pilot
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
-    policy = policy_of(p, averages=first.averages, of_mean=not first.of_residual)
-
-    def one(rules: Rules, k: int) -> PassPlan:
-        return plan_pass(
-            rules, k, part, pilot.early(n) if k < len(rules.passes) - 1 else n, p, relation,
-            meat=meat, tail=pilot.tail(n),
-            weighted=weighted or any(c.score.weighted for c in chains), policy=policy,
-            of_weights=of_weights,
-        )  # fmt: skip
-
-    passes = tuple(one(rules, k) for k in range(1, last + 1))
-    more = tuple(
-        (one(with_more, len(shares) - 2), one(with_more, len(shares) - 1))
-        for shares in (longer(rules.passes) if reserve else ())
-        for with_more in (replace(rules, passes=shares),)
-    )
+    one = functools.partial(
+        plan_pass, mu=part, p=p, relation=relation, meat=meat, tail=pilot.tail(n),
+        weighted=weighted or any(c.score.weighted for c in chains),
+        policy=policy_of(p, averages=first.averages, of_mean=not first.of_residual),
+        of_weights=of_weights,
+    )  # fmt: skip
+    early = pilot.early(n)
+    passes = tuple(one(rules, k, n=early if k < last else n) for k in range(1, last + 1))
+    more = []
+    for shares in longer(rules.passes) if reserve else ():
+        with_more, k = replace(rules, passes=shares), len(shares) - 1
+        more.append((one(with_more, k - 1, n=early), one(with_more, k, n=n)))
     start = mu * math.sqrt(rules.passes[0])
     radius = radius or math.sqrt(p + 1.0)
     left = mu * math.sqrt(rules.passes[-1]) if more else 0.0
+    noise = passes[-1].noise.information / passes[-1].rows * math.sqrt(2.0 * p)
     return RowsPlan(
-        p, n, whole, relation, pilot, chains, closing, start, radius, passes, more, left
-    )
+        p, n, whole, relation, pilot, chains, closing, start, radius, passes, tuple(more), left,
+        noise, 1 + len(passes) + len(more),
+    )  # fmt: skip
 
 
 def _schedule(
     request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[float, tuple[float, ...], Pilot, ScalePlan | None]:
-    """Return (mu, shares of start and passes, guide, scales that are asked about first)."""
+) -> tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | None]:
+    """Return (chains, mu, shares of start and passes, guide, scales that are asked about first)."""
     scales = _scales(request, design, model, mu, rows)
     mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))
     rules = model.chains[0].score.rules
@@ -235,7 +201,7 @@ def _schedule(
     # In a table sorted by a private column one row replaced moves the others between windows.
     ordered = request.relation == "replace" and bool(request.options.get("public_order"))
     windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
-    return mu, shares, Pilot(pilot_share(x), windows, first_share(x)), scales
+    return model.chains, mu, shares, Pilot(pilot_share(x), windows, first_share(x)), scales
 
 
 def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -> ScalePlan | None:
@@ -282,30 +248,22 @@ def _shown(detail: ScoredDetail, scoring: RowsPlan) -> tuple[dict[str, float], M
         "noise of the information": scoring.noise,
         "clip of scores": scoring.passes[-1].clip,
     }
-    high_noise = scoring.noise > OF_ROWS.high_noise
-    return numbers, {} if high_noise else _expected(detail, scoring.relation)
-
-
-def _expected(detail: ScoredDetail, relation: str) -> Mapping[str, float]:
-    """Return expected privacy errors: the noise of the scores, mapped by a public guess.
-
-    Assumed: uncorrelated columns about the middle of their ranges, their sd a quarter of the
-    range; and the room's guess of the spread of a score.
-    """
-    model, design = detail.model, detail.design
-    if design.unknown or model.coordinates is not None or not model.guess:
-        return {}
+    model, design, high_noise = detail.model, detail.design, scoring.noise > OF_ROWS.high_noise
+    if high_noise or design.unknown or model.coordinates is not None or not model.guess:
+        return numbers, {}
+    # the noise of the scores, mapped by a public guess: uncorrelated columns about the middle of
+    # their ranges, their sd a quarter of the range; and the room's guess of the spread of a score
     coordinates = detail.coordinates(design)
-    last = detail.scoring(coordinates.rank, relation).passes[-1]
+    last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]
     W0, (A, _) = coordinates.W0, coordinates.back()
     M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
     W = roots(M)[1] * model.guess
     state = State(np.zeros(len(M)), W, 1.0, M)
     out: dict[str, float] = {}
     for chain in model.chains:
-        own = within(last, chain.score, state, coordinates, design)
+        own, _ = within(last, chain.score, state, coordinates, design)
         out |= expected_errors(chain.named(design.names), A @ W, own.noise.score / detail.rows)
-    return out
+    return numbers, out
 
 
 def _advice(scoring: RowsPlan) -> tuple[str, ...]:
@@ -337,7 +295,7 @@ def _begin(
     -------
     GDP for one row, its mu as planned: second moments of rows in a ball.
     """
-    scores = [chain.score.bound(design).facing(design, coordinates.unit) for chain in chains]
+    scores = [chain.score.bound(design, coordinates.unit) for chain in chains]
     r, radius, pilot, n = coordinates.rank, plan.radius, plan.pilot, plan.n
     rowmap = RowMap(
         coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
@@ -348,7 +306,8 @@ def _begin(
         design, rowmap,
         through=None if working is None else functools.partial(_Worked, working=working),
     )  # fmt: skip
-    moments = ask("start", moments_query(over, radius=radius), pilot.read_start(plan.many - 1))
+    query = moments_query(over, radius=radius)
+    moments = ask("start", query, pilot.read_start(len(plan.passes) - 1))
     Q, s = moments.values, float(moments.sd[0, 0])
     start = Start.of(Q, s, pilot.start(n), coordinates)
     places = public_rows(design) if scores[0].can_be_rare or plan.more else None
@@ -381,13 +340,14 @@ def _aim(
     design: Design, ask: Ask,
 ) -> tuple[list[Aimed], Read]:  # fmt: skip
     """Return pass k of all models over one reading of the rows."""
-    if plan.more and k >= plan.many:
+    if plan.more and k >= len(plan.passes):
         steps = [step for fit in fits for step in _pass_steps(one, fit.chain.step(k))]
         ask.pay(RESERVE, [LedgerStep(name, Gaussian(mu)) for name, mu in steps])
     passes = []
     for fit in fits:
-        own = within(one, fit.model, fit.state, coordinates, design)
-        own = reaching_events(own, fit.public, fit.state, fit.model)
+        own, typical = within(one, fit.model, fit.state, coordinates, design)
+        if fit.public is not None:
+            own = reaching_events(own, fit.public, fit.state, fit.model, typical)
         centre = centre_of(fit.model, fit.state, k, coordinates, design)
         passes.append(ScorePass(own, centre, rotated=True))
     read = plan.pilot.read_last() if one.last else plan.pilot.read_early()
@@ -429,42 +389,43 @@ class ScorePasses:
             by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
             return by_cell.done(summed(rows, self.design, by_cell, **reading))
         images = self.design.grid_of_images if rows.by_cell else None
-        passes = tuple(replace(one, grid=images) for one in self.passes)
-        return tuple(summed(rows, self.design, Passes(passes), **reading).sums)
-
-
-def final_passes(found: ScoringRelease, design: Design) -> tuple[ScorePass, ...]:
-    """Return the last pass of every model, looking from its final fit."""
-    out = []
-    for fit in found.fits:
-        state = replace(fit.before, theta=fit.state.theta)
-        centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
-        out.append(ScorePass(fit.plans[-1], centre, rotated=True))
-    return tuple(out)
+        return tuple(summed(rows, self.design, Passes(self.passes, images), **reading).sums)
 
 
 def _scorers(_: ScoredDetail, found: ScoringRelease, design: Design) -> tuple[Any, ...]:
     """Return the scores at the final fit, which come turned as the passes turn them."""
     from dpmodels.scoring.clusters import Scored
 
-    return tuple(map(Scored, final_passes(found, design))), ()
+    out = []
+    for fit in found.fits:
+        state = replace(fit.before, theta=fit.state.theta)
+        centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
+        out.append(Scored(ScorePass(fit.plans[-1], centre, rotated=True)))
+    return tuple(out), ()
 
 
 def within(
     one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
-) -> PassPlan:
-    """Return the pass with radii no larger than rows of the declared box can need."""
-    one = one.reaching(score.typical_long(state), bounded=score.bounded)
+) -> tuple[PassPlan, float]:
+    """Return the pass with radii no larger than rows of the declared box can need.
+
+    And how long typical long scores are: of rare events or counts.
+    """
+    typical = score.typical_long(state)
+    if typical:
+        one = one.reaching(typical, bounded=score.bounded)
     psi, omega = score.most(state)
     if not math.isfinite(psi):
-        return one
+        return one, typical
     row = longest_row(design, coordinates, state.W)
     place = design.auxiliary_place("weights")
     if place is not None:
         interval = design.z[place].interval
         weight = math.inf if interval is None else interval[1]
         psi, omega = psi * weight, omega * weight
-    return one.within(row * math.sqrt(omega), row * psi) if row * psi > 0.0 else one
+    if row * psi > 0.0:
+        one = one.within(row * math.sqrt(omega), row * psi)
+    return one, typical
 
 
 @dataclass(frozen=True, eq=False)
@@ -518,13 +479,7 @@ def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
         yield block
 
 
-def _chains(_: Request, model: Model) -> tuple[Chain, ...]:
-    """Return the chains of a room: they are models of rows."""
-    return model.chains
-
-
 ROWS = Strategy(
-    ("start",), _chains, _schedule, _plan, _shown, _advice, _locate, True, _begin, _aim,
-    _scorers,
-)  # fmt: skip
+    ("start",), _schedule, _plan, _shown, _advice, _locate, True, _begin, _aim, _scorers
+)
 RowsPlan.strategy = ROWS

@@ -68,14 +68,8 @@ def columns_noise(mu: float, n: int, p: int) -> float:
 def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     """Return the clipping policy of a model, by public numbers.
 
-    Parameters
-    ----------
-    p : int
-        Columns.
-    averages : bool
-        The information does not depend on the fit: least squares.
-    of_mean : bool
-        A family with a link.
+    ``averages``: the information does not depend on the fit, as of least squares; ``of_mean``: a
+    family with a link.
     """
     if averages:
         return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
@@ -209,11 +203,6 @@ class PassPlan:
         return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
 
     @property
-    def spectral(self) -> float:
-        """Spectral noise ``nu sqrt(2 p)`` of the information of a row: a public number."""
-        return self.noise.information / self.rows * math.sqrt(2.0 * self.p)
-
-    @property
     def unsoftened(self) -> bool:
         """Whether scores are cut at C and kept whole below it."""
         return self.whole or self.plain
@@ -226,12 +215,9 @@ class PassPlan:
     def within(self, row: float, score: float) -> PassPlan:
         """Return the pass with its radii no larger than rows and scores can be.
 
-        Parameters
-        ----------
-        row, score : float
-            Largest |v| and |s| of the declared box (inf: no bound), by public and released
-            numbers. No proof rests on them: what is longer is cut as ever. Noise is in proportion
-            to a radius, so the ledger stays as it is.
+        Largest |v| and |s| of the declared box (inf: no bound), by public and released numbers. No
+        proof rests on them: what is longer is cut as ever. Noise is in proportion to a radius, so
+        the ledger stays as it is.
         """
         R, C = self.information, self.clip
         if row >= R and score >= C:
@@ -248,17 +234,12 @@ class PassPlan:
     def reaching(self, length: float, *, bounded: bool) -> PassPlan:
         """Return the pass with a clip that typical long scores do not reach.
 
-        Parameters
-        ----------
-        length : float
-            Of those scores (of rare events or counts), by released numbers; 0: there are none.
-        bounded : bool
-            Residuals have a bound, so that long scores are of long rows: C may be smaller than
-            by the rule. Noise is in proportion to C, so the ledger stays as it is, as in
-            :meth:`within`.
+        Their ``length`` (of rare events or counts) is by released numbers. ``bounded`` residuals:
+        long scores are of long rows, so C may be smaller than by the rule. Noise is in proportion
+        to C, so the ledger stays as it is, as in :meth:`within`.
         """
         unimodal = length > KEPT * self.clip
-        if not length or not (unimodal or bounded):
+        if not (unimodal or bounded):
             return self
         clip = max(length, LEAST_CLIP * self.clip) if bounded else length
         return self.clipped_at(clip, unimodal=unimodal)
@@ -271,13 +252,7 @@ class PassPlan:
 
 
 def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
-    """Return the shares of the start and the passes, where the unit is a row.
-
-    Parameters
-    ----------
-    mu : float
-        Of the whole scoring.
-    """
+    """Return the shares of the start and the passes, where the unit is a row."""
     if p < COLUMNS or rules not in (LINEAR, BOUNDED):
         return rules.passes
     return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE else STRONG_COLUMNS
@@ -286,10 +261,7 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
 def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
     """Yield the shares of a fit with one pass more, two, ...: of the last one's, fixed before data.
 
-    Parameters
-    ----------
-    passes : tuple of float
-        Of the start and the planned passes.
+    ``passes``: those of the start and the planned passes.
     """
     *early, last = passes
     while len(early) <= MOST_PASSES and (1.0 - A_PASS_MORE) * last >= LEAST_LAST:
@@ -305,21 +277,10 @@ def plan_pass(
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
-    Parameters
-    ----------
-    mu : float
-        Of the whole scoring (start included).
-    n : int
-        Rows that the pass reads: public, a guess, or expected under coins.
-    meat : bool
-        Release J in the last pass; without it the scale goes out there, at the price of J.
-    tail : int
-        Rows that meat and ordinary information of the last pass are of.
-    weighted : bool
-        Of the pass.
-    policy : ClipPolicy
-    of_weights : bool
-        Rows have weights of their own: scores are then of long tails.
+    ``mu`` is of the whole scoring, start included; ``n`` the rows that the pass reads (public, a
+    guess, or expected under coins), ``tail`` those that meat and ordinary information of the last
+    pass are of. Without a ``meat`` the scale goes out there, at the price of J. ``of_weights``:
+    rows have weights of their own, so scores are of long tails.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
@@ -439,13 +400,7 @@ def first_share(x: float) -> int:
 def pilot_windows(design: Design, n: int, x: float) -> Windows:
     """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
 
-    Parameters
-    ----------
-    design : Design
-    n : int
-        Public row count: the relation must be replace-one.
-    x : float
-        Public noise ratio.
+    n is the public row count, so the relation must be replace-one; x the public noise ratio.
     """
     local = any(c.kind not in _SPREAD for c in design.columns) or any(
         v.kind != "real" for v in design.kinds.values()
@@ -518,22 +473,15 @@ class Forecast:
     between: str
     beyond: str
 
-    def verdict(self, noise: float) -> str:
-        """Return what is expected of the coefficients, in a word."""
-        if noise <= self.low_noise:
-            return "fine"
-        return "rough" if noise <= self.high_noise else "not determined"
-
-    def said(self, noise: float) -> str:
-        """Return the sentence of a plan."""
+    def of(self, noise: float) -> tuple[str, str]:
+        """Return what is expected of the coefficients, in a word and in the sentence of a plan."""
         said = f"forecast: noise is {noise:.0%} of the signal, so "
+        low, high = f"{self.low_noise:.0%}", f"{self.high_noise:.0%}"
         if noise <= self.low_noise:
-            below = f"(below {self.low_noise:.0%})"
-            return f"{said}intervals will be about as narrow as they can be {below}"
+            return "fine", f"{said}intervals will be about as narrow as they can be (below {low})"
         if noise <= self.high_noise:
-            between = f"{self.low_noise:.0%} and {self.high_noise:.0%}"
-            return f"{said}intervals will be {self.between} (between {between})"
-        return f"{said}{self.beyond} (above {self.high_noise:.0%})"
+            return "rough", f"{said}intervals will be {self.between} (between {low} and {high})"
+        return "not determined", f"{said}{self.beyond} (above {high})"
 
 
 #: Of rows: the planned spectral noise ``nu sqrt(2 p)`` beside the information of the declared box.
@@ -601,13 +549,7 @@ def many_for_units(mu: float, N: int, p: int) -> bool:
 
 
 def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:
-    """Return the shares within a pass.
-
-    Parameters
-    ----------
-    many : bool
-        Columns are many for the budget.
-    """
+    """Return the shares within a pass; ``many``: columns are many for the budget."""
     if last:
         return LAST_OF_COLUMNS if many else LAST
     return replace(EARLY, scale=OF_SCALE, score=EARLY.score - OF_SCALE) if scale else EARLY
@@ -622,14 +564,8 @@ def information_of_units(x: float, p: int) -> float:
 def forecast(mu: float, N: int, p: int, last: float) -> float:
     """Return the public forecast of the released noise of the information over its size.
 
-    ``rho = 2 p^1.5 R/m``, ``m = mu_H N`` of the last pass, R the radius^2 over the trace.
-
-    Parameters
-    ----------
-    mu : float
-        Of the whole fit.
-    last : float
-        Share of the last pass.
+    ``rho = 2 p^1.5 R/m``, ``m = mu_H N`` of the last pass, R the radius^2 over the trace; ``mu`` is
+    of the whole fit, ``last`` the share of the last pass.
     """
     share = shares_of_units(last=True, scale=False, many=many_for_units(mu, N, p))
     m = mu * math.sqrt(share.information * last) * N

@@ -7,7 +7,6 @@ over rows and over units do each in their way are two :class:`Strategy` records
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,15 +19,13 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.intervals import Step
-from dpmodels.scoring.notes import named
-from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass, by_name
-from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, Forecast, PassPlan, Pilot
+from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
+from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, PassPlan, Pilot
 from dpmodels.scoring.scores import Score, State
 from dpmodels.scoring.starts import Coordinates, of_short_rows, public_coordinates
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.starts import ScalePlan
@@ -43,8 +40,8 @@ class Chain:
     label: str = ""  # Empty for the only one of a call
 
     def named(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return names of coefficients (or numbers) of this chain."""
-        return named(names, self.label)
+        """Return names of coefficients (or numbers) of this chain; the only one has no label."""
+        return tuple(f"{name} [{self.label}]" if self.label else name for name in names)
 
     @property
     def raw(self) -> bool:
@@ -77,10 +74,8 @@ class ScoringPlan:
     chains: tuple[Chain, ...]
     closing: Closing | None  # What is released after the passes
 
-    @property
-    def many(self) -> int:
-        """Number of passes."""
-        raise NotImplementedError
+    # Besides: ``noise``, public, of the last information over its size; the ``forecast`` of what it
+    # lets expect; ``readings``, how often the rows are read before the fit closes.
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[Any]:
         """Yield what each pass is planned as; ``fits``: the models after the pass before."""
@@ -99,21 +94,6 @@ class ScoringPlan:
     def steps(self) -> tuple[LedgerStep, ...]:
         """All steps."""
         return self.ledger if self.closing is None else (*self.ledger, self.closing.of(self.mu))
-
-    @property
-    def noise(self) -> float:
-        """Public noise of the last information over its size."""
-        raise NotImplementedError
-
-    @property
-    def forecast(self) -> Forecast:
-        """What that noise lets expect."""
-        raise NotImplementedError
-
-    @property
-    def readings(self) -> int:
-        """How often the rows are read before the fit closes."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +153,10 @@ class Strategy:
     """What passes over rows, and over units, do each in their way."""
 
     before: tuple[str, ...]  # What ``split=`` calls the shares before the passes
-    # ``(request, model)``: the chains as they are planned.
-    chains: Callable[[Request, Model], tuple[Chain, ...]]
-    # ``(request, design, n, rows, mu, model)``: (mu, shares, guide, scales) of a fit.
-    schedule: Callable[..., tuple[float, tuple[float, ...], Pilot, ScalePlan | None]]
+    # ``(request, design, n, rows, mu, model)``: (chains as planned, mu, shares, guide, scales).
+    schedule: Callable[
+        ..., tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | None]
+    ]
     # ``(detail, rank, relation, design)``: the plan of the passes.
     plan: Callable[[Any, int, str, Design], ScoringPlan]
     # ``(detail, scoring)``: public numbers and expected errors of a plan.
@@ -274,19 +254,15 @@ class ScoredDetail:
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
+    known: dict[tuple[int, str], ScoringPlan] = field(default_factory=dict)  # Of the planned design
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
         """Return the plan of the passes for a design of this rank; of the planned one made once."""
-        known = (rank, relation)
         if design is not None and design is not self.design:
             return self.strategy.plan(self, rank, relation, design)
-        if known not in self._scorings:
-            self._scorings[known] = self.strategy.plan(self, rank, relation, self.design)
-        return self._scorings[known]
-
-    @functools.cached_property
-    def _scorings(self) -> dict[tuple[int, str], ScoringPlan]:
-        return {}
+        if (rank, relation) not in self.known:
+            self.known[rank, relation] = self.strategy.plan(self, rank, relation, self.design)
+        return self.known[rank, relation]
 
     def coordinates(self, design: Design) -> Coordinates:
         """Return the public coordinates of a design whose ranges are known."""
@@ -335,9 +311,15 @@ class ScoringRelease:
         """All released numbers, by name."""
         out: dict[str, Any] = {}
         for one in self.fits:
-            out |= {**one.values, **by_name(one.released, one.chain.label)}
+            step, last = one.chain.step, one.released[-1]
+            out |= one.values
+            for k, sums in enumerate(one.released, 1):
+                out[step(f"information {k}")] = sums.information
+                out[step(f"scores {k}")] = sums.score
+            parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
+            out |= {step(name): part for name, part in parts.items() if part is not None}
             if one.lengths:
-                out[one.chain.step("lengths")] = one.lengths[-1].counts
+                out[step("lengths")] = one.lengths[-1].counts
         if self.clusters is not None and not self.turns:
             for one, J in zip(self.fits, self.clusters.products, strict=True):
                 out[one.chain.step("cluster scores")] = J
@@ -350,10 +332,7 @@ def release_scoring(
 ) -> ScoringRelease:  # fmt: skip
     """Release the start and the passes of all models: the one loop of a fit by scoring.
 
-    Parameters
-    ----------
-    spreads : tuple
-        What was released of places (:attr:`Strategy.locate`).
+    ``spreads``: what was released of places (:attr:`Strategy.locate`).
 
     Privacy
     -------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -90,13 +90,8 @@ def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
 def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25) -> Array:
     """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread.
 
-    Parameters
-    ----------
-    part : float
-        Of that shrinkage, in variances of the noise.
-    least : float
-        Floor of the eigenvalues, over the mean one; half the noise where that is more, up to a
-        quarter of the mean.
+    By ``part`` of that, in variances of the noise. Eigenvalues are floored at ``least`` of the mean
+    one; at half the noise where that is more, up to a quarter of the mean.
     """
     tau = max(float(np.trace(J)) / r, noise, 1e-12)
     away = J - tau * np.eye(r)
@@ -116,11 +111,7 @@ def kept_apart(H: Array, noise: float) -> tuple[Array, float]:
 
     Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
     that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``theory.md``, 3).
-
-    Parameters
-    ----------
-    noise : float
-        sd of the entries in svec coordinates.
+    ``noise``: sd of the entries in svec coordinates.
     """
     r = len(H)
     tau = max(float(np.trace(H)) / r, noise, 1e-12)
@@ -192,15 +183,8 @@ class Start:
     def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
         """Solve the start.
 
-        Parameters
-        ----------
-        Q : (r + 1, r + 1) array
-            Noisy moments of rows ``(u, c (y - u'centre))`` in the ball.
-        s : float
-            Its noise sd in svec coordinates.
-        n : float
-            Rows that were read: known, or released where the unit is a person.
-        coordinates : Coordinates
+        Q holds the noisy moments of n rows ``(u, c (y - u'centre))`` in the ball, s is its noise sd
+        in svec coordinates.
         """
         r = len(Q) - 1
         nu = s / n
@@ -239,16 +223,9 @@ class Start:
 def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
     """Return the part of a start's fit that its noise explains (``theory.md``, 3).
 
-    Along each eigenvector; of directions with one eigenvalue (those that a floor made equal) the
-    mean square stands for each: which vectors span them, rounding would decide.
-
-    Parameters
-    ----------
-    theta : (r,) array
-    values, vectors : (r,) and (r, r) arrays
-        Of the second moments, floored.
-    nu : float
-        Noise sd of their entries in svec coordinates.
+    Along each eigenvector of the floored second moments; of directions with one eigenvalue (those
+    that a floor made equal) the mean square stands for each: which vectors span them, rounding
+    would decide. ``nu``: noise sd of their entries in svec coordinates.
     """
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
@@ -259,21 +236,15 @@ def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) 
 
 
 class Values(Protocol):
-    """A released distribution of the response."""
+    """A released distribution of the response: mean, sd as if it were normal, quantiles."""
 
     @property
-    def mean(self) -> float:
-        """Return the mean of the values."""
-        ...
+    def mean(self) -> float: ...  # noqa: D102
 
     @property
-    def sd(self) -> float:
-        """Return the sd of the values, as if they were normal."""
-        ...
+    def sd(self) -> float: ...  # noqa: D102
 
-    def quantile(self, q: float) -> float:
-        """Return a quantile."""
-        ...
+    def quantile(self, q: float) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,27 +312,21 @@ class Score:
     # (float, float): the two values of a response that has only these, in its unit; None: it has
     # others.
     ends: tuple[float, float] | None = None
-
-    @property
-    def learns_scale(self) -> bool:
-        """Whether early passes over units release the mean squared score of a row: here sigma."""
-        return self.averages
-
-    #: Cells of the response whose distribution starts passes over units; empty: none is asked.
-    cells: ClassVar[str] = "even"
+    # Early passes over units release the mean squared score of a row: here sigma.
+    learns_scale: bool = True
+    # Cells of the response whose distribution starts passes over units; empty: none is asked.
+    cells: str = "even"
+    is_event: bool = False  # The response is an event
+    # Rare responses have long scores: events and counts, one of two values.
+    can_be_rare: bool = False
+    counts_events: bool = False  # At a row so many events (or counts) are expected: `events_of`
 
     def begin(self, start: Beginning) -> State:
         """Return the state before the first pass over units."""
         return start.state(start.middle(), start.sd**2)
 
     def bends(self, state: State, moved: float) -> float:
-        """Return what curvature adds to the allowance of units, over what the step moved.
-
-        Parameters
-        ----------
-        moved : float
-            Root mean square change of the linear predictor.
-        """
+        """Return what curvature adds to the allowance, over what the step moved."""
         return self.curvature * moved / self.unit(state)
 
     def curved_of_units(
@@ -369,32 +334,21 @@ class Score:
     ) -> Curved:
         """Return what the curvature of the loss leaves of a last step over units.
 
-        Parameters
-        ----------
-        moved : float
-            Root mean square change of the linear predictor by the step.
-        values : Values or None
-            Released distribution of the response.
+        ``moved``: root mean square change of the linear predictor by the step; ``values``: the
+        released distribution of the response.
         """
         return Curved(self.bends(state, moved))
 
-    def bound(self, design: Design) -> Score:
-        """Return the score of a design whose ranges are known (declared or bought)."""
-        return self
+    def bound(self, design: Design, unit: UnitScale | None = None) -> Score:
+        """Return the score of a design whose ranges are known (declared or bought).
 
-    def facing(self, design: Design, unit: UnitScale) -> Score:
-        """Return least squares of a response of two values as one that knows them.
-
-        Parameters
-        ----------
-        unit : UnitScale
-            As released, of rows and response.
+        Least squares of a response of two values is then one that knows them, in units of ``unit``.
         """
         variable = None if design.response is None else design.kinds.get(design.response.name)
-        if not self.averages or design.scaled or not isinstance(variable, Binary):
+        if unit is None or design.scaled or not (self.averages and isinstance(variable, Binary)):
             return self
         low, high = (float(unit.scale[-1] * y + unit.shift[-1]) for y in (0.0, 1.0))
-        return replace(self, ends=(low, high))
+        return replace(self, ends=(low, high), can_be_rare=True)
 
     def start(self, start: Start) -> State:
         """Return the state after the start."""
@@ -409,12 +363,7 @@ class Score:
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass taught.
 
-        Parameters
-        ----------
-        H : (r, r) array
-            Information per row in w.
-        ratio : float or None
-            Mean squared score over r, if it was released.
+        H is the information per row in w, ``ratio`` the mean squared score over r, if released.
         """
         return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
 
@@ -431,19 +380,9 @@ class Score:
         return BEYOND_EVENTS * length
 
     @property
-    def is_event(self) -> bool:
-        """Whether the response is an event."""
-        return False
-
-    @property
     def jump(self) -> float:
         """The larger ``|psi|`` where psi has two values whatever the fit; 0: it has more."""
         return 0.0
-
-    @property
-    def can_be_rare(self) -> bool:
-        """Whether rare responses have long scores: events and counts, one of two values."""
-        return self.ends is not None
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
@@ -452,12 +391,9 @@ class Score:
         low, high = self.ends
         return np.maximum(np.abs(high - eta), np.abs(low - eta))
 
-    def events_of(self, state: State, before: Array, eta: Array) -> Array | None:
-        """Return events (or counts) at linear predictors, over the information as of before.
-
-        None: the model has none.
-        """
-        return None
+    def events_of(self, state: State, before: Array, eta: Array) -> Array:
+        """Return events (or counts) at linear predictors, over the information as of before."""
+        raise NotImplementedError
 
     def left_at(self, eta: Array, step: Array) -> Array:
         """Return half of what a linear step leaves of linear predictors: 0 of straight models."""
@@ -472,17 +408,9 @@ class Score:
         return 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return what the curvature of the loss leaves of a last step.
+        """Return what the curvature of the loss leaves of a last step d from ``state``.
 
-        Parameters
-        ----------
-        state : State
-            Before the step.
-        d : (r,) array
-        H : (r, r) array
-            Information per row in w, floored.
-        noise : float
-            What noise adds to ``d'H d`` on average.
+        H is the floored information per row in w, ``noise`` what it adds to ``d'H d`` on average.
         """
         return Curved(self.bends(state, state.length(d)))
 
@@ -491,14 +419,9 @@ class Score:
         return 0.0
 
     def white(self, before: State, after: State, H: Array) -> Array:
-        """Return W of the next pass.
+        """Return W of the next pass: H is the floored information per row in u, as of ``before``.
 
-        Parameters
-        ----------
-        before, after : State
-            Where the pass looked from; with what it taught.
-        H : (r, r) array
-            Floored information per row in u, as of ``before``.
+        ``after`` has what the pass taught.
         """
         return roots(H)[1]
 
@@ -543,6 +466,7 @@ class Quantile(Score):
     curvature: float = 0.15
     averages: bool = False
     weighted: bool = True
+    learns_scale: bool = False
 
     def begin(self, start: Beginning) -> State:
         """Return the quantile of the response, and its spread."""
@@ -636,16 +560,11 @@ class Huber(Score):
     averages: bool = False
     weighted: bool = True
 
-    @property
-    def learns_scale(self) -> bool:
-        """Whether the corner is at released scales."""
-        return not self.fixed
-
     def begin(self, start: Beginning) -> State:
         """Return the median, with the given scale or that of the response."""
         return start.state(start.middle(), self.fixed**2 if self.fixed else start.sd**2)
 
-    def bound(self, design: Design) -> Huber:
+    def bound(self, design: Design, unit: UnitScale | None = None) -> Huber:
         """Put a given scale, in units of the response, into unit half-ranges."""
         if self.given is None or design.response is None:
             return self
@@ -700,6 +619,7 @@ class Expectile(Score):
     leverage: float = 4.0
     averages: bool = False
     weighted: bool = True
+    learns_scale: bool = False
 
     def begin(self, start: Beginning) -> State:
         """Return the normal expectile about the median of the response."""

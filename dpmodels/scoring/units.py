@@ -208,7 +208,7 @@ class UnitsPlan(ScoringPlan):
             return OF_BOUNDED_UNITS
         return OF_LINEAR_UNITS if model.linear else OF_UNITS
 
-    @property
+    @functools.cached_property
     def left(self) -> float:
         """Return the part of mu that prelude and closing leave."""
         own = math.fsum((s.share or 0.0) for s in self.prelude)
@@ -283,23 +283,19 @@ class UnitsPlan(ScoringPlan):
         return (*made[0], *self.prelude, *made[1])
 
 
-def _chains(request: Request, model: Model) -> tuple[Chain, ...]:
-    """Return the chains of a room as models of units."""
+def _schedule(
+    request: Request, design: Design, n: int, rows: int, mu: float, model: Model
+) -> tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, None]:
+    """Return (the chains of a room as models of units, mu, shares of the steps, guide)."""
     equal = request.options.get("person_weights") == "equal"
-    return tuple(
+    chains = tuple(
         replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Score) else c
         for c in model.chains
     )
-
-
-def _schedule(
-    request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[float, tuple[float, ...], Pilot, None]:
-    """Return (mu, shares of the steps, guide)."""
-    first = _chains(request, model)[0].score
+    first = chains[0].score
     given = request.shares_of(UNITS.names(len(first.shares)))
     pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
-    return mu, first.shares if given is None else tuple(given.values()), pilot, None
+    return chains, mu, first.shares if given is None else tuple(given.values()), pilot, None
 
 
 def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
@@ -421,14 +417,8 @@ def unit_step(
     In that W the information of this pass is round; after the last pass nobody looks, and it stays.
     ``theta + W' d``, ``d = sqrt(phi) H^{-1} s / N``; where the score is linear H is averaged with
     that of the pass before, by precision; else an early step is divided by ``1 + q/2``,
-    ``q^2 = d'H d / (phi r)``, as exponential models overshoot from below.
-
-    Parameters
-    ----------
-    state : State
-        W: in which the information was looked at.
-    turn : (r, r) array
-        From the coordinates of scores to those.
+    ``q^2 = d'H d / (phi r)``, as exponential models overshoot from below. The information was
+    looked at in the W of ``state``; ``turn`` leads there from the coordinates of scores.
     """
     r, m = len(state.theta), plan.rows
     nu = plan.noise.information / m
@@ -471,7 +461,8 @@ def unit_step(
     theta = state.theta + state.W.T @ d
     if not plan.last:
         theta = expansion.constrained(theta)
-    return Step(H, nu, floor, d, replace(updated, theta=theta, W=W, earlier=own), known), look
+    after = replace(updated, theta=theta, W=W, earlier=own)
+    return Step(H, nu, floor, d, after, known, plan.noise.score / m), look
 
 
 def _whitening(
@@ -483,16 +474,9 @@ def _whitening(
     the identity for a model that holds and independent rows, so it is shrunk to that as far as its
     noise explains what is between. Columns that vary within and between people are told apart.
 
-    Parameters
-    ----------
-    look : (r, r) array
-        W in which the released information is round.
-    back : (r, r) array
-        From the coordinates of the scores to u.
-    rescaled : float
-        What scores are multiplied by, squared, in the next pass.
-    least : float
-        Least meat over the information, by the model: that of rare events lies beyond its ball.
+    ``look``: W in which the released information is round; ``back``: from the coordinates of the
+    scores to u; ``rescaled``: what scores are multiplied by, squared, in the next pass; ``least``
+    meat over the information, by the model: that of rare events lies beyond its ball.
     """
     assert released.meat is not None
     m, r = plan.rows, len(look)
@@ -518,7 +502,6 @@ def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[An
 
 
 UNITS = Strategy(
-    ("places", "scales"), _chains, _schedule, _plan, _shown, _advice, _locate, False,
-    _begin, _aim, _scorers,
-)  # fmt: skip
+    ("places", "scales"), _schedule, _plan, _shown, _advice, _locate, False, _begin, _aim, _scorers
+)
 UnitsPlan.strategy = UNITS

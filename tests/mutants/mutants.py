@@ -65,8 +65,8 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/scores.py", "size = np.maximum((1.0 - lam) * np.abs(away), beyond)", "size = (1.0 - lam) * np.abs(away)", _MANNER),
     Mutant("dpmodels/scoring/scores.py", "return np.asarray(out), noise * math.sqrt(max(1.0 - lam, LEAST_LEFT))", "return np.asarray(out), noise", _MANNER),
     Mutant("dpmodels/scoring/intervals.py", "return 1.0 - DAMPED * strong * min(1.0, by_noise)", "return 1.0", _MANNER),
-    Mutant("dpmodels/scoring/intervals.py", "return math.hypot(plan.noise.score, _far_part(released, plan) * plan.noise.far)", "return plan.noise.score", _MANNER),
-    Mutant("dpmodels/scoring/intervals.py", "mean = (released.score + far_above_noise(released, plan)) / m", "mean = released.score / m", _MANNER),
+    Mutant("dpmodels/scoring/intervals.py", "math.hypot(plan.noise.score, part * plan.noise.far)", "plan.noise.score", _MANNER),
+    Mutant("dpmodels/scoring/intervals.py", "return released.score + part * E, math", "return released.score, math", _MANNER),
     Mutant(f"{_S}intervals.py", "out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)", "out = v", _MANNER),
     Mutant(f"{_S}intervals.py", ") + missed * np.eye(r)", ")", _MANNER),
     Mutant(f"{_S}intervals.py", "J = root @ floored(back @ J @ back, least) @ root", "J = J", _MANNER),
@@ -104,7 +104,7 @@ NUMBERS = (
     Mutant("dpmodels/models/survival/table.py", "return 1e-12 * float(", "return 0.0 * float(", ("tests/unit/models/survival/test_curve.py",)),
     Mutant("dpmodels/models/survival/curve.py", "(self.d * within / self.Y**2) ** 2 / 12.0", "(self.d * within / self.Y**2) ** 2 * 0.0", ("tests/unit/models/survival/test_curve.py",)),
     Mutant("dpmodels/scoring/cells.py", "moves[0] -= 2.0 * (at", "moves[0] += 2.0 * (at", _NUMBERS),
-    Mutant("dpmodels/scoring/estimate.py", "out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))", "out = np.asarray(self.T @ self.inference.inverse / math.sqrt(self.before.phi))", _NUMBERS),
+    Mutant("dpmodels/scoring/fit.py", "out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))", "out = np.asarray(self.T @ self.inference.inverse / math.sqrt(self.before.phi))", _NUMBERS),
     Mutant("dpmodels/scoring/cluster_plan.py", "math.sqrt(p * m * tau)", "math.sqrt(p * m / tau)", _NUMBERS),
     Mutant("dpmodels/scoring/unit_starts.py", "np.arange(last, OCTAVES) + 0.5 - at", "np.arange(last, OCTAVES) + 1.0 - at", ("tests/unit/scoring/test_expansion.py", "-k", "half_octaves")),
     Mutant("dpmodels/scoring/unit_starts.py", "np.arange(first, last) + 0.5 - at", "np.arange(first, last) + 1.0 - at", ("tests/unit/scoring/test_expansion.py", "-k", "half_octaves")),
@@ -249,7 +249,7 @@ PRINTED = (
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
     Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
     Mutant("dpmodels/models/objpert.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
-    Mutant("dpmodels/scoring/estimate.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
+    Mutant("dpmodels/scoring/fit.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
     Mutant("dpmodels/scoring/cells.py", '"deviance_se": of_fit}', '"deviance_se": 0.5 * of_fit}', (*NOISE, "statistics_of_a_fit")),
     Mutant("dpmodels/scoring/cells.py", 'out["aic"] = deviance + 2.0 * p', 'out["aic"] = deviance + p', STATS),
     Mutant("dpmodels/scoring/cells.py", "null = 2.0 * (convex + self.chord", "null = 1.9 * (convex + self.chord", STATS),
@@ -299,7 +299,7 @@ PROVER = (
     Mutant(_PROVE, "2 * most * s.groups", "1 * most * s.groups", ("tests/privacy/test_queries.py", "-k", "choices")),
     Mutant("dpmodels/sums/ask.py", "moved = sensitivity(statistic, self._relation, norm) * query.factor", "moved = sensitivity(statistic, self._relation, norm) * query.factor / 2.0", _DOOR),
     Mutant("dpmodels/sums/ask.py", "if self._relation != \"replace\" or self.by_person:", "if self._relation != \"replace\":", ("tests/privacy/test_door_of_a_stage.py",)),
-    Mutant("dpmodels/scoring/passes.py", "return lattice / STEPS if sums.by_cell else lattice", "return lattice", ("tests/privacy/test_queries.py", "-k", "laid or lays_down or reach")),
+    Mutant("dpmodels/scoring/passes.py", "lattice /= STEPS\n", "lattice = lattice\n", ("tests/privacy/test_queries.py", "-k", "laid or lays_down or reach")),
 )  # fmt: skip
 
 MUTANTS = (
@@ -596,8 +596,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/intervals.py",
-        "score_noise(released, plan) / n",
-        "score_noise(released, plan) / n / 2",
+        "phi, sd = before.phi, step.sd\n",
+        "phi, sd = before.phi, step.sd / 2\n",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
@@ -625,7 +625,7 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/plan.py",
+        "dpmodels/scoring/fit.py",
         "paid.mu(paid.rest)",
         "ranges.mu",
         ("tests/unit/scoring/test_pins.py",),
@@ -643,13 +643,13 @@ MUTANTS = (
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/estimate.py",
+        "dpmodels/scoring/fit.py",
         "V[every] = V[:, every] = math.nan",
         "V[every] = math.nan",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
-        "dpmodels/scoring/estimate.py",
+        "dpmodels/scoring/fit.py",
         "return n / max(n - rank, 1.0)",
         "return 1.0",
         ("tests/unit/scoring/test_pins.py",),
@@ -1562,6 +1562,6 @@ LAW = (
     Mutant("dpmodels/sums/cells.py", "    seen: Array = of_cells.take(cells)\n", "    seen: Array = of_cells.take(cells)[::-1].copy()\n", _LAW),
     # sums of floats
     Mutant(_E, "    return np.trunc(w, out=w), there", "    return w, there", _LAW),
-    Mutant(_SUMS, "return integers_of(weighted(z, self.factors(psi, norm, length)))", "return weighted(z, self.factors(psi, norm, length) / STEPS) * STEPS", _LAW),
+    Mutant(_SUMS, "score = integers_of(weighted(z, self.factors(psi, norm, length)))", "score = weighted(z, self.factors(psi, norm, length) / STEPS) * STEPS", _LAW),
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *LAW)

@@ -116,8 +116,7 @@ def test_effects_that_carry_the_response_are_not_beyond_its_range():
 
 def test_a_step_that_has_not_arrived_at_a_public_row_is_marked():
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.arrival import still_moving
-    from dpmodels.scoring.notes import public_rows
+    from dpmodels.scoring.notes import public_rows, still_moving
 
     design = build_design(
         "y ~ g + x", dp.Schema(y=dp.Real(0, 1), x=dp.Real(-1, 1), g=dp.Levels(["u", "v", "w"]))

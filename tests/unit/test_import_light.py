@@ -53,7 +53,7 @@ def test_a_plain_fit_loads_no_module_of_another_kind():
     other = ("sources.people", "scoring.units", "scoring.clusters", "scoring.mean_scores",
              "models.noised.fit")  # fmt: skip
     found = names_after(PLAIN_FIT)
-    assert "dpmodels.scoring.plan" in found
+    assert "dpmodels.scoring.fit" in found
     assert not found & {f"dpmodels.{name}" for name in other}
 
 

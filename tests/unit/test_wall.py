@@ -555,7 +555,7 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     assert functions_counted(closure.trees)[1] == []  # of each it is known what is sent
     reached = closure.of_all(roots, NOISE)
     needed = {("dpmodels.sources.rows", "Rows.blocks"), ("dpmodels.sums.cells", "gram"),
-              ("dpmodels.scoring.passes", "sums_of_passes"), ("dpmodels.formula.design", "Design.fill"),
+              ("dpmodels.scoring.passes", "ScorePass.add"), ("dpmodels.formula.design", "Design.fill"),
               ("dpmodels.scoring.scores", "Quantile.evaluate")}  # fmt: skip
     assert needed <= set(reached)  # the walk finds what does run there
     assert random_on_a_worker(closure, roots) == set()
@@ -796,7 +796,7 @@ NOT_OF_A_ROW = {
     "models.panel.Intercepts.events": _PUBLIC,
     "models.survival.hazard.Timeline.hazards": _PUBLIC,
     "models.survival.hazard.Timeline.terms": _PUBLIC,
-    "scoring.passes.ScorePass._map": _PUBLIC,
+    "scoring.passes.ScorePass.map": _PUBLIC,
     "scoring.mean_scores.MeanScore._events": _PUBLIC,
     "scoring.mean_scores.MeanScore._logs": _PUBLIC,
     "scoring.mean_scores.MeanScore._few_counts": _PUBLIC,
@@ -813,7 +813,7 @@ NOT_OF_A_ROW = {
     **dict.fromkeys(
         (
             *(f"models.table.nulls.{name}" for name in (
-                "score", "independence", "correlation", "_chi2", "residual", "groups", "fit",
+                "independence", "correlation", "_chi2", "residual", "groups", "fit",
                 "contrasts",
             )),
             *(f"models.linear.compared.{name}" for name in (
@@ -876,9 +876,9 @@ def with_rows(closure):
 
 
 def test_rows_are_multiplied_by_the_primitives_alone(closure):
-    """Their images and lengths: ``mapped``, ``sparsely``, ``squares`` of sums/products.py."""
+    """Their images and lengths: ``mapped``, ``squares`` of sums/products.py."""
     reached = with_rows(closure)
-    assert ("dpmodels.scoring.passes", "ScorePass._rows") in reached
+    assert ("dpmodels.scoring.passes", "ScorePass.rows") in reached
     assert ("dpmodels.models.newton", "WorkingRows.apply") in reached
     found = functions_with(closure, reached, is_product)
     assert {k: v for k, v in found.items() if k not in NOT_OF_A_ROW} == {}

@@ -23,10 +23,9 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball, chi2_upper, f_upper
 from dpmodels.proof.statistics import Gram
 from dpmodels.registry import Backend
-from dpmodels.scoring.estimate import Part, estimate_fit
+from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
-from dpmodels.scoring.plan import plan_fit, release_fit
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.rules import COLUMNS, LINEAR
 from dpmodels.scoring.run import Chain, Model, ScoredDetail, ScoringRelease
@@ -560,7 +559,7 @@ def _cut(part: Part) -> float:
     square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
     seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
     lost = float(np.sum(seen * np.maximum(square - last.meat**2, 0.0)))
-    return lost / last.rows / len(part.inference.d) * part.before.phi
+    return lost / last.rows / len(part.inference.allowance.d) * part.before.phi
 
 
 def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float]:
@@ -571,7 +570,7 @@ def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float
     """
     c, design = release.detail.coordinates, release.design
     whole = design.has_intercept and c.rank == design.p
-    if not whole or part.constant is None or part.inference.people:
+    if not whole or part.constant is None or part.inference.plan.people:
         return {}
     found, last, a = part.inference, part.release.plans[-1], part.constant
     share, n = _complete(part), plan.detail.rows

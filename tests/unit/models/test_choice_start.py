@@ -10,7 +10,7 @@ import dpmodels as dp
 from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.audit.queries import recorded
 from dpmodels.models.choice import CategoryModel, ChoiceModel, ProportionalOdds
-from dpmodels.scoring import plan as expand_engine
+from dpmodels.scoring import fit as expand_engine
 from dpmodels.scoring.unit_passes import CELLS
 from dpmodels.scoring.unit_starts import Number, Spread
 from tests.unit.models.test_expansions_exact import coordinates_of, planned

@@ -10,12 +10,10 @@ from dpmodels.after.inference import Allowance, Tail
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.intervals import (
     _conservative,
-    _kind,
-    far_above_noise,
     infer,
     newton_step,
     overflow,
-    score_noise,
+    scores_of,
     tail_of,
 )
 from dpmodels.scoring.passes import AT_CLIP, BINS, PassSums, Released, ask_pass
@@ -168,7 +166,8 @@ def test_the_tail_of_a_signed_histogram():
 
 def allowance(one, tail, few, r):
     H, L = np.eye(r), (1.0 - few) * np.eye(r)
-    return Allowance(_kind(one), not one.whole, H, H, L, 0.0, 0.0, np.zeros(r), 1.0, 0.0, tail, 4.0)
+    kind = "signed" if one.policy.signed else "plain" if one.plain else "rows"
+    return Allowance(kind, not one.whole, H, H, L, 0.0, 0.0, np.zeros(r), 1.0, 0.0, tail, 4.0)
 
 
 @pytest.mark.parametrize("few", [0.0, 0.4])
@@ -262,9 +261,10 @@ def test_far_scores_are_heard_above_their_noise():
         E = np.array([size * sd, 0.0, 0.0, 0.0])
         released = Released(np.eye(4) * one.rows, np.zeros(4), far=E)
         part = max(0.0, 1.0 - chi2.ppf(0.99, 4) / size**2)
-        assert far_above_noise(released, one) == pytest.approx(part * E, rel=1e-9)
+        found, sd_of_sum = scores_of(released, one)
+        assert found == pytest.approx(part * E, rel=1e-9)
         noise = math.hypot(one.noise.score, part * sd)
-        assert score_noise(released, one) == pytest.approx(noise, rel=1e-9)
+        assert sd_of_sum == pytest.approx(noise, rel=1e-9)
         step = newton_step(released, one, flat(4), LeastSquares())
         assert step.d == pytest.approx(part * E / one.rows, rel=1e-9)
         whole = replace(

@@ -275,7 +275,7 @@ def test_what_the_design_does_not_determine_has_no_error(quiet):
 
 def test_the_small_sample_factor(quiet, monkeypatch):
     """HC1: n / (n - p) reaches the intervals."""
-    from dpmodels.scoring import estimate as report
+    from dpmodels.scoring import fit as report
 
     seen = []
     real = report.infer

@@ -58,7 +58,6 @@ def test_a_clip_beyond_rare_events():
     less = one.reaching(0.5 * KEPT * one.clip, bounded=True)
     assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.unimodal
     assert one.reaching(0.5 * KEPT * one.clip, bounded=False) is one
-    assert one.reaching(0.0, bounded=True) is one
 
 
 def test_curvature_of_rare_events():
@@ -255,12 +254,12 @@ def test_only_least_squares_faces_two_values():
         build_design("y ~ x", dp.Schema(y=y, x=dp.Real(0, 1))) for y in (dp.Binary(), dp.Real(0, 1))
     )
     unit = public_coordinates(two).unit
-    faced = LeastSquares().facing(two, unit)
+    faced = LeastSquares().bound(two, unit)
     assert faced.ends == pytest.approx((-1.0, 1.0)) and faced.can_be_rare
     assert faced.rarer(np.array([-0.9, 0.5])) == pytest.approx([1.9, 1.5])
     for score, design in ((LeastSquares(), many), (Huber(), two)):
-        assert score.facing(design, unit).ends is None
-        assert score.facing(design, unit).typical_long(state_of(1.0)) == 0.0
+        assert score.bound(design, unit).ends is None
+        assert score.bound(design, unit).typical_long(state_of(1.0)) == 0.0
     state = state_of(1.0, phi=0.16, eta=-0.9)
     assert faced.typical_long(state) == pytest.approx(1.75 * 1.9 * math.sqrt(2 / 0.16))
 

@@ -15,7 +15,7 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
 from dpmodels.scoring.clusters import Scored
-from dpmodels.scoring.estimate import Part, _complete, _free, _lost
+from dpmodels.scoring.fit import Part, _complete, _free, _lost
 from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.unit_passes import CELLS
@@ -42,7 +42,10 @@ def test_a_score_by_cluster_has_its_size_and_its_factor():
     z = np.array([[0.6, 3.0, 1.0], [0.8, 4.0, 0.0]])
     psi, factor, step, C = np.array([2.0, -1.0, 5.0]), np.array([0.5, 2.0, 1.0]), 2.0, 2.0
     long = np.sqrt((z**2).sum(axis=0))
-    one = SimpleNamespace(scored=lambda rows: (z, long, psi), step=step)
+    one = SimpleNamespace(
+        rows=lambda rows: (z, psi, None, long**2, None), map=SimpleNamespace(step=step),
+        centre=SimpleNamespace(theta=np.zeros(len(z))), by_leverage=lambda psi, square, omega: psi,
+    )  # fmt: skip
     found = Scored(one).contribution(None, factor, C) * C / STEPS
     size = np.minimum(np.abs(psi * factor) * long / step, C)
     assert found == pytest.approx(z / long * size * np.sign(psi), abs=1e-5)
@@ -99,7 +102,7 @@ def test_statistics_of_people_are_means_of_their_whole_rows():
 
 def test_the_spread_of_a_unit_is_by_its_scale():
     T, inverse, meat = np.array([[1.0, 2.0], [0.0, 1.0]]), np.diag([0.5, 0.25]), np.diag([4.0, 9.0])
-    one = SimpleNamespace(T=T, inference=SimpleNamespace(inverse=inverse, meat=meat, people=True), before=SimpleNamespace(phi=16.0))
+    one = SimpleNamespace(T=T, inference=SimpleNamespace(inverse=inverse, meat=meat, plan=SimpleNamespace(people=True)), before=SimpleNamespace(phi=16.0))
     assert Part.spread.fget(one) == pytest.approx(T @ inverse @ np.diag([2.0, 3.0]) * 4.0)
 
 
@@ -109,7 +112,7 @@ def test_units_that_count_as_nothing_are_told(counts, said):
     plan = SimpleNamespace(request=SimpleNamespace(relation="replace", unit=None))
     lengths = SimpleNamespace(counts=np.array(counts), sd=1.0)
     part = SimpleNamespace(
-        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0), people=True)
+        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0, people=True))
     )
     found = _lost(plan, None, part, _complete(plan, part))
     assert (found[0].startswith(said) if said else not found), found

@@ -1,4 +1,9 @@
-"""From a released scoring fit to coefficients, errors and words. Sees no row."""
+"""A scoring fit as a backend: what every room of regressions plans, releases and estimates.
+
+A room says which models (chains), where the start looks from, and what its options mean; here is
+the plan and the release, over rows or over units (:mod:`dpmodels.scoring.run`), and the way from
+released numbers to coefficients, errors and words, which sees no row.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +18,119 @@ import numpy.typing as npt
 
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
-from dpmodels.records import Estimate, Release
-from dpmodels.scoring.arrival import arrived, floored_short
-from dpmodels.scoring.intervals import Inference, borne, infer, infer_units, information_noise
+from dpmodels.errors import RequestError
+from dpmodels.planning import Plan, enough_rows
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
+from dpmodels.records import Estimate, Release, Request
+from dpmodels.scoring.cluster_plan import Paid
+from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.notes import (
     LINEAR,
+    arrived,
     cluster_notes,
     complete_share,
     effects_beyond,
     empty_rows,
     few_events,
     fit_notes,
+    floored_short,
     is_seen,
-    lost_share,
-    named,
     no_ranges_note,
     public_rows,
     those,
     too_wide,
 )
+from dpmodels.scoring.rows import ROWS
+from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import State, roots
-from dpmodels.scoring.starts import most_root, unweighted
+from dpmodels.scoring.starts import most_root, scale_steps, unweighted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-    from dpmodels.scoring.run import Fitting, ScoredDetail, ScoringRelease
     from dpmodels.scoring.starts import Coordinates
+    from dpmodels.sums.ask import Ask
+
+
+def plan_fit(
+    request: Request, design: Design, n: int, model: Model, *, of_units: bool = False
+) -> Plan[Any]:
+    """Plan a scoring fit, as a backend's ``plan``: ``request.delta > 0``.
+
+    ``of_units``: its chains are models of units, be these people or rows.
+    """
+    if not model.meat and request.unit is not None:
+        raise RequestError(
+            "vcov='iid' takes rows for independent, and those of a person are not: leave vcov= out"
+        )
+    if not model.meat and request.sample is not None and request.sample.needed:
+        raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
+    own = ROWS
+    if of_units or request.unit is not None:
+        from dpmodels.scoring.units import UNITS as own
+    rows = enough_rows(request, design, n)
+    missing = () if model.coordinates is not None else design.unknown
+    ranges = gaussian_part(request, missing)
+    p, labels = model.chains[0].dimension(design.p), [chain.label for chain in model.chains]
+    paid = Paid.of(request, ranges, rows, p, labels=labels)
+    mu = paid.mu(paid.rest)
+    chains, mu, shares, pilot, scales = own.schedule(request, design, n, rows, mu, model)
+    detail = ScoredDetail(
+        model, own, chains, design, rows, mu, shares, pilot, scales, paid.clusters,
+        request.unit is not None, request.split is None,
+    )  # fmt: skip
+    scoring = detail.scoring(design.p, request.relation)
+    noise, forecast = scoring.noise, scoring.forecast
+    first = () if scales is None else scale_steps(scales)
+    asked = math.fsum(s.share or 0.0 for s in first)
+    left = paid.rest * (1.0 - asked)
+    closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
+    printed = {"scales": asked * paid.rest} if first else {}
+    for name, one in zip(own.names(len(shares)), shares, strict=True):
+        printed[name] = one * (left - math.fsum(closes.values()))
+    numbers, expected = own.shown(detail, scoring)
+    verdict, said = forecast.of(noise)
+    return paid.plan(
+        design, n,
+        [*(s.within(paid.rest) for s in first), *(s.within(left) for s in scoring.steps)],
+        shares=printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
+        advice=own.advice(scoring) if noise > forecast.high_noise else (),
+        expected_se=expected, detail=detail, forecast=said, verdict=verdict,
+    )  # fmt: skip
+
+
+def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
+    """Release what is asked first, the passes, what closes the fit, and sums by cluster.
+
+    Privacy
+    -------
+    Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the steps of the
+    plan.
+    """
+    detail, relation = plan.detail, plan.request.relation
+    own = detail.strategy
+    design = ranged_design(plan, ask, wide=True)
+    if design is None:
+        return no_ranges(plan)
+    coordinates = detail.coordinates(design)
+    read = reaching(design, plan.design)
+    scoring = detail.scoring(coordinates.rank, relation, design)
+    coordinates, spreads = own.locate(detail, scoring, coordinates, read, ask)
+    scoring = detail.scoring(coordinates.rank, relation, design)
+    found = release_scoring(scoring, coordinates, read, ask, spreads)
+    if scoring.closing is not None:
+        found = replace(found, statistics=scoring.closing.conclude(found, read, ask))
+    if detail.clusters is not None:
+        from dpmodels.scoring.clusters import release_clusters
+
+        passes, turns = own.scorers(detail, found, read)
+        by_cluster = release_clusters(detail.clusters, passes, read, ask)
+        found = replace(found, clusters=by_cluster, turns=turns)
+    return Release(
+        found.values, plan.guarantee, design, detail=found, remarks=scoring.remarks(found)
+    )
+
+
+# -- From a released scoring fit to coefficients, errors and words. Sees no row.
 
 
 Mask = npt.NDArray[np.bool_]
@@ -89,10 +180,11 @@ class Part:
     inference: Inference
     params: Array  # (p,)
     T: Array  # (p, r): maps a step in w to coefficients
+    # (p,): coefficients along unresolved directions, or with intervals too wide to be of use over
+    # the declared ranges, or of noise alone.
+    undetermined: Mask
     unit: float = 1.0  # Unit responses to one of the user's
     constant: Array | None = None  # (r,): a with ``a'w = 1`` in every complete row; of units none
-    # (p,): intervals too wide to be of use over the declared ranges, or of noise alone.
-    wide: Mask | None = None
 
     @property
     def before(self) -> State:
@@ -103,16 +195,10 @@ class Part:
     def spread(self) -> Array:
         """Map of the whitened score of a unit to the coefficients."""
         out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))
-        return out @ roots(self.inference.meat)[0] if self.inference.people else out
-
-    @property
-    def undetermined(self) -> Mask:
-        """Which coefficients are not determined: along unresolved directions, or far too wide."""
-        open_ = self.inference.undetermined(self.T)
-        return open_ if self.wide is None else open_ | self.wide
+        return out @ roots(self.inference.meat)[0] if self.inference.plan.people else out
 
 
-Back = Callable[["ScoringRelease", "Fitting"], tuple[Array, Array]]
+Back = Callable[[ScoringRelease, Fitting], tuple[Array, Array]]
 
 
 def estimate_fit(
@@ -140,8 +226,8 @@ def estimate_fit(
         What the room keeps of its (first) model beside its information: released numbers.
     """
     detail, design = plan.detail, release.design
-    labels, own = [c.label for c in detail.chains], tuple(names or design.names)
-    every = tuple(name for label in labels for name in named(own, label))
+    chains, own = detail.chains, tuple(names or design.names)
+    every = tuple(name for chain in chains for name in chain.named(own))
     if not release.reply:
         return no_ranges_note(every)
     found: ScoringRelease = release.detail
@@ -153,7 +239,9 @@ def estimate_fit(
     for i, fit in enumerate(found.fits):
         A, a = coordinates.back() if back is None else back(found, fit)
         inference, T = _infer(plan, release, i), A @ fit.before.W.T
-        constant = _constant(found, fit)
+        people, a1, constant = inference.plan.people, coordinates.constant, None
+        if a1 is not None and not people:
+            constant = np.asarray(np.linalg.solve(fit.before.W, a1))
         seen, most = _beside_start(inference, fit.before, constant)
         larger = min(max(NARROWEST**2 * seen, 1.0), SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
@@ -163,18 +251,21 @@ def estimate_fit(
             rows = public_rows(design)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
-        elif inference.people:
+        elif people:
             allowed = replace(inference.allowance, short=floored_short(inference))
             inference = replace(inference, allowance=allowed)
             if not fit.model.linear:
                 stopped = _on_its_way(fit, inference, T)
+        open_ = inference.undetermined(T) | inference.lost
+        if people:
+            open_ |= _too_wide(plan, design, own, fit, inference, T)
         parts.append(
             Part(
-                fit, inference, A @ fit.state.theta + a, T, float(coordinates.unit.scale[-1]),
-                constant, _too_wide(plan, design, own, fit, inference, T),
+                fit, inference, A @ fit.state.theta + a, T, open_,
+                float(coordinates.unit.scale[-1]), constant,
             )
         )  # fmt: skip
-        wide = _beside_places(fit, inference) > SPREAD_OF_UNITS
+        wide = people and _beside_places(fit, inference) > SPREAD_OF_UNITS
         cut.append(np.full(len(T), wide or (most > SPREAD and seen > SEEN_SPREAD)))
         of_columns = back is None and names is None
         marks.append((stopped, *_marks(plan, release, parts[-1], own, of_columns=of_columns)))
@@ -191,19 +282,23 @@ def estimate_fit(
             said.append(text + those(every, marked))
     short = np.concatenate(cut) & ~(gone | open_)
     if short.any():
-        text = CUT_OF_UNITS if parts[0].inference.people else CUT
+        text = CUT_OF_UNITS if parts[0].inference.plan.people else CUT
         said.append(text + those(every, short))
-    said += cluster_notes(plan, clusters, len(parts))
+    if clusters is not None:
+        said += cluster_notes(plan, clusters, len(parts))
     complete = _complete(plan, parts[0])
     reported: dict[str, float] = {}
-    for label, part in zip(labels, parts, strict=True):
+    for chain, part in zip(chains, parts, strict=True):
         last = part.inference.plan
         values = {
             **stats(part), "score_clip": last.clip, "score_noise": last.noise.score,
             **found.statistics, **complete,
         }  # fmt: skip
-        reported |= dict(zip(named(tuple(values), label), values.values(), strict=True))
+        reported |= dict(zip(chain.named(tuple(values)), values.values(), strict=True))
     sampling, privacy = covariances(parts, lost, by_cluster=clusters is not None)
+    empty = _lost(plan, design, parts[0], complete)
+    if found.statistics:
+        empty += _cut_deviances(found)
     first = found.fits[0]
     kept = {k: first.values[k] for k in ("start",) if k in first.values}
     kept |= {"information": first.released[-1].information}
@@ -217,7 +312,7 @@ def estimate_fit(
         untested=open_ if open_.any() else None,
         stats=reported,
         use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
-        notes=(*said, *_lost(plan, design, parts[0], complete), *_cut_deviances(found), *more),
+        notes=(*said, *empty, *more),
         arrays=kept if arrays is None else kept | arrays(parts[0]),
     )
 
@@ -256,12 +351,17 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
     if fit.plans[-1].people:
         out = infer_units(fit, plan.detail.rows, by_cluster)
     else:
-        unit = float(coordinates.unit.scale[-1])
+        longest, whole = None, release.design
+        if not whole.bought:
+            whole = unweighted(whole)
+        interval = None if whole.response is None else whole.response.interval
+        if fit.model.of_residual and interval is not None:  # in units of the fit
+            root = 1.0 if whole is release.design else most_root(release.design)
+            unit = float(coordinates.unit.scale[-1])
+            longest = (interval[1] - interval[0]) * unit * root
         out = infer(
             fit.released[-1], fit.plans[-1], fit.before, fit.last, fit.model,
-            free=_free(plan, coordinates.rank),
-            longest=_range(release.design, unit) if fit.model.of_residual else None,
-            by_cluster=by_cluster, remainder=fit.model.remainder(fit.before, fit.last.d),
+            free=_free(plan, coordinates.rank), longest=longest, by_cluster=by_cluster,
         )  # fmt: skip
     if clusters is None or not clusters.few:
         return out
@@ -276,34 +376,19 @@ def _free(plan: Plan[Any], rank: int) -> float:
     return (n - 1.0) / max(n - rank, 1.0) if sample.frame.survey.errors_only else 1.0
 
 
-def _range(design: Design, unit: float) -> float | None:
-    """Return the width of the declared range of the response, in units of the fit."""
-    whole = design if design.bought else unweighted(design)
-    interval = None if whole.response is None else whole.response.interval
-    root = 1.0 if whole is design else most_root(design)
-    return None if interval is None else (interval[1] - interval[0]) * unit * root
-
-
-def _constant(found: ScoringRelease, fit: Fitting) -> Array | None:
-    """Return a with ``a'w = 1`` in every complete row; None: there is none, or units are none."""
-    a = found.coordinates.constant
-    if a is None or fit.plans[-1].people:
-        return None
-    return np.asarray(np.linalg.solve(fit.before.W, a))
-
-
 def _marks(
     plan: Plan[Any], release: Release, part: Part, own: Sequence[str], *, of_columns: bool
 ) -> tuple[Mask, Mask]:  # fmt: skip
     """Say which coefficients are beyond their ranges, or have few events."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
     beyond = few = np.zeros(len(part.params), dtype=bool)
-    if of_columns and fit.score is not None and not getattr(fit.model, "demean", False):
+    score = fit.score if of_columns else None
+    if score is not None and score.counts_events and not getattr(fit.model, "demean", False):
         few = few_events(
             design, coordinates, _at_means(fit, part.inference.H, coordinates), fit.state.theta,
-            fit.score, part.inference.H, fit.plans[-1].rows, part.inference.privacy,
+            score, part.inference.H, fit.plans[-1].rows, part.inference.privacy,
         )  # fmt: skip
-    if of_columns and fit.score is not None and fit.score.of_residual:
+    if score is not None and score.of_residual:
         beyond = effects_beyond(design, part.params)
     elif plan.request.verb == "dp_feols":
         beyond = _slopes_beyond(design, own, part.params)
@@ -352,11 +437,11 @@ def _beside_places(fit: Fitting, inference: Inference) -> float:
     Of least squares (else 0): as what the scores of rows leave is left in those of the last pass.
     """
     values = getattr(fit.model, "values", None)
-    if not inference.people or values is None or not (fit.model.linear and fit.score.of_residual):
+    if values is None or not (fit.model.linear and fit.score.of_residual):
         return 0.0
     unit = float(fit.model.coordinates.unit.scale[-1])
     left = fit.before.phi * float(np.trace(np.linalg.solve(inference.H, inference.meat)))
-    return float(len(inference.d) * (values.root_mean_square * unit) ** 2 / max(left, 1e-300))
+    return float(len(inference.H) * (values.root_mean_square * unit) ** 2 / max(left, 1e-300))
 
 
 def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
@@ -408,18 +493,13 @@ def _cut_deviances(found: ScoringRelease) -> list[str]:
 def _too_wide(
     plan: Plan[Any], design: Design, names: Sequence[str], fit: Fitting, inference: Inference,
     T: Array,
-) -> Mask | None:  # fmt: skip
-    """Say which coefficients have intervals too wide to be of use; of rows all or none (None)."""
-    last = fit.plans[-1]
-    lost = information_noise(fit.released[-1].information, last) >= borne(fit.model, last)[1]
-    if not inference.people:
-        return np.ones(len(T), dtype=bool) if lost else None
+) -> Mask:  # fmt: skip
+    """Say which coefficients of people have intervals too wide to be of use."""
     V = T @ (inference.sampling + inference.privacy) @ T.T
     se = np.sqrt(np.maximum(np.diag(V), 0.0))
     a = np.divide(inference.allowance.bias(T), se, out=np.zeros_like(se), where=se > 0.0)
     linear = plan.request.verb in LINEAR if fit.score is None else bool(fit.score.of_residual)
-    wide = too_wide(design, names, critical_value(a, 0.95) * se, linear=linear)
-    return np.asarray(wide | lost)
+    return too_wide(design, names, critical_value(a, 0.95) * se, linear=linear)
 
 
 def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
@@ -438,8 +518,9 @@ def _lost(
     plan: Plan[Any], design: Design, part: Part, complete: Mapping[str, float]
 ) -> list[str]:  # fmt: skip
     """Say how many units contribute nothing, where that is clear of the noise."""
-    lost, sd = lost_share(complete)
-    if not part.inference.people:
+    lost = 1.0 - complete.get("complete_share", 1.0)
+    sd = complete.get("complete_share_se", 0.0)
+    if not part.inference.plan.people:
         return empty_rows(lost, sd, design, shortened=False)
     if not is_seen(lost, sd):
         return []
