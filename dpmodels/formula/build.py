@@ -147,14 +147,6 @@ def weighted(c: Column, w: Node) -> Column:
     return column_of(c.name, interval, c.term, c.kind)
 
 
-def weighted_term(t: TermInfo, w: Node) -> TermInfo:
-    """Return a term after multiplication by the root of the weight."""
-    assert w.interval is not None
-    root = math.sqrt(w.interval[1])
-    norms = {k: None if v is None else v * root for k, v in t.norms.items()}
-    return TermInfo(t.name, t.columns, norms["l2"], norms)
-
-
 def numeric_rows(
     columns: list[Column], response: Column | None, weighted: bool, aside: int = 0
 ) -> tuple[slice, ...]:
@@ -571,7 +563,11 @@ class Builder:
         response_interval = None if response is None else response.interval
         if weights is not None:
             columns = [weighted(c, weights) for c in columns]
-            infos = [weighted_term(t, weights) for t in infos]
+            assert weights.interval is not None
+            root = math.sqrt(weights.interval[1])
+            for k, t in enumerate(infos):
+                norms = {name: None if v is None else v * root for name, v in t.norms.items()}
+                infos[k] = TermInfo(t.name, t.columns, norms["l2"], norms)
             response = None if response is None else weighted(response, weights)
         program = Program(
             products=tuple(products),

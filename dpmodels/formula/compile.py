@@ -451,7 +451,7 @@ def _ends(
     lo = constant_of(given.get("lower_bound"), "lower_bound", ctx)
     hi = constant_of(given.get("upper_bound"), "upper_bound", ctx)
     if (lo is None or hi is None) and x.interval is None:
-        raise need_range(node, given["x"], name, ctx)
+        raise need_range(given["x"], name, ctx)
     lo = x.interval[0] if lo is None and x.interval else lo
     hi = x.interval[1] if hi is None and x.interval else hi
     assert lo is not None and hi is not None
@@ -649,7 +649,7 @@ def _legendre(node: ast.Call, ctx: Context) -> Factor:
     x = compile_scalar(given["x"], ctx)
     k = whole(given.get("degree"), "degree", None, 1, ctx)
     if x.interval is None:
-        raise need_range(node, given["x"], "legendre", ctx)
+        raise need_range(given["x"], "legendre", ctx)
     if x.interval[0] == x.interval[1]:
         raise ctx.fail("legendre() of a constant has no meaning")
     t = _unit(x)
@@ -692,7 +692,7 @@ def _unit_word(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x", ctx)
     x = compile_scalar(given["x"], ctx)
     if x.interval is None:
-        raise need_range(node, given["x"], "unit", ctx)
+        raise need_range(given["x"], "unit", ctx)
     if x.constant is not None or x.interval[0] == x.interval[1]:
         raise ctx.fail("unit() of a constant has no meaning")
     return _unit(x)

@@ -455,16 +455,12 @@ class CellProgram:
     # The weight of a row, and its labels, where they are rows of the buffer behind the cells.
     aside: tuple[Node, ...] = ()
 
-    #: No column is a dummy that could be counted instead.
-    counted = ()
-
     def fill(
         self,
         chunk: Mapping[str, Any],
         out: Any,
         clips: Sequence[Interval],
         finals: Sequence[tuple[int, float, float]],
-        codes: Any = None,
     ) -> None:
         """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
         with np.errstate(all="ignore"):

@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -274,7 +274,6 @@ class Program:
     impute: bool = False
     #: False: a row whose only fault is a missing level is not marked as missing.
     marks: bool = True
-    order: tuple[int, ...] = field(default=())
 
     def fill(
         self,
