@@ -154,10 +154,7 @@ class NoReplyWarning(DPModelsWarning):
 def whole(what: str, again: str) -> Iterator[None]:
     """Say that a file is damaged, whatever reading it raises; it holds nothing private.
 
-    Parameters
-    ----------
-    what, again : str
-        What it is, and what to type to write it again.
+    ``what`` it is, and what to type to write it ``again``.
     """
     try:
         yield
@@ -175,15 +172,7 @@ def whole(what: str, again: str) -> Iterator[None]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the closest public name, or an empty string.
-
-    Parameters
-    ----------
-    word : str
-        What was typed.
-    known : iterable of str
-        Public names only: methods, options, schema variables.
-    """
+    """Return ``" Did you mean 'x'?"`` for the closest of public names, or an empty string."""
     names = [str(k) for k in known]
     close = difflib.get_close_matches(str(word), names, n=1)
     if not close and len(str(word)) > 2:  # the start of one name alone: conf for confidence
@@ -198,11 +187,6 @@ def shown(value: Any) -> str:
     A short scalar of Python itself is what somebody typed, and is repeated. Of everything else
     (numpy and pandas scalars, which are cells, columns, frames, lists, tuples, long text, objects)
     the type is all that is said: a repr of it could quote rows.
-
-    Parameters
-    ----------
-    value : object, any type
-        An argument as it was given.
     """
     kind = type(value)  # exactly: a numpy float is a float too
     if value is None or kind in (bool, float):

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 
-__all__ = ["FAMILIES", "LINKS", "Family", "Link", "family_of", "link_of"]
-
 
 @dataclass(frozen=True)
 class Link:
@@ -81,24 +79,12 @@ LINKS: dict[str, Link] = {
 }
 
 
-def _any(y: Array) -> npt.NDArray[np.bool_]:
-    return np.isfinite(y)
-
-
 def _event(y: Array) -> npt.NDArray[np.bool_]:
     return np.asarray((y == 0.0) | (y == 1.0))
 
 
 def _counts(y: Array) -> npt.NDArray[np.bool_]:
     return np.asarray((y >= 0.0) & (y == np.floor(y)) & np.isfinite(y))
-
-
-def _nonnegative(y: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray((y >= 0.0) & np.isfinite(y))
-
-
-def _positive(y: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray((y > 0.0) & np.isfinite(y))
 
 
 def _xlogx(y: Array) -> Array:
@@ -191,12 +177,14 @@ FAMILIES: dict[str, Family] = {
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
-            "quasipoisson", ("log",), "real", lambda mu, _: mu, _nonnegative, "numbers from 0",
+            "quasipoisson", ("log",), "real", lambda mu, _: mu,
+            lambda y: (y >= 0.0) & np.isfinite(y), "numbers from 0",
             canonical="log", dispersion="free", aliases=("quasi-poisson",), counts="loose",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
-            "gamma", ("log",), "real", lambda mu, _: mu * mu, _positive, "numbers above 0",
+            "gamma", ("log",), "real", lambda mu, _: mu * mu,
+            lambda y: (y > 0.0) & np.isfinite(y), "numbers above 0",
             dispersion="free", least=1e-3, small=1e-3,
             convex=lambda y, _: -np.log(y), convex_slope=lambda mu, _: -1.0 / mu,
         ),
@@ -215,8 +203,8 @@ FAMILIES: dict[str, Family] = {
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
-            "gaussian", ("identity",), "real", lambda mu, _: np.ones_like(mu), _any, "numbers",
-            canonical="identity", dispersion="free", least=0.0, aliases=("normal",),
+            "gaussian", ("identity",), "real", lambda mu, _: np.ones_like(mu), np.isfinite,
+            "numbers", canonical="identity", dispersion="free", least=0.0, aliases=("normal",),
         ),
     )
 }  # fmt: skip
@@ -240,14 +228,9 @@ def family_of(name: Any) -> Family:
 
 
 def link_of(family: Family, name: Any, given: Any = None) -> Link:
-    """Return the link of a call.
+    """Return the link of a call; without a name the family's default.
 
-    Parameters
-    ----------
-    name : str or None
-        As asked for; None: the family's default.
-    given : object
-        What the user gave as family: an instance of ``statsmodels`` brings its link along.
+    ``given`` is what the user gave as family: an instance of ``statsmodels`` brings its link along.
     """
     if name is None and type(given).__module__.startswith("statsmodels."):
         name = type(given.link).__name__.lower()

@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.sums.ask import Ask
 
-__all__ = [
-    "FAILURE_SHARE",
-    "Part",
-    "bounds_share",
-    "buy_ranges",
-    "gaussian_part",
-    "no_ranges",
-    "pair_part",
-    "plan_purchase",
-    "ranged_design",
-    "reaching",
-]
-
-
 #: Above this many rows a uniformly random subset feeds the histograms (a public rule).
 SAMPLE_ROWS = 1 << 20
 #: From so many times as many rows on the subset is drawn without a permutation of all rows.

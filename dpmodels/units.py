@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array, plain
+from dpmodels.arrays import plain
 from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown
-
-__all__ = ["Person", "unit_of"]
-
 
 #: Units that are no column: a row, or one variable of a row.
 LEVELS = ("record", "attribute")
@@ -96,16 +93,10 @@ def person_of(
     columns: Mapping[str, str] | None = None,
     levelled: Iterable[str] = (),
 ) -> Person | None:
-    """Return the unit that a call names, or None for rows.
+    """Return the unit that a call names, with its arguments as typed, or None for rows.
 
-    Parameters
-    ----------
-    unit, units, rows_per_unit, max_rows, sort
-        As typed.
-    columns : mapping or None
-        Columns of the table with their public kinds; None: not known (a plan without data).
-    levelled : iterable of str
-        Variables that the schema declares with levels.
+    ``columns``: those of the table with their public kinds; None: not known (a plan without data).
+    ``levelled``: variables that the schema declares with levels.
     """
     if unit is None:
         given = (
@@ -126,8 +117,16 @@ def person_of(
             "unit= takes the name of the column that says whose row it is, not its values, for "
             f"example unit={named_!r}; got {shown(unit)}"
         )
-    if columns is not None:
-        _check_column(unit, columns)
+    if columns is not None and unit not in columns:
+        raise RequestError(
+            f"unit={shown(unit)}: the data has no column of this name."
+            f"{did_you_mean(unit, columns)} Columns: {', '.join(list(map(str, columns))[:12])}"
+        )
+    if columns is not None and columns[unit] in ("bool", "datetime", "duration"):
+        raise RequestError(
+            f"unit={unit!r}: a column of type {columns[unit]} names no person. Ids are whole "
+            "numbers or text"
+        )
     if unit in levelled:
         raise RequestError(
             f"unit={unit!r}: the schema declares levels for it, but who is in the table is "
@@ -160,21 +159,6 @@ def _guess(value: Any) -> float:
             f"rows_per_unit=5; got {said}"
         )
     return float(value)
-
-
-def _check_column(unit: str, columns: Mapping[str, str]) -> None:
-    if unit not in columns:
-        raise RequestError(
-            f"unit={shown(unit)}: the data has no column of this name."
-            + did_you_mean(unit, columns)
-            + " Columns: "
-            + ", ".join(list(map(str, columns))[:12])
-        )
-    if columns[unit] in ("bool", "datetime", "duration"):
-        raise RequestError(
-            f"unit={unit!r}: a column of type {columns[unit]} names no person. Ids are whole "
-            "numbers or text"
-        )
 
 
 # -- Ids to codes: equality only, one cell at a time, never printed.
@@ -237,12 +221,8 @@ class OneType:
 class Ids:
     """A column of ids, collected part by part: private.
 
-    Parameters
-    ----------
-    n : int or None
-        Rows to come, where that is known: integers then go straight to their place.
-    one : OneType or None
-        The type of the ids; None: that of the first part.
+    ``n``: rows to come, where that is known: integers then go straight to their place. ``one``: the
+    type of the ids; None: that of the first part.
     """
 
     def __init__(self, n: int | None = None, one: OneType | None = None) -> None:
@@ -352,20 +332,12 @@ def _ranks(cells: Codes) -> tuple[Codes, int]:
 
 
 def sort_keys(column: Any) -> tuple[Any, Codes, npt.NDArray[np.intp] | None]:
-    """Return what the ids of a part are sorted and compared by, on disk as in memory.
+    """Return (head, number, rows): what ids are sorted and compared by, on disk as in memory.
 
-    Returns
-    -------
-    head : bytes or list of bytes
-        Of each row with an id; one for all where they are integers of 64 bits.
-    number : (m,) int64 array
-    rows : array or None
-        Those that have an id; None: all.
-
-    Notes
-    -----
-    Sorted by (head, number), people stand in the order of :meth:`Ids.codes`: numbers before text,
-    text by its code points. Two ids are equal where head and number are.
+    The head is bytes, of each of the rows that have an id (None: of all); one for all where they
+    are integers of 64 bits. Sorted by (head, number), people stand in the order of
+    :meth:`Ids.codes`: numbers before text, text by its code points. Two ids are equal where head
+    and number are.
     """
     cells, ok = _canonical(column)
     if cells.dtype == np.int64:
@@ -418,7 +390,7 @@ def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         cat = column.cat if hasattr(column, "cat") else column
-        values = _objects(*_of_array(np.asarray(cat.categories, dtype=object)))
+        values, _ = _of_array(np.asarray(cat.categories, dtype=object))  # int, str or None
         cells = np.empty(len(values) + 1, dtype=object)  # the last for code -1: missing
         cells[:-1] = values
         return cells[np.asarray(cat.codes)], None
@@ -456,25 +428,15 @@ def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     if kind == "i" or (kind == "u" and cells.dtype.itemsize < 8):
         return np.array(cells, dtype=np.int64), None
     if kind == "f":
-        return _of_floats(cells.astype(float))
+        cells = cells.astype(float)
+        with np.errstate(all="ignore"):
+            present = (np.abs(cells) < _EXACT) & (np.floor(cells) == cells)
+        return np.where(present, cells, 0.0).astype(np.int64), present
     if kind not in "OUu":  # truth values, dates, bytes: no ids
         return np.full(len(cells), None, dtype=object), None
     out = np.empty(len(cells), dtype=object)
     out[:] = [_key(cell) for cell in cells.tolist()]
     return out, None
-
-
-def _of_floats(cells: Array) -> tuple[Codes, npt.NDArray[np.bool_]]:
-    with np.errstate(all="ignore"):
-        present = (np.abs(cells) < _EXACT) & (np.floor(cells) == cells)
-    return np.where(present, cells, 0.0).astype(np.int64), present
-
-
-def _objects(cells: Any, present: npt.NDArray[np.bool_] | None) -> Any:
-    out = cells.astype(object)
-    if present is not None:
-        out[~present] = None
-    return out
 
 
 def _key(cell: Any) -> int | str | None:

@@ -322,9 +322,6 @@ class Text(_Base):
     kind: ClassVar[str] = "text"
     label: str | None = None
 
-    def __init__(self, label: str | None = None) -> None:
-        _freeze(self, label=label)
-
 
 Variable = Real | Count | Binary | Levels | Ordered | Text
 _KINDS: dict[str, type[Any]] = {c.kind: c for c in (Real, Count, Binary, Levels, Ordered, Text)}

@@ -45,31 +45,6 @@ from dpmodels.variables import Binary, Count, Levels, Ordered, Real
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
-__all__ = [
-    "AuditCase",
-    "AuditReport",
-    "EventCheck",
-    "Finding",
-    "ReleaseCheck",
-    "SensitivityCheck",
-    "SentinelCheck",
-    "StructureCheck",
-    "audit",
-    "audit_events",
-    "audit_release",
-    "check_sensitivity",
-    "check_structure",
-    "clopper_pearson",
-    "corner_neighbours",
-    "delta_lower",
-    "derived",
-    "derived_plans",
-    "mu_lower",
-    "register_case",
-    "sentinel_search",
-]
-
-
 # -- Findings and the confidence bounds they rest on
 
 
@@ -332,8 +307,7 @@ def audit_events(
 # -- Audits that nobody writes: the private stage of a method runs once, and its queries say the
 # rest.
 #
-# For each query that the stage asks: what hostile rows add is in its clip set, elements far
-# from
+# For each query that the stage asks: what hostile rows add is in its clip set, elements far from
 # each other are no farther apart than the prover says, and the drawn sd is that of the charge. A
 # method with a proof of its own has hand-written cases beside these (``register_case``).
 
@@ -654,9 +628,6 @@ def sentinel_search(
     return Finding(name, True, detail=f"{len(texts)} places searched")
 
 
-# -- Audit cases as data, and the one call that runs those of a method.
-
-
 # -- Deterministic audit: a sensitivity bound against random and corner neighbours
 
 
@@ -763,6 +734,9 @@ def corner_neighbours(
             y[int(rng.integers(size))] = lo + hi - x[0] if trial % 5 == 0 else row()
             yield x, y
         yield np.tile(lo, (size, 1)), np.vstack([hi, np.tile(lo, (size - 1, 1))])
+
+
+# -- Audit cases as data, and the one call that runs those of a method.
 
 
 @dataclass(frozen=True)

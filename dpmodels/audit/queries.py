@@ -60,11 +60,6 @@ from dpmodels.sums.ask import ALL, Added, Ask, Noisy, Query, Read
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
-__all__ = [
-    "Asked", "Recorder", "corners", "drawn_sd", "holds", "noise_ratio", "sensitivity_ratio",
-    "statistics",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.object_]
 _ONE = int(STEPS)
 
@@ -156,14 +151,10 @@ class Recorder(Ask):
 
 # --- set -----------------------------------------------------------------------------------------
 def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) -> bool:
-    """Whether entries (in steps of the statistic) can be what one unit adds.
+    """Whether entries ``k`` (in steps of the statistic) can be what one unit adds.
 
-    Parameters
-    ----------
-    k : array
-        Exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions.
-    people : bool
-        The unit has rows of which the entries are means or sums.
+    They are exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions. ``people``:
+    the unit has rows of which the entries are means or sums.
     """
     if not isinstance(statistic, (RankOne, ClusterGram, ClusterTotals)):
         finer = [Fraction(v).denominator for v in k]
@@ -257,14 +248,13 @@ def _gram(s: Gram, k: Any, people: bool, svec: bool = True) -> bool:
         return sum(np.diag(M)) <= limit and _semidefinite(M)
     z = _root(M)
     if z is None:
-        return isinstance(s.set, Ball) and _rounded_once(M, Fraction(s.set.radius) ** 2 * _ONE**2)
+        if not isinstance(s.set, Ball):
+            return False
+        # zz' rounded down entry by entry, of rows by cell (``proof/theory.md`` 1.7)
+        values = np.abs(np.linalg.eigvalsh(M.astype(float))[:-1])
+        inside = sum(np.diag(M)) <= Fraction(s.set.radius) ** 2 * _ONE**2
+        return bool(inside) and float(values.max(initial=0.0)) <= len(M)
     return any(s.set.holds(_exact(sign * z)) for sign in (1, -1))
-
-
-def _rounded_once(M: Any, limit: Fraction) -> bool:
-    """Whether M is zz' rounded down entry by entry, of rows by cell (``proof/theory.md`` 1.7)."""
-    values = np.linalg.eigvalsh(M.astype(float))
-    return sum(np.diag(M)) <= limit and float(np.abs(values[:-1]).max(initial=0.0)) <= len(M)
 
 
 def _rows_of(M: Any, p: int, known: bool, rx: float, ry: float) -> bool:
@@ -587,18 +577,12 @@ def noise_ratio(one: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
     statistic: Any = one.query.statistic
     drawn, told = drawn_sd(one, door)
     budget = one.mechanism.eps if one.norm == "l1" else one.mechanism.mu
-    entries = np.asarray(statistic.flat(_parts(statistic, drawn), one.norm), dtype=float)
+    shaped: Any = statistic.parts(drawn) if isinstance(statistic, RankOne) else drawn
+    entries = np.asarray(statistic.flat(shaped, one.norm), dtype=float)
     moved = sensitivity(statistic, one.relation, one.norm) * one.query.factor * ROUND_UP
     ratio = entries * budget * statistic.weights(one.norm) / (moved * one.query.unit)
     same = np.asarray(drawn / (told * ROUND_UP))
     return float(min(ratio.min(), same.min())), float(max(ratio.max(), same.max()))
-
-
-def _parts(statistic: Any, shaped: Any) -> Any:
-    """Return what ``flat`` takes, of what ``shaped`` gave."""
-    if isinstance(statistic, RankOne):
-        return statistic.parts(shaped)
-    return shaped
 
 
 def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:

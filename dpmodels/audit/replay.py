@@ -30,8 +30,6 @@ from dpmodels.quiet import quiet
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
-__all__ = ["Draw", "ReplayRun", "replay_ratios", "replay_stage", "rows_for"]
-
 
 @dataclass(frozen=True, eq=False)
 class Draw:
@@ -91,19 +89,11 @@ class _Coins(SeededNoise):
 
 @dataclass
 class ReplayRun(Run):
-    """A run that records its draws; with ``first`` it returns the outputs of that run.
-
-    Parameters
-    ----------
-    steps : iterable of Step
-    seed : int
-    first : mapping of str to Draw, optional
-        Draws of the first run.
-    """
+    """A run that records its draws; with ``first`` it returns the outputs of that run."""
 
     steps: Iterable[Step]
     seed: int = 0
-    first: Mapping[str, Draw] | None = None
+    first: Mapping[str, Draw] | None = None  # Draws of the first run
     drawn: dict[str, Draw] = field(default_factory=dict)
     #: Bins of the histogram about to be released.
     bins: Any = None
@@ -293,24 +283,12 @@ def replay_ratios(
 ) -> dict[str, float]:
     """Return, a step, the largest distance of neighbours over the bound the stage handed over.
 
-    Parameters
-    ----------
-    data : mapping
-        Columns of the first run; or ``dp.per_person`` of a table.
-    others : iterable of mappings
-        Neighbours of it.
-    skip : iterable of str
-        Steps whose proof is not a sensitivity.
-    coin : (eps, delta, factor), optional
-        For steps "reply with probability p, then Gaussian noise": what the coin may cost, and the
-        noise sd over the sensitivity that a reply is calibrated for. Compared where both
-        neighbours may reply with more than delta.
-
-    Returns
-    -------
-    dict
-        Infinite where a step is drawn for one neighbour only, or has another scale: the control
-        flow and the noise may depend on released numbers, and on nothing else.
+    ``others`` are neighbours of the columns ``data`` (or of ``dp.per_person`` of a table). A ratio
+    is infinite where a step is drawn for one neighbour only, or has another scale: the control flow
+    and the noise may depend on released numbers, and on nothing else. ``skip``: steps whose proof
+    is not a sensitivity. ``coin``: of steps "reply with probability p, then Gaussian noise" what
+    the coin may cost (eps, delta), and the noise sd over the sensitivity that a reply is calibrated
+    for; compared where both neighbours may reply with more than delta.
     """
     first = replay_stage(plan, data, seed)
     worst = {name: 0.0 for name, d in first.items() if d.kind != "inner"}

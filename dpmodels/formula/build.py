@@ -98,8 +98,7 @@ def columns_of(product: Product, term: str) -> list[Column]:
         source = product.atoms[0].source
         kind = {Cat: "contrast", Basis: "basis", Node: "numeric"}[type(source)]
     out = []
-    index = [0] * len(product.atoms)
-    for _ in range(product.width):
+    for index in product.combined():
         name = ":".join(a.names[i] for a, i in zip(product.atoms, index, strict=True))
         interval: iv.Interval = None
         for k, (a, i) in enumerate(zip(product.atoms, index, strict=True)):
@@ -109,11 +108,6 @@ def columns_of(product: Product, term: str) -> list[Column]:
         known = all(a.intervals[i] for a, i in zip(product.atoms, index, strict=True))
         _within(interval, known, name)
         out.append(column_of(name, interval, term, kind))
-        for k, a in enumerate(product.atoms):
-            index[k] += 1
-            if index[k] < a.width:
-                break
-            index[k] = 0
     return out
 
 
@@ -151,14 +145,6 @@ def weighted(c: Column, w: Node) -> Column:
     interval = iv.multiply(c.interval, root)
     _within(interval, c.interval is not None, c.name)
     return column_of(c.name, interval, c.term, c.kind)
-
-
-def weighted_term(t: TermInfo, w: Node) -> TermInfo:
-    """Return a term after multiplication by the root of the weight."""
-    assert w.interval is not None
-    root = math.sqrt(w.interval[1])
-    norms = {k: None if v is None else v * root for k, v in t.norms.items()}
-    return TermInfo(t.name, t.columns, norms["l2"], norms)
 
 
 def numeric_rows(
@@ -451,12 +437,22 @@ class Builder:
             tuple(sources), rules(self.schema, self.na), left, right, self.schema, self._subset(),
             tuple(aside.values()),
         )  # fmt: skip
-        made: Any = program  # fills blocks as a Program does
-        terms_of = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
+        terms = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
+        return self._made(program, None, columns, terms, aside, cells=True, **facts)
+
+    def _made(
+        self,
+        program: Any,  # a Program, or a CellProgram, which fills blocks as that does
+        response: Column | None,
+        columns: Sequence[Column],
+        terms: Sequence[TermInfo],
+        aside: Mapping[str, Node],
+        **facts: Any,
+    ) -> Design:
         return Design(
-            formula=self.formula, response=None, columns=columns, schema=self.schema,
-            variables=self.variables, terms=terms_of, na=self.na, engine=self.engine,
-            subset=self.subset, cells=True, program=made, weights=self.weights, labels=self.labels,
+            formula=self.formula, response=response, columns=tuple(columns), schema=self.schema,
+            variables=self.variables, terms=tuple(terms), na=self.na, engine=self.engine,
+            subset=self.subset, weights=self.weights, labels=self.labels, program=program,
             aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
             **facts,
         )  # fmt: skip
@@ -567,7 +563,11 @@ class Builder:
         response_interval = None if response is None else response.interval
         if weights is not None:
             columns = [weighted(c, weights) for c in columns]
-            infos = [weighted_term(t, weights) for t in infos]
+            assert weights.interval is not None
+            root = math.sqrt(weights.interval[1])
+            for k, t in enumerate(infos):
+                norms = {name: None if v is None else v * root for name, v in t.norms.items()}
+                infos[k] = TermInfo(t.name, t.columns, norms["l2"], norms)
             response = None if response is None else weighted(response, weights)
         program = Program(
             products=tuple(products),
@@ -582,23 +582,8 @@ class Builder:
             aside=tuple(aside.values()),
             impute=self.na == "impute-midpoint",
         )
-        return Design(
-            formula=self.formula,
-            response=response,
-            columns=tuple(columns),
-            schema=self.schema,
-            variables=self.variables,
-            terms=tuple(infos),
-            na=self.na,
-            engine=self.engine,
-            order=self.order,
-            subset=self.subset,
-            weights=self.weights,
-            offset=offset,
-            labels=self.labels,
-            aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
-            program=program,
-            **extra,
+        return self._made(
+            program, response, columns, infos, aside, order=self.order, offset=offset, **extra
         )
 
     def _labels(self) -> dict[str, Node]:

@@ -59,7 +59,7 @@ _BY_NAME = {"treatment", "sas", "sum", "helmert", "poly", "diff"}
 def _category(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x contrasts levels", ctx)
     levels = _levels(given.get("levels"), ctx)
-    cat = _source(given["x"], levels, node, ctx)
+    cat = _source(given["x"], levels, ctx)
     if "contrasts" not in given or literal(given["contrasts"]) is None:
         return cat
     contrast = _contrast(given["contrasts"], cat.levels, ctx)
@@ -87,7 +87,7 @@ def _levels(node: ast.expr | None, ctx: Context) -> tuple[Any, ...] | None:
     raise ctx.fail(problem)
 
 
-def _source(inner: ast.expr, levels: tuple[Any, ...] | None, node: ast.Call, ctx: Context) -> Cat:
+def _source(inner: ast.expr, levels: tuple[Any, ...] | None, ctx: Context) -> Cat:
     """Return what is to be coded: a declared factor, numbers with listed levels, a comparison."""
     if isinstance(inner, ast.Name):
         name = variable_name(inner, ctx)
@@ -97,7 +97,7 @@ def _source(inner: ast.expr, levels: tuple[Any, ...] | None, node: ast.Call, ctx
             cat = variable_cat(name, variable)
             return cat if levels is None else _relevel(name, cat, levels, ctx)
         if isinstance(variable, Text) or (levels is None and not isinstance(variable, Binary)):
-            raise need_levels(node, name, isinstance(variable, Real), variable.interval, ctx)
+            raise need_levels(name, isinstance(variable, Real), variable.interval, ctx)
         return _numeric_levels(compile_scalar(inner, ctx), levels or (0, 1))
     value = compile_factor(inner, ctx)
     if isinstance(value, Cat) and levels is None:
@@ -205,7 +205,7 @@ def _cut(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x breaks labels", ctx)
     x = compile_scalar(given["x"], ctx)
     if x.interval is None:
-        raise need_range(node, given["x"], "cut", ctx)
+        raise need_range(given["x"], "cut", ctx)
     lo, hi = x.interval
     even = [round(v, 4) for v in np.linspace(lo, hi, 4)[1:-1].tolist()]
     if "breaks" not in given or isinstance(literal(given["breaks"]), int):
@@ -281,7 +281,7 @@ def _quoted(node: ast.Call, ctx: Context) -> Factor:
 def _event_study(node: ast.Call, ctx: Context) -> Factor:
     """``i(year, treat, ref=2000)``: a dummy of every level but ``ref`` times a number (fixest)."""
     given = arguments(node, "x by ref levels", ctx)
-    cat = _source(given["x"], _levels(given.get("levels"), ctx), node, ctx)
+    cat = _source(given["x"], _levels(given.get("levels"), ctx), ctx)
     ref = cat.levels[0] if "ref" not in given else literal(given["ref"])
     if ref not in cat.levels:
         close = did_you_mean(str(ref), map(str, cat.levels))
@@ -409,19 +409,13 @@ def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
 
 
 @word("minimum")
-def _minimum(node: ast.Call, ctx: Context) -> Factor:
-    return _extreme(node, "minimum", np.minimum, min, ctx)
-
-
 @word("maximum")
-def _maximum(node: ast.Call, ctx: Context) -> Factor:
-    return _extreme(node, "maximum", np.maximum, max, ctx)
-
-
-def _extreme(node: ast.Call, name: str, values: Any, pick: Any, ctx: Context) -> Node:
+def _extreme(node: ast.Call, ctx: Context) -> Factor:
+    name = call_name(node.func)
+    values, pick = {"minimum": (np.minimum, min), "maximum": (np.maximum, max)}[name]
     first, second = only_positional(node, name, 2, ctx)
     a, b = compile_scalar(first, ctx), compile_scalar(second, ctx)
-    interval = None
+    interval: iv.Interval = None
     if a.interval is not None and b.interval is not None:
         interval = (pick(a.interval[0], b.interval[0]), pick(a.interval[1], b.interval[1]))
     return combine(values, interval, a, b, node, ctx)

@@ -36,6 +36,7 @@ from dpmodels.formula.words import (
     Env,
     Factor,
     Node,
+    call_name,
     constant,
     literal,
     overflow,
@@ -114,15 +115,12 @@ def _variable(node: ast.Name, ctx: Context) -> Node:
     assert name is not None
     variable = ctx.schema[name]
     if isinstance(variable, (Levels, Text)):
+        level = variable.levels[0] if isinstance(variable, Levels) else "level"
         raise ctx.fail(
             f"{name!r} is declared {type(variable).__name__} and has no numeric value.",
-            f"Compare it with a level ({name} == {_first(variable)!r}), or use it as a term",
+            f"Compare it with a level ({name} == {level!r}), or use it as a term",
         )
     return Node(variable.interval, lambda env: env.number(name), frozenset([name]), raw=name)
-
-
-def _first(variable: Levels | Text) -> Any:
-    return variable.levels[0] if isinstance(variable, Levels) else "level"
 
 
 def _unary(node: ast.UnaryOp, ctx: Context) -> Node:
@@ -453,7 +451,7 @@ def _ends(
     lo = constant_of(given.get("lower_bound"), "lower_bound", ctx)
     hi = constant_of(given.get("upper_bound"), "upper_bound", ctx)
     if (lo is None or hi is None) and x.interval is None:
-        raise need_range(node, given["x"], name, ctx)
+        raise need_range(given["x"], name, ctx)
     lo = x.interval[0] if lo is None and x.interval else lo
     hi = x.interval[1] if hi is None and x.interval else hi
     assert lo is not None and hi is not None
@@ -513,16 +511,8 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
 
 
 @word("ns")
-def _ns(node: ast.Call, ctx: Context) -> Factor:
-    return _natural(node, "ns", ctx)
-
-
 @word("cr")
-def _cr(node: ast.Call, ctx: Context) -> Factor:
-    return _natural(node, "cr", ctx)
-
-
-def _natural(node: ast.Call, name: str, ctx: Context) -> Factor:
+def _natural(node: ast.Call, ctx: Context) -> Factor:
     """Return a natural cubic spline, a column a knot: 1 there and 0 at the other knots.
 
     ``ns`` leaves out the column of the lower end, as R's does: with an intercept a coefficient is
@@ -531,6 +521,7 @@ def _natural(node: ast.Call, name: str, ctx: Context) -> Factor:
     to 1: so it lies between the least and the largest of its weights, and a row of columns is no
     longer than the longest row of weights.
     """
+    name = call_name(node.func)
     given = arguments(node, "x df knots lower_bound upper_bound extrapolation", ctx)
     x = compile_scalar(given["x"], ctx)
     if "df" in given and literal(given["df"]) is not None:
@@ -658,7 +649,7 @@ def _legendre(node: ast.Call, ctx: Context) -> Factor:
     x = compile_scalar(given["x"], ctx)
     k = whole(given.get("degree"), "degree", None, 1, ctx)
     if x.interval is None:
-        raise need_range(node, given["x"], "legendre", ctx)
+        raise need_range(given["x"], "legendre", ctx)
     if x.interval[0] == x.interval[1]:
         raise ctx.fail("legendre() of a constant has no meaning")
     t = _unit(x)
@@ -701,33 +692,26 @@ def _unit_word(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x", ctx)
     x = compile_scalar(given["x"], ctx)
     if x.interval is None:
-        raise need_range(node, given["x"], "unit", ctx)
+        raise need_range(given["x"], "unit", ctx)
     if x.constant is not None or x.interval[0] == x.interval[1]:
         raise ctx.fail("unit() of a constant has no meaning")
     return _unit(x)
 
 
+#: Word -> the arguments it takes, and which of them are its shift and its scale.
+_AFFINE = {
+    "scale": ("x center scale ddof", ("center", "scale")),
+    "standardize": ("x center rescale ddof", ("center", "rescale")),
+    "center": ("x center", ("center",)),
+}
+
+
 @word("scale")
-def _scale(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x center scale ddof", ctx)
-    return _affine(node, given, ("center", "scale"), ctx)
-
-
 @word("standardize")
-def _standardize(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x center rescale ddof", ctx)
-    return _affine(node, given, ("center", "rescale"), ctx)
-
-
 @word("center")
-def _center(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x center", ctx)
-    return _affine(node, given, ("center",), ctx)
-
-
-def _affine(
-    node: ast.Call, given: dict[str, ast.expr], keys: tuple[str, ...], ctx: Context
-) -> Factor:
+def _affine(node: ast.Call, ctx: Context) -> Factor:
+    names, keys = _AFFINE[call_name(node.func)]
+    given = arguments(node, names, ctx)
     x = compile_scalar(given["x"], ctx)
     found = []
     for key, neutral in zip(keys, (0.0, 1.0), strict=False):

@@ -163,13 +163,26 @@ class Design:
 
     def auxiliary_place(self, kind: str) -> int | None:
         """Return the row of the buffer that holds "offset" or "weights"; None: there is none."""
-        kinds = [c.kind for c in self.aside]
-        return self.p + kinds.index(kind) if kind in kinds else None
+        for row, column in enumerate(self.aside, self.p):
+            if column.kind == kind:
+                return row
+        return None
 
     @functools.cached_property
     def kinds(self) -> Mapping[str, Variable]:
         """Variable -> schema variable: what coercion needs."""
         return {name: self.schema[name] for name in self.variables}
+
+    @functools.cached_property
+    def grid(self) -> Grid | None:
+        """The grid of the rows; None where predictors take other values, or too many."""
+        return _grid(self)
+
+    @functools.cached_property
+    def grid_of_images(self) -> Grid | None:
+        """The grid from whose cells rows are mapped; None: filled rows are, which costs less."""
+        grid = self.grid
+        return grid if grid is not None and self.q > max(_FEW, 3 * len(grid.numbers)) else None
 
     @functools.cached_property
     def worked_out(self) -> dict[Any, Any]:
@@ -442,16 +455,12 @@ class CellProgram:
     # The weight of a row, and its labels, where they are rows of the buffer behind the cells.
     aside: tuple[Node, ...] = ()
 
-    #: No column is a dummy that could be counted instead.
-    counted = ()
-
     def fill(
         self,
         chunk: Mapping[str, Any],
         out: Any,
         clips: Sequence[Interval],
         finals: Sequence[tuple[int, float, float]],
-        codes: Any = None,
     ) -> None:
         """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
         with np.errstate(all="ignore"):
@@ -603,21 +612,6 @@ class Grid:
             # codes begin at -1, for a missing cell
             place, base = (place * size + codes, base * size + 1)
         np.add(place, base, out=cells)
-
-
-def grid_of(design: Design) -> Grid | None:
-    """Return the grid of a design; None where its predictors take other or too many values."""
-    kept = design.worked_out
-    if "grid" not in kept:
-        kept["grid"] = _grid(design)
-    found: Grid | None = kept["grid"]
-    return found
-
-
-def grid_of_images(design: Design) -> Grid | None:
-    """Return the grid from whose cells rows are mapped; None: filled rows are, which costs less."""
-    grid = grid_of(design)
-    return grid if grid is not None and design.q > max(_FEW, 3 * len(grid.numbers)) else None
 
 
 def _grid(design: Design) -> Grid | None:

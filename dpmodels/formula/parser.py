@@ -13,6 +13,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,19 +35,6 @@ from dpmodels.formula.words import (
 )
 from dpmodels.quiet import quiet
 from dpmodels.variables import Levels, Text, Variable
-
-__all__ = [
-    "Coding",
-    "Parsed",
-    "Part",
-    "TermLayout",
-    "TermText",
-    "coding",
-    "contrast",
-    "layout",
-    "parse",
-]
-
 
 #: (text, is a number) of each factor of a term
 TermText = tuple[tuple[str, bool], ...]
@@ -120,19 +108,11 @@ def _library() -> Any:
             if not hasattr(module, name):  # pragma: no cover
                 raise FormulaError(f"this formulaic lacks {module.__name__}.{name}; pin 1.2.x")
 
-    class Library:
-        """The names used, and nothing else."""
-
-        Formula = formulaic.Formula
-        SimpleFormula = formulaic.SimpleFormula
-        Error = formulaic.errors.FormulaicError
-
-    Library.FactorValues = FactorValues  # type: ignore[attr-defined]
-    Library.Parser = DefaultFormulaParser  # type: ignore[attr-defined]
-    Library.Factor = FFactor  # type: ignore[attr-defined]
-    Library.Term = Term  # type: ignore[attr-defined]
-    Library.contrasts = contrasts  # type: ignore[attr-defined]
-    return Library
+    return SimpleNamespace(
+        Formula=formulaic.Formula, SimpleFormula=formulaic.SimpleFormula,
+        Error=formulaic.errors.FormulaicError, FactorValues=FactorValues,
+        Parser=DefaultFormulaParser, Factor=FFactor, Term=Term, contrasts=contrasts,
+    )  # fmt: skip
 
 
 # -- parse ---------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ import datetime
 import decimal
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -194,10 +196,12 @@ class Product:
     @functools.cached_property
     def width(self) -> int:
         """Number of columns."""
-        width = 1
-        for a in self.atoms:
-            width *= a.width
-        return width
+        return math.prod(a.width for a in self.atoms)
+
+    def combined(self) -> Iterator[tuple[int, ...]]:
+        """Yield the places, one an atom, of the columns that each column is a product of."""
+        places = itertools.product(*(range(a.width) for a in reversed(self.atoms)))
+        return (place[::-1] for place in places)
 
     @functools.cached_property
     def single(self) -> bool:
@@ -219,8 +223,7 @@ class Product:
             self._scatter(block, out, store, clip)
             return
         parts = [a.values(block, store, clip) for a in self.atoms]
-        index = [0] * len(parts)
-        for row in out:
+        for row, index in zip(out, self.combined(), strict=True):
             np.multiply(
                 parts[0][index[0]], parts[1][index[1]] if len(parts) > 1 else self.scale, out=row
             )
@@ -228,11 +231,6 @@ class Product:
                 row *= parts[k][index[k]]
             if self.scale != 1.0 and len(parts) > 1:
                 row *= self.scale
-            for k, a in enumerate(self.atoms):
-                index[k] += 1
-                if index[k] < a.width:
-                    break
-                index[k] = 0
 
     def _scatter(self, block: Block, out: Array, store: dict[int, Array], clip: bool) -> None:
         """Dummies times numbers: at most one nonzero a row, so write only that one."""
@@ -276,7 +274,6 @@ class Program:
     impute: bool = False
     #: False: a row whose only fault is a missing level is not marked as missing.
     marks: bool = True
-    order: tuple[int, ...] = field(default=())
 
     def fill(
         self,

@@ -172,7 +172,7 @@ def _all_splines(formula: str, ctx: Context) -> str:
     return _BY_DF.sub(fixed, formula)
 
 
-def need_range(node: ast.Call, inner: ast.expr, name: str, ctx: Context) -> FormulaError:
+def need_range(inner: ast.expr, name: str, ctx: Context) -> FormulaError:
     """Refuse a function that is defined on the declared range, when there is none."""
     x = pretty(inner, ctx)
     variables = sorted({n for n in ctx.schema if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", x)})
@@ -184,9 +184,7 @@ def need_range(node: ast.Call, inner: ast.expr, name: str, ctx: Context) -> Form
     )
 
 
-def need_levels(
-    node: ast.Call, name: str, numeric: bool, interval: Interval, ctx: Context
-) -> FormulaError:
+def need_levels(name: str, numeric: bool, interval: Interval, ctx: Context) -> FormulaError:
     """Refuse ``C(x)`` of a variable without declared levels."""
     lines = [
         f"Fix, in the schema:   {name} = dp.Levels([...])",

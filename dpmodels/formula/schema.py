@@ -62,7 +62,11 @@ class Schema(Mapping[str, Variable]):
                 "cannot write, a mapping with two stars: Schema(**{'hours per week': Real(1, 99)})"
             )
         items: dict[str, Variable] = {}
-        object.__setattr__(self, "_unit", _unit(variables))
+        # the column of unit="person_id"; a variable may be called unit all the same
+        unit = variables.get("unit")
+        if isinstance(unit, Mapping):
+            unit = str(unit.get("column")) if unit.get("type") == "unit" else None
+        object.__setattr__(self, "_unit", unit if isinstance(unit, str) and unit else None)
         for name, spec in variables.items():
             if name == "unit" and self._unit is not None:
                 continue
@@ -108,7 +112,8 @@ class Schema(Mapping[str, Variable]):
 
     def __repr__(self) -> str:
         inside = "" if self._unit is None else f"    unit = {self._unit!r},\n"
-        inside += "".join(f"    {_key(k)} = {v!r},\n" for k, v in self.items())
+        for name, variable in self._items.items():
+            inside += f"    {name if name.isidentifier() else repr(name)} = {variable!r},\n"
         return f"Schema(\n{inside})" if inside else "Schema()"
 
     @property
@@ -170,10 +175,11 @@ class Schema(Mapping[str, Variable]):
 
     def to_toml(self) -> str:
         """Return TOML text: one table a variable."""
-        blocks = [
-            f"[{_toml_key(name)}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in facts.items())
-            for name, facts in self.to_dict().items()
-        ]
+        blocks = []
+        for name, facts in self.to_dict().items():
+            key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+            lines = "".join(f"{k} = {_toml(v)}\n" for k, v in facts.items())
+            blocks.append(f"[{key}]\n{lines}")
         return "\n".join(blocks)
 
     @classmethod
@@ -195,16 +201,6 @@ class Schema(Mapping[str, Variable]):
         return cls.from_json(text) if str(path).endswith(".json") else cls.from_toml(text)
 
 
-def _unit(variables: Mapping[str, Any]) -> str | None:
-    """Return the column of ``unit="person_id"``; a variable may be called unit all the same."""
-    given = variables.get("unit")
-    if isinstance(given, str) and given:
-        return given
-    if isinstance(given, Mapping) and given.get("type") == "unit":
-        return str(given.get("column"))
-    return None
-
-
 def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
     problem = ""
     data: Any = None
@@ -217,14 +213,6 @@ def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
     if not isinstance(data, Mapping) or not all(isinstance(v, Mapping) for v in data.values()):
         raise SchemaError(f'a schema in {what} has one table a variable, with type = "real" etc.')
     return data
-
-
-def _key(name: str) -> str:
-    return name if name.isidentifier() else repr(name)
-
-
-def _toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 def _toml(value: Any) -> str:

@@ -311,7 +311,6 @@ class Cat:
     contrast: Any = None  # What the coding module understands; ``None`` is treatment coding
     variables: frozenset[str] = frozenset()
     spans_intercept: bool = True
-    extra: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 Factor = Node | Basis | Cat

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.after.moments import explained
 from dpmodels.arrays import Array
-from dpmodels.formula.design import Grid, grid_of
+from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Box, ConvexHull
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.notes import SEEN
@@ -77,7 +77,7 @@ def scoring_grid(design: Design) -> Grid | None:
 
     Public: a function of the design. Its predictors must all be functions of the cell.
     """
-    grid = grid_of(design)
+    grid = design.grid
     return grid if grid is not None and grid.numbers[0] >= design.p else None
 
 

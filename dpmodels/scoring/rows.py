@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpmodels.errors import RequestError
-from dpmodels.formula.design import grid_of_images
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
@@ -389,7 +388,7 @@ class ScorePasses:
         if grid is not None:
             by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
             return by_cell.done(summed(rows, self.design, by_cell, **reading))
-        images = grid_of_images(self.design) if rows.by_cell else None
+        images = self.design.grid_of_images if rows.by_cell else None
         return tuple(summed(rows, self.design, Passes(self.passes, images), **reading).sums)
 
 

@@ -197,41 +197,18 @@ class _Stream:
 LONG = 200_000_000
 
 
-class _Bar:
-    """A bar whose total may grow; of None there is nothing to see."""
-
-    def __init__(self, bar: Any = None) -> None:
-        self._bar = bar
-
-    def update(self, rows: int) -> None:
-        """Move on by ``rows``."""
-        if self._bar is not None:
-            self._bar.update(rows)
-
-    def more(self, rows: int) -> None:
-        """Make the total larger."""
-        if self._bar is not None:
-            self._bar.total += rows
-            self._bar.refresh()
-
-    def close(self) -> None:
-        """End the bar."""
-        if self._bar is not None:
-            self._bar.close()
-
-
 def progress_bar(asked: bool | None, n: int, columns: int) -> Any:
-    """Return a bar over all passes, of a public size.
+    """Return a bar over all passes, of a public size, or None.
 
     Asked with None there is one only if the passes are long and the error stream is a terminal.
     """
     if asked is None:
         asked = n * columns > LONG and sys.stderr.isatty()
     if not asked or bars_are_secret() or importlib.util.find_spec("tqdm") is None:
-        return _Bar()
+        return None
     from tqdm.auto import tqdm
 
-    return _Bar(tqdm(total=n, unit=" rows", unit_scale=True, desc="reading", leave=False))
+    return tqdm(total=n, unit=" rows", unit_scale=True, desc="reading", leave=False)
 
 
 # -- A reader thread: files are decoded while the rows before are computed with
@@ -433,7 +410,8 @@ class Rows(OfRows):
         seen = 0
         for passed, columns, start, spans in self._parts(kinds, windows, coins):
             seen += passed
-            bar.update(passed)
+            if bar is not None:
+                bar.update(passed)
             for low, high in spans:
                 for a in range(low - low % height, high, height):
                     first, last = max(a, low), min(a + height, high)
@@ -563,14 +541,15 @@ class Rows(OfRows):
         return dict(chunk) if self._coerced else coerce_all(chunk, kinds, self._categories)
 
     def next_pass(self, columns: int) -> Any:
-        """Return the bar of the call: how many passes there are is public, so is its total."""
+        """Return the bar of the call, or None: the number of passes is public, so is its total."""
         if self._read_once and not self.source.rescannable:
             raise SourceError(READ_ONCE)
         self._read_once = True
-        if self._bar is None:
+        if self._left == self._passes:
             self._bar = progress_bar(self._progress, self._passes * self.n, columns)
-        elif self._left < 1:
-            self._bar.more(self.n)
+        elif self._left < 1 and self._bar is not None:
+            self._bar.total += self.n
+            self._bar.refresh()
         self._left -= 1
         return self._bar
 
@@ -608,7 +587,8 @@ class Rows(OfRows):
         seen = 0
         for chunk in self.source.chunks(names):
             m = len(chunk[names[0]])
-            bar.update(m)
+            if bar is not None:
+                bar.update(m)
             seen += m
         self.check(seen)
 

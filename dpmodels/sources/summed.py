@@ -382,5 +382,6 @@ def _shown(parts: Iterable[Any], bar: Any, lengths: dict[int, int]) -> Iterator[
     """Yield parts, move the bar, and note how many rows each has."""
     for part in parts:
         yield part  # refused there, if it is none
-        bar.update(part.rows)
+        if bar is not None:
+            bar.update(part.rows)
         lengths[part.index] = part.rows

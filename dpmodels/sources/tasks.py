@@ -542,7 +542,12 @@ class Cluster:
                 yield told(future.result())
                 future.release()
         except Exception as error:
-            if isinstance(error, DPModelsError) or not self._is_its_own(error):
+            # What tasks raise comes back as a value: the rest is a failure of the cluster, or not.
+            its_own = isinstance(error, (OSError, TimeoutError, CancelledError)) or (
+                type(error).__module__.startswith("distributed")
+                or getattr(self.client, "status", "running") != "running"
+            )
+            if isinstance(error, DPModelsError) or not its_own:
                 raise
             lost = type(error).__name__
         if not lost:
@@ -550,13 +555,6 @@ class Cluster:
         raise ClusterError(  # outside the except block: what is withheld must not be its context
             f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached"
         )
-
-    def _is_its_own(self, error: Exception) -> bool:
-        """Say whether a failure is that of the cluster: what tasks raise comes back as a value."""
-        if isinstance(error, (OSError, TimeoutError, CancelledError)):
-            return True
-        own = type(error).__module__.startswith("distributed")
-        return own or getattr(self.client, "status", "running") != "running"
 
 
 class Connection:

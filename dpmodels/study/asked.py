@@ -147,27 +147,22 @@ def verb_named(given: str) -> str:
 def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given: Any) -> Any:
     """Call a verb with options as a file or a command line has them."""
     import dpmodels as dp
+    from dpmodels.registry import method_names, resolve
 
     typed = dict(options)
     if isinstance(typed.get("design"), Mapping):
         typed["design"] = survey_of(typed["design"])
-    if not _guesses(verb, typed.get("method")):
-        given.pop("n_guess", None)
+    name = "dp_moments" if verb == "iv" else verb_named(verb)
+    methods = method_names(name)
+    methods = [typed["method"]] if typed.get("method") in methods else methods
+    if not any(o.name == "n_guess" for one in methods for o in resolve(name, one).options):
+        given.pop("n_guess", None)  # no public guess of a private number of rows is asked for
     function = getattr(dp, verb_named(verb))
     accepted = inspect.signature(function).parameters
     unknown = [name for name in typed if name not in accepted]
     if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         raise UnknownOptionError(f"{unknown[0]!r} is no option of {verb}")
     return function(formula, data, **typed, **given)
-
-
-def _guesses(verb: str, method: Any) -> bool:
-    """Tell if a public guess of a private number of rows is asked for."""
-    from dpmodels.registry import method_names, resolve
-
-    name = "dp_moments" if verb == "iv" else verb_named(verb)
-    names = [method] if method in method_names(name) else method_names(name)
-    return any(o.name == "n_guess" for one in names for o in resolve(name, one).options)
 
 
 def survey_of(design: Mapping[str, Any]) -> Any:
@@ -392,10 +387,6 @@ def _fields() -> dict[str, dict[str, Any]]:
     return parsed(Path(str(example)))[0]
 
 
-def _types(value: Any) -> Any:
-    return _NUMBER if isinstance(value, float) else type(value)
-
-
 def _typed(key: str, value: Any) -> str:
     """Return a key as it is typed."""
     if isinstance(value, dict):
@@ -425,7 +416,9 @@ class _Reader:
             if key not in fields:
                 close, has = did_you_mean(key, fields), ", ".join(fields)
                 self.fault((*path, key), f"[{kind}] has no {key!r}.{close} It has: {has}")
-            elif not isinstance(value, _types(fields[key])) or isinstance(value, bool):
+            elif isinstance(value, bool) or not isinstance(
+                value, _NUMBER if isinstance(fields[key], float) else type(fields[key])
+            ):
                 self.fault((*path, key), f"type {_typed(key, fields[key])}")
             else:
                 out[key] = value

@@ -181,10 +181,10 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
             else _released(paper, asked, rows, budget, folder, again=again)
         )  # fmt: skip
         for one in asked.after if outcome.given else ():
-            found: list[Any] = []
-            said = failure(lambda outcome=outcome, one=one, found=found: found.append(
-                after(outcome.fit, one.what, one.given, one.options)))  # fmt: skip
-            outcome.after.append((one, f"not given: {said}" if said else found[0]))
+            found, said = attempted(
+                lambda fit=outcome.fit, one=one: after(fit, one.what, one.given, one.options)
+            )
+            outcome.after.append((one, f"not given: {said}" if said else found))
     mode = "run" if budget.token else "rehearsal"
     ran = Ran(paper, [*outcomes.values()], folder.path, mode)
     with noted():
@@ -196,12 +196,10 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
 def _computed(asked: Asked, source: Outcome) -> Outcome:
     if not source.given:
         return Outcome(asked, "not made", f"{asked.source} gave no result")
-    found: list[Any] = []
-    said = failure(lambda: found.append(
-        call(asked.verb, asked.formula, source.fit, asked.options)))  # fmt: skip
+    fit, said = attempted(lambda: call(asked.verb, asked.formula, source.fit, asked.options))
     if said:
         return Outcome(asked, "not made", said)
-    return Outcome(asked, "computed" if found[0].released else "no reply", fit=found[0])
+    return Outcome(asked, "computed" if fit.released else "no reply", fit=fit)
 
 
 def _released(
@@ -288,17 +286,16 @@ def write(ran: Any, folder: Any) -> list[Output]:
             page.append(_shown(found))
             outputs += _files(ran, folder, found, (f"{name}-{k}-{one.what}", one.what, name))
     for side in ran.paper.sides:
-        made: list[Any] = []
-        said = "a fit of it was not given"
+        table, said = None, "a fit of it was not given"
         if {*side.fits} <= {*ran}:
-            said = failure(lambda side=side, made=made: made.append(side_by_side(side, ran)))
+            table, said = attempted(lambda side=side: side_by_side(side, ran))
         page.append(f"<h2>{escape(side.title or side.name)}</h2>")
         if said:
             ran.missing.append(f"table {side.name}: {said}")
             page.append(_missing(said))
             continue
-        page.append(_shown(made[0]))
-        outputs += _files(ran, folder, made[0], (side.name, "table", ", ".join(side.fits)))
+        page.append(_shown(table))
+        outputs += _files(ran, folder, table, (side.name, "table", ", ".join(side.fits)))
     if "html" in ran.paper.formats:
         folder.write("report.html", _page(ran, page))
         outputs.append(("report.html", "report", "all"))
@@ -376,7 +373,7 @@ def _picture(fit: Any, name: str) -> str:
             figure.set_size_inches(6.4, min(1.4 + 0.38 * max(lines, 2), 14.0))
             figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
 
-    code = "" if failure(draw) else base64.b64encode(file.getvalue()).decode()
+    code = "" if attempted(draw)[1] else base64.b64encode(file.getvalue()).decode()
     alt = f"Estimates of {escape(name)} with their intervals"
     return code and f'<img alt="{alt}" src="data:image/svg+xml;base64,{code}">'
 
@@ -456,12 +453,6 @@ def _cells(variable: Any, n: int, rng: np.random.Generator) -> Any:
     return rng.integers(0, int(high) + 1, n) if whole else rng.uniform(low, high, n)
 
 
-def _blank(paper: Paper) -> dict[str, Any]:
-    """Return columns of the right types and length, of one cell each."""
-    n = int(paper.get("data", "n", paper.size))
-    return {name: np.broadcast_to(c[:1], (n,)) for name, c in made(paper, 1).items()}
-
-
 @contextmanager
 def noted(notes: list[str] | None = None) -> Iterator[None]:
     """Keep the warnings of a call instead of showing them."""
@@ -506,9 +497,10 @@ def _outlook(paper: Paper, asked: Asked) -> Outlook:
     notes: list[str] = []
     given = paper.arguments(asked)
     counted = {"units": paper.size} if paper.unit and paper.relation == "replace" else {}
-    with noted(notes):
-        probe = probed(asked.verb, asked.formula, _blank(paper), asked.options,
-                             **given, **counted)  # fmt: skip
+    n = int(paper.get("data", "n", paper.size))
+    blank = {name: np.broadcast_to(c[:1], (n,)) for name, c in made(paper, 1).items()}
+    with noted(notes):  # columns of the right types and length, of one cell each
+        probe = probed(asked.verb, asked.formula, blank, asked.options, **given, **counted)
     line = re.match(r'(\w+)\("(.*)", method=', probe.label, re.DOTALL)  # of the ledger
     forecast = ""
     for verb, formula in ((f"dp_{asked.verb}", asked.formula), line.groups() if line else ("", "")):
@@ -648,26 +640,27 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
             continue
         fits[asked.name] = fit
         for one in asked.after if fit.released else ():
-            said = failure(lambda fit=fit, one=one: after(fit, one.what, one.given,
-                                                               one.options))  # fmt: skip
+            _, said = attempted(
+                lambda fit=fit, one=one: after(fit, one.what, one.given, one.options)
+            )
             if said and "not determined" not in said:  # that is of made rows, no fault of the study
                 yield paper.places.line(one.at), f"{one.what}: {said}"
     for side in (side for side in paper.sides if side.fits and {*side.fits} <= {*fits}):
-        if said := failure(lambda side=side: side_by_side(side, fits)):
+        _, said = attempted(lambda side=side: side_by_side(side, fits))
+        if said:
             where = paper.places.line((*side.at, "options"))
             yield where, f"{said}. options are those of dp.etable: {{digits = 3, stars = true}}"
 
 
-def failure(compute: Any) -> str:
-    """Return why something computed from released numbers fails; empty: it does not."""
+def attempted(compute: Any) -> tuple[Any, str]:
+    """Return what is computed from released numbers, and why it fails; empty: it does not."""
     try:
         with noted():
-            compute()
+            return compute(), ""
     except (DPModelsError, AttributeError) as error:
-        return str(error)
+        return None, str(error)
     except Exception as error:
-        return f"it does not take this ({type(error).__name__})"
-    return ""
+        return None, f"it does not take this ({type(error).__name__})"
 
 
 def side_by_side(side: Any, fits: Mapping[str, Any]) -> Any:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
-from dpmodels.formula.design import Grid, grid_of, grid_of_images
+from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, symmetric
 from dpmodels.sources.rows import short
 from dpmodels.sources.summed import summed
@@ -249,7 +249,7 @@ def cell_gram(design: Design, rowmap: LatticeMap) -> Any:
 
     Public: a function of design and row map.
     """
-    grid = grid_of(design)
+    grid = design.grid
     inner: Any = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
     if grid is None or type(inner) is not RowMap:
         return None
@@ -504,7 +504,7 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
         return of_cells
     job = GramOf(rowmap)
     if rows.by_cell and type(rowmap) is RowMap and rowmap.whitens:
-        grid = grid_of_images(design)
+        grid = design.grid_of_images
         job = GramOf(rowmap if grid is None else OfCells(rowmap, grid))
     found: Gram = summed(rows, design, job, **chosen)
     return found

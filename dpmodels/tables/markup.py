@@ -6,6 +6,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from html import escape
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from dpmodels.errors import DPModelsError
 from dpmodels.tables.table import (
     Column,
     Layout,
-    Page,
     Row,
     Table,
     facts_of,
@@ -50,7 +50,11 @@ def render_text(table: Table, width: int | None = None) -> str:
     totals, grids = _grids(table, width, wide)
     if layout.grows:
         width = max(width, *totals)
-    page = _page_text(table.page, width) if table.page else []
+    page: list[str] = []
+    if table.page:
+        page = _wrap(ascii_text(table.page.text), width) + [""] * bool(table.page.bullets)
+        for bullet in table.page.bullets:
+            page += _wrap(ascii_text(bullet), width, "  * ", "    ")
     legend = [line for text in table.legend for line in _wrap(ascii_text(text), width, "", "   ")]
     parts = [_facts_text(table, width, wide), page, *grids, legend]
     if layout.facts_last:
@@ -63,7 +67,11 @@ def render_text(table: Table, width: int | None = None) -> str:
         lines = [title, layout.outer * width, *lines]
     if layout.closed or table.notes:
         lines.append(layout.outer * width)
-    lines += _notes_text(table, max(width, layout.notes))
+    lines += [layout.heading] if layout.heading and table.notes else []
+    for k, note in enumerate(table.notes, 1):
+        mark = layout.mark.format(k=k)
+        hung = (max(width, layout.notes), mark, " " * len(mark))
+        lines += _wrap(ascii_text(note), *hung) if layout.wrap else [mark + note]
     text = "\n".join(line.rstrip() for line in lines)
     return ascii_text(text) if layout.wrap else text
 
@@ -110,25 +118,6 @@ def _facts_text(table: Table, width: int, wide: bool) -> list[str]:
     both = zip_longest(left, right, fillvalue="")
     start = [line for fact in first for line in _pair(*fact, _LABEL, width, layout)]
     return start + [f"{a:<{width - _RIGHT}}{b}" for a, b in both]
-
-
-def _page_text(page: Page, width: int) -> list[str]:
-    lines = _wrap(ascii_text(page.text), width)
-    if page.bullets:
-        lines.append("")
-    for bullet in page.bullets:
-        lines += _wrap(ascii_text(bullet), width, "  * ", "    ")
-    return lines
-
-
-def _notes_text(table: Table, width: int) -> list[str]:
-    layout = table.layout
-    lines = [layout.heading] if layout.heading and table.notes else []
-    for k, note in enumerate(table.notes, 1):
-        mark = layout.mark.format(k=k)
-        hang = " " * len(mark)
-        lines += _wrap(ascii_text(note), width, mark, hang) if layout.wrap else [mark + note]
-    return lines
 
 
 def _grid_text(
@@ -433,7 +422,11 @@ def render_latex(table: Table) -> str:
     if table.title:
         caption = rf"\caption{{{escape_latex(table.title)}}}"
         lines = [r"\begin{table}", r"\centering", *lines, caption]
-    lines += (grids or _facts_latex(table)) + notes + [r"\end{threeparttable}"]
+    facts = [" & ".join(map(escape_latex, fact)) + r" \\" for fact in facts_of(table)]
+    if facts and not grids:
+        start = [r"\begin{tabular}{lp{0.6\textwidth}}", r"\toprule"]
+        grids = [*start, *facts, r"\bottomrule", r"\end{tabular}"]
+    lines += grids + notes + [r"\end{threeparttable}"]
     lines += [r"\end{table}"] * bool(table.title)
     return "\n".join(["% needs \\usepackage{booktabs,threeparttable}", *lines])
 
@@ -447,12 +440,6 @@ def _notes_latex(table: Table, has_grid: bool) -> list[str]:
     out += map(escape_latex, table.legend)
     mark = "[{}] " if table.title else ""
     return out + [mark.format(k) + escape_latex(note) for k, note in enumerate(notes_of(table), 1)]
-
-
-def _facts_latex(table: Table) -> list[str]:
-    rows = [" & ".join(map(escape_latex, fact)) + r" \\" for fact in facts_of(table)]
-    start = [r"\begin{tabular}{lp{0.6\textwidth}}", r"\toprule"]
-    return [*start, *rows, r"\bottomrule", r"\end{tabular}"] if rows else []
 
 
 def _grid_latex(columns: Sequence[Column], rows: Sequence[Row], bare: bool) -> list[str]:
@@ -508,20 +495,12 @@ def _groups(columns: Sequence[Column]) -> list[str]:
 _SMALL = 9
 
 
-def _docx() -> Any:
-    """Import python-docx, or say how to get it."""
-    from importlib.util import find_spec
-
+def write(table: Table, path: Path) -> None:
+    """Write the table with its facts and notes."""
     if find_spec("docx") is None:
         raise DPModelsError("a Word file needs python-docx: pip install python-docx")
     import docx
 
-    return docx
-
-
-def write(table: Table, path: Path) -> None:
-    """Write the table with its facts and notes."""
-    docx = _docx()
     document = docx.Document()
     if table.title:
         document.add_heading(table.title, level=2)

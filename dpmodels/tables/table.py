@@ -51,43 +51,21 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Column:
-    r"""A column; the first one holds the names of the rows.
+    """A column; the first one holds the names of the rows."""
 
-    Attributes
-    ----------
-    label, group : str
-        Header (``\n`` between its lines), and the header above it that spans neighbours of the
-        same group.
-    left : bool
-        Set to the left; else to the right.
-    width, stretch : int
-        In text: least width, and the width it grows to where the line has room.
-    indent : int
-        In text: blanks before the cells.
-    over : bool
-        In text: a cell too long for the column stands on a line of its own; else the column
-        grows to hold it.
-    prose : bool
-        Lines of words, wrapped.
-    wide : bool
-        Shown in the wide layout.
-    blocks : tuple of int
-        Blocks of the narrow layout (0, 1) that show it.
-    alone : str
-        Header where the group is not shown.
-    """
-
-    label: str = ""
-    group: str = ""
-    left: bool = False
+    label: str = ""  # Header, a line feed between its lines
+    group: str = ""  # The header above it, that spans neighbours of the same group
+    left: bool = False  # Set to the left; else to the right
+    # In text: least width, and the width it grows to where the line has room; blanks before cells.
     width: int = 0
     stretch: int = 0
     indent: int = 0
+    # In text a cell too long for the column stands on a line of its own; else the column grows.
     over: bool = False
-    prose: bool = False
-    wide: bool = True
-    blocks: tuple[int, ...] = (0,)
-    alone: str = ""
+    prose: bool = False  # Lines of words, wrapped
+    wide: bool = True  # Shown in the wide layout
+    blocks: tuple[int, ...] = (0,)  # Blocks of the narrow layout (0, 1) that show it
+    alone: str = ""  # Header where the group is not shown
 
 
 @dataclass(frozen=True)
@@ -112,58 +90,28 @@ class Page:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table looks as text.
+    """How a table looks as text."""
 
-    Attributes
-    ----------
-    width : int
-        Length of the rules, and of lines that wrap.
-    fluid : bool
-        Follows the terminal below ``width``: facts in one column, the table in two blocks. The
-        title is centred.
-    grows : bool
-        Rules are as long as the table where that is wider.
-    outer, inner : str
-        Rules under the title and after the table, and between parts; "" is a blank line.
-    ruled : bool
-        A rule stands under the column headers.
-    closed : bool
-        The last rule stands also where no notes follow.
-    label : int
-        Width of the labels of facts; 0: that of the longest.
-    facts_last : bool
-        Facts come after the table.
-    across : int
-        So many facts stand over the full width, before words left and those aside right.
-    gap, indent : int
-        Blanks between columns, and before the first.
-    span : str
-        Form of a row that spans: label, value.
-    heading, mark : str
-        Above the notes; before each of them (``{k}`` is its number).
-    wrap : bool
-        Facts and notes are wrapped; Greek letters and signs are spelled out.
-    notes : int
-        Least width of wrapped notes.
-    """
-
-    width: int = 88
+    width: int = 88  # Length of the rules, and of lines that wrap
+    # Follows the terminal below ``width``: facts in one column, the table in two blocks. The title
+    # is centred.
     fluid: bool = False
-    grows: bool = False
+    grows: bool = False  # Rules are as long as the table where that is wider
+    # Rules under the title and after the table, and between parts; "" is a blank line.
     outer: str = "="
     inner: str = "-"
-    ruled: bool = True
-    closed: bool = True
-    label: int = 0
-    facts_last: bool = False
-    across: int = 1
-    gap: int = 2
-    indent: int = 0
-    span: str = "{} {}"
-    heading: str = ""
-    mark: str = "* "
-    wrap: bool = False
-    notes: int = 0
+    ruled: bool = True  # A rule stands under the column headers
+    closed: bool = True  # The last rule stands also where no notes follow
+    label: int = 0  # Width of the labels of facts; 0: that of the longest
+    facts_last: bool = False  # Facts come after the table
+    across: int = 1  # So many facts stand over the full width, before words left and those aside
+    gap: int = 2  # Blanks between columns ..
+    indent: int = 0  # .. and before the first
+    span: str = "{} {}"  # Form of a row that spans: label, value
+    heading: str = ""  # Above the notes
+    mark: str = "* "  # Before each of them; ``{k}`` is its number
+    wrap: bool = False  # Facts and notes are wrapped; Greek letters and signs are spelled out
+    notes: int = 0  # Least width of wrapped notes
 
 
 def _markup(name: str) -> Callable[..., Any]:
@@ -175,10 +123,7 @@ def _markup(name: str) -> Callable[..., Any]:
 class also:
     """Another spelling of an attribute: accepted, and left out of ``dir()``.
 
-    Parameters
-    ----------
-    what : str or function
-        The attribute that is meant, ``"bse"`` or ``"facts.level"``; or a function of the object.
+    ``what``: the attribute that is meant, "bse" or "facts.level"; or a function of the object.
     """
 
     def __init__(self, what: str | Callable[[Any], Any]) -> None:
@@ -364,13 +309,7 @@ def check_format(fmt: str | None) -> str:
 def plain(labels: Sequence[str], rows: Iterable[tuple[str, ...]], *, label: int = 0) -> Table:
     """Return a table of words: every column to the left, no rule under the headers.
 
-    Parameters
-    ----------
-    labels : sequence of str
-        Headers.
-    rows : iterable of tuple of str
-    label : int
-        Width of the labels of facts in text; 0: that of the longest.
+    ``label``: width of the labels of facts in text; 0: that of the longest.
     """
     columns = tuple(Column(text, left=True, width=len(text) + 2) for text in labels)
     layout = Layout(ruled=False, label=label)
@@ -510,10 +449,6 @@ def load(saved: Any) -> Any:
         return _in(saved["result"])
 
 
-def _place(value: Any) -> str:
-    return f"{type(value).__module__}:{type(value).__qualname__}"
-
-
 def _out(value: Any) -> Any:
     """Write a value with what it is, so that it can be read back the same."""
     if value is None or isinstance(value, (bool, int, str)):
@@ -529,7 +464,7 @@ def _out(value: Any) -> Any:
         return {"tuple" if isinstance(value, tuple) else "list": [_out(v) for v in value]}
     if isinstance(value, dict):
         return {"dict": [[_out(k), _out(v)] for k, v in value.items()]}
-    kind = _NAMES.get(_place(value))
+    kind = _NAMES.get(f"{type(value).__module__}:{type(value).__qualname__}")
     if kind is not None and hasattr(value, "to_dict"):
         return {"kind": kind, "value": _out(value.to_dict())}
     if kind is not None:
@@ -686,15 +621,9 @@ def forest(
 ) -> Any:
     """Draw the rows of a tidy table: a mark an estimate, a bar its interval, the first on top.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        With ``term, estimate``, and ``conf_low, conf_high`` where there are intervals.
-    ax : matplotlib Axes, optional
-    by : str, optional
-        Column whose values stand beside each other in the row of a term, each in its colour.
-    zero : float, optional
-        Where a thin line stands for "no effect"; None: none.
+    ``frame`` has ``term, estimate``, and ``conf_low, conf_high`` where there are intervals. ``by``:
+    column whose values stand beside each other in the row of a term, each in its colour. ``zero``:
+    where a thin line stands for "no effect"; None: none.
     """
     if not np.isfinite(frame["estimate"].to_numpy(dtype=float)).any():
         raise NotReleasedError("there is no estimate to draw")

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from dpmodels.after.moments import SecondMoments, fit_statistics, kept_moments
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.formula.design import grid_of
 from dpmodels.models.linear.solve import (
     Errors,
     Moments,
@@ -468,7 +467,7 @@ def whitened_stage(
     # whitened is the trace of a person: phi speaks of rows, of which each has so many
     R = radius or second_radius(mu_like(mechanism, q), q, n, phi / (passes.per or 1.0))
     L = first.L @ K
-    grid = None if passes.per else grid_of(passes.design)
+    grid = None if passes.per else passes.design.grid
     if grid is not None and len(grid.numbers) == 1:  # rows can then be added up by cell
         L = rotated(L, grid.numbers[0] + passes.constant)
     return ball_stage(passes, L, R, "whitened moments", mechanism)

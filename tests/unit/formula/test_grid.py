@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dpmodels.formula.build import build_design, build_mean_design
-from dpmodels.formula.design import MOST_CELLS, grid_of
+from dpmodels.formula.design import MOST_CELLS
 from dpmodels.formula.schema import Schema
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
@@ -68,7 +68,7 @@ def voided(block):
 def test_cells_and_numbers_are_the_rows_of_the_design(formula, options, na):
     build = build_mean_design if formula.endswith("~ 1") else build_design
     design = build(formula, SCHEMA, na=na, **options)
-    grid = grid_of(design)
+    grid = design.grid
     rows = Rows(as_source(frame(900)), 900)
     (whole,) = (b.copy() for b in rows.blocks(design))
     ((numbers, cells),) = ((b.copy(), c.copy()) for b, c in rows.cell_blocks(design, grid))
@@ -84,7 +84,7 @@ def test_a_range_that_was_bought_clips_the_numbers():
     design = build_design("y ~ g + h", SCHEMA.update(y=Real()))
     design = design.with_bounds({"y": (2.0, 6.0)})
     rows = Rows(as_source(frame(400)), 400)
-    ((numbers, _),) = rows.cell_blocks(design, grid_of(design))
+    ((numbers, _),) = rows.cell_blocks(design, design.grid)
     assert np.nanmin(numbers) == 2.0 and np.nanmax(numbers) == 6.0
 
 
@@ -98,17 +98,17 @@ def test_a_range_that_was_bought_clips_the_numbers():
     ],
 )
 def test_other_designs_have_no_grid(formula, options):
-    assert grid_of(build_design(formula, SCHEMA, **options)) is None
+    assert build_design(formula, SCHEMA, **options).grid is None
 
 
 def test_more_combinations_than_are_counted():
     levels = [f"l{i}" for i in range(64)]
     schema = Schema(y=Real(0, 1), a=Levels(levels), b=Levels(levels), c=Levels(levels[:62]))
-    assert grid_of(build_design("y ~ a + b", schema)) is None  # 65 * 65
-    assert grid_of(build_design("y ~ c + b", schema)).cells == 63 * 65 <= MOST_CELLS
+    assert build_design("y ~ a + b", schema).grid is None  # 65 * 65
+    assert build_design("y ~ c + b", schema).grid.cells == 63 * 65 <= MOST_CELLS
 
 
 def test_weights_and_offset_beside_the_row_are_numbers():
     design = build_design("y ~ g + offset(x)", SCHEMA, weights="z", aside=True)
-    grid = grid_of(design)
+    grid = design.grid
     assert [design.z[j].kind for j in grid.numbers] == ["offset", "weights", "response"]

@@ -199,8 +199,8 @@ def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
 
     by_cell, passes = fit(), len(read)
     assert passes >= 2
-    monkeypatch.setattr("dpmodels.scoring.cells.grid_of", lambda design: None)
-    monkeypatch.setattr("dpmodels.sums.cells.grid_of", lambda design: None)
+    for name in ("grid", "grid_of_images"):
+        monkeypatch.setattr(f"dpmodels.formula.design.Design.{name}", property(lambda _: None))
     dense = fit()
     assert len(read) == passes
     one, other = np.asarray(by_cell.params, float), np.asarray(dense.params, float)

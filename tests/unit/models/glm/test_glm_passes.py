@@ -39,8 +39,8 @@ class _Bar:
     def update(self, rows):
         self.seen += rows
 
-    def more(self, rows):
-        self.total += rows
+    def refresh(self):
+        pass
 
     def close(self):
         self.seen = (self.seen, "closed")
