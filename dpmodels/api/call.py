@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.records import Request
     from dpmodels.registry import Backend
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
     from dpmodels.sources.tables import Source
 
 
@@ -216,7 +216,7 @@ def call(
     ``default`` is the method where none is asked for, or a function that chooses it; ``given`` are
     the other arguments of the verb, each under its own name.
     """
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
     own = {name: given.pop(name) for name in [*given] if name not in _CALL}
     if own.get("unit") is None:
@@ -229,7 +229,8 @@ def call(
         )
     check_first(formula)
     require(verb, eps, delta, given["options"])
-    not_the_private_data(given["public"], data)
+    if given["public"] is not None:
+        not_the_private_data(given["public"], data)
     chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
     designed = build_request(
@@ -354,6 +355,7 @@ def plan(
     """
     if n is REQUIRED:
         raise RequestError("a plan needs the number of rows of the study: dp.plan(..., n=1000)")
+    check_first(formula)
     require("dp.plan", eps, delta, options)
     n = check_n(n)
     if isinstance(want, str) and want != "power":
