@@ -354,12 +354,12 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     noisy_y = design.p in made.layout.rows
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
 
-    expected = expected_of(request, design, made, n)
+    told, errors, sentences = expected_of(request, design, made, n)
     bought = made.purchase is not None
     return Plan(
         request, design, n, made.steps, made.guarantee,
-        scales={**scale, **expected.scales}, expected_se=expected.se, purchase=made.purchase,
-        detail=made, reasons=(*request.reasons, *expected.sentences), advice=made.advice,
+        scales={**scale, **told}, expected_se=errors, purchase=made.purchase,
+        detail=made, reasons=(*request.reasons, *sentences), advice=made.advice,
         passes=1 + bought,
     )  # fmt: skip
 
