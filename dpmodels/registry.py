@@ -235,11 +235,14 @@ class Method:
             if name not in known:
                 if name in _MEANT:
                     raise UnknownOptionError(f"{self.verb} has no option {name!r}: {_MEANT[name]}")
+                others = [m.name for (verb, _), m in _entries(self.verb).items()
+                          if verb == self.verb and name in (o.name for o in m.options)]  # fmt: skip
+                owners = f" {name}= belongs to method={' or '.join(map(repr, others))}."
                 raise UnknownOptionError(
                     f"{self.verb}(method={self.name!r}) has no option {name!r}."
                     f"{did_you_mean(name, [*_OF_ALL, *known])}\n  Its options: "
                     + (", ".join(known) or "none")
-                    + f". See dp.methods({self.name!r}).{_owners(self.verb, name)}"
+                    + f". See dp.methods({self.name!r}).{owners if others else ''}"
                 )
         return {
             name: option.validate(given[name]) if name in given else option.default
@@ -287,13 +290,6 @@ _MEANT = {
 }
 #: Arguments of every call, which a misspelt option may have meant.
 _OF_ALL = ("bounds", "schema", "weights", "subset", "public", "unit", "units", "level", "split")
-
-
-def _owners(verb: str, option: str) -> str:
-    """Say which other methods of a verb have an option."""
-    found = (m for (v, _), m in _entries(verb).items() if v == verb)
-    names = [m.name for m in found if any(o.name == option for o in m.options)]
-    return f" {option}= belongs to method={' or '.join(map(repr, names))}." if names else ""
 
 
 #: (verb, name) -> Method, in the order of preference within a verb.

@@ -96,11 +96,6 @@ class Verb:
         path = getattr(self, what)
         return function_of(path) if path else None
 
-    def load_view(self, name: str) -> Callable[..., Any] | None:
-        """Import a further method of the fits; None if there is none of that name."""
-        path = dict(self.views).get(name)
-        return function_of(path) if path else None
-
 
 def new_release(name: str) -> Callable[..., Any]:
     """Return the function of the top floor that makes a new release about a fit."""
@@ -393,12 +388,6 @@ def _split(doc: str) -> tuple[str, str, str]:
     return start + title, section, gap + rest
 
 
-def _privacy(verb: Callable[..., Any]) -> str:
-    """Return the section Privacy of another verb."""
-    sections = re.split(r"\n\n(?=\w+\n---)", inspect.getdoc(verb) or "")
-    return next(section for section in sections if section.startswith("Privacy\n"))
-
-
 def like(*others: Callable[..., Any]) -> Callable[[F], F]:
     """Write out the arguments whose paragraph another verb has: all but what is that verb's alone.
 
@@ -433,7 +422,11 @@ def like(*others: Callable[..., Any]) -> Callable[[F], F]:
                 body = textwrap.fill(f"{shared[last].body} {added}", 92, break_on_hyphens=False)
                 shared[last] = shared[last]._replace(body=body)
             out += shared
-        rest = _PROMISE.sub(lambda found: _privacy(known[found[1]]), rest)
+        if promise := _PROMISE.search(rest):  # the section Privacy of another verb
+            theirs = inspect.getdoc(known[promise[1]]) or ""
+            sections = re.split(r"\n\n(?=\w+\n---)", theirs)
+            section = next(one for one in sections if one.startswith("Privacy\n"))
+            rest = rest[: promise.start()] + section + rest[promise.end() :]
         function.__doc__ = start + "\n".join(entry.text() for entry in out) + rest
         return function
 

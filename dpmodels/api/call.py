@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.records import Request
     from dpmodels.registry import Backend
-    from dpmodels.results import Fit
-    from dpmodels.sources.tables import Source
+    from dpmodels.results.fit import Fit
 
 
 # -- The one route of every fit: plan, open the door, release, estimate.
@@ -216,7 +215,7 @@ def call(
     ``default`` is the method where none is asked for, or a function that chooses it; ``given`` are
     the other arguments of the verb, each under its own name.
     """
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
     own = {name: given.pop(name) for name in [*given] if name not in _CALL}
     if own.get("unit") is None:
@@ -229,7 +228,8 @@ def call(
         )
     check_first(formula)
     require(verb, eps, delta, given["options"])
-    not_the_private_data(given["public"], data)
+    if given["public"] is not None:
+        not_the_private_data(given["public"], data)
     chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
     designed = build_request(
@@ -245,8 +245,18 @@ def call(
         declared = designed.n if public_n or source.n is None else None
         n = row_count(source, declared, next(iter(designed.design.kinds)))
     plan = make_plan(designed, n)
-    _check_source(source, plan)
     request = plan.request
+    if plan.passes > 1 and not source.rescannable and person is None:
+        from dpmodels.sources.rows import READ_ONCE
+
+        raise SourceError(READ_ONCE)
+    if request.method.by_rows:
+        need_rows(source, f"{verb}(method={request.method.name!r})")
+    if plan.purchase is not None and isinstance(source, Elsewhere):
+        raise RequestError(
+            "ranges are bought from pairs of rows themselves, which are not here: declare "
+            f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
+        )
     rows = functools.partial(
         rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=seed,
@@ -275,22 +285,6 @@ def call(
                 params[estimate.names.index("Intercept")] = sum(ends) / 2.0
             estimate = replace(estimate, params=params)
     return Fit(plan, release, estimate)
-
-
-def _check_source(source: Source, plan: Plan[Any]) -> None:
-    """Refuse a table that cannot be read as often, or where, the plan reads it."""
-    request = plan.request
-    if plan.passes > 1 and not source.rescannable and request.unit is None:
-        from dpmodels.sources.rows import READ_ONCE
-
-        raise SourceError(READ_ONCE)
-    if request.method.by_rows:
-        need_rows(source, f"{request.verb}(method={request.method.name!r})")
-    if plan.purchase is not None and isinstance(source, Elsewhere):
-        raise RequestError(
-            "ranges are bought from pairs of rows themselves, which are not here: declare "
-            f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
-        )
 
 
 # -- ``plan()``: what a call would cost and tell, before any data
@@ -354,6 +348,7 @@ def plan(
     """
     if n is REQUIRED:
         raise RequestError("a plan needs the number of rows of the study: dp.plan(..., n=1000)")
+    check_first(formula)
     require("dp.plan", eps, delta, options)
     n = check_n(n)
     if isinstance(want, str) and want != "power":

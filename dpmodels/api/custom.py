@@ -20,7 +20,7 @@ from dpmodels.verbs import like
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.models.votes import PateResult, VoteResult
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
 
 @like(dp_ols)

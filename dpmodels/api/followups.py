@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.models.holdout import Diagnosis, HoldoutPlan, Predictor, Score, Sums
     from dpmodels.models.survival.zph import CoxZph
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
 
 METRICS = ("auc", "logloss", "rmse")
@@ -202,7 +202,8 @@ def cox_zph(
     checked(budget, seed)
     if not fit.released:
         raise NotReleasedError("this fit got no reply: there is nothing to check")
-    arrays, estimate, design = fit.arrays, fit._record.estimate, fit.design
+    estimate: Any = fit._record.estimate
+    arrays, design = fit.arrays, fit.design
     params = np.asarray(fit.params, dtype=float)
     known = np.isfinite(params) & np.isfinite(np.diag(estimate.vcov_sampling))
     kept = np.flatnonzero(known)
@@ -279,7 +280,7 @@ def updated(old: str, new: Any) -> str:
 def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed: Any) -> Any:
     """Make the call of a fit again, changed; see ``fit.update``."""
     import dpmodels.api as verbs
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
     from dpmodels.sources.tasks import as_source
 
     call = fit._record.call

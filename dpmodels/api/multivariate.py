@@ -26,7 +26,7 @@ from dpmodels.verbs import like
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
 
 def columns_formula(given: Any) -> str:

@@ -14,7 +14,7 @@ from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
 
 def dp_ols(
@@ -457,7 +457,7 @@ def panel_arguments(
 
 
 def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **given: Any) -> Fit:
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
     for name in ("vcov", "cluster"):  # of fixest and other packages
         if name in given["options"]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.models.noised.release import TablePlan
     from dpmodels.models.noised.table import NoisyTable
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
     from dpmodels.results.moments import MomentFacts
 
 
@@ -320,8 +320,8 @@ def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
     """Return what fits a verb on a release in a table's place; None: the data is a table."""
     from dpmodels.registry import method_names
 
-    if is_release(data) and "drcl" in method_names(verb):
-        return _fit_on_release
+    if is_release(data):
+        return _fit_on_release if "drcl" in method_names(verb) else None
     if not holds_moments(data):
         return None
     if verb == "dp_ols":
@@ -336,7 +336,7 @@ def _estimated(
 ) -> Fit:
     """Return the fit of what was released before: nothing is read and nothing is charged."""
     from dpmodels.models.linear.inference import no_reply
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
     with one_thread():
         found = estimate(plan, release) if release.reply else no_reply(release)
@@ -361,6 +361,7 @@ def _fit_on_release(
     from dpmodels.models.noised.model import schema_of
     from dpmodels.registry import method_names, resolve
 
+    check_first(formula)
     order = ("eps", "delta", "schema", "bounds", "public", "budget", "seed")
     refused = given_names(**{name: paid[name] for name in order})
     if refused:
@@ -418,7 +419,7 @@ _BEFORE = "Fitted on a release that was made before: this fit cost nothing."
 
 def holds_moments(data: Any) -> bool:
     """Whether ``data`` is a fit: one that holds a release of second moments will do as data."""
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
     return isinstance(data, Fit)
 

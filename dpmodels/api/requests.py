@@ -103,11 +103,9 @@ def check_sample(
 
 
 def labels_declared(
-    survey: Survey | None, declared: Schema | None, kinds: Mapping[str, str]
+    survey: Survey, declared: Schema | None, kinds: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the variables of the columns of labels, or refuse."""
-    if survey is None:
-        return {}
     known = {} if declared is None else dict(declared.variables)
     out: dict[str, Any] = {}
     for what, name in (("psu", survey.psu), ("strata", survey.strata)):
@@ -275,10 +273,8 @@ class Designed:
     n: int | None
 
 
-def check_split(split: Any) -> Mapping[str, float] | None:
-    """Return a split of positive shares that sums to 1 within 1e-9, or None."""
-    if split is None:
-        return None
+def check_split(split: Any) -> Mapping[str, float]:
+    """Return a split of positive shares that sums to 1 within 1e-9."""
     if not isinstance(split, Mapping) or not split:
         raise RequestError("split= takes a mapping, for example {'bound': .15, 'coef': .85}")
     shares = {}
@@ -317,31 +313,13 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     if isinstance(level, float) and 0.0 < level < 1.0:
         common["level"] = level
     check_level(common["level"])
-    common["split"] = check_split(common["split"])
+    if common["split"] is not None:
+        common["split"] = check_split(common["split"])
     _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
     _text("weights", common["weights"], 'weights="w", a column with a declared range')
     if common["n"] is not None:
         common["n"] = check_n(common["n"])
     return common
-
-
-def _own_unit(method: Method, options: dict[str, Any]) -> dict[str, Any]:
-    """Take ``unit=`` out of the options where it is a word of the method: a level, no column.
-
-    Noised tables protect one row ("record") or one variable of it ("attribute").
-    """
-    given = options.get("unit")
-    if not isinstance(given, str) or given not in LEVELS:
-        return {}
-    del options["unit"]
-    if any(o.name == "unit" for o in method.options):
-        return {"unit": given}
-    if given == "attribute":
-        raise RequestError(
-            f"{method.verb}(method={method.name!r}) protects whole rows, or people "
-            '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
-        )
-    return {}
 
 
 def _person(
@@ -586,7 +564,6 @@ def build_request(
     from dpmodels.formula.schema import declared_schema, schema_for
     from dpmodels.formula.words import refuse_powers_of_one
 
-    check_first(formula)
     refuse_powers_of_one(formula)
     implied: Mapping[str, Any] = {}
     if isinstance(method, str):
@@ -594,7 +571,17 @@ def build_request(
     entry = resolve(verb, method)
     own = {**implied, **options}
     survey = survey_of(own)
-    level = _own_unit(entry, own)
+    level: dict[str, str] = {}
+    if isinstance(own.get("unit"), str) and own["unit"] in LEVELS:
+        # a word of the method and no column: noised tables protect one row or one variable of it
+        unit = own.pop("unit")
+        if any(o.name == "unit" for o in entry.options):
+            level = {"unit": unit}
+        elif unit == "attribute":
+            raise RequestError(
+                f"{entry.verb}(method={entry.name!r}) protects whole rows, or people "
+                '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
+            )
     own.setdefault("na", entry.na)
     common = _common(own)
     resolved = entry.resolve_options({**own, **level})
@@ -633,7 +620,7 @@ def build_request(
     needed = needed_variables(formula, kinds, **read)
     check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
-    labels = labels_declared(survey, declared, kinds)
+    labels = {} if survey is None else labels_declared(survey, declared, kinds)
     unsaid: list[str] = []  # columns that may name people, where nobody said whose rows these are
     if person is None and resolved.get("unit") != "attribute":
         no_ids = ("bool", "datetime", "duration")
@@ -693,8 +680,6 @@ def not_the_private_data(public: Any, data: Any) -> None:
 
     Cells are never compared: the comparison would reveal data.
     """
-    if public is None:
-        return
     same = public is data
     if isinstance(public, (str, os.PathLike)) and isinstance(data, (str, os.PathLike)):
         same = same or os.path.realpath(public) == os.path.realpath(data)

@@ -13,7 +13,7 @@ from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
 
 @like(dp_ols)
@@ -182,7 +182,7 @@ def survdiff_of(fit: Any) -> Fit:
     from dpmodels.models.survival.show import curves_from
     from dpmodels.planning import Plan
     from dpmodels.records import Release
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
     found = curves_from(fit._record)
     layout = found[0].layout

@@ -15,7 +15,7 @@ from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
 
 def is_moments(data: Any) -> bool:
@@ -28,7 +28,7 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
     from dpmodels.models.table.table import Moments, table_of
     from dpmodels.planning import Plan
     from dpmodels.records import Release
-    from dpmodels.results import Fit
+    from dpmodels.results.fit import Fit
 
     if asked:
         raise RequestError(

@@ -542,6 +542,12 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return plan_fit(request, design, rows, model, of_units=True)
 
 
+def _back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
+    """Return (A, a) of the columns but the intercept."""
+    A, a = fit.model.coordinates.back()
+    return A[1:], np.zeros(len(a) - 1)
+
+
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to coefficients within people, with errors by person."""
     if plan.request.options.get("re") is not None:
@@ -556,11 +562,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
-    def back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:  # of all but the intercept
-        A, a = fit.model.coordinates.back()
-        return A[1:], np.zeros(len(a) - 1)
-
-    return estimate_fit(plan, release, lambda _: {}, back=back, names=names, lost=lost, more=more)
+    return estimate_fit(
+        plan, release, lambda _: {}, back=_back, names=names, lost=lost, more=more
+    )
 
 
 def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:

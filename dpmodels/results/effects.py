@@ -497,9 +497,17 @@ def regression(
     est = fit._record.estimate
     se = spread(X, inference.covariance(est))
     columns = {"fit": mean}
+    if interval == "prediction" and link != "identity":
+        raise RequestError('interval="prediction" needs a linear model; use interval="confidence"')
+    if interval == "prediction" and fit.stats.get("sigma") is None:
+        raise NotReleasedError(
+            'interval="prediction" needs the residual variance, which this fit does not '
+            "have: none is released with weights=, and nothing is spent on it without "
+            "inference=True"
+        )
     if interval is not None:
-        variance = _residual_variance(fit, link) if interval == "prediction" else 0.0
-        wide = np.sqrt(se**2 + variance) if variance else se
+        sigma = fit.stats["sigma"] if interval == "prediction" else 0.0
+        wide = np.sqrt(se**2 + sigma**2) if sigma else se
         half = inference.half_width(wide, est.bias_of(X), level, est.use_t)
         columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
     if se_fit:
@@ -520,19 +528,6 @@ def spread(X: Array, V: Array) -> Array:
     se = np.sqrt(np.einsum("kp,pq,kq->k", X, known, X))
     se[(X[:, lost] != 0).any(axis=1)] = np.nan
     return np.asarray(se)
-
-
-def _residual_variance(fit: Any, link: str) -> float:
-    if link != "identity":
-        raise RequestError('interval="prediction" needs a linear model; use interval="confidence"')
-    sigma = fit.stats.get("sigma")
-    if sigma is None:
-        raise NotReleasedError(
-            'interval="prediction" needs the residual variance, which this fit does not '
-            "have: none is released with weights=, and nothing is spent on it without "
-            "inference=True"
-        )
-    return float(sigma) ** 2
 
 
 def predict_quantiles(fit: Any, new: Any, **asked: Any) -> Any:

@@ -30,7 +30,7 @@ from dpmodels.results.record import AGAIN, WHAT, Record, dumps, from_dict, ledge
 from dpmodels.tables import table as table_files
 from dpmodels.tables.table import Written, also, own_names
 from dpmodels.units import named
-from dpmodels.verbs import Verb, function_of, new_release, verb_of
+from dpmodels.verbs import function_of, new_release, verb_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,9 +217,9 @@ class Fit(Written, Held, MaketablesPlugin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        view = self.kind.load_view(name)
+        view = dict(self.kind.views).get(name)
         if view is not None:
-            return partial(view, self)
+            return partial(function_of(view), self)
         stats = self._record.estimate.stats
         if _STATS.get(name) in stats:
             return float(stats[_STATS[name]])
@@ -440,21 +440,12 @@ class Fit(Written, Held, MaketablesPlugin):
     df_model, use_t = also("facts.df_model"), also("facts.use_t")
     from_json, from_dict = also("_from_json"), also("_from_dict")
 
-    def _kind(self) -> Verb:
-        return verb_of(self._record.call.verb)
-
-    def _arrays(self) -> dict[str, Any]:
-        """Return the released arrays beside the estimates; read-only."""
-        return dict(self._record.estimate.arrays)
-
-    def _release(self) -> Any:
-        """Return the noised table the fit was made from (``method="drcl"`` and its kin), else None.
-
-        Left out of the fit's pickle and JSON; keep it with ``fit.release.save(path)``.
-        """
-        return self._record.table
-
-    kind, arrays, release = also(_kind), also(_arrays), also(_release)
+    kind = also(lambda fit: verb_of(fit._record.call.verb))
+    # The released arrays beside the estimates; read-only.
+    arrays = also(lambda fit: dict(fit._record.estimate.arrays))
+    # The noised table the fit was made from (``method="drcl"`` and its kin), else None. Left out of
+    # the fit's pickle and JSON; keep it with ``fit.release.save(path)``.
+    release = also(lambda fit: fit._record.table)
 
     @also.method
     def to_dict(self) -> dict[str, Any]:

@@ -164,7 +164,13 @@ def coefplot(
             height += 0.25 * (k == 1)
             figure.set_size_inches(width, height + 0.15 + _APART * 0.45 * len(drawn.names))
     if exponentiate:
-        _ratio_ticks(ax)
+        from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+        low, high = ax.get_xlim()  # plain numbers, several of them also where the axis is short
+        subs = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9) if high < 4 * low else (1, 2, 5)
+        ax.xaxis.set_major_locator(LogLocator(subs=subs if high < 200 * low else (1,)))
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ax.xaxis.set_minor_locator(NullLocator())
     ax.set_title(title, fontsize="small")
     marks, texts = ax.get_legend_handles_labels()
     style: dict[str, Any] = {"fontsize": "small", "framealpha": 0.8, "edgecolor": "none"}
@@ -176,17 +182,6 @@ def coefplot(
                 old.remove()
         figure.legend(marks, texts, loc="outside lower center", ncols=len(marks), **style)
     return ax
-
-
-def _ratio_ticks(ax: Axes) -> None:
-    """Mark a log axis of ratios by plain numbers, several of them also where it is short."""
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    low, high = ax.get_xlim()
-    subs = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9) if high < 4 * low else (1, 2, 5)
-    ax.xaxis.set_major_locator(LogLocator(subs=subs if high < 200 * low else (1,)))
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.xaxis.set_minor_locator(NullLocator())
 
 
 def _wrapped(text: str, width: int = _WRAP) -> str:

@@ -823,8 +823,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/objpert.py",
-        "return loss.curvature * detail.radius * detail.reach,",
-        "return 0.5 * loss.curvature * detail.radius * detail.reach,",
+        "h, j = loss.curvature * detail.radius * detail.reach,",
+        "h, j = 0.5 * loss.curvature * detail.radius * detail.reach,",
         replayed("glm-objpert"),
     ),
     Mutant(

@@ -156,7 +156,7 @@ def test_counts_are_covered(kind, formula):
         found = shown_numbers(
             layout, noise, {"table": exact + scale * z}, half_ranges(plan.design), n,
             level=0.95, suppress=None, points=None,
-        ).arrays  # fmt: skip
+        )[0]  # fmt: skip
         hits += (found["low"] <= truth) & (truth <= found["high"])
     cover = hits / reps
     print(kind, formula, np.round(cover, 3))

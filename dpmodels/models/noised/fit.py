@@ -336,7 +336,13 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
                 "release first, rel = dp_release(data, ..., public_columns=[...]), and fit on it"
             )
     box_of(request, design.names)
-    settings = _settings(request)
+    settings = Settings.of(request.options)
+    if settings.noise == "auto" and request.method.name != "naive":
+        loss = loss_of(request)  # with kinks, or a free function: SL noise
+        if not isinstance(loss, Loss) or loss.kinked:
+            settings = replace(settings, noise="sl")
+        elif request.verb != "dp_ols" and loss.name != "squared":
+            settings = replace(settings, noise="auto-smooth")
     made = plan_table(design, n, request.eps, request.delta, settings)
     ends = design.intervals()[list(made.layout.rows)]
     widths = ends[:, 1] - ends[:, 0]
@@ -348,27 +354,14 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     noisy_y = design.p in made.layout.rows
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
 
-    expected = expected_of(request, design, made, n)
+    told, errors, sentences = expected_of(request, design, made, n)
     bought = made.purchase is not None
     return Plan(
         request, design, n, made.steps, made.guarantee,
-        scales={**scale, **expected.scales}, expected_se=expected.se, purchase=made.purchase,
-        detail=made, reasons=(*request.reasons, *expected.sentences), advice=made.advice,
+        scales={**scale, **told}, expected_se=errors, purchase=made.purchase,
+        detail=made, reasons=(*request.reasons, *sentences), advice=made.advice,
         passes=1 + bought,
     )  # fmt: skip
-
-
-def _settings(request: Request) -> Settings:
-    """Return the release's options; losses with kinks and free functions ask for SL noise."""
-    settings = Settings.of(request.options)
-    if settings.noise != "auto" or request.method.name == "naive":
-        return settings
-    loss = loss_of(request)
-    if not isinstance(loss, Loss) or loss.kinked:
-        return replace(settings, noise="sl")
-    if request.verb != "dp_ols" and loss.name != "squared":
-        return replace(settings, noise="auto-smooth")
-    return settings
 
 
 def release(plan: Plan[Any], ask: Ask) -> Release:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,17 +250,6 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
 # -- What a fit on a release may be expected to give, before any data: for ``plan()``.
 
 
-@dataclass(frozen=True)
-class Expected:
-    """Reliabilities, standard errors and the n that would be needed."""
-
-    # "reliability of x": Var / (Var + (1 - p) lambda^2).
-    scales: Mapping[str, float] = field(default_factory=dict)
-    # Column -> expected standard error (sampling and noise together).
-    se: Mapping[str, float] = field(default_factory=dict)
-    sentences: tuple[str, ...] = ()
-
-
 def _numbers(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
     if given is None:
         return {}
@@ -276,8 +265,10 @@ def _numbers(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
     return out
 
 
-def expected_of(request: Request, design: Design, made: TablePlan, n: int) -> Expected:
-    """Return expectations for the public guesses ``variances=`` of the columns' variances.
+def expected_of(
+    request: Request, design: Design, made: TablePlan, n: int
+) -> tuple[dict[str, float], dict[str, float], tuple[str, ...]]:
+    """Return (scales, standard errors, sentences) for public guesses ``variances=`` of columns.
 
     With ``guess=`` (coefficients) and ``sigma=`` (error sd) the asymptotic standard errors of the
     linear model follow, for uncorrelated columns with means at the middle of their ranges, and the
@@ -289,7 +280,7 @@ def expected_of(request: Request, design: Design, made: TablePlan, n: int) -> Ex
     guess = _numbers("guess", request.options.get("guess"), names)
     sigma = request.options.get("sigma")
     if not variances:
-        return Expected()
+        return {}, {}, ()
     ends = design.intervals()
     sd = dict.fromkeys((*names, response), 0.0)
     for name, row, relative in zip(made.layout.names, made.layout.rows, made.noise.sd, strict=True):
@@ -302,14 +293,14 @@ def expected_of(request: Request, design: Design, made: TablePlan, n: int) -> Ex
     }
     slopes = [c for c in names if design.columns[names.index(c)].kind != "intercept"]
     if sigma is None or any(c not in variances for c in slopes) or not slopes:
-        return Expected(scales)
+        return scales, {}, ()
     theta = np.array([guess.get(c, 0.0) for c in names])
     # means at the middle of the ranges
     mean = np.array([0.5 * float(ends[j, 0] + ends[j, 1]) for j in range(len(names))])
     M = np.diag([variances.get(c, 0.0) for c in names]) + np.outer(mean, mean)
     D = np.diag([sd[c] ** 2 for c in names])
     if not np.isfinite(D).all() or not math.isfinite(sd[response]):
-        return Expected(scales)
+        return scales, {}, ()
     noise = made.noise.noise
     _, V = asymptotic_variance(
         theta, M, D, float(sigma) ** 2, lambda_y2=sd[response] ** 2, p=p,
@@ -323,4 +314,4 @@ def expected_of(request: Request, design: Design, made: TablePlan, n: int) -> Ex
         f"n = {math.ceil(max(wanted))} rows would make every given slope four standard errors "
         "(linear model, uncorrelated columns, the given variances).",
     )  # fmt: skip
-    return Expected(scales, dict(zip(names, se.tolist(), strict=True)), sentences)
+    return scales, dict(zip(names, se.tolist(), strict=True)), sentences

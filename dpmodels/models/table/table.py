@@ -65,14 +65,6 @@ _SMALL = 3.0
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """A value of each of :data:`COLUMNS` for every item, and what to say of them."""
-
-    arrays: dict[str, Array]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Context:
     """Everything released and public that the sections are made of."""
 
@@ -94,8 +86,8 @@ def shown_numbers(
     layout: Layout, noise: TableNoise, released: Mapping[str, Array], scale: tuple[Array, Array],
     n: int, *, level: float, suppress: float | None, points: Mapping[int, Array] | None,
     people: bool = False, copies: int = 1,
-) -> Numbers:  # fmt: skip
-    """Return the numbers of all sections, in the order of ``Layout.items``.
+) -> tuple[dict[str, Array], tuple[str, ...]]:  # fmt: skip
+    """Return :data:`COLUMNS` of all items, in the order of ``Layout.items``, and the notes.
 
     ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
     half-ranges (q,), ``points`` the grid of each number with quantiles. Of ``people`` each adds the
@@ -116,7 +108,7 @@ def shown_numbers(
             part[:, size < suppress] = np.nan
         parts.append(part)
     whole = np.concatenate(parts, axis=1)
-    return Numbers(dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress, people))
+    return dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress, people)
 
 
 def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, ...]:
@@ -399,7 +391,7 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     names = [item.name for s in detail.layout.sections for item in detail.layout.items(s)]
     if not release.reply:
         return Estimate.silent(names)
-    numbers = shown_numbers(
+    arrays, notes = shown_numbers(
         detail.layout, detail.noise, release.values, release.detail, plan.public_n,
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
@@ -407,12 +399,12 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     )  # fmt: skip
     return Estimate(
         tuple(names),
-        numbers.arrays["estimate"],
+        arrays["estimate"],
         # of single rows: whoever asked for kept ones of people multiplies it
-        vcov_sampling=_diagonal(numbers.arrays["se_sampling"] / math.sqrt(plan.request.copies)),
-        vcov_privacy=_diagonal(numbers.arrays["se_privacy"]),
-        notes=numbers.notes,
-        arrays=numbers.arrays,
+        vcov_sampling=_diagonal(arrays["se_sampling"] / math.sqrt(plan.request.copies)),
+        vcov_privacy=_diagonal(arrays["se_privacy"]),
+        notes=notes,
+        arrays=arrays,
     )
 
 

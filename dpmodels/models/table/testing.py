@@ -371,16 +371,14 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
 
 def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
     """Return the integer moments of a pair of numbers. Confidential."""
-    integers = gram(_voided(blocks), WithOne(RowMap(unit, np.ones(2)))).integers()
-    return (np.array([integers[i, j] for i, j in _PLACES], dtype=object),)
 
-
-def _voided(blocks: Iterable[Array]) -> Iterator[Array]:
-    """Yield blocks whose rows with a missing number are missing throughout."""
-    for block in blocks:
-        with np.errstate(all="ignore"):
+    def whole() -> Iterator[Array]:  # a row with a missing number is missing throughout
+        for block in blocks:
             block[:, np.isnan(block).any(axis=0)] = np.nan
-        yield block
+            yield block
+
+    integers = gram(whole(), WithOne(RowMap(unit, np.ones(2)))).integers()
+    return (np.array([integers[i, j] for i, j in _PLACES], dtype=object),)
 
 
 def estimate(plan: Plan[Facts], release: Release) -> Estimate:

@@ -88,14 +88,6 @@ class WeightedTree(QuantileDetail):
     clusters: ClusterPlan | None = None
 
 
-@dataclass(frozen=True)
-class WeightedQuantiles:
-    """Where weights were cut, the quantiles as released, and their ranks by PSU."""
-
-    trim: Trim
-    errors: DesignErrors | None = None
-
-
 def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one tree of weights a number. Reads no row."""
     if request.unit is not None:
@@ -167,8 +159,7 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Rele
     if detail.clusters is not None:
         errors = _ask_by_psu(plan, ask, design, grids, trim, values)
         values["cluster scores"] = errors.found.products[0]
-    found = WeightedQuantiles(trim, errors)
-    return Release(values, plan.guarantee, design, detail=found)
+    return Release(values, plan.guarantee, design, detail=(trim, errors))
 
 
 def _ask_by_psu(
@@ -200,7 +191,7 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
         return Estimate.silent(names)
-    trim, errors = release.detail.trim, release.detail.errors
+    trim, errors = release.detail
     n = plan.public_n
     z = critical(Spread(1.0), plan.request.level)
     found, deff = np.full((len(detail.jobs), 4), np.nan), np.ones(len(detail.jobs))

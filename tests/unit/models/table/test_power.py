@@ -46,7 +46,7 @@ def test_counts_are_covered():
         found = shown_numbers(
             layout, noise, {"table": noisy}, half_ranges(plan.design), 100, level=0.95,
             suppress=None, points=None,
-        ).arrays  # fmt: skip
+        )[0]  # fmt: skip
         hits += (found["low"] <= truth) & (truth <= found["high"])
     assert np.mean(hits / 60) == pytest.approx(0.95, abs=0.05)
     assert (found["low"] + found["high"]) / 2 == pytest.approx(found["estimate"])
