@@ -70,15 +70,15 @@ def plan_fit(
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
     ranges = gaussian_part(request, missing)
-    p, labels = model.chains[0].dimension(design.p), [chain.label for chain in model.chains]
-    paid = Paid.of(request, ranges, rows, p, labels=labels)
+    rank, labels = design.p, [chain.label for chain in model.chains]
+    paid = Paid.of(request, ranges, rows, model.chains[0].dimension(rank), labels=labels)
     mu = paid.mu(paid.rest)
     chains, mu, shares, pilot, scales = own.schedule(request, design, n, rows, mu, model)
     detail = ScoredDetail(
         model, own, chains, design, rows, mu, shares, pilot, scales, paid.clusters,
         request.unit is not None, request.split is None,
     )  # fmt: skip
-    scoring = detail.scoring(design.p, request.relation)
+    scoring = detail.scoring(rank, request.relation)
     noise, forecast = scoring.noise, scoring.forecast
     first = () if scales is None else scale_steps(scales)
     asked = math.fsum(s.share or 0.0 for s in first)
@@ -113,9 +113,11 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)
     read = reaching(design, plan.design)
-    scoring = detail.scoring(coordinates.rank, relation, design)
+    rank = coordinates.rank
+    scoring = detail.scoring(rank, relation, design)
     coordinates, spreads = own.locate(detail, scoring, coordinates, read, ask)
-    scoring = detail.scoring(coordinates.rank, relation, design)
+    if coordinates.rank != rank:
+        scoring = detail.scoring(coordinates.rank, relation, design)
     found = release_scoring(scoring, coordinates, read, ask, spreads)
     if scoring.closing is not None:
         found = replace(found, statistics=scoring.closing.conclude(found, read, ask))

@@ -20,7 +20,7 @@ from dpmodels.records import Estimate
 from dpmodels.scoring.intervals import Inference, Step
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.scores import Score, State, floored, mass_of, mean_row
-from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted
+from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted, worked_out
 from dpmodels.variables import Binary, Levels
 
 if TYPE_CHECKING:
@@ -241,9 +241,7 @@ class PublicRows:
 
 def public_rows(design: Design) -> PublicRows | None:
     """Return the public rows of a design; None: a variable has no declared range, or none moves."""
-    if "public rows" not in design.worked_out:
-        design.worked_out["public rows"] = _rows(design)
-    found: PublicRows | None = design.worked_out["public rows"]
+    found: PublicRows | None = worked_out(design, "public rows", lambda: _rows(design))
     return found
 
 

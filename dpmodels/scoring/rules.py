@@ -448,13 +448,11 @@ class Pilot:
         ahead = passes if self.every > 1 and not self.by_place else 0
         return Read(self.first, then=(self.every,) * ahead)
 
-    def read_early(self) -> Read:
-        """Return what a pass before the last reads."""
+    def read(self, *, last: bool = False) -> Read:
+        """Return what a pass reads: the last every row, some for meat and ordinary information."""
+        if last:
+            return Read(inner=self.every)
         return Read(1 if self.by_place else self.every, self.windows)
-
-    def read_last(self) -> Read:
-        """Return what the last pass reads: every row, some for meat and ordinary information."""
-        return Read(inner=self.every)
 
 
 # -- What the public noise of an information lets expect of intervals: one record a strategy

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,24 +95,20 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     """Return the coordinates of a design whose ranges are all known.
 
     Where a column's range was bought, the box of its variables is unknown; columns then count as
-    independent and uniform over their own ranges.
+    independent and uniform over their own ranges. ``raw``: the response stays in its own units.
 
-    Parameters
-    ----------
-    design : Design
-    raw : bool
-        The response stays in its own units.
-
-    Notes
-    -----
     **Privacy.** A function of formula, schema and bought ranges: reads no row. So a design keeps
     its coordinates.
     """
-    kept = design.worked_out
-    if ("coordinates", raw) not in kept:
-        kept["coordinates", raw] = _coordinates(design, raw)
-    found: Coordinates = kept["coordinates", raw]
+    found: Coordinates = worked_out(design, ("coordinates", raw), lambda: _coordinates(design, raw))
     return found
+
+
+def worked_out(design: Design, key: object, make: Callable[[], Any]) -> Any:
+    """Return what a design keeps of public numbers, worked out once."""
+    if key not in design.worked_out:
+        design.worked_out[key] = make()
+    return design.worked_out[key]
 
 
 def of_short_rows(coordinates: Coordinates, design: Design, length: float) -> Coordinates:
@@ -175,8 +171,6 @@ def narrowed(
 
     The same W0 as before where the box says nothing (a bought range, a subset).
 
-    Notes
-    -----
     **Privacy.** The box must be public or released.
     """
     M = _box_moments(design, coordinates.unit, box)
@@ -206,12 +200,10 @@ def unweighted(design: Design) -> Design:
     """Return the design whose rows are not multiplied by the root of their weight: declared."""
     if not design.scaled:
         return design
-    kept = design.worked_out
-    if "unweighted" not in kept:
-        from dpmodels.formula.survival import design_from
+    from dpmodels.formula.survival import design_from
 
-        kept["unweighted"] = design_from({**design.to_dict(), "weights": None, "bought": []})
-    found: Design = kept["unweighted"]
+    saved: dict[str, Any] = {"weights": None, "bought": []}
+    found: Design = worked_out(design, "unweighted", lambda: design_from(design.to_dict() | saved))
     return found
 
 
@@ -238,10 +230,8 @@ def constant_columns(design: Design) -> Array | None:
     """
     if design.has_intercept:
         return _intercept(design)
-    kept = design.worked_out
-    if "constant" not in kept:
-        kept["constant"] = _constant_columns(unweighted(design))
-    found: Array | None = kept["constant"]
+    plain = unweighted(design)
+    found: Array | None = worked_out(design, "constant", lambda: _constant_columns(plain))
     return found
 
 
@@ -478,10 +468,7 @@ def scale_steps(plan: ScalePlan) -> tuple[Step, ...]:
 def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return (names, places) of the numbers whose scale can be asked about, the response last.
 
-    Parameters
-    ----------
-    predictors : bool
-        Numeric variables that are columns of their own, too.
+    ``predictors``: numeric variables that are columns of their own, too.
     """
     assert design.response is not None
     names, places = [], []
@@ -626,12 +613,8 @@ def _looking_from(
 ) -> Coordinates:  # fmt: skip
     """Return coordinates about a narrower range of the response, and a narrower box.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Predictors: each as if uniform, with this centre and sd.
-    half : float
-        Half the range of the response before any weight, about its centre (0 without a constant).
+    Predictors are as if uniform, with this centre and sd; ``half`` the range of the response before
+    any weight, about its centre (0 without a constant).
     """
     unit = coordinates.unit
     scale, shift = np.array(unit.scale), np.array(unit.shift)

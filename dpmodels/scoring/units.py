@@ -340,7 +340,7 @@ def _locate(
     pilot = scoring.pilot
     spreads = ask_places(
         ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
-        read=pilot.read_early(),
+        read=pilot.read(),
     )  # fmt: skip
     return in_order(recentred(coordinates, design, spreads)), spreads
 
@@ -355,7 +355,7 @@ def _begin(
     first = replace(initialised.state, W=np.eye(r))
     squares = ask_scales(
         ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
-        float(pilot.early(plan.n)), people=plan.people, read=pilot.read_early(),
+        float(pilot.early(plan.n)), people=plan.people, read=pilot.read(),
     )  # fmt: skip
     state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
     return [Fitting(chain, initialised.expansion, state, initialised.values, look=state.W)]
@@ -368,7 +368,7 @@ def _aim(
     """Release the lengths of scores, and return pass k of the one model by them."""
     (fit,), pilot, r = fits, plan.pilot, plan.p
     expansion, state, last = fit.model, fit.state, k == plan.many
-    mu, early = plan.part(share), pilot.read_early()
+    mu, early = plan.part(share), pilot.read()
     scale = fit.chain.score.scale
     n = plan.n if last else pilot.early(plan.n)
     local = expansion.at(state, k)
@@ -389,7 +389,7 @@ def _aim(
     turn = fit.look @ np.linalg.inv(state.W)
     over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
     take = functools.partial(_take, fit, one, lengths, turn)
-    return [Aimed(one, over, _whole, take)], pilot.read_last() if last else early
+    return [Aimed(one, over, _whole, take)], pilot.read(last=last)
 
 
 def _whole(sums: PassSums) -> PassSums:

@@ -31,8 +31,8 @@ from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
-from dpmodels.records import Estimate, Release, Request
-from dpmodels.scoring.notes import empty_rows, no_ranges_note
+from dpmodels.records import Estimate, Request
+from dpmodels.scoring.notes import empty_rows
 from dpmodels.sources.windows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Read, ball_map, ball_sd, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
@@ -41,21 +41,6 @@ from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-
-__all__ = [
-    "DRAWS",
-    "LastFit",
-    "Report",
-    "Stage",
-    "bootstrap",
-    "last_fit",
-    "no_reply",
-    "report",
-    "rescaled",
-    "shrink_report",
-    "unit_back",
-]
-
 
 # -- What the plans of this room share: currency, radii of public rules, the stage rule.
 
@@ -121,9 +106,7 @@ def expected_se(
 
 
 # -- From the released moments of the last stage to coefficients, errors, notes. Sees no row.
-
-
-# -- Parametric bootstrap of a moment fit, from released numbers only
+# First: parametric bootstrap of a moment fit, from released numbers only
 
 
 #: Draws of the bootstrap.
@@ -392,11 +375,6 @@ def unit_back(unit: UnitScale) -> Array:
     if unit.intercept:
         S[:, 0] += unit.shift  # the intercept cell of a complete row is 1
     return np.asarray(np.linalg.inv(S))
-
-
-def no_reply(release: Release) -> Estimate:
-    """Return the estimate of a run whose ranges could not be bought."""
-    return no_ranges_note(release.design.names)
 
 
 # -- The passes of ``ssp`` and ``pmt``: rows into a ball, moments out, one whitened by the other.

@@ -22,7 +22,6 @@ from dpmodels.models.linear.inference import (
     ball_stage,
     expected_se,
     mu_like,
-    no_reply,
     noise_figure,
     release_scores,
     report,
@@ -70,6 +69,7 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.rules import first_share, noise_ratio, pilot_windows
 from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sources.windows import ALL_ROWS, Windows
@@ -296,7 +296,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last stage back to the design's own units."""
     if not release.reply:
-        return no_reply(release)
+        return no_ranges_note(release.design.names)
     facts = _facts(plan, release.design, release.detail)
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 
