@@ -483,56 +483,47 @@ def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tu
     return (*names, design.response.name), (*places, design.q - 1)
 
 
-def _numbers(block: Array, places: tuple[int, ...], root: Array | None) -> Iterator[Array]:
-    """Yield numbers of rows; ``root``: columns that add up to what a row is multiplied by."""
-    with np.errstate(all="ignore"):  # rows of weight 0 are missing here
-        one = None if root is None else mapped(root[None], block[: len(root)])[0]
-        for j in places:
-            yield block[j] if one is None else block[j] / one
-
-
 @dataclass(frozen=True, eq=False)
-class _Places:
-    """The histogram of numbers over equal cells of their ranges. Row by row; missing: in none."""
+class _Histogram:
+    """Numbers over equal cells of their ranges, or by half octaves of their distances.
+
+    Of the range, from an origin: its lower end, or a centre. Row by row; missing: in none.
+    """
 
     places: tuple[int, ...]
-    low: Array
+    origin: Array
     width: Array
-    root: Array | None = None
+    octaves: bool = False
+    root: Array | None = None  # Columns that add up to what a row is multiplied by
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        """Return the counts over blocks, (numbers, CELLS). Confidential."""
-        out = np.zeros((len(self.places), CELLS), dtype=np.int64)
+        """Return the counts over blocks, (numbers, bins), octaves the longest first. Confidential.
+
+        The exponent of a square says the half octave of the distance, from the range down.
+        """
+        size = OCTAVES if self.octaves else CELLS
+        out = np.zeros((len(self.places), size), dtype=np.int64)
         for block in blocks:
-            for i, number in enumerate(_numbers(block, self.places, self.root)):
-                cell = (number - self.low[i]) * (CELLS / self.width[i])
-                there = np.isfinite(cell)
-                at = np.clip(np.floor(cell[there]), 0, CELLS - 1).astype(np.int64)
-                out[i] += np.bincount(at, minlength=CELLS)
+            for i, number in enumerate(self._numbers(block)):
+                part = number - self.origin[i]
+                if self.octaves:
+                    part = part / self.width[i]
+                    square = part[np.isfinite(part)]
+                    square *= square
+                    at = _BIAS - 1 - (square.view(np.int64) >> _MANTISSA)
+                else:
+                    part = part * (CELLS / self.width[i])
+                    at = np.floor(part[np.isfinite(part)])
+                at = np.clip(at, 0, size - 1).astype(np.int64)
+                out[i] += np.bincount(at, minlength=size)
         return Integers((out,))
 
-
-@dataclass(frozen=True, eq=False)
-class _Distances:
-    """The histogram of distances from centres, by half octaves of the range. Row by row."""
-
-    places: tuple[int, ...]
-    centre: Array
-    width: Array
-    root: Array | None = None
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        """Return the counts over blocks, (numbers, OCTAVES), the longest first. Confidential."""
-        out = np.zeros((len(self.places), OCTAVES), dtype=np.int64)
-        for block in blocks:
-            for i, number in enumerate(_numbers(block, self.places, self.root)):
-                part = (number - self.centre[i]) / self.width[i]
-                square = part[np.isfinite(part)]
-                square *= square
-                # the exponent of the square: half octaves of the distance, from the range down
-                octave = _BIAS - 1 - (square.view(np.int64) >> _MANTISSA)
-                out[i] += np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
-        return Integers((out,))
+    def _numbers(self, block: Array) -> Iterator[Array]:
+        with np.errstate(all="ignore"):  # rows of weight 0 are missing here
+            root = self.root
+            one = None if root is None else mapped(root[None], block[: len(root)])[0]
+            for j in self.places:
+                yield block[j] if one is None else block[j] / one
 
 
 def shares_of_tree(counts: Array, sd: float) -> Array:
@@ -591,17 +582,18 @@ def recentred(plan: ScalePlan, coordinates: Coordinates, design: Design, ask: As
     root = coordinates.unit.one if design.scaled else None
     ends = (design if root is None else unweighted(design)).intervals()[list(plan.places)]
     low, width = ends[:, 0], np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
-    counts = _noisy(plan, 0, design, ask, _Places(plan.places, low, width, root))
+    counts = _noisy(plan, 0, design, ask, _Histogram(plan.places, low, width, root=root))
     middle = np.array([median_of(one, plan.noise(0)) for one in counts])
     centre = low + width * middle
-    counts = _noisy(plan, 1, design, ask, _Distances(plan.places, centre, width, root))
+    distances = _Histogram(plan.places, centre, width, octaves=True, root=root)
+    counts = _noisy(plan, 1, design, ask, distances)
     scale, end = np.array([scale_of(one, plan.noise(1)) for one in counts]).T
     half = width[-1] * min(max(NORMAL_RANGE * scale[-1], BEYOND * end[-1]), 0.5)
     sd = width * np.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
     return _looking_from(coordinates, design, plan.names[:-1], centre, sd, half)
 
 
-def _noisy(plan: ScalePlan, k: int, design: Design, ask: Ask, job: _Places | _Distances) -> Array:
+def _noisy(plan: ScalePlan, k: int, design: Design, ask: Ask, job: _Histogram) -> Array:
     over = Sums(design, job)
     query = Query(plan.histograms(k), over, lambda found: Added(found.arrays[0].astype(object)))
     return ask(_STEPS[k], query).values

@@ -24,7 +24,7 @@ from dpmodels.scoring.intervals import (
     infer_units,
     scale_ratio,
 )
-from dpmodels.scoring.passes import PassSums, Released
+from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     DAMPED_OF_UNITS,
     FLOOR_OF_UNITS,
@@ -389,12 +389,7 @@ def _aim(
     turn = fit.look @ np.linalg.inv(state.W)
     over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
     take = functools.partial(_take, fit, one, lengths, turn)
-    return [Aimed(one, over, _whole, take)], pilot.read(last=last)
-
-
-def _whole(sums: PassSums) -> PassSums:
-    """Return the sums of the one model of a pass."""
-    return sums
+    return [Aimed(one, over, lambda sums: sums, take)], pilot.read(last=last)
 
 
 def _take(

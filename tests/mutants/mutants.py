@@ -395,8 +395,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/cells.py",
-        "steps = towards_zero(own / np.maximum(own[0] / STEPS, 1.0))",
-        "steps = own",
+        "return towards_zero(own / np.maximum(own[0] / STEPS, 1.0))",
+        "return own",
         _PEOPLE,
     ),
     Mutant(

@@ -45,8 +45,6 @@ from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["covariances", "estimate", "plan", "release"]
-
 
 #: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
 _SHARES = {
@@ -267,22 +265,28 @@ def auto_noise(
     return rho, rtheta, ls_bound(radius, detail.ry, rtheta) / safe * (1.0 + allowance)
 
 
-def residual_statistic(
-    blocks: Iterable[Array], rowmap: RowMap, theta: Array, c: float
-) -> tuple[int, float]:
-    """Return (sum of trunc(clip(r / c)^2 2^30), unit) with r = y - z'theta; sensitivity 2^30.
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The sum of ``trunc(clip(r / c)^2 2^30)``, r = y - z'theta; its sensitivity is 2^30.
 
     theta is the *released* vector: with the exact one the sensitivity would be wrong.
     """
-    p = len(theta)
-    ratio = theta * rowmap.box[:p] / c
-    total = 0
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            w = rowmap.normalised(block)
-            r = w[p] * (rowmap.box[p] / c) - mapped(ratio[None], w[:p])[0]
-            total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
-    return total, c * c * 2.0**-30
+
+    rowmap: RowMap
+    theta: Array
+    c: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
+        """Return the integer over blocks. Confidential."""
+        p, box = len(self.theta), self.rowmap.box
+        ratio = self.theta * box[:p] / self.c
+        total = 0
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                w = self.rowmap.normalised(block)
+                r = w[p] * (box[p] / self.c) - mapped(ratio[None], w[:p])[0]
+                total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
+        return total
 
 
 @ranged
@@ -369,25 +373,12 @@ def _release_residual(ask: Ask, detail: OlsDetail, over: Moments, G: Array, thet
         lemma = Of("squared residuals", (bound, len(theta), ask.n))
         query = Query(lemma, over, lambda _: Added(np.array([t @ G @ t])))
     else:
-        again = Sums(over.design, _Residuals(rowmap, theta, detail.ry))
+        again = Sums(over.design, Residuals(rowmap, theta, detail.ry))
         query = Query(
             Sum(Interval(0, 1 << 30)), again, lambda k: Added(np.array([k], dtype=object)),
             detail.ry * detail.ry * 2.0**-30,
         )  # fmt: skip
     return ask("residual variance", query).values[0]
-
-
-@dataclass(frozen=True, eq=False)
-class _Residuals:
-    """The pass of :func:`residual_statistic`, for whoever adds up."""
-
-    rowmap: RowMap
-    theta: Array
-    bound: float
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
-        """Return the integer over blocks. Confidential."""
-        return residual_statistic(blocks, self.rowmap, self.theta, self.bound)[0]
 
 
 def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[float, float, float]:

@@ -98,23 +98,6 @@ def d_rem(eps: npt.ArrayLike, g: float, s: float) -> Array:
     return np.asarray(np.where(t <= 0, 0.0, p - q))
 
 
-def rdp_add(a: float, h: float, s2: float) -> float:
-    """Return the Renyi divergence of order a of (Z, Z plus a row); infinite if (a-1) h >= 1."""
-    k = (a - 1) * h
-    if k >= 1:
-        return math.inf
-    return (
-        a * s2 * h / (2 * (1 + h) * (1 - k)) - 0.5 * math.log1p(h) - math.log1p(-k) / (2 * (a - 1))
-    )
-
-
-def rdp_rem(a: float, g: float, s2: float) -> float:
-    """Return the Renyi divergence of order a of (Z, Z minus a row)."""
-    h = g / (1 - g)
-    shift = a * s2 * g / (2 * (1 - g) * (1 + (a - 1) * g))
-    return shift + (a * math.log1p(h) - math.log1p(a * h)) / (2 * (a - 1))
-
-
 @lru_cache(maxsize=256)
 def eps_grid(rho: float, delta_t: float, points: int = 4000) -> Array:
     """Return the eps on which a calibration is checked (``posterior.md``, 2.3)."""
