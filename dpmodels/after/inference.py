@@ -514,7 +514,10 @@ class Allowance:
         if self.clipped:
             part = np.minimum(BASE + self.leverage_factor * few, MOST)
             out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
-        return np.asarray(out + self._unsettled(rows, few) + self._left(rows))
+        out = out + self._unsettled(rows, few)
+        if self.short is not None or self.points is not None:
+            out = out + self._left(rows)
+        return np.asarray(out)
 
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""

@@ -201,7 +201,8 @@ class CellPass:
             psi = psi * weight
             omega = weight if omega is None else omega * weight
         length = t.length.take(cells)
-        psi = self.one.by_leverage(psi, length * length, omega)
+        if self.one.plan.policy.by_leverage:
+            psi = self.one.by_leverage(psi, length * length, omega)
         norm = np.abs(psi)
         norm *= length
         norm /= self.one.map.step

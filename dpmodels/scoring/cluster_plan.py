@@ -231,19 +231,16 @@ class ClusterPlan:
             noise=OF_PEOPLE if self.people and not pairs else NOISE * self.loose,
         )  # fmt: skip
 
-    def totals_sd(self, p: int, own: Radii) -> float:
-        """Return the noise sd of an entry of the stratum totals of one chain."""
-        statistic = totals_statistic(p, self.frame.strata, own, people=self.people)
-        mu = self.totals / math.sqrt(len(self.chains))
-        return float(noise_of(statistic, Gaussian(mu), self.relation)[0]) * own.bound
-
     def blurred(self, p: int) -> float:
         """Return the noise that totals bring into J of the smallest stratum, over its size."""
         own = self.radii(p)
         least = min((k for k in self.frame.units if k > 1), default=0)
         if not least:
             return math.inf
-        return 4.0 * self.totals_sd(p, own) ** 2 / (self.n * least * own.guess)
+        statistic = totals_statistic(p, self.frame.strata, own, people=self.people)
+        mu = self.totals / math.sqrt(len(self.chains))
+        sd = float(noise_of(statistic, Gaussian(mu), self.relation)[0]) * own.bound
+        return 4.0 * sd**2 / (self.n * least * own.guess)
 
 
 @dataclass(frozen=True, eq=False)

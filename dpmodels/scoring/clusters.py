@@ -88,7 +88,9 @@ class Scored:
         """Return the scores of rows times their factors, in the ball of C: integers (r, m)."""
         z, psi, omega, square, _ = self.one.rows(rows)
         z, length = z[: self.size], np.sqrt(square)
-        psi = self.one.by_leverage(psi, square, omega) * factor
+        if self.one.plan.policy.by_leverage:
+            psi = self.one.by_leverage(psi, square, omega)
+        psi = psi * factor
         size = np.minimum(np.abs(psi) * (length / self.one.map.step), clip)
         return end_along(z, length, clip, size, psi)
 

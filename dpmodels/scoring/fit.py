@@ -354,7 +354,7 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
         out = infer_units(fit, plan.detail.rows, by_cluster)
     else:
         longest, whole = None, release.design
-        if not whole.bought:
+        if whole.scaled and not whole.bought:
             whole = unweighted(whole)
         interval = None if whole.response is None else whole.response.interval
         if fit.model.of_residual and interval is not None:  # in units of the fit
@@ -393,7 +393,11 @@ def _marks(
     if score is not None and score.of_residual:
         beyond = effects_beyond(design, part.params)
     elif plan.request.verb == "dp_feols":
-        beyond = _slopes_beyond(design, own, part.params)
+        # slopes within people, and of their means
+        first, k = int(own[0] == design.names[0]), design.p - 1
+        slopes = [np.append(0.0, part.params[i : i + k]) for i in range(first, len(beyond), k)]
+        found = [effects_beyond(design, b)[1:] for b in slopes]
+        beyond = np.concatenate([np.zeros(first, bool), *found])
     return beyond, few
 
 
@@ -412,13 +416,6 @@ def _rests_on_few(part: Part, design: Design) -> Mask:
     levels = rows.discrete & np.array([c.kind != "intercept" for c in design.columns])
     error = np.sqrt(np.maximum(np.diag(T @ (inference.sampling + inference.privacy) @ T.T), 0.0))
     return few & ~(levels & (inference.allowance.one_way(T) < error))
-
-
-def _slopes_beyond(design: Design, names: Sequence[str], params: Array) -> Mask:
-    """Say which slopes within people, and of their means, are beyond their ranges."""
-    first, k = int(names[0] == design.names[0]), design.p - 1
-    own = [np.append(0.0, params[i : i + k]) for i in range(first, len(params), k)]
-    return np.concatenate([np.zeros(first, bool), *(effects_beyond(design, b)[1:] for b in own)])
 
 
 def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:
@@ -522,10 +519,10 @@ def _lost(
     """Say how many units contribute nothing, where that is clear of the noise."""
     lost = 1.0 - complete.get("complete_share", 1.0)
     sd = complete.get("complete_share_se", 0.0)
-    if not part.inference.plan.people:
-        return empty_rows(lost, sd, design, shortened=False)
     if not is_seen(lost, sd):
         return []
+    if not part.inference.plan.people:
+        return empty_rows(lost, sd, design, shortened=False)
     who = "people" if plan.request.unit is not None else "rows"
     why = "their values are missing" + (", or they have one row" if who == "people" else "")
     return [

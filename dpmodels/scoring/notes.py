@@ -200,7 +200,7 @@ RANGES = 3.0
 LINEAR, RATIO = frozenset({"dp_ols", "dp_feols"}), 100.0
 #: Events cut at a public row move its score by at most so many noise sds ...
 LOST = 1.0
-#: ... as long as C is at most so many lengths of the typical long score (``mean_score.long_score``
+#: ... as long as C is at most so many lengths of the typical long score (``MeanScore.typical_long``
 #: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
 LONGEST = 3.0 / 1.75
 #: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
@@ -336,14 +336,14 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     ``RANGES`` ranges of the response; from zero on, where no columns add up to a constant and the
     effects have to carry the response there. Of models of the response itself (no link).
     """
-    if not design.bought:
+    if design.scaled and not design.bought:
         design = unweighted(design)
     beyond = np.zeros(design.p, dtype=bool)
     interval = None if design.response is None else design.response.interval
     if interval is None:
         return beyond
     low, high = interval
-    if not design.bought and constant_columns(design) is None:
+    if not (design.bought or design.has_intercept) and constant_columns(design) is None:
         low, high = min(low, 0.0), max(high, 0.0)
     most = RANGES * (high - low)
     ends = design.intervals()[: design.p]

@@ -186,7 +186,7 @@ class PassPlan:
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
     mu_far: float = 0.0  # Of the release of what scores are beyond C, up to ``FAR`` C; 0: none
-    cut: float = 6.0  # Largest squared score in the scale, over p
+    scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Rows have weights of their own: the meat counts scores up to C, and what lies beyond may all
     # have one sign.
     of_weights: bool = False
@@ -205,11 +205,6 @@ class PassPlan:
     def unsoftened(self) -> bool:
         """Whether scores are cut at C and kept whole below it."""
         return self.whole or self.plain
-
-    @property
-    def scale_cut(self) -> float:
-        """Largest squared score in the sum that estimates the scale."""
-        return self.cut * self.p
 
     def within(self, row: float, score: float) -> PassPlan:
         """Return the pass with its radii no larger than rows and scores can be.
@@ -326,7 +321,7 @@ def plan_pass(
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
-        policy=policy, strength=mu * n, mu_far=mu_far, cut=cut,
+        policy=policy, strength=mu * n, mu_far=mu_far, scale_cut=cut * p,
         of_weights=of_weights,
     )  # fmt: skip
 

@@ -212,12 +212,13 @@ def unit_pass(
         scale=CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
         count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
+    cut = CUT * lengths.square / p  # over p, as of rows
     joint = share.information + share.meat + share.spread + share.score
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
         policy=UNITS, plain=stops or lengths.plain(C),
-        strength=mu * N, cut=CUT * lengths.square / p,
+        strength=mu * N, scale_cut=cut * p,
     )  # fmt: skip
 
 

@@ -554,8 +554,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/after/inference.py",
-        "return np.asarray(out + self._unsettled(rows, few) + self._left(rows))",
-        "return np.asarray(out)",
+        "out = out + self._unsettled(rows, few)\n",
+        "return np.asarray(out)\n",
         ("tests/unit/scoring/test_settled.py",),
     ),
     Mutant(

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Release, Request
 
-__all__ = ["ScoredDetail", "estimate", "plan", "release", "start_stage", "why_not"]
-
 
 # -- Public data of the PMT methods: second moments, checked; whitening and radii from them alone.
 #
@@ -200,11 +198,6 @@ class PublicWhitening:
     shrink: float  # Weight of the diagonal; 0: none
     moments: PublicMoments
 
-    @property
-    def m(self) -> int | None:
-        """Number of public rows."""
-        return self.moments.m
-
 
 def shrinkage(C: Array, m: int, rows: Array | None) -> float:
     """Return the weight of the diagonal, for moments of columns with unit root mean square.
@@ -319,7 +312,7 @@ def public_radius(
     if isinstance(rule, float):
         return rule
     q = len(white.L)
-    m = white.m
+    m = white.moments.m
     noise = mu * math.sqrt(phi * n)
     if rule == "paper":
         # radii of x and y of the published algorithm, joined: d + 1 times the same factor
