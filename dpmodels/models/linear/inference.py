@@ -474,22 +474,15 @@ _ON_BALL = 1.0 - 2.0**-30
 SCORES = "scores"
 
 
-def _wanted(request: Request) -> bool:
-    """Say whether a call asks for scores; refuse it where it asks for no errors at all."""
+def score_share(request: Request) -> float:
+    """Return the share of the scores: 0 without them, ``split=`` before the default."""
     if request.options.get("vcov") in (None, "iid"):
-        return False
+        return 0.0
     if not request.inference:
         raise RequestError(
             "vcov='hetero' spends a part of the budget on standard errors, and inference=False "
             "asks for none: drop one of them"
         )
-    return True
-
-
-def score_share(request: Request) -> float:
-    """Return the share of the scores: 0 without them, ``split=`` before the default."""
-    if not _wanted(request):
-        return 0.0
     return SHARE if request.split is None else float(request.split.get(SCORES, SHARE))
 
 
@@ -513,20 +506,16 @@ def noise_figure(
     return max(RADIUS * p * _unit_noise(mechanism, p, relation, parts=1 + two) / n, QUIET)
 
 
-def score_scales(figure: float | None) -> dict[str, float]:
-    """Return the figure as a public scale of a plan."""
-    return {} if figure is None else {"relative noise of robust variances": figure}
-
-
-def score_advice(figure: float | None) -> tuple[str, ...]:
-    """Return public advice where the noise of the variances would be large."""
-    if figure is None or figure <= HIGH_NOISE:
-        return ()
-    return (
+def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the figure as a public scale of a plan, and advice where the noise would be large."""
+    if figure is None:
+        return {}, ()
+    advice = (
         f"the robust variances would carry a noise of {figure:.0%} of their size (above "
         f"{HIGH_NOISE:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a "
         "larger eps give steadier intervals",
     )
+    return {"relative noise of robust variances": figure}, advice if figure > HIGH_NOISE else ()
 
 
 @dataclass(frozen=True, eq=False)

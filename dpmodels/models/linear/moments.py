@@ -25,8 +25,7 @@ from dpmodels.models.linear.inference import (
     noise_figure,
     release_scores,
     report,
-    score_advice,
-    score_scales,
+    score_facts,
     score_share,
     second_radius,
     shrink_report,
@@ -147,14 +146,16 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         pilot_windows(design, rows, x) if ordered else ALL_ROWS,
         first_share(x) if guided and not ordered else 1, third,
     )  # fmt: skip
-    figure = noise_figure(third, p, rows, request.relation, two=second is not None)
+    noisy, advice = score_facts(
+        noise_figure(third, p, rows, request.relation, two=second is not None)
+    )
     return split.plan(
         n,
-        scales={**_scales(detail, design, x), **score_scales(figure)},
+        scales={**_scales(detail, design, x), **noisy},
         expected_se=_expected(detail, design, x, relation=request.relation),
         detail=detail,
         reasons=(*request.reasons, why),
-        advice=(*_advice(x), *score_advice(figure)),
+        advice=(*_advice(x), *advice),
         verdict="not determined" if x > OPEN_RATIO else "",
         passes=len(split.steps) + bool(design.unknown),
     )
@@ -413,13 +414,13 @@ def whitened_plan(
         radius *= math.sqrt(per)
     after = float(given) if two and isinstance(given, float) else 0.0
     detail = PmtDetail(white, rows, first, second, radius, after, phi, third, per)
-    figure = noise_figure(third, q - 1, rows, request.relation, two=two)
+    noisy, advice = score_facts(noise_figure(third, q - 1, rows, request.relation, two=two))
     return split.plan(
         n,
-        scales={**_public_scales(detail, q, request.relation), **score_scales(figure)},
+        scales={**_public_scales(detail, q, request.relation), **noisy},
         detail=detail,
         reasons=(*request.reasons, why),
-        advice=(*_public_advice(detail, request, q - 1), *score_advice(figure)),
+        advice=(*_public_advice(detail, request, q - 1), *advice),
         passes=len(split.steps),
     )
 
