@@ -44,7 +44,8 @@ def test_a_score_by_cluster_has_its_size_and_its_factor():
     long = np.sqrt((z**2).sum(axis=0))
     one = SimpleNamespace(
         rows=lambda rows: (z, psi, None, long**2, None), map=SimpleNamespace(step=step),
-        centre=SimpleNamespace(theta=np.zeros(len(z))), by_leverage=lambda psi, square, omega: psi,
+        centre=SimpleNamespace(theta=np.zeros(len(z))),
+        plan=SimpleNamespace(policy=SimpleNamespace(by_leverage=False)),
     )  # fmt: skip
     found = Scored(one).contribution(None, factor, C) * C / STEPS
     size = np.minimum(np.abs(psi * factor) * long / step, C)
