@@ -42,7 +42,7 @@ from dpmodels.scoring.notes import (
 )
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
-from dpmodels.scoring.scores import State, roots
+from dpmodels.scoring.scores import Score, State, roots
 from dpmodels.scoring.starts import most_root, scale_steps, unweighted
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ def plan_fit(
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
     ranges = gaussian_part(request, missing)
-    rank, labels = design.p, [chain.label for chain in model.chains]
-    paid = Paid.of(request, ranges, rows, model.chains[0].dimension(rank), labels=labels)
+    rank, first = design.p, model.chains[0].score
+    size = rank if isinstance(first, Score) else first.dimension(rank)
+    paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
     mu = paid.mu(paid.rest)
     chains, mu, shares, pilot, scales = own.schedule(request, design, n, rows, mu, model)
     detail = ScoredDetail(
@@ -80,19 +81,20 @@ def plan_fit(
     )  # fmt: skip
     scoring = detail.scoring(rank, request.relation)
     noise, forecast = scoring.noise, scoring.forecast
-    first = () if scales is None else scale_steps(scales)
-    asked = math.fsum(s.share or 0.0 for s in first)
+    opening = () if scales is None else scale_steps(scales)
+    asked = math.fsum(s.share or 0.0 for s in opening)
     left = paid.rest * (1.0 - asked)
     closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
-    printed = {"scales": asked * paid.rest} if first else {}
+    printed = {"scales": asked * paid.rest} if opening else {}
     for name, one in zip(own.names(len(shares)), shares, strict=True):
         printed[name] = one * (left - math.fsum(closes.values()))
     numbers, expected = own.shown(detail, scoring)
     verdict, said = forecast.of(noise)
     return paid.plan(
         design, n,
-        [*(s.within(paid.rest) for s in first), *(s.within(left) for s in scoring.steps)],
-        shares=printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
+        [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in scoring.steps)],
+        shares=printed | closes, passes=scoring.readings + len(opening) + len(closes),
+        scales=numbers,
         advice=own.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=said, verdict=verdict,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dpmodels.scoring.scores import (
     Score,
     Start,
     State,
-    Values,
     mass_of,
     mean_row,
     roots,
@@ -144,7 +143,7 @@ class MeanScore(Score):
         return start.state(theta, nuisance=alpha)
 
     def curved_of_units(
-        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Values | None
+        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
     ) -> Curved:
         """Return what the curvature leaves; where events are rare the information moves with d."""
         plain = Curved(self.bends(state, moved))

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
-from dpmodels.scoring.scores import Curved, Score, State, Values
+from dpmodels.scoring.scores import Curved, Score, State
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -242,7 +242,7 @@ class Regression(Expansion):
     # offset, weights: rows of the block that hold them.
     offset: int | None = None
     weights: int | None = None
-    values: Values | None = None  # Released distribution of the response
+    values: Any = None  # Released distribution of the response (`unit_starts.Spread`)
     demean: bool = False  # With an effect of each unit: its own means are taken off
     equal: bool = False  # Units count alike, not rows
 
