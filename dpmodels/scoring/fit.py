@@ -28,7 +28,6 @@ from dpmodels.scoring.notes import (
     LINEAR,
     arrived,
     cluster_notes,
-    complete_share,
     effects_beyond,
     empty_rows,
     few_events,
@@ -246,7 +245,14 @@ def estimate_fit(
         people, a1, constant = inference.plan.people, coordinates.constant, None
         if a1 is not None and not people:
             constant = np.asarray(np.linalg.solve(fit.before.W, a1))
-        seen, most = _beside_start(inference, fit.before, constant)
+        seen = most = 0.0
+        if not inference.plan.whole:
+            # Of least squares of rows what the start saw, and may have seen, of the residual
+            # variance, over what the scores of the last pass hold: these are clipped harder than
+            # the rows of the start, so that long responses are missing in them.
+            phi = fit.before.phi
+            least = max(phi * inference.variance(constant), 1e-12 * phi)
+            seen, most = (one / least for one in fit.before.seen)
         larger = min(max(NARROWEST**2 * seen, 1.0), SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
         stopped = np.zeros(len(T), dtype=bool)
@@ -420,18 +426,6 @@ def _rests_on_few(part: Part, design: Design) -> Mask:
     return few & ~(levels & (inference.allowance.one_way(T) < error))
 
 
-def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:
-    """Return what the start saw, and may have seen, of the residual variance, over what is left.
-
-    Of least squares of rows (else zeros): what the scores of the last pass hold, which are clipped
-    harder than the rows of the start, so that long responses are missing in them.
-    """
-    if inference.plan.whole:
-        return np.zeros(2)
-    left = before.phi * inference.variance(constant)
-    return np.array(before.seen) / max(left, 1e-12 * before.phi)
-
-
 def _beside_places(fit: Fitting, inference: Inference) -> float:
     """Return how much the response of units may vary by its distribution, over what is left.
 
@@ -509,10 +503,11 @@ def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
         return {}
     fit, last = part.release, part.inference.plan
     if fit.lengths:
-        return complete_share(fit.lengths[-1].counts, fit.lengths[-1].sd, last.rows)
-    bins = fit.released[-1].bins
-    assert bins is not None
-    return complete_share(bins, last.noise.count, last.rows)
+        counts, sd = fit.lengths[-1].counts, fit.lengths[-1].sd
+    else:
+        counts, sd = fit.released[-1].bins, last.noise.count
+    share = min(max(float(np.sum(counts)) / last.rows, 0.0), 1.0)
+    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / last.rows}
 
 
 def _lost(

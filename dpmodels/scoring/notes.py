@@ -47,12 +47,6 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
     return Estimate.silent(names, _NO_RANGES)
 
 
-def complete_share(counts: Array, sd: float, n: int) -> dict[str, float]:
-    """Return the share of the units that count, and its sd, from a released histogram of them."""
-    share = min(max(float(np.sum(counts)) / n, 0.0), 1.0)
-    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / n}
-
-
 def is_seen(lost: float, sd: float) -> bool:
     """Say whether a share that does not count is worth a note, and clear of its noise."""
     return lost >= EMPTY and lost > SEEN * sd

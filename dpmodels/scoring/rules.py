@@ -424,30 +424,26 @@ class Pilot:
 
     def early(self, n: int) -> int:
         """Return how many of n rows the early passes read (expected, under coins). Public."""
-        return max(self.windows.count(n) if self.by_place else n // self.every, 1)
+        by_place = self.windows.every > 1
+        return max(self.windows.count(n) if by_place else n // self.every, 1)
 
     def tail(self, n: int) -> int:
         """Return how many rows meat and ordinary information are of."""
         return max(n // self.every, 1)
-
-    @property
-    def by_place(self) -> bool:
-        """Whether windows choose the rows of the early passes."""
-        return self.windows.every > 1
 
     def read_start(self, passes: int) -> Read:
         """Return what the start reads; the coins of ``passes`` early passes go with its own.
 
         Whoever reads the rows for the start may keep what they choose.
         """
-        ahead = passes if self.every > 1 and not self.by_place else 0
+        ahead = passes if self.every > 1 and self.windows.every == 1 else 0
         return Read(self.first, then=(self.every,) * ahead)
 
     def read(self, *, last: bool = False) -> Read:
         """Return what a pass reads: the last every row, some for meat and ordinary information."""
         if last:
             return Read(inner=self.every)
-        return Read(1 if self.by_place else self.every, self.windows)
+        return Read(1 if self.windows.every > 1 else self.every, self.windows)
 
 
 # -- What the public noise of an information lets expect of intervals: one record a strategy

@@ -1018,7 +1018,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/rules.py",
-        "self.windows.count(n) if self.by_place else n // self.every, 1",
+        "self.windows.count(n) if by_place else n // self.every, 1",
         "n // self.every, 1",
         ("tests/unit/sources/test_coins.py",),
     ),
@@ -1371,7 +1371,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/door.py", "if left and (replied or not tested):", "if False:", ("tests/privacy/test_door_of_a_stage.py",)),
         ("dpmodels/door.py", "if floats and not set", "if False and not set", ("tests/privacy/test_door_of_a_stage.py",)),
         ("dpmodels/scoring/passes.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
-        ("dpmodels/scoring/rules.py", "return Read(1 if self.by_place else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
+        ("dpmodels/scoring/rules.py", "return Read(1 if self.windows.every > 1 else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/scoring/rules.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/models/components.py", "svec(projector(M, k)), bound * detail.factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
     )

@@ -540,21 +540,6 @@ def _complete(part: Part) -> float:
     return min(max(share, LEAST_ROWS), 1.0)
 
 
-def _cut(part: Part) -> float:
-    """Return what long scores may have lost of the residual variance, in scales of the fit.
-
-    Scores count up to the radius of the meat in it. What those beyond lost, from the released
-    histogram of their lengths; a row of mean leverage has r times its residual in its score.
-    """
-    last, bins = part.release.plans[-1], part.release.released[-1].bins
-    if bins is None or not last.meat:
-        return 0.0
-    square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
-    seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
-    lost = float(np.sum(seen * np.maximum(square - last.meat**2, 0.0)))
-    return lost / last.rows / len(part.inference.allowance.d) * part.before.phi
-
-
 def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float]:
     """Return R-squared of the last pass and its interval (``scoring/theory.md``, 5.8).
 
@@ -582,7 +567,15 @@ def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float
     value = explained(residual, spread + residual, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n
     out = explained(residual, spread + residual, noise, sampling)
-    more = residual + _cut(part) / share
+    # Scores count up to the radius of the meat: what those beyond lost, by the released histogram
+    # of their lengths; a row of mean leverage has r times its residual in its score.
+    lost, bins = 0.0, part.release.released[-1].bins
+    if bins is not None and last.meat:
+        square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
+        shown = np.where(bins > SEEN * last.noise.count, bins, 0.0)
+        lost = float(np.sum(shown * np.maximum(square - last.meat**2, 0.0)))
+        lost = lost / last.rows / len(a) * part.before.phi
+    more = residual + lost / share
     least = explained(more, spread + more, noise, sampling).low
     out = replace(out, low=min(out.low, least))
     adjusted = 1.0 - (1.0 - out.value) * (n - 1.0) / max(n - design.p, 1.0)

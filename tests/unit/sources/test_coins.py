@@ -91,7 +91,7 @@ def test_counts_of_a_guide():
     assert place.early(n) == Windows(4, 1).count(n) == 3 * WINDOW
     assert place.tail(n) == n // 8
     assert coins.early(5) == coins.tail(5) == 1
-    assert not coins.by_place and place.by_place
+    assert coins.windows.every == 1 and place.windows.every > 1
     assert coins.start(n) == n and Pilot(8, first=4).start(n) == n // 4
 
 
