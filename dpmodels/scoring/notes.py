@@ -332,7 +332,8 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     """
     if design.scaled and not design.bought:
         design = unweighted(design)
-    beyond = np.zeros(design.p, dtype=bool)
+    p = design.p
+    beyond = np.zeros(p, dtype=bool)
     interval = None if design.response is None else design.response.interval
     if interval is None:
         return beyond
@@ -340,7 +341,7 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     if not (design.bought or design.has_intercept) and constant_columns(design) is None:
         low, high = min(low, 0.0), max(high, 0.0)
     most = RANGES * (high - low)
-    ends = design.intervals()[: design.p]
+    ends = design.intervals()[:p]
     if float(np.abs(params) @ (ends[:, 1] - ends[:, 0])) <= most:  # all columns together
         return beyond
     rows = public_rows(design)
