@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import math
 import re
@@ -78,28 +79,14 @@ def noncentrality(L: Array, inverse: Array, bias: Array) -> float:
 
 
 def wald(
-    L: Array,
-    b: Array,
-    V: Array,
-    q: Array | None = None,
-    *,
-    bias: Array | None = None,
-    bias_of: Callable[[Array], Array | None] | None = None,
-    free: float | None = None,
-) -> Wald:
-    """Return the Wald test of ``L b = q``.
+    L: Array, b: Array, V: Array, q: Array | None = None, *, bias: Array | None = None,
+    bias_of: Callable[[Array], Array | None] | None = None, free: float | None = None,
+) -> Wald:  # fmt: skip
+    """Return the Wald test of ``L b = q``, L (k, p); q is zero if left out.
 
-    Parameters
-    ----------
-    L, b, V : (k, p), (p,), (p, p) arrays
-    q : (k,) array, optional
-        Zero if left out.
-    bias : (p,) array, optional
-        Bounds on the bias of b: the reference is then noncentral chi2.
-    bias_of : function, optional
-        Bounds of combinations (k, p) of b, where these are known to be smaller.
-    free : float, optional
-        Denominator degrees of freedom of a t or F reference.
+    With bounds on the ``bias`` of b the reference is noncentral chi2; ``bias_of``: those of
+    combinations (k, p) of b, where these are known to be smaller. ``free``: denominator degrees of
+    freedom of a t or F reference.
     """
     from scipy.stats import f, ncx2
 
@@ -151,15 +138,9 @@ def _as_normal(statistic: float, df: int, moved: float, free: float) -> float:
 def adjusted(x: Array, a: Array, free: float | None = None) -> Array:
     """Return the sizes z of adjusted statistics, ``P = P(|N(a, 1)| > x) = 2 P(N > z)``.
 
-    Parameters
-    ----------
-    x : (k,) array
-        Estimate over standard error, >= 0.
-    a : (k,) array
-        Bound of the bias over standard error, >= 0; where 0 the size is x.
-    free : float, optional
-        Degrees of freedom of a t reference: an interval is then stretched by the ratio of the
-        quantiles of t and normal at its level, and the size is one of t.
+    x is the estimate over its standard error, a the bound of the bias over it (where 0 the size is
+    x). ``free``: degrees of freedom of a t reference: an interval is then stretched by the ratio of
+    the quantiles of t and normal at its level, and the size is one of t.
     """
     from scipy.special import log_ndtr, ndtr, ndtri_exp, stdtrit
 
@@ -216,12 +197,7 @@ def read_hypothesis(
 ) -> Hypothesis:
     """Return the hypothesis in a text, a list of names or texts, a matrix, or (matrix, values).
 
-    Parameters
-    ----------
-    names : sequence of str
-        Coefficients.
-    terms : mapping
-        Name of a term -> places of its coefficients: such a name tests them all.
+    The name of a term tests all its coefficients, whose places among the ``names`` it is mapped to.
     """
     if isinstance(given, str):
         parts = [_part(p, names, terms) for p in _split(given, names, terms)]
@@ -331,10 +307,8 @@ def _linear(
 ) -> tuple[Array, float]:  # fmt: skip
     """Return (weights, constant) of a linear expression."""
     tree: Any = None
-    try:
+    with contextlib.suppress(SyntaxError):
         tree = ast.parse(side, mode="eval").body
-    except SyntaxError:
-        tree = None
     if tree is None:
         raise _unreadable(spoken, names, terms)
 
@@ -425,10 +399,13 @@ def one_way(r: int) -> float:
     return min(ONE_WAY, ONE_WAY_ROOT / math.sqrt(r))
 
 
-def _read_only(array: Array) -> Array:
-    copy = np.array(array, dtype=float)
-    copy.setflags(write=False)
-    return copy
+def read_only(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return float64 copies that cannot be written to; None stays None."""
+    out = {k: None if v is None else np.array(v, dtype=float) for k, v in arrays.items()}
+    for copy in out.values():
+        if copy is not None:
+            copy.setflags(write=False)
+    return out
 
 
 @dataclass(frozen=True)
@@ -537,27 +514,23 @@ class Allowance:
         if self.clipped:
             part = np.minimum(BASE + self.leverage_factor * few, MOST)
             out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
-        return np.asarray(out + self._unsettled(rows, few) + self._left(rows))
+        out = out + self._unsettled(rows, few)
+        if self.short is not None or self.points is not None:
+            out = out + self._left(rows)
+        return np.asarray(out)
 
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""
-        arrays = ("inverse", "H", "ordinary", "d")
-        kept: dict[str, Any] = {name: _read_only(getattr(self, name)) for name in arrays}
-        for name in ("turn", "points", "left", "short"):
-            array = getattr(self, name)
-            kept[name] = None if array is None else _read_only(array)
-        if self.carried is not None:
-            counts = _read_only(self.carried.counts)
-            return replace(self, **kept, carried=replace(self.carried, counts=counts))
-        return replace(self, **kept)
+        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short")
+        kept, carried = read_only({name: getattr(self, name) for name in names}), self.carried
+        if carried is not None:
+            carried = replace(carried, **read_only({"counts": carried.counts}))
+        return replace(self, **kept, carried=carried)
 
     def _moved(self, few: Array) -> Array:
         """Return what clipped scores may have moved in one direction, over n.
 
-        Parameters
-        ----------
-        few : array
-            Parts of the information of coefficients that clipped and long units hold.
+        ``few``: parts of the information of coefficients that clipped and long units hold.
         """
         tail, r = self.tail, len(self.d)
         if self.kind == "people":
@@ -593,10 +566,7 @@ class Allowance:
     def _unsettled(self, rows: Array, few: Array) -> Array:
         """Return what may be missing of a step along which scores were clipped (``theory.md``, 4).
 
-        Parameters
-        ----------
-        few : array
-            Parts of the information of coefficients in rows of large leverage.
+        ``few``: parts of the information of coefficients in rows of large leverage.
         """
         if self.carried is None or not self.leverage_factor:
             return np.zeros(len(rows))
@@ -625,12 +595,8 @@ class Carried:
     def beyond(self, share: Array, scale: Array) -> Array:
         """Return how many C long the scores of groups of rows can be.
 
-        Parameters
-        ----------
-        share : (k,) array
-            Part of the rows that a group is.
-        scale : (k,) array
-            Length of a score of the group per unit of its residual.
+        ``share``: the part of the rows that a group is; ``scale``: the length of a score of the
+        group per unit of its residual.
         """
         edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
         possible = self.counts + 2.0 * self.sd >= IN_ONE_BIN * self.n * share[:, None]
@@ -650,7 +616,7 @@ class BiasBound:
 
     def frozen(self) -> BiasBound:
         """Return a copy whose arrays cannot be written to."""
-        return BiasBound(tuple((_read_only(T), one.frozen()) for T, one in self.parts))
+        return BiasBound(tuple((read_only({"T": T})["T"], one.frozen()) for T, one in self.parts))
 
     def of(self, L: Array) -> Array:
         """Return (k,) bounds on the bias of combinations ``L b``, L (k, coefficients)."""

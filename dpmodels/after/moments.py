@@ -44,15 +44,8 @@ def explained(
 
     The set ``{R: (D - (1 - R) N)^2 <= z^2 Var}`` covers whether or not N is well above its noise,
     so whether a share is shown need not depend on how the noise fell. Where it is no interval, or
-    a noisy N is not positive, all of [0, 1] is in doubt.
-
-    Parameters
-    ----------
-    left, total : float
-        D and N, as released.
-    noise : (variance of D, covariance, variance of N)
-    sampling : float
-        Variance of R by sampling, where one is claimed.
+    a noisy N is not positive, all of [0, 1] is in doubt. ``noise``: variance of D, covariance,
+    variance of N; ``sampling``: variance of R by sampling, where one is claimed.
     """
     one, both, other = noise
     safe = max(total, math.sqrt(max(other, 0.0)), 1e-300)
@@ -84,6 +77,13 @@ def isotropic_noise(k: int, s: float) -> Array:
     return V
 
 
+def svec_scale(V: Array) -> float:
+    """Return the largest noise scale in svec coordinates, of entry variances V."""
+    upper = np.triu_indices(len(V), 1)
+    off = float(V[upper].max()) if len(V) > 1 else 0.0
+    return math.sqrt(max(float(np.diag(V).max()), 2.0 * off))
+
+
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
     """A released moment matrix."""
@@ -103,9 +103,7 @@ class SecondMoments:
     @property
     def s(self) -> float:
         """Largest noise scale in svec coordinates."""
-        upper = np.triu_indices(self.k, 1)
-        off = float(self.V[upper].max()) if self.k > 1 else 0.0
-        return math.sqrt(max(float(np.diag(self.V).max()), 2.0 * off))
+        return svec_scale(self.V)
 
     @property
     def n_eff(self) -> float:
@@ -152,38 +150,22 @@ UNUSABLE, TRUSTED = 1.0, 5.0
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """One regression from a release.
+    """One regression from a release."""
 
-    Attributes
-    ----------
-    B, a : (p, k), (k,) arrays
-        Functionals of design and response.
-    b : (p,) array
-    inverse : (p, p) array
-        ``M^{-1}``, ``M = B Q B'``.
-    r : (k,) array
-        Residual functional ``a - B'b``.
-    rss : float
-        Corrected: ``r'Qr + tr(M^{-1} Cn)``.
-    v, free : float
-        Residual variance ``rss / (n_eff - p)``, at least one noise sd of it; its divisor.
-    sampling, privacy : (p, p) arrays
-        The two parts of ``V = M^{-1} (v M + Cn) M^{-1}``.
-    moments : SecondMoments
-        What it was made from.
-    """
-
+    # B, a: (p, k), (k,) arrays; functionals of design and response.
     B: Array
     a: Array
-    b: Array
-    inverse: Array
-    r: Array
-    rss: float
+    b: Array  # (p,)
+    inverse: Array  # (p, p): ``M^{-1}``, ``M = B Q B'``
+    r: Array  # (k,): residual functional ``a - B'b``
+    rss: float  # Corrected: ``r'Qr + tr(M^{-1} Cn)``
+    # v, free: residual variance ``rss / (n_eff - p)``, at least one noise sd of it; its divisor.
     v: float
     free: float
+    # sampling, privacy: (p, p) arrays; the two parts of ``V = M^{-1} (v M + Cn) M^{-1}``.
     sampling: Array
     privacy: Array
-    moments: SecondMoments
+    moments: SecondMoments  # What it was made from
 
     @functools.cached_property
     def trust(self) -> float:
@@ -601,13 +583,8 @@ def prior(
 ) -> tuple[float, float, float]:
     """Return (middle and variance of the level, variance of the predictors), in link units.
 
-    Parameters
-    ----------
-    response : (low, high)
-        Declared or bought range.
-    stats : mapping
-        Of a linear model: half of the variance of the response by ``sigma`` and ``r_squared``, or
-        as large as the residual's, or as the range has it, as far as they are released.
+    By the range of the response and, of a linear model, half of its variance by ``sigma`` and
+    ``r_squared``, or as large as the residual's, as far as they are released.
     """
     low, high = response
     if link.name == "identity":
@@ -627,18 +604,9 @@ def about_mean_row(
     """Return (b_0, D) of a design with a constant.
 
     At the mean row the level has the variance of the declared range, and k slopes share the
-    variance of the predictors: ``tau^2/(k var_j)``.
-
-    Parameters
-    ----------
-    S : (p, p) array or None
-        Released information of the columns, in any unit; None: by their box.
-    ends : (p, 2) array
-        Ranges of the columns.
-    one : int
-        Which is the constant.
-    guess : (middle, variance of the level, variance of the predictors)
-        As :func:`prior` gives them.
+    variance of the predictors: ``tau^2/(k var_j)``. S is the released information of the columns,
+    in any unit (None: by their box), ``ends`` their ranges (p, 2), ``one`` the constant's place,
+    ``guess`` what :func:`prior` gives.
     """
     middle, level, tau2 = guess
     p, slopes = len(ends), np.delete(np.arange(len(ends)), one)
@@ -660,14 +628,8 @@ def about_nothing(
 ) -> tuple[Array, Array]:
     """Return (b_0, D) of a design without an intercept.
 
-    Columns that add up to a constant, ``x'a = 1``, begin at its level; others at none.
-
-    Parameters
-    ----------
-    square : (p,) array or None
-        Released mean squares of the columns; None: those of their box.
-    constant : (p,) array or None
-        a.
+    Columns that add up to a constant, ``x'a = 1``, begin at its level; others at none. ``square``:
+    released mean squares of the columns; None: those of their box.
     """
     middle, level, tau2 = guess
     low, high = ends.T
@@ -682,16 +644,9 @@ def about_nothing(
 
 
 def shrunken(b: Array, V: Array, b0: Array, D: Array) -> Array:
-    """Return ``b - V (V + D)^{-1} (b - b_0)``.
+    """Return ``b - V (V + D)^{-1} (b - b_0)``, (b_0, D) the prior, V the printed covariance of b.
 
     Where V is small nothing moves, and it does so continuously.
-
-    Parameters
-    ----------
-    b, V : (p,) and (p, p) arrays
-        Estimate, and its printed covariance: sampling and privacy.
-    b0, D : (p,) and (p, p) arrays
-        Mean and covariance of the prior.
     """
     size = np.sqrt(np.diag(D))  # columns may be of any unit: everything over the sd of its prior
     v, d = V / np.outer(size, size), D / np.outer(size, size)

@@ -335,11 +335,11 @@ def _estimated(
     plan: Any, release: Release, estimate: Callable[[Any, Release], Estimate]
 ) -> Fit:
     """Return the fit of what was released before: nothing is read and nothing is charged."""
-    from dpmodels.models.linear.inference import no_reply
     from dpmodels.results.fit import Fit
+    from dpmodels.scoring.notes import no_ranges_note
 
     with one_thread():
-        found = estimate(plan, release) if release.reply else no_reply(release)
+        found = estimate(plan, release) if release.reply else no_ranges_note(release.design.names)
     tell(*map(UtilityWarning, found.warnings))
     return Fit(plan, release, found)
 

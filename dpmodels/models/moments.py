@@ -28,7 +28,6 @@ from dpmodels.models.linear.inference import (
     Stages,
     ball_stage,
     mu_like,
-    no_reply,
     stage_steps,
     unit_back,
     whitened_stage,
@@ -63,7 +62,7 @@ from dpmodels.registry import (
     Method,
     register_method,
 )
-from dpmodels.scoring.notes import empty_rows
+from dpmodels.scoring.notes import empty_rows, no_ranges_note
 from dpmodels.scoring.rules import first_share, noise_ratio
 from dpmodels.sums.ask import Ask, Moments, ball_map, moments_query
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, identity_scale, unit_rows
@@ -289,7 +288,7 @@ def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release
 def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
     """Return moments per row in the user's units: means, mean products, share of complete rows."""
     if not release.reply:
-        return no_reply(release)
+        return no_ranges_note(release.design.names)
     detail, (unit, V) = plan.detail, release.detail
     # (x, 1) = T (u, 1)
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
@@ -388,7 +387,7 @@ def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
 def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
     """Map the last stage back to (x, 1), per row."""
     if not release.reply:
-        return no_reply(release)
+        return no_ranges_note(release.design.names)
     detail = plan.detail
     released: Stages = release.detail
     stage = released.stages[-1]

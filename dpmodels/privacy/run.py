@@ -659,7 +659,7 @@ class OwnProof:
 _ALL = (
     OwnProof(
         "ePTR, least squares",
-        ("models.linear.eptr:_release_auto", "models.linear.eptr:_release_pair"),
+        ("models.linear.eptr:release",),
         ("gaussian_real", "coin_gaussian"),
         "the projected solution moves by at most B(rho)/lambda while the released or tested lower "
         "bound of the least eigenvalue holds",

@@ -88,10 +88,7 @@ def covariance(est: Estimate, kind: str = "total") -> Array:
     p = est.params.size
     nan = np.full((p, p), np.nan)
     parts = {"sampling": est.vcov_sampling, "privacy": est.vcov_privacy}
-    if kind == "total":
-        chosen = list(parts.values())
-    else:
-        chosen = [parts[kind]]
+    chosen = list(parts.values()) if kind == "total" else [parts[kind]]
     if not est.released or any(v is None for v in chosen):
         return nan
     return np.asarray(sum(np.asarray(v) for v in chosen))
@@ -166,7 +163,7 @@ def _adjusted_sizes(est: Estimate) -> Array:
     np.divide(np.abs(est.params), se, out=x, where=se > 0)
     if est.untested is not None:
         x[est.untested] = np.nan
-    return x if est.bias is None else adjusted(x, relative_bias(est), est.use_t)
+    return x if est.bias is None else adjusted(x, np.asarray(est.bias / se), est.use_t)
 
 
 def errors(est: Estimate) -> pd.DataFrame:
@@ -200,14 +197,6 @@ def bound_names(level: float) -> tuple[str, str]:
     """Return R's column names of an interval: ``2.5 %`` and ``97.5 %``."""
     tail = 50 * (1 - level)
     return f"{tail:.4g} %", f"{100 - tail:.4g} %"
-
-
-def relative_bias(est: Estimate) -> Array:
-    """Return (p,) bias bound over total standard error; 0 where there is no bound."""
-    out = np.zeros(est.params.size)
-    if est.bias is not None:
-        np.divide(est.bias, standard_errors(est), out=out)
-    return out
 
 
 def half_width(se: Array, bias: Array | None, level: float, use_t: float | None = None) -> Array:
@@ -490,13 +479,7 @@ def _matches(option: str, wanted: str, names: Sequence[str]) -> list[str]:
 def chosen(
     names: Iterable[str], *, order: Any = None, keep: Any = None, drop: Any = None
 ) -> list[str]:
-    """Return the coefficients to show.
-
-    Parameters
-    ----------
-    order, keep, drop : str or list of str, optional
-        Names, or regular expressions. ``order``: these first.
-    """
+    """Return the coefficients to show, by names or regular expressions; ``order``: these first."""
     every = list(names)
     out = every
     if keep is not None:

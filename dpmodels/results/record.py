@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail
+from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
 from dpmodels.privacy.composition import Guarantee
@@ -100,7 +99,7 @@ class Record:
         return {**self.__dict__, "table": None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain lists, numbers and text."""
+        """Return the record as plain lists, numbers and text: a result keeps it by this."""
         return to_dict(self)
 
     @classmethod
@@ -140,37 +139,24 @@ def plain(value: Any) -> Any:
     return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
 
 
-def read_only(array: Any) -> Array:
-    """Return a float64 copy that cannot be written to."""
-    copy = np.array(array, dtype=float)
-    copy.setflags(write=False)
-    return copy
-
-
-def _mask(which: Any) -> npt.NDArray[np.bool_]:
-    copy = np.array(which, dtype=bool)
-    copy.setflags(write=False)
-    return copy
-
-
 def frozen(estimate: Estimate, released: bool) -> Estimate:
     """Copy an estimate, with read-only arrays and plain floats."""
-    optional = (estimate.vcov_sampling, estimate.vcov_privacy, estimate.bias)
-    sampling, privacy, bias = (None if v is None else read_only(v) for v in optional)
+    names = ("params", "vcov_sampling", "vcov_privacy", "bias")
+    untested = estimate.untested
+    if untested is not None:
+        untested = np.array(untested, dtype=bool)
+        untested.setflags(write=False)
     return replace(
         estimate,
         names=tuple(map(str, estimate.names)),
-        params=read_only(estimate.params),
-        vcov_sampling=sampling,
-        vcov_privacy=privacy,
-        bias=bias,
+        **read_only({name: getattr(estimate, name) for name in names}),
         bias_bound=None if estimate.bias_bound is None else estimate.bias_bound.frozen(),
-        untested=None if estimate.untested is None else _mask(estimate.untested),
+        untested=untested,
         released=released,
         stats={str(k): float(v) for k, v in estimate.stats.items()},
         notes=tuple(map(str, estimate.notes)),
         warnings=tuple(map(str, estimate.warnings)),
-        arrays={str(k): read_only(v) for k, v in estimate.arrays.items()},
+        arrays=read_only({str(k): v for k, v in estimate.arrays.items()}),
     )
 
 
@@ -318,22 +304,20 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
             f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
         )
     with whole(WHAT, AGAIN):
-        return _checked(_record_in(saved, design_from))
-
-
-def _record_in(saved: Mapping[str, Any], design_from: Callable[[Any], Any]) -> Record:
-    estimate = _estimate_in(saved["estimate"])
-    return Record(
-        call=Call(**{**saved["call"], "reasons": tuple(saved["call"]["reasons"])}),
-        design=design_from(saved["design"]),
-        guarantee=Guarantee.from_dict(saved["guarantee"]),
-        estimate=frozen(estimate, estimate.released),
-        n=saved["n"],
-        shares=dict(saved["shares"]),
-        scales={k: _number_in(v) for k, v in saved["scales"].items()},
-        bought=tuple(saved["bought"]),
-        why=saved["why"],
-    )
+        estimate = _estimate_in(saved["estimate"])
+        return _checked(
+            Record(
+                call=Call(**{**saved["call"], "reasons": tuple(saved["call"]["reasons"])}),
+                design=design_from(saved["design"]),
+                guarantee=Guarantee.from_dict(saved["guarantee"]),
+                estimate=frozen(estimate, estimate.released),
+                n=saved["n"],
+                shares=dict(saved["shares"]),
+                scales={k: float(v) for k, v in saved["scales"].items()},
+                bought=tuple(saved["bought"]),
+                why=saved["why"],
+            )
+        )
 
 
 def _checked(record: Record) -> Record:
@@ -380,10 +364,6 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _number_in(value: Any) -> float:
-    return float(value)
-
-
 def _array_out(array: Array | None) -> dict[str, Any] | None:
     if array is None:
         return None
@@ -393,9 +373,8 @@ def _array_out(array: Array | None) -> dict[str, Any] | None:
 def _array_in(saved: Mapping[str, Any] | None) -> Array | None:
     if saved is None:
         return None
-    values = np.array([_number_in(v) for v in saved["values"]], dtype=float)
-    array: Array = values.reshape(saved["shape"])
-    return array
+    values = np.array([float(v) for v in saved["values"]], dtype=float)
+    return np.asarray(values.reshape(saved["shape"]))
 
 
 def _bound_out(bound: BiasBound | None) -> Any:
@@ -429,10 +408,6 @@ def _bound_in(saved: Any) -> BiasBound | None:
     return BiasBound(tuple(parts))
 
 
-def _mask_in(saved: Any) -> npt.NDArray[np.bool_] | None:
-    return None if saved is None else np.array(saved, dtype=bool)
-
-
 def _estimate_out(est: Estimate) -> dict[str, Any]:
     return {
         "names": list(est.names),
@@ -452,7 +427,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
 
 
 def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
-    params = _array_in(saved["params"])
+    params, untested = _array_in(saved["params"]), saved.get("untested")
     assert params is not None
     arrays = {k: _array_in(v) for k, v in saved["arrays"].items()}
     return Estimate(
@@ -462,11 +437,11 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         vcov_privacy=_array_in(saved["vcov_privacy"]),
         bias=_array_in(saved.get("bias")),  # absent in files of 0.1.0
         released=saved["released"],
-        stats={k: _number_in(v) for k, v in saved["stats"].items()},
+        stats={k: float(v) for k, v in saved["stats"].items()},
         notes=tuple(saved["notes"]),
         warnings=tuple(saved["warnings"]),
         arrays={k: v for k, v in arrays.items() if v is not None},
         use_t=saved["use_t"],
         bias_bound=_bound_in(saved.get("bias_bound")),  # these two are absent in older files
-        untested=_mask_in(saved.get("untested")),
+        untested=None if untested is None else np.array(untested, dtype=bool),
     )

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,6 @@ from dpmodels.sums.rowmap import sums
 if TYPE_CHECKING:
     from dpmodels.families import Family, Link
     from dpmodels.formula.design import Design
-    from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Coins
 
 
@@ -202,7 +201,8 @@ class CellPass:
             psi = psi * weight
             omega = weight if omega is None else omega * weight
         length = t.length.take(cells)
-        psi = self.one.by_leverage(psi, length * length, omega)
+        if self.one.plan.policy.by_leverage:
+            psi = self.one.by_leverage(psi, length * length, omega)
         norm = np.abs(psi)
         norm *= length
         norm /= self.one.map.step
@@ -471,72 +471,49 @@ def _in_steps(t: Array, whole: npt.NDArray[np.bool_]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _StatisticsPass:
-    """The pass of the fit statistics, by row, by cell or by person."""
+    """The pass of the fit statistics, by row, by cell or by person: a pass, and its job."""
 
     deviance: Deviance
-    design: Design
+    design: Any
     affine: Any
-    people: bool
+    of_people: bool
+    grid: Grid | None = None  # By whose cells blocks come; None: filled ones
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return (count, sums). Confidential."""
-        if self.people:
-            return np.asarray(summed(rows, self.design, _SumsOfPeople(self.deviance, self.affine)))
-        grid = scoring_grid(self.design) if rows.by_cell else None
-        return np.asarray(summed(rows, self.design, _Sums(self.deviance, self.affine, grid)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """The pass of the fit statistics."""
-
-    deviance: Deviance
-    affine: Any
-    #: By whose cells blocks come; None: filled ones.
-    grid: Grid | None = None
+        by_cell = not self.of_people and rows.by_cell
+        job = replace(self, grid=scoring_grid(self.design)) if by_cell else self
+        return np.asarray(summed(rows, self.design, job))
 
     def over(self, blocks: Iterable[Any], _: Any = None) -> npt.NDArray[np.object_]:
-        """Return the count and the sums over blocks, in lattice steps. Confidential."""
+        """Return the count and the sums over blocks, in lattice steps. Confidential.
+
+        Of people those with a whole row, and sums of the means of such.
+        """
         total = np.zeros(4, dtype=object)
         with np.errstate(all="ignore"):
-            for t, whole in self._rows(blocks):
-                steps = _in_steps(t, whole)
-                total += integers_of(steps.sum(axis=1)).astype(object)
+            for block in blocks:
+                total += integers_of(self._steps(block).sum(axis=1)).astype(object)
         return total
 
-    def _rows(self, blocks: Iterable[Any]) -> Iterator[tuple[Array, npt.NDArray[np.bool_]]]:
-        """Yield the three numbers of rows, (3, m), and which are not missing."""
+    def _steps(self, block: Any) -> Array:
+        """Return what rows, or people, of a block add, (4, m)."""
+        if self.of_people:
+            rows = _in_steps(*self.deviance.rows_and_which(block.rows, self.affine))
+            own = sums(rows, block.starts)
+            return towards_zero(own / np.maximum(own[0] / STEPS, 1.0))
         if self.grid is None:
-            for block in blocks:
-                yield self.deviance.rows_and_which(block, self.affine)
-            return
+            return _in_steps(*self.deviance.rows_and_which(block, self.affine))
+        numbers, cells = block
+        eta = seen_by_row(*self._seen, numbers, cells)
+        return _in_steps(*self.deviance.numbers(eta, numbers[-1]))
+
+    @functools.cached_property
+    def _seen(self) -> tuple[Array, Array]:
+        """What the model sees of a cell (K,), NaN in missing ones, and the slopes of numbers."""
+        assert self.grid is not None
         matrix, shift = self.affine
-        eta = mapped(matrix[-1:], self.grid.table)[0]
+        seen = mapped(matrix[-1:], self.grid.table)[0]
         if shift is not None:
-            eta = eta + shift[-1]
-        eta = np.where(self.grid.missing, np.nan, eta)
-        slopes = matrix[-1, list(self.grid.numbers)]
-        for block, cells in blocks:
-            found = seen_by_row(eta, slopes, block, cells)
-            yield self.deviance.numbers(found, block[-1])
-
-
-@dataclass(frozen=True, eq=False)
-class _SumsOfPeople:
-    """Sums by cell where the unit is a person."""
-
-    deviance: Deviance
-    affine: Any
-    of_people: ClassVar[bool] = True
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> npt.NDArray[np.object_]:
-        """Return the people with a whole row, and sums of the means of those. Confidential."""
-        total = np.zeros(4, dtype=object)
-        with np.errstate(all="ignore"):
-            for block in blocks:
-                own = sums(
-                    _in_steps(*self.deviance.rows_and_which(block.rows, self.affine)), block.starts
-                )
-                steps = towards_zero(own / np.maximum(own[0] / STEPS, 1.0))
-                total += integers_of(steps.sum(axis=1)).astype(object)
-        return total
+            seen = seen + shift[-1]
+        return np.where(self.grid.missing, np.nan, seen), matrix[-1, list(self.grid.numbers)]

@@ -97,17 +97,10 @@ class ClusterPlan:
         cls, sample: SampleDesign, mu: float, n: int, relation: str, chains: Sequence[str],
         size: int, *, people: bool = False, averaged: bool = False,
     ) -> ClusterPlan:  # fmt: skip
-        """Plan the pass from the mu of the whole fit.
+        """Plan the pass from the mu of the whole fit, for scores of dimension ``size``.
 
-        Parameters
-        ----------
-        size : int
-            Dimension of a score.
-        people : bool
-            Units are people.
-        averaged : bool
-            Coordinates are looked at one by one, and shrunk to their average: J may be noisier,
-            and fewer sums are pulled.
+        ``averaged``: coordinates are looked at one by one, and shrunk to their average: J may be
+        noisier, and fewer sums are pulled.
         """
         declared = sample.frame.survey.total is not None or sample.frame.survey.psu is None
         total = sample.frame.survey.total
@@ -154,9 +147,8 @@ class ClusterPlan:
             return "units compared in pairs within strata"
         if self.frame.totals:
             return "means of strata taken out by released totals"
-        if self.frame.strata > 1:
-            return "means of strata left in (errors are somewhat too large)"
-        return "sums about zero"
+        left_in = "means of strata left in (errors are somewhat too large)"
+        return left_in if self.frame.strata > 1 else "sums about zero"
 
     @property
     def share(self) -> float:
@@ -239,19 +231,16 @@ class ClusterPlan:
             noise=OF_PEOPLE if self.people and not pairs else NOISE * self.loose,
         )  # fmt: skip
 
-    def totals_sd(self, p: int, own: Radii) -> float:
-        """Return the noise sd of an entry of the stratum totals of one chain."""
-        statistic = totals_statistic(p, self.frame.strata, own, people=self.people)
-        mu = self.totals / math.sqrt(len(self.chains))
-        return float(noise_of(statistic, Gaussian(mu), self.relation)[0]) * own.bound
-
     def blurred(self, p: int) -> float:
         """Return the noise that totals bring into J of the smallest stratum, over its size."""
         own = self.radii(p)
         least = min((k for k in self.frame.units if k > 1), default=0)
         if not least:
             return math.inf
-        return 4.0 * self.totals_sd(p, own) ** 2 / (self.n * least * own.guess)
+        statistic = totals_statistic(p, self.frame.strata, own, people=self.people)
+        mu = self.totals / math.sqrt(len(self.chains))
+        sd = float(noise_of(statistic, Gaussian(mu), self.relation)[0]) * own.bound
+        return 4.0 * sd**2 / (self.n * least * own.guess)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +251,9 @@ class Paid:
     ranges: Part
     clusters: ClusterPlan | None  # None: there are no clusters and no rates
     size: int  # Dimension of a score
+    # whole, rest: shares of mu^2 that ranges leave, and that are left to the call's own steps.
+    whole: float
+    rest: float
 
     @classmethod
     def of(
@@ -271,36 +263,20 @@ class Paid:
     ) -> Paid:  # fmt: skip
         """Plan what is paid beside, ``ranges`` being what :func:`gaussian_part` says.
 
-        Parameters
-        ----------
-        labels : sequence of str
-            Of the models of the call; empty: the only one.
-        sample : SampleDesign or None
-            None: that of the request.
-        averaged : bool
-            As of :meth:`ClusterPlan.of`.
-        by_cluster : bool or None
-            Whether sums by cluster are released; None: where there are clusters, or rates.
+        ``labels`` are of the models of the call (empty: the only one); the sample is that of the
+        request, unless it is given; sums ``by_cluster`` are released where there are clusters, or
+        rates, unless it says so.
         """
         sample = request.sample if sample is None else sample
-        clusters = None
+        clusters, whole = None, 1.0 - ranges.share
         if sample is not None and (sample.needed if by_cluster is None else by_cluster):
             clusters = ClusterPlan.of(
-                sample, ranges.mu * math.sqrt(1.0 - ranges.share), n, request.relation,
+                sample, ranges.mu * math.sqrt(whole), n, request.relation,
                 [f" ({label})" if label else "" for label in labels], size,
                 people=request.unit is not None, averaged=averaged,
             )  # fmt: skip
-        return cls(request, ranges, clusters, size)
-
-    @property
-    def whole(self) -> float:
-        """Share of mu^2 that ranges leave."""
-        return 1.0 - self.ranges.share
-
-    @property
-    def rest(self) -> float:
-        """Share of mu^2 that is left to the call's own steps."""
-        return self.whole * (1.0 - (0.0 if self.clusters is None else self.clusters.share))
+        rest = whole * (1.0 - (0.0 if clusters is None else clusters.share))
+        return cls(request, ranges, clusters, size, whole, rest)
 
     def mu(self, share: float) -> float:
         """Return the mu of a share of mu^2."""

@@ -7,10 +7,11 @@ prover knows by how much J moves. Radii are rules (:mod:`dpmodels.scoring.cluste
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,45 +65,32 @@ _EXACT = 1 << 13
 # -- The pass
 
 
-class Scorer(Protocol):
-    """What adds the scores of rows, scaled so that their mean square is their number."""
-
-    @property
-    def size(self) -> int:
-        """Dimension of a score."""
-        ...
-
-    @property
-    def back(self) -> Array | None:
-        """Q, where scores come turned: ``Q J Q'`` is J; None: they do not."""
-        ...
-
-    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Return the scores of rows times their factors, in the ball of C: integers (r, m)."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The scores of a scoring pass, at the final fit."""
+    """The scores of a scoring pass, at the final fit: their mean square is their number.
+
+    What adds up scores of other models has the same three members.
+    """
 
     one: ScorePass
 
     @property
     def size(self) -> int:
-        """Rank of the design."""
+        """Dimension of a score."""
         return len(self.one.centre.theta)
 
     @property
     def back(self) -> Array | None:
-        """Return the rotation of the pass, if it has one."""
+        """Q, where scores come turned: ``Q J Q'`` is J; None: they do not."""
         return self.one.map.turn
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (r, m)."""
         z, psi, omega, square, _ = self.one.rows(rows)
         z, length = z[: self.size], np.sqrt(square)
-        psi = self.one.by_leverage(psi, square, omega) * factor
+        if self.one.plan.policy.by_leverage:
+            psi = self.one.by_leverage(psi, square, omega)
+        psi = psi * factor
         size = np.minimum(np.abs(psi) * (length / self.one.map.step), clip)
         return end_along(z, length, clip, size, psi)
 
@@ -206,7 +194,7 @@ def together(
 class ClusterPasses:
     """The pass of all chains over rows with labels: a pass of a query, and a job of its tasks."""
 
-    passes: tuple[Scorer, ...]  # Of each chain
+    passes: tuple[Any, ...]  # What scores rows, of each chain (:class:`Scored`)
     design: Design  # With labels
     frame: Frame
     clip: float  # C
@@ -234,10 +222,7 @@ class ClusterPasses:
     ) -> tuple[Array, list[Array]]:
         """Return (cluster of each part, the parts in each chain as integers (r, m)): of a row one.
 
-        Parameters
-        ----------
-        kept, places
-            As :meth:`split` returns them.
+        ``kept`` and ``places`` are what :meth:`split` returns.
         """
         label, factor = self.placed(block, places)
         rows = block[kept]
@@ -321,12 +306,8 @@ class ClusterRelease:
         """Return J per row: shrunk as far as noise explains its spread, no less than of rows.
 
         Where it does not stand out of its noise the design effects add up to no more than released,
-        plus two noise sds, and each but one is at least ``FLOOR``: the one may be any.
-
-        Parameters
-        ----------
-        of_rows : (r, r) array
-            Released meat of rows, positive: a design effect below .7 is not believed.
+        plus two noise sds, and each but one is at least ``FLOOR``: the one may be any. A design
+        effect below .7 of the released meat of rows is not believed.
         """
         J = self.correction * self.products[chain]
         root, back = roots(of_rows)
@@ -339,16 +320,11 @@ class ClusterRelease:
 
 
 def release_clusters(
-    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask
+    plan: ClusterPlan, passes: tuple[Any, ...], design: Design, ask: Ask
 ) -> ClusterRelease:
     """Release the number of clusters, where it is not declared, and J of every chain.
 
-    Parameters
-    ----------
-    passes : tuple of Scorer
-        At the final fit of each chain.
-    design : Design
-        As the passes read it: ranges put in.
+    ``passes`` score rows at the final fit of each; the design has its ranges put in.
 
     Privacy
     -------
@@ -367,12 +343,15 @@ def release_clusters(
     own = plan.radii(r, total)
     out = []
     for i, (label, one) in enumerate(zip(plan.chains, passes, strict=True)):
-        query = Query(
-            statistic(r, own, people=plan.people), over, _Products(i, own), unit=own.bound**2,
-        )  # fmt: skip
-        J = ask(f"cluster scores{label}", query).values
+        products = functools.partial(ClusterSums.products, chain=i, radii=own)
+        of_sums = statistic(r, own, people=plan.people)
+        J = ask(f"cluster scores{label}", Query(of_sums, over, products, unit=own.bound**2)).values
         if plan.totals:
-            J = J - _of_means(plan, own, r, ask, over, i, label)
+            totals = functools.partial(ClusterSums.totals, chain=i, radii=own, frame=frame)
+            of_totals = totals_statistic(r, frame.strata, own, people=plan.people)
+            by_stratum = ask(f"stratum totals{label}", Query(of_totals, over, totals, own.bound))
+            T, sd = by_stratum.values.reshape(frame.strata, r), float(by_stratum.sd[0])
+            J = J - of_means(T, sd, frame.units)
         J = J / plan.n
         out.append(J if one.back is None else one.back @ J @ one.back.T)
     if total is None:  # rows are their own units
@@ -382,52 +361,17 @@ def release_clusters(
     return ClusterRelease(tuple(out), own, total, max(df, 1.0), factor, few)
 
 
-def _of_means(
-    plan: ClusterPlan, own: Radii, r: int, ask: Ask, over: ClusterPasses, chain: int, label: str
-) -> Array:
-    """Release totals by stratum; return ``sum_h T_h T_h'/n_h`` without what their noise adds."""
-    frame = plan.frame
-    query = Query(
-        totals_statistic(r, frame.strata, own, people=plan.people), over,
-        _Totals(chain, own, frame), unit=own.bound,
-    )  # fmt: skip
-    found = ask(f"stratum totals{label}", query)
-    return of_means(found.values.reshape(frame.strata, r), float(found.sd[0]), frame.units)
-
-
 def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
     """Return ``sum_h (T_h T_h' - sd^2 I)/n_h`` over strata of two units or more.
 
-    A stratum of one unit keeps its mean: nothing is taken out of it.
+    Of released totals T, without what their noise adds. A stratum of one unit keeps its mean:
+    nothing is taken out of it.
     """
     many = np.asarray(units)
     there = many > 1.0
     means = T[there] / np.sqrt(many[there])[:, None]
     noise = sd**2 * float(np.sum(1.0 / many[there]))
     return np.asarray(means.T @ means - noise * np.eye(T.shape[1]))
-
-
-@dataclass(frozen=True)
-class _Products:
-    """What of the sums a query lays out."""
-
-    chain: int
-    radii: Radii
-
-    def __call__(self, sums: ClusterSums) -> Added:
-        return sums.products(self.chain, self.radii)
-
-
-@dataclass(frozen=True)
-class _Totals:
-    """Totals by stratum of what a query lays out."""
-
-    chain: int
-    radii: Radii
-    frame: Frame
-
-    def __call__(self, sums: ClusterSums) -> Added:
-        return sums.totals(self.chain, self.radii, self.frame)
 
 
 # -- Errors by cluster where people are the units, each with rows in any number of clusters.
@@ -475,14 +419,8 @@ def parts_of(
 ) -> tuple[Array, Array, Index]:
     """Return (sums by person and cluster (r, k), cluster of each, how many each person has).
 
-    Parameters
-    ----------
-    z : (r, m) array
-        Integers: sums below 2^53 are exact in any order of a person's rows.
-    label : (m,) array
-        0: in no cluster; such rows of a person are one part.
-    counts : (people,) array
-        Rows of each, one after the other.
+    z (r, m) are integers: sums below 2^53 are exact in any order of a person's rows, of which there
+    are ``counts``, one after the other. Label 0: in no cluster; such rows are one part.
     """
     person = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((label, person))
@@ -495,21 +433,10 @@ def parts_of(
 def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
     """Return parts as lattice integers, in steps of C/2^20, whose lengths add up to C at most.
 
-    Parameters
-    ----------
-    parts : (r, k) array
-        In steps of ``GRAIN``.
-    many : (people,) array
-        Parts of each, one after the other.
-    clip : float
-        C.
-    slack : float
-        What rounding of a cluster's pulled sum may add to the distance of two of them: each part
-        takes as much of C. A person with too many parts adds nothing.
-
-    Notes
-    -----
-    One factor a person, at most 1, then towards zero: a function of the person's own parts.
+    ``parts`` (r, k) are in steps of ``GRAIN``, ``many`` of each person one after the other. One
+    factor a person, at most 1, then towards zero: a function of the person's own parts. ``slack``
+    is what rounding of a cluster's pulled sum may add to the distance of two of them: each part
+    takes as much of C. A person with too many parts adds nothing.
     """
     size = lengths(parts) * GRAIN
     starts = np.cumsum(many) - many

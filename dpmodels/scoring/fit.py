@@ -28,7 +28,6 @@ from dpmodels.scoring.notes import (
     LINEAR,
     arrived,
     cluster_notes,
-    complete_share,
     effects_beyond,
     empty_rows,
     few_events,
@@ -42,7 +41,7 @@ from dpmodels.scoring.notes import (
 )
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
-from dpmodels.scoring.scores import State, roots
+from dpmodels.scoring.scores import Score, State, roots
 from dpmodels.scoring.starts import most_root, scale_steps, unweighted
 
 if TYPE_CHECKING:
@@ -70,29 +69,31 @@ def plan_fit(
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
     ranges = gaussian_part(request, missing)
-    p, labels = model.chains[0].dimension(design.p), [chain.label for chain in model.chains]
-    paid = Paid.of(request, ranges, rows, p, labels=labels)
+    rank, first = design.p, model.chains[0].score
+    size = rank if isinstance(first, Score) else first.dimension(rank)
+    paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
     mu = paid.mu(paid.rest)
     chains, mu, shares, pilot, scales = own.schedule(request, design, n, rows, mu, model)
     detail = ScoredDetail(
         model, own, chains, design, rows, mu, shares, pilot, scales, paid.clusters,
         request.unit is not None, request.split is None,
     )  # fmt: skip
-    scoring = detail.scoring(design.p, request.relation)
+    scoring = detail.scoring(rank, request.relation)
     noise, forecast = scoring.noise, scoring.forecast
-    first = () if scales is None else scale_steps(scales)
-    asked = math.fsum(s.share or 0.0 for s in first)
+    opening = () if scales is None else scale_steps(scales)
+    asked = math.fsum(s.share or 0.0 for s in opening)
     left = paid.rest * (1.0 - asked)
     closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
-    printed = {"scales": asked * paid.rest} if first else {}
+    printed = {"scales": asked * paid.rest} if opening else {}
     for name, one in zip(own.names(len(shares)), shares, strict=True):
         printed[name] = one * (left - math.fsum(closes.values()))
     numbers, expected = own.shown(detail, scoring)
     verdict, said = forecast.of(noise)
     return paid.plan(
         design, n,
-        [*(s.within(paid.rest) for s in first), *(s.within(left) for s in scoring.steps)],
-        shares=printed | closes, passes=scoring.readings + len(first) + len(closes), scales=numbers,
+        [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in scoring.steps)],
+        shares=printed | closes, passes=scoring.readings + len(opening) + len(closes),
+        scales=numbers,
         advice=own.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=said, verdict=verdict,
     )  # fmt: skip
@@ -113,9 +114,11 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)
     read = reaching(design, plan.design)
-    scoring = detail.scoring(coordinates.rank, relation, design)
+    rank = coordinates.rank
+    scoring = detail.scoring(rank, relation, design)
     coordinates, spreads = own.locate(detail, scoring, coordinates, read, ask)
-    scoring = detail.scoring(coordinates.rank, relation, design)
+    if coordinates.rank != rank:
+        scoring = detail.scoring(coordinates.rank, relation, design)
     found = release_scoring(scoring, coordinates, read, ask, spreads)
     if scoring.closing is not None:
         found = replace(found, statistics=scoring.closing.conclude(found, read, ask))
@@ -242,7 +245,14 @@ def estimate_fit(
         people, a1, constant = inference.plan.people, coordinates.constant, None
         if a1 is not None and not people:
             constant = np.asarray(np.linalg.solve(fit.before.W, a1))
-        seen, most = _beside_start(inference, fit.before, constant)
+        seen = most = 0.0
+        if not inference.plan.whole:
+            # Of least squares of rows what the start saw, and may have seen, of the residual
+            # variance, over what the scores of the last pass hold: these are clipped harder than
+            # the rows of the start, so that long responses are missing in them.
+            phi = fit.before.phi
+            least = max(phi * inference.variance(constant), 1e-12 * phi)
+            seen, most = (one / least for one in fit.before.seen)
         larger = min(max(NARROWEST**2 * seen, 1.0), SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
         stopped = np.zeros(len(T), dtype=bool)
@@ -352,7 +362,7 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
         out = infer_units(fit, plan.detail.rows, by_cluster)
     else:
         longest, whole = None, release.design
-        if not whole.bought:
+        if whole.scaled and not whole.bought:
             whole = unweighted(whole)
         interval = None if whole.response is None else whole.response.interval
         if fit.model.of_residual and interval is not None:  # in units of the fit
@@ -391,7 +401,11 @@ def _marks(
     if score is not None and score.of_residual:
         beyond = effects_beyond(design, part.params)
     elif plan.request.verb == "dp_feols":
-        beyond = _slopes_beyond(design, own, part.params)
+        # slopes within people, and of their means
+        first, k = int(own[0] == design.names[0]), design.p - 1
+        slopes = [np.append(0.0, part.params[i : i + k]) for i in range(first, len(beyond), k)]
+        found = [effects_beyond(design, b)[1:] for b in slopes]
+        beyond = np.concatenate([np.zeros(first, bool), *found])
     return beyond, few
 
 
@@ -410,25 +424,6 @@ def _rests_on_few(part: Part, design: Design) -> Mask:
     levels = rows.discrete & np.array([c.kind != "intercept" for c in design.columns])
     error = np.sqrt(np.maximum(np.diag(T @ (inference.sampling + inference.privacy) @ T.T), 0.0))
     return few & ~(levels & (inference.allowance.one_way(T) < error))
-
-
-def _slopes_beyond(design: Design, names: Sequence[str], params: Array) -> Mask:
-    """Say which slopes within people, and of their means, are beyond their ranges."""
-    first, k = int(names[0] == design.names[0]), design.p - 1
-    own = [np.append(0.0, params[i : i + k]) for i in range(first, len(params), k)]
-    return np.concatenate([np.zeros(first, bool), *(effects_beyond(design, b)[1:] for b in own)])
-
-
-def _beside_start(inference: Inference, before: State, constant: Array | None) -> Array:
-    """Return what the start saw, and may have seen, of the residual variance, over what is left.
-
-    Of least squares of rows (else zeros): what the scores of the last pass hold, which are clipped
-    harder than the rows of the start, so that long responses are missing in them.
-    """
-    if inference.plan.whole:
-        return np.zeros(2)
-    left = before.phi * inference.variance(constant)
-    return np.array(before.seen) / max(left, 1e-12 * before.phi)
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:
@@ -508,10 +503,11 @@ def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
         return {}
     fit, last = part.release, part.inference.plan
     if fit.lengths:
-        return complete_share(fit.lengths[-1].counts, fit.lengths[-1].sd, last.rows)
-    bins = fit.released[-1].bins
-    assert bins is not None
-    return complete_share(bins, last.noise.count, last.rows)
+        counts, sd = fit.lengths[-1].counts, fit.lengths[-1].sd
+    else:
+        counts, sd = fit.released[-1].bins, last.noise.count
+    share = min(max(float(np.sum(counts)) / last.rows, 0.0), 1.0)
+    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / last.rows}
 
 
 def _lost(
@@ -520,10 +516,10 @@ def _lost(
     """Say how many units contribute nothing, where that is clear of the noise."""
     lost = 1.0 - complete.get("complete_share", 1.0)
     sd = complete.get("complete_share_se", 0.0)
-    if not part.inference.plan.people:
-        return empty_rows(lost, sd, design, shortened=False)
     if not is_seen(lost, sd):
         return []
+    if not part.inference.plan.people:
+        return empty_rows(lost, sd, design, shortened=False)
     who = "people" if plan.request.unit is not None else "rows"
     why = "their values are missing" + (", or they have one row" if who == "people" else "")
     return [

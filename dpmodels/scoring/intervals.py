@@ -230,7 +230,15 @@ def _tail(
     mean = float((belief * over).sum())
     error = float(np.sqrt((belief * (over - mean) ** 2).sum()))
     curve = (belief[..., None] * fit).sum(axis=(0, 1))
-    far = _far(counts - curve, np.sqrt(sd * sd + curve), apart)
+    # what bins beyond C, one or two together, hold more than the curve and its noise
+    excess, noise = counts - curve, np.sqrt(sd * sd + curve)
+    far = np.zeros_like(excess)
+    for i in range(AT_CLIP - _FIRST, len(excess)):
+        for j in (i + 1, i + 2):
+            size = math.sqrt(float(np.sum(noise[i:j] ** 2)))
+            if j <= len(excess) and float(np.sum(excess[i:j])) > apart * size:
+                far[i:j] = np.maximum(far[i:j], excess[i:j])
+    far = np.maximum(far, 0.0)
     if far.any():
         error = math.hypot(error, sd * math.sqrt(float(np.sum(beyond[far > 0.0] ** 2))))
     return mean + float(far @ beyond), error, curve + far
@@ -244,17 +252,6 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     """
     mean, error, _ = _tail(np.asarray(counts, dtype=float), sd, _WIDE, beyond, _APART_OF_PEOPLE)
     return mean, error
-
-
-def _far(excess: Array, sd: Array, apart: float) -> Array:
-    """Return what bins beyond C, one or two together, hold more than the curve and its noise."""
-    out = np.zeros_like(excess)
-    for i in range(AT_CLIP - _FIRST, len(excess)):
-        for j in (i + 1, i + 2):
-            error = math.sqrt(float(np.sum(sd[i:j] ** 2)))
-            if j <= len(excess) and float(np.sum(excess[i:j])) > apart * error:
-                out[i:j] = np.maximum(out[i:j], excess[i:j])
-    return np.maximum(out, 0.0)
 
 
 # -- What lies beyond the clip, from the released histogram of a last pass. Sees no row

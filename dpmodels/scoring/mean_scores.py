@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dpmodels.scoring.scores import (
     Score,
     Start,
     State,
-    Values,
     mass_of,
     mean_row,
     roots,
@@ -77,8 +76,8 @@ _ALPHA = (1e-3, 20.0)
 class MeanScore(Score):
     """A generalised linear model: expected information, score of the quasi-likelihood."""
 
-    family: Family | None = None
-    link: Link | None = None
+    family: Family = None  # type: ignore[assignment]
+    link: Link = None  # type: ignore[assignment]
     alpha: float | None = None
     rules: Rules = EVENT
     leverage: float = 1.0
@@ -107,7 +106,7 @@ class MeanScore(Score):
 
     def bound(self, design: Design, unit: UnitScale | None = None) -> MeanScore:
         """Return the score with the working response of a design's public range."""
-        assert self.family is not None and design.response is not None
+        assert design.response is not None
         place, exposure, spread = design.auxiliary_place("offset"), 0.0, 0.0
         if self.family.is_event:
             return replace(self, working=Working(self.family, False, 0.0, 0.0, 1.0))
@@ -128,7 +127,6 @@ class MeanScore(Score):
 
     def begin(self, start: Beginning) -> State:
         """Return the link of the mean response."""
-        assert self.family is not None and self.link is not None and self.working is not None
         mean = 0.5 if self.family.is_event else 1.0
         alpha = self.family.alpha
         if start.values is not None:
@@ -145,10 +143,9 @@ class MeanScore(Score):
         return start.state(theta, nuisance=alpha)
 
     def curved_of_units(
-        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Values | None
+        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
     ) -> Curved:
         """Return what the curvature leaves; where events are rare the information moves with d."""
-        assert self.family is not None and self.link is not None
         plain = Curved(self.bends(state, moved))
         if values is None:
             return plain
@@ -159,7 +156,6 @@ class MeanScore(Score):
 
     def start(self, start: Start) -> State:
         """Return the start of the working response, moved to the link's scale."""
-        assert self.family is not None and self.link is not None and self.working is not None
         theta, mean, spread = self._events(start) if self.family.is_event else self._logs(start)
         alpha, working = self.family.alpha, self.working
         mean *= math.exp(working.exposure) if working.log else 1.0
@@ -177,7 +173,6 @@ class MeanScore(Score):
 
     def _events(self, start: Start) -> tuple[Array, float, float]:
         """Return (theta, mean, 0): slopes of the linear probability over those of the mean."""
-        assert self.link is not None
         if start.constant is None:
             slope = float(self.link.slope(np.zeros(1))[0])
             return start.theta / (2.0 * slope), 0.5, 0.0
@@ -191,7 +186,6 @@ class MeanScore(Score):
     def _logs(self, start: Start) -> tuple[Array, float, float]:
         """Return (theta, mean, squared coefficient of variation) of a log-linear start."""
         w = self.working
-        assert w is not None
         theta, variance = w.half * start.theta, w.half**2 * start.variance
         spread = math.expm1(min(variance, 5.0))
         if start.constant is None:
@@ -211,7 +205,7 @@ class MeanScore(Score):
         ``E log(y + small)`` of a Poisson y, and slopes are over its derivative.
         """
         w, family = self.working, self.family
-        assert w is not None and family is not None and start.constant is not None
+        assert start.constant is not None
         if not family.counts:
             return None
         centre = mean_row(start.M, start.constant)
@@ -225,13 +219,22 @@ class MeanScore(Score):
         return theta, math.exp(eta), 1.0
 
     def typical_long(self, state: State) -> float:
-        """Return the length of the scores of rare events or counts; 0: there are none."""
-        assert self.family is not None and self.link is not None
-        return long_score(self.family, self.link, state)
+        """Return C for the scores of rare events and counts; 0: the model has none.
+
+        ``|s| = |w| |psi|``, ``|w|^2 = r/omega``: of an event with probability m and information
+        ``m (1 - m)`` this is ``sqrt(r (1 - m)/m)``, of a count of 1 ``sqrt(r/mean)``.
+        """
+        if state.constant is None or not (self.is_event or self.family.counts):
+            return 0.0
+        r = len(state.W)
+        if self.is_event:
+            mean = _event_share(self.link, state)
+            return BEYOND_EVENTS * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
+        mean = _count_mean(self.family, state)
+        return BEYOND_EVENTS * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE else 0.0
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome: of an event; of a count of 1, about 1."""
-        assert self.link is not None
         if not self.is_event:
             return np.ones_like(eta)
         mean = self.link.inverse(eta)
@@ -239,7 +242,6 @@ class MeanScore(Score):
 
     def events_of(self, state: State, before: Array, eta: Array) -> Array:
         """Return events (or counts) at linear predictors, over the information as of before."""
-        assert self.family is not None and self.link is not None
         mean = self.link.inverse(eta)
         rarer = np.minimum(mean, 1.0 - mean) if self.is_event else mean
         omega = self.family.score(mean, before, self.link, state.nuisance)[1]
@@ -247,7 +249,6 @@ class MeanScore(Score):
 
     def left_at(self, eta: Array, step: Array) -> Array:
         """Return half of what a step leaves at rows of their own: means move by ``mu' step``."""
-        assert self.link is not None
         eta = np.clip(eta, *self.link.reach)
         mean = self.link.inverse(eta)
         after = mean + self.link.slope(eta) * step
@@ -259,26 +260,22 @@ class MeanScore(Score):
 
     def farthest(self, eta: float) -> float:
         """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
-        assert self.family is not None and self.link is not None
         both, outcomes = np.full(2, eta), np.array([0.0, 1.0])
         return float(np.abs(self.family.score(outcomes, both, self.link, 0.0)[0]).max())
 
     def least_meat(self, state: State) -> float:
         """Return one over the scale: events and few counts vary as the model says, or more."""
-        assert self.family is not None
         least = self.family.is_event or few_counts(self.family, state)
         return 1.0 / state.phi if least else 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return what the curvature leaves; where events are rare the information moves with d."""
-        assert self.family is not None and self.link is not None
         plain = super().curved(state, d, H, noise)
         return curved(self.family, self.link, state, d, H, noise, plain)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the family's score over ``sqrt(phi)`` and its expected information."""
         family, link = self.family, self.link
-        assert family is not None and link is not None
         root, alpha = math.sqrt(state.phi), state.nuisance
 
         def rows(eta: Array, y: Array) -> tuple[Array, Array]:
@@ -290,14 +287,12 @@ class MeanScore(Score):
 
     def most(self, state: State) -> tuple[float, float]:
         """Return bounds of the logit score: residuals of an event are below 1."""
-        assert self.link is not None
         if self.link.name == "logit":
             return 1.0 / math.sqrt(state.phi), 0.25
         return math.inf, math.inf
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the dispersion, or alpha by moments: both from the mean squared score."""
-        assert self.family is not None
         if ratio is None:
             return state
         if self.family.dispersion != "alpha" or self.alpha is not None:
@@ -321,7 +316,6 @@ class MeanScore(Score):
 
     def _typical(self, state: State) -> float:
         """Return the mean response at the average row."""
-        assert self.working is not None
         if state.constant is None:
             return 1.0
         eta = float(state.theta @ mean_row(state.M, state.constant)) + self.working.exposure
@@ -391,22 +385,6 @@ def few_counts(family: Family, state: State) -> bool:
     if family.counts != "whole" or state.constant is None:
         return False
     return _count_mean(family, state) < RARE
-
-
-def long_score(family: Family, link: Link, state: State) -> float:
-    """Return C for the scores of rare events and counts; 0: the model has none.
-
-    ``|s| = |w| |psi|``, ``|w|^2 = r/omega``: of an event with probability m and information
-    ``m (1 - m)`` this is ``sqrt(r (1 - m)/m)``, of a count of 1 ``sqrt(r/mean)``.
-    """
-    if state.constant is None or not (family.is_event or family.counts):
-        return 0.0
-    r = len(state.W)
-    if family.is_event:
-        mean = _event_share(link, state)
-        return BEYOND_EVENTS * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
-    mean = _count_mean(family, state)
-    return BEYOND_EVENTS * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE else 0.0
 
 
 def curved(

@@ -20,7 +20,7 @@ from dpmodels.records import Estimate
 from dpmodels.scoring.intervals import Inference, Step
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.scores import Score, State, floored, mass_of, mean_row
-from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted
+from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted, worked_out
 from dpmodels.variables import Binary, Levels
 
 if TYPE_CHECKING:
@@ -45,12 +45,6 @@ _NO_RANGES = (
 def no_ranges_note(names: Sequence[str]) -> Estimate:
     """Return the estimate of a run whose ranges could not be bought."""
     return Estimate.silent(names, _NO_RANGES)
-
-
-def complete_share(counts: Array, sd: float, n: int) -> dict[str, float]:
-    """Return the share of the units that count, and its sd, from a released histogram of them."""
-    share = min(max(float(np.sum(counts)) / n, 0.0), 1.0)
-    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / n}
 
 
 def is_seen(lost: float, sd: float) -> bool:
@@ -200,7 +194,7 @@ RANGES = 3.0
 LINEAR, RATIO = frozenset({"dp_ols", "dp_feols"}), 100.0
 #: Events cut at a public row move its score by at most so many noise sds ...
 LOST = 1.0
-#: ... as long as C is at most so many lengths of the typical long score (``mean_score.long_score``
+#: ... as long as C is at most so many lengths of the typical long score (``MeanScore.typical_long``
 #: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
 LONGEST = 3.0 / 1.75
 #: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
@@ -241,9 +235,7 @@ class PublicRows:
 
 def public_rows(design: Design) -> PublicRows | None:
     """Return the public rows of a design; None: a variable has no declared range, or none moves."""
-    if "public rows" not in design.worked_out:
-        design.worked_out["public rows"] = _rows(design)
-    found: PublicRows | None = design.worked_out["public rows"]
+    found: PublicRows | None = worked_out(design, "public rows", lambda: _rows(design))
     return found
 
 
@@ -338,17 +330,18 @@ def effects_beyond(design: Design, params: Array) -> Mask:
     ``RANGES`` ranges of the response; from zero on, where no columns add up to a constant and the
     effects have to carry the response there. Of models of the response itself (no link).
     """
-    if not design.bought:
+    if design.scaled and not design.bought:
         design = unweighted(design)
-    beyond = np.zeros(design.p, dtype=bool)
+    p = design.p
+    beyond = np.zeros(p, dtype=bool)
     interval = None if design.response is None else design.response.interval
     if interval is None:
         return beyond
     low, high = interval
-    if not design.bought and constant_columns(design) is None:
+    if not (design.bought or design.has_intercept) and constant_columns(design) is None:
         low, high = min(low, 0.0), max(high, 0.0)
     most = RANGES * (high - low)
-    ends = design.intervals()[: design.p]
+    ends = design.intervals()[:p]
     if float(np.abs(params) @ (ends[:, 1] - ends[:, 0])) <= most:  # all columns together
         return beyond
     rows = public_rows(design)

@@ -184,7 +184,8 @@ class ScorePass:
         plan, step = self.plan, self.map.step
         z, psi, omega, square, whole = self.rows(block, by_cell)
         length = np.sqrt(square)
-        psi = self.by_leverage(psi, square, omega)
+        if plan.policy.by_leverage:
+            psi = self.by_leverage(psi, square, omega)
         norm = np.abs(psi)
         norm *= length
         norm /= step
@@ -228,8 +229,6 @@ class ScorePass:
         row stays a multiple of its w, whatever psi is (``theory.md``, 2.7). ``square`` is
         ``|w|^2`` in lattice steps of R_H, omega None 1.
         """
-        if not self.plan.policy.by_leverage:
-            return psi
         long = square if omega is None else square * np.maximum(omega, 0.0)
         # every row by itself: no look at the block decides whether it is weighted
         return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))

@@ -194,10 +194,10 @@ def _schedule(
     """Return (chains, mu, shares of start and passes, guide, scales that are asked about first)."""
     scales = _scales(request, design, model, mu, rows)
     mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))
-    rules = model.chains[0].score.rules
+    p, rules = design.p, model.chains[0].score.rules
     given = request.shares_of(ROWS.names(len(rules.passes)))
-    shares = passes_of(rules, mu, rows, design.p) if given is None else tuple(given.values())
-    x = noise_ratio(mu, design.p, rows)
+    shares = passes_of(rules, mu, rows, p) if given is None else tuple(given.values())
+    x = noise_ratio(mu, p, rows)
     # In a table sorted by a private column one row replaced moves the others between windows.
     ordered = request.relation == "replace" and bool(request.options.get("public_order"))
     windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
@@ -350,7 +350,7 @@ def _aim(
             own = reaching_events(own, fit.public, fit.state, fit.model, typical)
         centre = centre_of(fit.model, fit.state, k, coordinates, design)
         passes.append(ScorePass(own, centre, rotated=True))
-    read = plan.pilot.read_last() if one.last else plan.pilot.read_early()
+    read = plan.pilot.read(last=one.last)
     if any(own.plan.unimodal for own in passes):
         # events are few where rows are many: of one row in k their noise were k times larger
         passes = [

@@ -187,7 +187,7 @@ class PassPlan:
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
     mu_far: float = 0.0  # Of the release of what scores are beyond C, up to ``FAR`` C; 0: none
-    cut: float = 6.0  # Largest squared score in the scale, over p
+    scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Rows have weights of their own: the meat counts scores up to C, and what lies beyond may all
     # have one sign.
     of_weights: bool = False
@@ -206,11 +206,6 @@ class PassPlan:
     def unsoftened(self) -> bool:
         """Whether scores are cut at C and kept whole below it."""
         return self.whole or self.plain
-
-    @property
-    def scale_cut(self) -> float:
-        """Largest squared score in the sum that estimates the scale."""
-        return self.cut * self.p
 
     def within(self, row: float, score: float) -> PassPlan:
         """Return the pass with its radii no larger than rows and scores can be.
@@ -327,7 +322,7 @@ def plan_pass(
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
-        policy=policy, strength=mu * n, mu_far=mu_far, cut=cut,
+        policy=policy, strength=mu * n, mu_far=mu_far, scale_cut=cut * p,
         of_weights=of_weights,
     )  # fmt: skip
 
@@ -430,32 +425,26 @@ class Pilot:
 
     def early(self, n: int) -> int:
         """Return how many of n rows the early passes read (expected, under coins). Public."""
-        return max(self.windows.count(n) if self.by_place else n // self.every, 1)
+        by_place = self.windows.every > 1
+        return max(self.windows.count(n) if by_place else n // self.every, 1)
 
     def tail(self, n: int) -> int:
         """Return how many rows meat and ordinary information are of."""
         return max(n // self.every, 1)
-
-    @property
-    def by_place(self) -> bool:
-        """Whether windows choose the rows of the early passes."""
-        return self.windows.every > 1
 
     def read_start(self, passes: int) -> Read:
         """Return what the start reads; the coins of ``passes`` early passes go with its own.
 
         Whoever reads the rows for the start may keep what they choose.
         """
-        ahead = passes if self.every > 1 and not self.by_place else 0
+        ahead = passes if self.every > 1 and self.windows.every == 1 else 0
         return Read(self.first, then=(self.every,) * ahead)
 
-    def read_early(self) -> Read:
-        """Return what a pass before the last reads."""
-        return Read(1 if self.by_place else self.every, self.windows)
-
-    def read_last(self) -> Read:
-        """Return what the last pass reads: every row, some for meat and ordinary information."""
-        return Read(inner=self.every)
+    def read(self, *, last: bool = False) -> Read:
+        """Return what a pass reads: the last every row, some for meat and ordinary information."""
+        if last:
+            return Read(inner=self.every)
+        return Read(1 if self.windows.every > 1 else self.every, self.windows)
 
 
 # -- What the public noise of an information lets expect of intervals: one record a strategy

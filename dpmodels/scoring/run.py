@@ -49,10 +49,6 @@ class Chain:
         own = self.score
         return not own.of_residual if isinstance(own, Score) else bool(own.raw)
 
-    def dimension(self, rank: int) -> int:
-        """Return the number of coefficients of a design of this rank."""
-        return rank if isinstance(self.score, Score) else int(self.score.dimension(rank))
-
     def step(self, k: object) -> str:
         """Return the name of pass k in the ledger (or of another step)."""
         return f"{k} ({self.label})" if self.label else str(k)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -235,18 +235,6 @@ def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) 
     return np.asarray(vectors @ (part * np.minimum((ABOVE_NOISE * sd) ** 2 / square, 1.0)))
 
 
-class Values(Protocol):
-    """A released distribution of the response: mean, sd as if it were normal, quantiles."""
-
-    @property
-    def mean(self) -> float: ...  # noqa: D102
-
-    @property
-    def sd(self) -> float: ...  # noqa: D102
-
-    def quantile(self, q: float) -> float: ...  # noqa: D102
-
-
 @dataclass(frozen=True, eq=False)
 class Beginning:
     """Where passes over units start: from a released distribution of the response alone."""
@@ -254,7 +242,9 @@ class Beginning:
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
     constant: Array | None
     r: int
-    values: Values | None  # Of the response, in its own units; None: not asked about
+    # A distribution of the response in its own units: mean, sd as if normal, quantiles; None: it
+    # was not asked about.
+    values: Any
     # scale, shift: unit response of one in its own units.
     scale: float = 1.0
     shift: float = 0.0
@@ -330,7 +320,7 @@ class Score:
         return self.curvature * moved / self.unit(state)
 
     def curved_of_units(
-        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Values | None
+        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
     ) -> Curved:
         """Return what the curvature of the loss leaves of a last step over units.
 

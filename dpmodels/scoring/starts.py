@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,24 +95,20 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     """Return the coordinates of a design whose ranges are all known.
 
     Where a column's range was bought, the box of its variables is unknown; columns then count as
-    independent and uniform over their own ranges.
+    independent and uniform over their own ranges. ``raw``: the response stays in its own units.
 
-    Parameters
-    ----------
-    design : Design
-    raw : bool
-        The response stays in its own units.
-
-    Notes
-    -----
     **Privacy.** A function of formula, schema and bought ranges: reads no row. So a design keeps
     its coordinates.
     """
-    kept = design.worked_out
-    if ("coordinates", raw) not in kept:
-        kept["coordinates", raw] = _coordinates(design, raw)
-    found: Coordinates = kept["coordinates", raw]
+    found: Coordinates = worked_out(design, ("coordinates", raw), lambda: _coordinates(design, raw))
     return found
+
+
+def worked_out(design: Design, key: object, make: Callable[[], Any]) -> Any:
+    """Return what a design keeps of public numbers, worked out once."""
+    if key not in design.worked_out:
+        design.worked_out[key] = make()
+    return design.worked_out[key]
 
 
 def of_short_rows(coordinates: Coordinates, design: Design, length: float) -> Coordinates:
@@ -175,8 +171,6 @@ def narrowed(
 
     The same W0 as before where the box says nothing (a bought range, a subset).
 
-    Notes
-    -----
     **Privacy.** The box must be public or released.
     """
     M = _box_moments(design, coordinates.unit, box)
@@ -206,12 +200,10 @@ def unweighted(design: Design) -> Design:
     """Return the design whose rows are not multiplied by the root of their weight: declared."""
     if not design.scaled:
         return design
-    kept = design.worked_out
-    if "unweighted" not in kept:
-        from dpmodels.formula.survival import design_from
+    from dpmodels.formula.survival import design_from
 
-        kept["unweighted"] = design_from({**design.to_dict(), "weights": None, "bought": []})
-    found: Design = kept["unweighted"]
+    saved: dict[str, Any] = {"weights": None, "bought": []}
+    found: Design = worked_out(design, "unweighted", lambda: design_from(design.to_dict() | saved))
     return found
 
 
@@ -238,10 +230,8 @@ def constant_columns(design: Design) -> Array | None:
     """
     if design.has_intercept:
         return _intercept(design)
-    kept = design.worked_out
-    if "constant" not in kept:
-        kept["constant"] = _constant_columns(unweighted(design))
-    found: Array | None = kept["constant"]
+    plain = unweighted(design)
+    found: Array | None = worked_out(design, "constant", lambda: _constant_columns(plain))
     return found
 
 
@@ -478,10 +468,7 @@ def scale_steps(plan: ScalePlan) -> tuple[Step, ...]:
 def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return (names, places) of the numbers whose scale can be asked about, the response last.
 
-    Parameters
-    ----------
-    predictors : bool
-        Numeric variables that are columns of their own, too.
+    ``predictors``: numeric variables that are columns of their own, too.
     """
     assert design.response is not None
     names, places = [], []
@@ -496,56 +483,47 @@ def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tu
     return (*names, design.response.name), (*places, design.q - 1)
 
 
-def _numbers(block: Array, places: tuple[int, ...], root: Array | None) -> Iterator[Array]:
-    """Yield numbers of rows; ``root``: columns that add up to what a row is multiplied by."""
-    with np.errstate(all="ignore"):  # rows of weight 0 are missing here
-        one = None if root is None else mapped(root[None], block[: len(root)])[0]
-        for j in places:
-            yield block[j] if one is None else block[j] / one
-
-
 @dataclass(frozen=True, eq=False)
-class _Places:
-    """The histogram of numbers over equal cells of their ranges. Row by row; missing: in none."""
+class _Histogram:
+    """Numbers over equal cells of their ranges, or by half octaves of their distances.
+
+    Of the range, from an origin: its lower end, or a centre. Row by row; missing: in none.
+    """
 
     places: tuple[int, ...]
-    low: Array
+    origin: Array
     width: Array
-    root: Array | None = None
+    octaves: bool = False
+    root: Array | None = None  # Columns that add up to what a row is multiplied by
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        """Return the counts over blocks, (numbers, CELLS). Confidential."""
-        out = np.zeros((len(self.places), CELLS), dtype=np.int64)
+        """Return the counts over blocks, (numbers, bins), octaves the longest first. Confidential.
+
+        The exponent of a square says the half octave of the distance, from the range down.
+        """
+        size = OCTAVES if self.octaves else CELLS
+        out = np.zeros((len(self.places), size), dtype=np.int64)
         for block in blocks:
-            for i, number in enumerate(_numbers(block, self.places, self.root)):
-                cell = (number - self.low[i]) * (CELLS / self.width[i])
-                there = np.isfinite(cell)
-                at = np.clip(np.floor(cell[there]), 0, CELLS - 1).astype(np.int64)
-                out[i] += np.bincount(at, minlength=CELLS)
+            for i, number in enumerate(self._numbers(block)):
+                part = number - self.origin[i]
+                if self.octaves:
+                    part = part / self.width[i]
+                    square = part[np.isfinite(part)]
+                    square *= square
+                    at = _BIAS - 1 - (square.view(np.int64) >> _MANTISSA)
+                else:
+                    part = part * (CELLS / self.width[i])
+                    at = np.floor(part[np.isfinite(part)])
+                at = np.clip(at, 0, size - 1).astype(np.int64)
+                out[i] += np.bincount(at, minlength=size)
         return Integers((out,))
 
-
-@dataclass(frozen=True, eq=False)
-class _Distances:
-    """The histogram of distances from centres, by half octaves of the range. Row by row."""
-
-    places: tuple[int, ...]
-    centre: Array
-    width: Array
-    root: Array | None = None
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        """Return the counts over blocks, (numbers, OCTAVES), the longest first. Confidential."""
-        out = np.zeros((len(self.places), OCTAVES), dtype=np.int64)
-        for block in blocks:
-            for i, number in enumerate(_numbers(block, self.places, self.root)):
-                part = (number - self.centre[i]) / self.width[i]
-                square = part[np.isfinite(part)]
-                square *= square
-                # the exponent of the square: half octaves of the distance, from the range down
-                octave = _BIAS - 1 - (square.view(np.int64) >> _MANTISSA)
-                out[i] += np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
-        return Integers((out,))
+    def _numbers(self, block: Array) -> Iterator[Array]:
+        with np.errstate(all="ignore"):  # rows of weight 0 are missing here
+            root = self.root
+            one = None if root is None else mapped(root[None], block[: len(root)])[0]
+            for j in self.places:
+                yield block[j] if one is None else block[j] / one
 
 
 def shares_of_tree(counts: Array, sd: float) -> Array:
@@ -604,17 +582,18 @@ def recentred(plan: ScalePlan, coordinates: Coordinates, design: Design, ask: As
     root = coordinates.unit.one if design.scaled else None
     ends = (design if root is None else unweighted(design)).intervals()[list(plan.places)]
     low, width = ends[:, 0], np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
-    counts = _noisy(plan, 0, design, ask, _Places(plan.places, low, width, root))
+    counts = _noisy(plan, 0, design, ask, _Histogram(plan.places, low, width, root=root))
     middle = np.array([median_of(one, plan.noise(0)) for one in counts])
     centre = low + width * middle
-    counts = _noisy(plan, 1, design, ask, _Distances(plan.places, centre, width, root))
+    distances = _Histogram(plan.places, centre, width, octaves=True, root=root)
+    counts = _noisy(plan, 1, design, ask, distances)
     scale, end = np.array([scale_of(one, plan.noise(1)) for one in counts]).T
     half = width[-1] * min(max(NORMAL_RANGE * scale[-1], BEYOND * end[-1]), 0.5)
     sd = width * np.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
     return _looking_from(coordinates, design, plan.names[:-1], centre, sd, half)
 
 
-def _noisy(plan: ScalePlan, k: int, design: Design, ask: Ask, job: _Places | _Distances) -> Array:
+def _noisy(plan: ScalePlan, k: int, design: Design, ask: Ask, job: _Histogram) -> Array:
     over = Sums(design, job)
     query = Query(plan.histograms(k), over, lambda found: Added(found.arrays[0].astype(object)))
     return ask(_STEPS[k], query).values
@@ -626,12 +605,8 @@ def _looking_from(
 ) -> Coordinates:  # fmt: skip
     """Return coordinates about a narrower range of the response, and a narrower box.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Predictors: each as if uniform, with this centre and sd.
-    half : float
-        Half the range of the response before any weight, about its centre (0 without a constant).
+    Predictors are as if uniform, with this centre and sd; ``half`` the range of the response before
+    any weight, about its centre (0 without a constant).
     """
     unit = coordinates.unit
     scale, shift = np.array(unit.scale), np.array(unit.shift)

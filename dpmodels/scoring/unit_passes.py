@@ -26,7 +26,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
-from dpmodels.scoring.scores import Curved, Score, State, Values
+from dpmodels.scoring.scores import Curved, Score, State
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -108,22 +108,15 @@ class Expansion:
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with what a pass taught beside theta.
 
-        Parameters
-        ----------
-        H : (r, r) array
-            Information over that of rows of weight 1: the identity where they are equal.
-        ratio : float or None
-            Mean squared score of rows over their information, if it was released.
+        H is the information over that of rows of weight 1, the identity where they are equal;
+        ``ratio`` the mean squared score of rows over their information, if it was released.
         """
         return state
 
     def events(self, H: Array) -> float:
         """Return r, by which a step is measured: events a unit where scores are exponential, or 1.
 
-        Parameters
-        ----------
-        H : (r, r) array
-            Released information of a unit, in u.
+        H is the released information of a unit, in u.
         """
         raise NotImplementedError
 
@@ -189,14 +182,9 @@ def own_sum(cells: Array, counts: Index) -> Array:
 
 
 def own_mean(cells: Array, there: Array, counts: Index) -> Array:
-    """Return each unit's mean over its rows that are there, at each of its rows; 0: none is.
+    """Return each unit's mean over its rows that are ``there`` (1 or 0), at each of its rows.
 
-    Parameters
-    ----------
-    cells : (..., m) array
-        0 where a row is not there.
-    there : (m,) array
-        1 or 0.
+    0: none is; cells are 0 where a row is not there.
     """
     many = np.maximum(own_sum(there, counts), 1.0)
     return np.repeat(own_sum(cells, counts) / many, counts, axis=-1)
@@ -247,29 +235,16 @@ class RegressionRows:
 
 @dataclass(frozen=True, eq=False)
 class Regression(Expansion):
-    """A model of rows (:class:`~dpmodels.scoring.scores.Score`) as an expansion.
-
-    Attributes
-    ----------
-    score : Score
-    coordinates : Coordinates
-    offset, weights : int or None
-        Rows of the block that hold them.
-    values : Values or None
-        Released distribution of the response.
-    demean : bool
-        With an effect of each unit: its own means are taken off.
-    equal : bool
-        Units count alike, not rows.
-    """
+    """A model of rows (:class:`~dpmodels.scoring.scores.Score`) as an expansion."""
 
     score: Score
     coordinates: Coordinates
+    # offset, weights: rows of the block that hold them.
     offset: int | None = None
     weights: int | None = None
-    values: Values | None = None
-    demean: bool = False
-    equal: bool = False
+    values: Any = None  # Released distribution of the response (`unit_starts.Spread`)
+    demean: bool = False  # With an effect of each unit: its own means are taken off
+    equal: bool = False  # Units count alike, not rows
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
@@ -470,12 +445,9 @@ class UnitsJob:
     turn: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> PassSums:
-        """Return the exact sums. Confidential.
+        """Return the exact sums; coins, one a unit, choose meat and ordinary information.
 
-        Parameters
-        ----------
-        coins : Coins or None
-            One a unit: who is in meat and ordinary information.
+        Confidential.
         """
         plan, r = self.plan, self.r
         limbs = {name: ExactSum(filled(r), filled(r)) for name in ("information", "meat", "spread")}

@@ -185,27 +185,12 @@ def unit_pass(
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by what was released, and the noise of its sums.
 
-    Parameters
-    ----------
-    lengths : Lengths
-        Of this pass.
-    mu : float
-        Of the pass, its histogram of lengths included.
-    N : int
-        Units that the pass reads (public, a guess, or expected under coins).
-    trace : float
-        Trace of the information of a unit in the coordinates of the pass, as last released.
-    tail : int
-        Units that meat and ordinary information are of.
-    clip : float
-        C, where a model chooses it; 0: by :func:`chosen_clip`.
-    stops : bool
-        No score is longer than C: there is none for which those just below should stand. Nor
-        should they where they would stand for more than there is (:meth:`Lengths.plain`).
-    least : float
-        C is no smaller, where the histogram chooses it.
-    many : bool
-        Columns are many for the budget.
+    ``mu`` is of the pass, its histogram of lengths included; N the units that it reads (public, a
+    guess, or expected under coins), ``tail`` those of meat and ordinary information; ``trace`` of
+    the information of a unit in the coordinates of the pass, as last released. C is ``clip`` where
+    a model chooses it, else by :func:`chosen_clip`, no smaller than ``least``. ``stops``: no score
+    is longer than C, so there is none for which those just below should stand; nor should they
+    where they would stand for more than there is (:meth:`Lengths.plain`).
     """
     share = shares_of_units(last=last, scale=scale, many=many)
 
@@ -227,12 +212,13 @@ def unit_pass(
         scale=CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
         count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
+    cut = CUT * lengths.square / p  # over p, as of rows
     joint = share.information + share.meat + share.spread + share.score
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
         policy=UNITS, plain=stops or lengths.plain(C),
-        strength=mu * N, cut=CUT * lengths.square / p,
+        strength=mu * N, scale_cut=cut * p,
     )  # fmt: skip
 
 
@@ -354,10 +340,7 @@ class Spread:
 def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
     """Return the numbers to ask about: numeric columns of their own, the response last.
 
-    Parameters
-    ----------
-    response : {"even", "log", "whole", ""}
-        Cells of the response; empty: it is not asked about.
+    ``response``: its cells (:attr:`Number.kind`); empty: it is not asked about.
     """
     out = []
     names, places = numbers_of(design, predictors=True)
@@ -431,11 +414,6 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     be known by what others leave in it, blown up. A column that is not seen beside others is taken
     for one of all units: too quiet costs a pass; if it were too high, the balls of the information
     would cut the few units that it varies in, and steps would go past the root.
-
-    Parameters
-    ----------
-    counts : (r, OCTAVES) array
-        Noisy.
     """
     counts = _without_rounding(counts)
     clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]

@@ -24,7 +24,7 @@ from dpmodels.scoring.intervals import (
     infer_units,
     scale_ratio,
 )
-from dpmodels.scoring.passes import PassSums, Released
+from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     DAMPED_OF_UNITS,
     FLOOR_OF_UNITS,
@@ -340,7 +340,7 @@ def _locate(
     pilot = scoring.pilot
     spreads = ask_places(
         ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
-        read=pilot.read_early(),
+        read=pilot.read(),
     )  # fmt: skip
     return in_order(recentred(coordinates, design, spreads)), spreads
 
@@ -355,7 +355,7 @@ def _begin(
     first = replace(initialised.state, W=np.eye(r))
     squares = ask_scales(
         ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
-        float(pilot.early(plan.n)), people=plan.people, read=pilot.read_early(),
+        float(pilot.early(plan.n)), people=plan.people, read=pilot.read(),
     )  # fmt: skip
     state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
     return [Fitting(chain, initialised.expansion, state, initialised.values, look=state.W)]
@@ -368,7 +368,7 @@ def _aim(
     """Release the lengths of scores, and return pass k of the one model by them."""
     (fit,), pilot, r = fits, plan.pilot, plan.p
     expansion, state, last = fit.model, fit.state, k == plan.many
-    mu, early = plan.part(share), pilot.read_early()
+    mu, early = plan.part(share), pilot.read()
     scale = fit.chain.score.scale
     n = plan.n if last else pilot.early(plan.n)
     local = expansion.at(state, k)
@@ -389,12 +389,7 @@ def _aim(
     turn = fit.look @ np.linalg.inv(state.W)
     over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
     take = functools.partial(_take, fit, one, lengths, turn)
-    return [Aimed(one, over, _whole, take)], pilot.read_last() if last else early
-
-
-def _whole(sums: PassSums) -> PassSums:
-    """Return the sums of the one model of a pass."""
-    return sums
+    return [Aimed(one, over, lambda sums: sums, take)], pilot.read(last=last)
 
 
 def _take(

@@ -83,7 +83,7 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/starts.py", "differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each", "differ = np.abs(raw[:, 0]) >= 0.0", _SCALES),
     Mutant("dpmodels/scoring/rows.py", "mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))", "mu *= 1.0", _SCALES),
     Mutant("dpmodels/scoring/starts.py", "lo, hi = max(lo, narrow[0]), min(hi, narrow[1])", "lo, hi = narrow", _SCALES),
-    Mutant("dpmodels/results/inference.py", "else adjusted(x, relative_bias(est), est.use_t)", "else x", ("tests/unit/results/test_deciding.py",)),
+    Mutant("dpmodels/results/inference.py", "else adjusted(x, np.asarray(est.bias / se), est.use_t)", "else x", ("tests/unit/results/test_deciding.py",)),
     Mutant("dpmodels/results/inference.py", "x[est.untested] = np.nan", "pass", ("tests/unit/results/test_deciding.py",)),
     Mutant("dpmodels/results/inference.py", "return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)",
            "return se", ("tests/unit/results/test_deciding.py",)),
@@ -395,8 +395,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/cells.py",
-        "steps = towards_zero(own / np.maximum(own[0] / STEPS, 1.0))",
-        "steps = own",
+        "return towards_zero(own / np.maximum(own[0] / STEPS, 1.0))",
+        "return own",
         _PEOPLE,
     ),
     Mutant(
@@ -554,8 +554,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/after/inference.py",
-        "return np.asarray(out + self._unsettled(rows, few) + self._left(rows))",
-        "return np.asarray(out)",
+        "out = out + self._unsettled(rows, few)\n",
+        "return np.asarray(out)\n",
         ("tests/unit/scoring/test_settled.py",),
     ),
     Mutant(
@@ -1018,7 +1018,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/rules.py",
-        "self.windows.count(n) if self.by_place else n // self.every, 1",
+        "self.windows.count(n) if by_place else n // self.every, 1",
         "n // self.every, 1",
         ("tests/unit/sources/test_coins.py",),
     ),
@@ -1371,7 +1371,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/door.py", "if left and (replied or not tested):", "if False:", ("tests/privacy/test_door_of_a_stage.py",)),
         ("dpmodels/door.py", "if floats and not set", "if False and not set", ("tests/privacy/test_door_of_a_stage.py",)),
         ("dpmodels/scoring/passes.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
-        ("dpmodels/scoring/rules.py", "return Read(1 if self.by_place else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
+        ("dpmodels/scoring/rules.py", "return Read(1 if self.windows.every > 1 else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/scoring/rules.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/models/components.py", "svec(projector(M, k)), bound * detail.factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
     )

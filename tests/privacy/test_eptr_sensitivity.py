@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.linear.eptr import residual_statistic, smallest_eigenvalue, solve_projected
+from dpmodels.models.linear.eptr import Residuals, smallest_eigenvalue, solve_projected
 from dpmodels.proof.sets import ls_bound
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, UnitScale
@@ -112,8 +112,8 @@ def test_residual_statistic_with_the_released_vector():
         other = rows.copy()
         pick = rng.integers(4)
         other[:, 0] = [*odd[pick], 1.0] if rng.uniform() < 0.5 else -rows[:, 1]
-        a, _ = residual_statistic([rows.copy()], row_map(2), theta, 1.0)
-        b, _ = residual_statistic([other.copy()], row_map(2), theta, 1.0)
+        a = Residuals(row_map(2), theta, 1.0).over([rows.copy()])
+        b = Residuals(row_map(2), theta, 1.0).over([other.copy()])
         assert abs(a - b) <= 2**30
         worst = max(worst, abs(a - b))
     assert worst == 2**30

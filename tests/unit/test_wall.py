@@ -918,7 +918,7 @@ NOT_AN_END = {
     "models.table.quantiles.cells_of": _PLACE,
     "models.table.layout.codes_of": _PLACE,
     "models.weights._of_weights": _PLACE,
-    "scoring.starts._Places.over": _PLACE,
+    "scoring.starts._Histogram.over": _PLACE,
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,
     "models.linear.compared.release_jl": _OUTPUT,

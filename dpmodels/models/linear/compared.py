@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
-from dpmodels.models.linear.inference import no_reply
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import (
@@ -43,6 +42,7 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Added, Ask, Counts, Moments, Query, first_array
 from dpmodels.sums.products import ball_integers, integers_of, mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
@@ -104,7 +104,7 @@ def _declared(
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map ``theta`` to the user's units; no standard errors."""
     if not release.reply:
-        return no_reply(release)
+        return no_ranges_note(release.design.names)
     unit, stats, note = release.detail
     A, a = unit.back()
     arrays = {k: v for k, v in release.values.items() if k != "theta"}

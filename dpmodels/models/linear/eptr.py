@@ -45,8 +45,6 @@ from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["covariances", "estimate", "plan", "release"]
-
 
 #: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
 _SHARES = {
@@ -90,7 +88,10 @@ class OlsDetail:
 
 
 def _form(request: Request) -> str:
+    """Return which form a call asks for; refuse options that do not go together."""
+    form = "auto" if request["c0"] in (None, "auto") else "fixed"
     if request["variant"] == "paper":
+        form = "paper"
         missing = [k for k in ("Rx", "Rtheta", "c0") if not isinstance(request[k], float)]
         if missing:
             raise RequestError(
@@ -99,11 +100,6 @@ def _form(request: Request) -> str:
                 "smallest eigenvalue per row that is asked for (c0). "
                 "For example Rx=2.0, Rtheta=1.0, c0=0.2"
             )
-        return "paper"
-    return "auto" if request["c0"] in (None, "auto") else "fixed"
-
-
-def _check_combination(request: Request, form: str) -> None:
     if form != "auto":
         if request["whiten"] is True:
             raise RequestError("whiten=True goes with c0='auto': a fixed c0 has no scale matrix")
@@ -116,6 +112,7 @@ def _check_combination(request: Request, form: str) -> None:
         )
     if request.relation != "replace":
         raise RequestError("eptr has its proof for relation='replace' (n public)")
+    return form
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -125,7 +122,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     (``eptr.md``).
     """
     form = _form(request)
-    _check_combination(request, form)
     raw, paper, p = form == "paper" or request["Rx"] is not None, form == "paper", design.p
     rx = float(request["Rx"]) if raw else column_radius(design)
     given = math.inf if request["Rtheta"] is None else float(request["Rtheta"])
@@ -267,22 +263,28 @@ def auto_noise(
     return rho, rtheta, ls_bound(radius, detail.ry, rtheta) / safe * (1.0 + allowance)
 
 
-def residual_statistic(
-    blocks: Iterable[Array], rowmap: RowMap, theta: Array, c: float
-) -> tuple[int, float]:
-    """Return (sum of trunc(clip(r / c)^2 2^30), unit) with r = y - z'theta; sensitivity 2^30.
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The sum of ``trunc(clip(r / c)^2 2^30)``, r = y - z'theta; its sensitivity is 2^30.
 
     theta is the *released* vector: with the exact one the sensitivity would be wrong.
     """
-    p = len(theta)
-    ratio = theta * rowmap.box[:p] / c
-    total = 0
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            w = rowmap.normalised(block)
-            r = w[p] * (rowmap.box[p] / c) - mapped(ratio[None], w[:p])[0]
-            total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
-    return total, c * c * 2.0**-30
+
+    rowmap: RowMap
+    theta: Array
+    c: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
+        """Return the integer over blocks. Confidential."""
+        p, box = len(self.theta), self.rowmap.box
+        ratio = self.theta * box[:p] / self.c
+        total = 0
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                w = self.rowmap.normalised(block)
+                r = w[p] * (box[p] / self.c) - mapped(ratio[None], w[:p])[0]
+                total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
+        return total
 
 
 @ranged
@@ -293,22 +295,23 @@ def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     -------
     Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
     """
-    detail = plan.detail
-    q = design.q
+    detail, n, p, q = plan.detail, ask.n, design.p, design.q
     unit = UnitScale(np.ones(q), np.zeros(q), False) if detail.raw else unit_scale(design)
-    if detail.form == "auto":
-        return _release_auto(plan, design, unit, ask)
-    return _release_pair(plan, design, unit, ask)
-
-
-def _release_auto(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: Ask) -> Release:
-    detail = plan.detail
-    n, p = ask.n, design.p
     allowance = float_allowance(p, n)
     raw = ask.raw(own_proof("ePTR, least squares"))
     values: dict[str, Array] = {}
     rowmap = _row_map(detail, unit, p)
     over = Moments(design, rowmap)
+    if detail.form != "auto":
+        G = raw.total(over).real(rowmap.units)
+        S, b = G[:p, :p], G[:p, p]
+        _, probability, sd = safety(detail, smallest_eigenvalue(S), n, allowance)
+        theta = solve_projected(S, b, detail.rtheta)
+        noisy = raw.coin_gaussian("coefficients and test", probability, theta, sd)
+        if noisy is None:
+            return Release({}, plan.guarantee, design, reply=False, why="test")
+        found = OlsReleased(unit, rtheta=detail.rtheta, sigma=sd)
+        return Release({"theta": noisy}, plan.guarantee, design, detail=found)
     if "scale" in detail.mu:
         ball = Gram(Ball(p))  # the predictors' coordinates
         scale = Query(ball, over, lambda G: Added(G.integers()[:p, :p]), rowmap.radius**2)
@@ -369,25 +372,12 @@ def _release_residual(ask: Ask, detail: OlsDetail, over: Moments, G: Array, thet
         lemma = Of("squared residuals", (bound, len(theta), ask.n))
         query = Query(lemma, over, lambda _: Added(np.array([t @ G @ t])))
     else:
-        again = Sums(over.design, _Residuals(rowmap, theta, detail.ry))
+        again = Sums(over.design, Residuals(rowmap, theta, detail.ry))
         query = Query(
             Sum(Interval(0, 1 << 30)), again, lambda k: Added(np.array([k], dtype=object)),
             detail.ry * detail.ry * 2.0**-30,
         )  # fmt: skip
     return ask("residual variance", query).values[0]
-
-
-@dataclass(frozen=True, eq=False)
-class _Residuals:
-    """The pass of :func:`residual_statistic`, for whoever adds up."""
-
-    rowmap: RowMap
-    theta: Array
-    bound: float
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
-        """Return the integer over blocks. Confidential."""
-        return residual_statistic(blocks, self.rowmap, self.theta, self.bound)[0]
 
 
 def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[float, float, float]:
@@ -409,22 +399,6 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
     else:
         p = reply_probability(whole, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
     return float(whole), p, alpha * agm(detail.eps_r, detail.delta)
-
-
-def _release_pair(plan: Plan[OlsDetail], design: Design, unit: UnitScale, ask: Ask) -> Release:
-    detail = plan.detail
-    n, p = ask.n, design.p
-    raw = ask.raw(own_proof("ePTR, least squares"))
-    rowmap = _row_map(detail, unit, p)
-    G = raw.total(Moments(design, rowmap)).real(rowmap.units)
-    S, b = G[:p, :p], G[:p, p]
-    _, probability, sd = safety(detail, smallest_eigenvalue(S), n, float_allowance(p, n))
-    theta = solve_projected(S, b, detail.rtheta)
-    noisy = raw.coin_gaussian("coefficients and test", probability, theta, sd)
-    if noisy is None:
-        return Release({}, plan.guarantee, design, reply=False, why="test")
-    found = OlsReleased(unit, rtheta=detail.rtheta, sigma=sd)
-    return Release({"theta": noisy}, plan.guarantee, design, detail=found)
 
 
 # -- Coefficients and standard errors of ePTR least squares, from released numbers alone

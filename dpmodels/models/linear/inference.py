@@ -30,8 +30,8 @@ from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
-from dpmodels.records import Estimate, Release, Request
-from dpmodels.scoring.notes import empty_rows, no_ranges_note
+from dpmodels.records import Estimate, Request
+from dpmodels.scoring.notes import empty_rows
 from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Read, ball_map, ball_sd, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
@@ -40,21 +40,6 @@ from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-
-__all__ = [
-    "DRAWS",
-    "LastFit",
-    "Report",
-    "Stage",
-    "bootstrap",
-    "last_fit",
-    "no_reply",
-    "report",
-    "rescaled",
-    "shrink_report",
-    "unit_back",
-]
-
 
 # -- What the plans of this room share: currency, radii of public rules, the stage rule.
 
@@ -120,9 +105,7 @@ def expected_se(
 
 
 # -- From the released moments of the last stage to coefficients, errors, notes. Sees no row.
-
-
-# -- Parametric bootstrap of a moment fit, from released numbers only
+# First: parametric bootstrap of a moment fit, from released numbers only
 
 
 #: Draws of the bootstrap.
@@ -393,11 +376,6 @@ def unit_back(unit: UnitScale) -> Array:
     return np.asarray(np.linalg.inv(S))
 
 
-def no_reply(release: Release) -> Estimate:
-    """Return the estimate of a run whose ranges could not be bought."""
-    return no_ranges_note(release.design.names)
-
-
 # -- The passes of ``ssp`` and ``pmt``: rows into a ball, moments out, one whitened by the other.
 
 
@@ -495,22 +473,15 @@ _ON_BALL = 1.0 - 2.0**-30
 SCORES = "scores"
 
 
-def _wanted(request: Request) -> bool:
-    """Say whether a call asks for scores; refuse it where it asks for no errors at all."""
+def score_share(request: Request) -> float:
+    """Return the share of the scores: 0 without them, ``split=`` before the default."""
     if request.options.get("vcov") in (None, "iid"):
-        return False
+        return 0.0
     if not request.inference:
         raise RequestError(
             "vcov='hetero' spends a part of the budget on standard errors, and inference=False "
             "asks for none: drop one of them"
         )
-    return True
-
-
-def score_share(request: Request) -> float:
-    """Return the share of the scores: 0 without them, ``split=`` before the default."""
-    if not _wanted(request):
-        return 0.0
     return SHARE if request.split is None else float(request.split.get(SCORES, SHARE))
 
 
@@ -534,20 +505,16 @@ def noise_figure(
     return max(RADIUS * p * _unit_noise(mechanism, p, relation, parts=1 + two) / n, QUIET)
 
 
-def score_scales(figure: float | None) -> dict[str, float]:
-    """Return the figure as a public scale of a plan."""
-    return {} if figure is None else {"relative noise of robust variances": figure}
-
-
-def score_advice(figure: float | None) -> tuple[str, ...]:
-    """Return public advice where the noise of the variances would be large."""
-    if figure is None or figure <= HIGH_NOISE:
-        return ()
-    return (
+def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the figure as a public scale of a plan, and advice where the noise would be large."""
+    if figure is None:
+        return {}, ()
+    advice = (
         f"the robust variances would carry a noise of {figure:.0%} of their size (above "
         f"{HIGH_NOISE:.0%}): vcov='iid', a larger share ('scores' in split=), more rows or a "
         "larger eps give steadier intervals",
     )
+    return {"relative noise of robust variances": figure}, advice if figure > HIGH_NOISE else ()
 
 
 @dataclass(frozen=True, eq=False)

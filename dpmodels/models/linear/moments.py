@@ -22,12 +22,10 @@ from dpmodels.models.linear.inference import (
     ball_stage,
     expected_se,
     mu_like,
-    no_reply,
     noise_figure,
     release_scores,
     report,
-    score_advice,
-    score_scales,
+    score_facts,
     score_share,
     second_radius,
     shrink_report,
@@ -70,6 +68,7 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
+from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.rules import first_share, noise_ratio, pilot_windows
 from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sources.rows import ALL_ROWS, Windows
@@ -147,14 +146,16 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         pilot_windows(design, rows, x) if ordered else ALL_ROWS,
         first_share(x) if guided and not ordered else 1, third,
     )  # fmt: skip
-    figure = noise_figure(third, p, rows, request.relation, two=second is not None)
+    noisy, advice = score_facts(
+        noise_figure(third, p, rows, request.relation, two=second is not None)
+    )
     return split.plan(
         n,
-        scales={**_scales(detail, design, x), **score_scales(figure)},
+        scales={**_scales(detail, design, x), **noisy},
         expected_se=_expected(detail, design, x, relation=request.relation),
         detail=detail,
         reasons=(*request.reasons, why),
-        advice=(*_advice(x), *score_advice(figure)),
+        advice=(*_advice(x), *advice),
         verdict="not determined" if x > OPEN_RATIO else "",
         passes=len(split.steps) + bool(design.unknown),
     )
@@ -296,7 +297,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last stage back to the design's own units."""
     if not release.reply:
-        return no_reply(release)
+        return no_ranges_note(release.design.names)
     facts = _facts(plan, release.design, release.detail)
     return shrink_report(facts) if plan.request["ridge"] == "stein" else report(facts)
 
@@ -413,13 +414,13 @@ def whitened_plan(
         radius *= math.sqrt(per)
     after = float(given) if two and isinstance(given, float) else 0.0
     detail = PmtDetail(white, rows, first, second, radius, after, phi, third, per)
-    figure = noise_figure(third, q - 1, rows, request.relation, two=two)
+    noisy, advice = score_facts(noise_figure(third, q - 1, rows, request.relation, two=two))
     return split.plan(
         n,
-        scales={**_public_scales(detail, q, request.relation), **score_scales(figure)},
+        scales={**_public_scales(detail, q, request.relation), **noisy},
         detail=detail,
         reasons=(*request.reasons, why),
-        advice=(*_public_advice(detail, request, q - 1), *score_advice(figure)),
+        advice=(*_public_advice(detail, request, q - 1), *advice),
         passes=len(split.steps),
     )
 
@@ -438,7 +439,7 @@ def _public_scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]
 
 def _public_advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
     """Public advice, given before anything is spent."""
-    white, n = detail.white, detail.rows
+    white, n, m = detail.white, detail.rows, detail.white.moments.m
     q = p + 1
     out = []
     s = ball_sd(detail.first, detail.radius, q, request.relation)
@@ -448,12 +449,12 @@ def _public_advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ..
         )
     if white.shrink > 0:
         out.append(
-            f"few public rows (m = {white.m}, {q} columns): their moments were shrunk towards the "
+            f"few public rows (m = {m}, {q} columns): their moments were shrunk towards the "
             f"diagonal by {white.shrink:.2g}"
         )
-    if white.m is None:
+    if m is None:
         out.append("the number of public rows is unknown: radii were taken 20 % larger. Give m=")
-    elif request["stages"] == 1 and white.m < 50 and n > 20_000:
+    elif request["stages"] == 1 and m < 50 and n > 20_000:
         out.append(
             "one stage with few public rows and many private ones under-covers: stages=2 re-centres"
         )
@@ -507,27 +508,20 @@ def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
     return (f"the public data look different from the private data: {'; '.join(why)}",)
 
 
-def _rare(detail: PmtDetail, design: Design) -> tuple[str, ...]:
-    """Levels that the public data hold so rarely that their rows are scaled down."""
-    C = np.asarray(detail.white.moments.moments)
-    rare = [
-        c.name
-        for j, c in enumerate(design.columns)
-        if c.kind == "dummy" and 1.0 / C[j, j] > detail.radius**2
-    ]
-    if not rare:
-        return ()
-    return (f"Rare in the public data, so down-weighted in the first pass: {', '.join(rare)}.",)
-
-
-def beside(fit: PublicFit, names: tuple[str, ...]) -> str:
-    """Return the note that shows the public-only fit."""
+def beside(
+    white: PublicWhitening, names: tuple[str, ...]
+) -> tuple[PublicFit | None, list[str], dict[str, Array]]:
+    """Return the public-only fit, the note that shows it, and its arrays; None: there is none."""
+    fit = public_fit(white.moments) if white.moments.response_scale is None else None
+    if fit is None:
+        return None, [], {}
     cells = ", ".join(
         f"{name} {b:.4g}" + (f" ({s:.2g})" if math.isfinite(s) else "")
         for name, b, s in zip(names, fit.params, fit.bse, strict=True)
     )
     rows = "unknown m" if fit.m is None else f"m = {fit.m}"
-    return f"Public-only fit ({rows}; standard errors in brackets): {cells}."
+    note = f"Public-only fit ({rows}; standard errors in brackets): {cells}."
+    return fit, [note], {"public_params": fit.params, "public_bse": fit.bse}
 
 
 def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
@@ -535,21 +529,22 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     detail = plan.detail
     released: Stages = release.detail
     request, design = plan.request, release.design
-    moments = detail.white.moments
-    public = public_fit(moments) if moments.response_scale is None else None
+    public, shown, arrays = beside(detail.white, design.names)
+    # levels that the public data hold so rarely that their rows are scaled down
+    C = np.asarray(detail.white.moments.moments)
+    dummies = [(c.name, C[j, j]) for j, c in enumerate(design.columns) if c.kind == "dummy"]
+    rare = ", ".join(name for name, square in dummies if 1.0 / square > detail.radius**2)
     notes = plan.sentences
-    notes += _rare(detail, design)
-    arrays: tuple[tuple[str, Array], ...] = ()
-    if public is not None:
-        notes.append(beside(public, design.names))
-        arrays = (("public_params", public.params), ("public_bse", public.bse))
+    if rare:
+        notes.append(f"Rare in the public data, so down-weighted in the first pass: {rare}.")
+    notes += shown
     facts = replace(
         _facts(plan, design, released),
         biased_errors=True,
         notes=tuple(notes),
         warnings=diagnostics(released.stages[0], detail.rows),
         stats=(("shrinkage_of_public_moments", detail.white.shrink),),
-        arrays=arrays,
+        arrays=tuple(arrays.items()),
     )
     found = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
     return with_public(found, public, request)
@@ -592,18 +587,14 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white
     found = scored.estimate(plan, release)
-    public = public_fit(white.moments) if white.moments.response_scale is None else None
-    notes, arrays = list(found.notes), dict(found.arrays)
+    public, shown, arrays = beside(white, release.design.names)
     unlike: tuple[str, ...] = ()
-    if public is not None:
-        notes.append(beside(public, release.design.names))
-        arrays |= {"public_params": public.params, "public_bse": public.bse}
     if plan.request.unit is None:  # of people no start is released to compare
         unlike = diagnostics(start_stage(plan, release), detail.pilot.start(detail.rows))
     found = replace(
         found,
-        notes=tuple(notes),
-        arrays=arrays,
+        notes=(*found.notes, *shown),
+        arrays={**found.arrays, **arrays},
         warnings=(*found.warnings, *unlike),
         stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
     )

@@ -98,23 +98,6 @@ def d_rem(eps: npt.ArrayLike, g: float, s: float) -> Array:
     return np.asarray(np.where(t <= 0, 0.0, p - q))
 
 
-def rdp_add(a: float, h: float, s2: float) -> float:
-    """Return the Renyi divergence of order a of (Z, Z plus a row); infinite if (a-1) h >= 1."""
-    k = (a - 1) * h
-    if k >= 1:
-        return math.inf
-    return (
-        a * s2 * h / (2 * (1 + h) * (1 - k)) - 0.5 * math.log1p(h) - math.log1p(-k) / (2 * (a - 1))
-    )
-
-
-def rdp_rem(a: float, g: float, s2: float) -> float:
-    """Return the Renyi divergence of order a of (Z, Z minus a row)."""
-    h = g / (1 - g)
-    shift = a * s2 * g / (2 * (1 - g) * (1 + (a - 1) * g))
-    return shift + (a * math.log1p(h) - math.log1p(a * h)) / (2 * (a - 1))
-
-
 @lru_cache(maxsize=256)
 def eps_grid(rho: float, delta_t: float, points: int = 4000) -> Array:
     """Return the eps on which a calibration is checked (``posterior.md``, 2.3)."""
@@ -361,14 +344,6 @@ def plan_ops(request: Request, design: Design, n: int) -> Plan[Any]:
 # -- Score perturbation for ridge regression: theta = A^{-1}(X'y + sigma b), b ~ N(0, I)
 
 
-def _positive_part(x: Array, mu: float) -> Array:
-    """Return E(1 - e^(x - max(0, l)))_+ for a Gaussian loss l: dG for x >= 0."""
-    from scipy.special import ndtr
-
-    low = 1.0 - 2.0 * np.exp(np.minimum(x, 0.0)) * float(ndtr(-mu / 2))
-    return np.asarray(np.where(x >= 0, gdp_curve(np.maximum(x, 0.0), mu), low))
-
-
 def loss_bound(eps: Array, c: float, m: float, h: float, delta_t: float) -> Array:
     """Return the bound of delta(eps): m = B rbar / sigma, leverage h, determinant term c.
 
@@ -378,9 +353,12 @@ def loss_bound(eps: Array, c: float, m: float, h: float, delta_t: float) -> Arra
     from scipy.special import ndtr
 
     eta = h * upper_quantile(delta_t / 4.0)
-    x = eps - c
+    x, mu = eps - c, m + eta
+    # E(1 - e^(x - max(0, l)))_+ for a Gaussian loss l: dG for x >= 0
+    low = 1.0 - 2.0 * np.exp(np.minimum(x, 0.0)) * float(ndtr(-mu / 2))
+    first = np.where(x >= 0, gdp_curve(np.maximum(x, 0.0), mu), low)
     second = np.where(x >= 0, gdp_curve(np.maximum(x, 0.0), eta), 1.0 - 2.0 * float(ndtr(-eta / 2)))
-    return np.asarray(_positive_part(x, m + eta) + second + delta_t / 2.0)
+    return np.asarray(first + second + delta_t / 2.0)
 
 
 @lru_cache(maxsize=2048)

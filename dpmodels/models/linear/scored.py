@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Release, Request
 
-__all__ = ["ScoredDetail", "estimate", "plan", "release", "start_stage", "why_not"]
-
 
 # -- Public data of the PMT methods: second moments, checked; whitening and radii from them alone.
 #
@@ -200,11 +198,6 @@ class PublicWhitening:
     shrink: float  # Weight of the diagonal; 0: none
     moments: PublicMoments
 
-    @property
-    def m(self) -> int | None:
-        """Number of public rows."""
-        return self.moments.m
-
 
 def shrinkage(C: Array, m: int, rows: Array | None) -> float:
     """Return the weight of the diagonal, for moments of columns with unit root mean square.
@@ -319,7 +312,7 @@ def public_radius(
     if isinstance(rule, float):
         return rule
     q = len(white.L)
-    m = white.m
+    m = white.moments.m
     noise = mu * math.sqrt(phi * n)
     if rule == "paper":
         # radii of x and y of the published algorithm, joined: d + 1 times the same factor
@@ -531,68 +524,56 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     def stats(part: Part) -> dict[str, float]:
         if release.design.scaled:  # the meat has squares of weights: the spread of no residual
             return {}
-        variance = part.inference.variance(part.constant) * part.before.phi
-        if part.constant is not None:
-            variance /= _complete(part)
-        return {**_r_squared(plan, release, part), "sigma": math.sqrt(variance) / part.unit}
+        a, r_squared = part.constant, {}
+        variance = part.inference.variance(a) * part.before.phi
+        if a is not None:  # the released share of complete rows, at least a tenth
+            share = min(max(float(a @ part.inference.H @ a), LEAST_ROWS), 1.0)
+            variance /= share
+            r_squared = _r_squared(plan, release, part, variance, share)
+        return {**r_squared, "sigma": math.sqrt(variance) / part.unit}
 
     found = estimate_fit(plan, release, stats)
     return replace(found, notes=(*found.notes, _SHARE)) if "r_squared" in found.stats else found
 
 
-def _complete(part: Part) -> float:
-    """Return the released share of complete rows, at least a tenth."""
-    assert part.constant is not None
-    share = float(part.constant @ part.inference.H @ part.constant)
-    return min(max(share, LEAST_ROWS), 1.0)
-
-
-def _cut(part: Part) -> float:
-    """Return what long scores may have lost of the residual variance, in scales of the fit.
-
-    Scores count up to the radius of the meat in it. What those beyond lost, from the released
-    histogram of their lengths; a row of mean leverage has r times its residual in its score.
-    """
-    last, bins = part.release.plans[-1], part.release.released[-1].bins
-    if bins is None or not last.meat:
-        return 0.0
-    square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
-    seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
-    lost = float(np.sum(seen * np.maximum(square - last.meat**2, 0.0)))
-    return lost / last.rows / len(part.inference.allowance.d) * part.before.phi
-
-
-def _r_squared(plan: Plan[Any], release: Release, part: Part) -> dict[str, float]:
+def _r_squared(
+    plan: Plan[Any], release: Release, part: Part, residual: float, share: float
+) -> dict[str, float]:
     """Return R-squared of the last pass and its interval (``scoring/theory.md``, 5.8).
 
     Nothing without an intercept or full rank, or of people, whose residual variance is not that
     of rows.
     """
-    c, design = release.detail.coordinates, release.design
-    whole = design.has_intercept and c.rank == design.p
-    if not whole or part.constant is None or part.inference.plan.people:
+    found, last, a, n = part.inference, part.inference.plan, part.constant, plan.detail.rows
+    p, phi, rank = release.design.p, part.before.phi, release.detail.coordinates.rank
+    if not release.design.has_intercept or rank != p or a is None or last.people:
         return {}
-    found, last, a = part.inference, part.release.plans[-1], part.constant
-    share, n = _complete(part), plan.detail.rows
     fitted = np.linalg.solve(part.T, part.params)
     H = found.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)
     spread = float(t @ H @ t - np.sum(H * (found.privacy + found.sampling)))
-    residual = found.variance(a) * part.before.phi / share
     steep, noisy = H @ t, H @ found.privacy
     of_fit = 4.0 * steep @ found.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)
     of_fit += (part.release.last.nu / share * float(t @ t)) ** 2
     meat = last.noise.meat or last.noise.scale
-    one = meat / last.tail_rows / share * float(a @ a) * part.before.phi
+    one = meat / last.tail_rows / share * float(a @ a) * phi
     noise = (one**2, one**2, float(of_fit) + one**2)
     value = explained(residual, spread + residual, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n
     out = explained(residual, spread + residual, noise, sampling)
-    more = residual + _cut(part) / share
+    # Scores count up to the radius of the meat: what those beyond lost, by the released histogram
+    # of their lengths; a row of mean leverage has r times its residual in its score.
+    lost, bins = 0.0, part.release.released[-1].bins
+    if bins is not None and last.meat:
+        square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
+        shown = np.where(bins > SEEN * last.noise.count, bins, 0.0)
+        lost = float(np.sum(shown * np.maximum(square - last.meat**2, 0.0)))
+        lost = lost / last.rows / len(a) * phi
+    more = residual + lost / share
     least = explained(more, spread + more, noise, sampling).low
     out = replace(out, low=min(out.low, least))
-    adjusted = 1.0 - (1.0 - out.value) * (n - 1.0) / max(n - design.p, 1.0)
+    adjusted = 1.0 - (1.0 - out.value) * (n - 1.0) / max(n - p, 1.0)
     private = math.sqrt(max(out.se**2 - sampling, 0.0))
     return {
         **out.named("r_squared"), "adj_r_squared": adjusted, "r_squared_se_privacy": private,

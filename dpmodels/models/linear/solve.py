@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels.after.moments import isotropic_noise, svec_scale
 from dpmodels.arrays import Array
 
 if TYPE_CHECKING:
@@ -41,10 +42,7 @@ class Moments:
     @property
     def s(self) -> float:
         """Noise scale in svec coordinates: the largest over the blocks."""
-        p = len(self.h)
-        off = self.V[np.triu_indices(p, 1)]
-        both = max(float(np.diag(self.V).max()), 2.0 * float(off.max()) if p > 1 else 0.0)
-        return math.sqrt(both)
+        return svec_scale(self.V)
 
     @property
     def spectral(self) -> float:
@@ -80,8 +78,7 @@ class Moments:
 def isotropic(Q: Array, s: float) -> Moments:
     """Return the moments in a released matrix ``Q = sum z z' + SymN(p + 1, s)``, response last."""
     p = len(Q) - 1
-    V = np.full((p, p), s * s / 2.0)
-    V[np.diag_indices(p)] = s * s
+    V = isotropic_noise(p, s)
     return Moments(Q[:p, :p], Q[:p, p], float(Q[p, p]), V, np.full(p, s * s / 2.0))
 
 
@@ -183,8 +180,7 @@ class Stage:
     @property
     def s(self) -> float:
         """Largest noise scale of the matrix in svec coordinates."""
-        upper = np.triu_indices(len(self.V), 1)
-        return math.sqrt(max(float(np.diag(self.V).max()), 2.0 * float(self.V[upper].max())))
+        return svec_scale(self.V)
 
     def back(self, d: Array) -> Array:
         """Return unit-row coefficients ``b_B + L_yy L_xx^{-T} d``."""

@@ -21,7 +21,7 @@ from dpmodels.audit.kit import (
 )
 from dpmodels.formula.schema import Schema
 from dpmodels.models.kernel import _of_lattice, gaussian, lattice_sums
-from dpmodels.models.linear.eptr import residual_statistic, smallest_eigenvalue
+from dpmodels.models.linear.eptr import Residuals, smallest_eigenvalue
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -72,7 +72,7 @@ def _eigenvalue(rows: Array) -> Array:
 
 def _residual(rows: Array) -> Array:
     theta = np.array([0.7, -0.4])
-    total, unit = residual_statistic([rows.T.copy()], _ball(3), theta, 1.0)
+    total, unit = Residuals(_ball(3), theta, 1.0).over([rows.T.copy()]), 2.0**-30
     return np.array([total * unit])
 
 

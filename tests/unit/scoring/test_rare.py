@@ -30,22 +30,22 @@ def state_of(weight, r=2, phi=1.0, nuisance=0.0, eta=0.0):
 def test_typical_long_scores():
     """sqrt(r (1 - m)/m) of an event, sqrt(r/m) of a count of 1, 1.75 times."""
     m = 0.02
-    found = rare.long_score(FAMILIES["binomial"], LOGIT, state_of(m * (1 - m)))
+    found = MeanScore.of(FAMILIES["binomial"], LOGIT).typical_long(state_of(m * (1 - m)))
     assert found == pytest.approx(1.75 * math.sqrt(2 * (1 - m) / m), rel=1e-9)
     probit = LINKS["probit"]
-    found = rare.long_score(FAMILIES["binomial"], probit, state_of(0.3, eta=probit.forward(m)))
+    events = MeanScore.of(FAMILIES["binomial"], probit)
+    found = events.typical_long(state_of(0.3, eta=probit.forward(m)))
     assert found == pytest.approx(1.75 * math.sqrt(2 * (1 - m) / m), rel=1e-9)
     poisson = FAMILIES["poisson"]
-    assert rare.long_score(poisson, LOG, state_of(0.05, phi=1.5)) == pytest.approx(
+    assert MeanScore.of(poisson, LOG).typical_long(state_of(0.05, phi=1.5)) == pytest.approx(
         1.75 * math.sqrt(2 * 1.5 / 0.05), rel=1e-9
     )
-    assert rare.long_score(poisson, LOG, state_of(1.2)) == 0.0
+    assert MeanScore.of(poisson, LOG).typical_long(state_of(1.2)) == 0.0
     alpha, mean = 2.0, 0.3  # omega = m/(1 + alpha m)
-    found = rare.long_score(
-        FAMILIES["negative_binomial"], LOG, state_of(mean / (1 + alpha * mean), nuisance=alpha)
-    )
+    counts = MeanScore.of(FAMILIES["negative_binomial"], LOG)
+    found = counts.typical_long(state_of(mean / (1 + alpha * mean), nuisance=alpha))
     assert found == pytest.approx(1.75 * math.sqrt(2 / mean), rel=1e-9)
-    assert rare.long_score(FAMILIES["gamma"], LOG, state_of(0.1)) == 0.0
+    assert MeanScore.of(FAMILIES["gamma"], LOG).typical_long(state_of(0.1)) == 0.0
 
 
 def test_a_clip_beyond_rare_events():

@@ -13,7 +13,7 @@ from dpmodels.models.survival.hazard import _LEAST, Timeline
 from dpmodels.models.table.weighted_quantiles import Contrasts
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
-from dpmodels.scoring.cells import Deviance, FitStatistics, _SumsOfPeople
+from dpmodels.scoring.cells import Deviance, FitStatistics, _StatisticsPass
 from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
 from dpmodels.scoring.notes import SEEN
@@ -44,7 +44,8 @@ def test_a_score_by_cluster_has_its_size_and_its_factor():
     long = np.sqrt((z**2).sum(axis=0))
     one = SimpleNamespace(
         rows=lambda rows: (z, psi, None, long**2, None), map=SimpleNamespace(step=step),
-        centre=SimpleNamespace(theta=np.zeros(len(z))), by_leverage=lambda psi, square, omega: psi,
+        centre=SimpleNamespace(theta=np.zeros(len(z))),
+        plan=SimpleNamespace(policy=SimpleNamespace(by_leverage=False)),
     )  # fmt: skip
     found = Scored(one).contribution(None, factor, C) * C / STEPS
     size = np.minimum(np.abs(psi * factor) * long / step, C)
@@ -95,7 +96,7 @@ def test_statistics_of_people_are_means_of_their_whole_rows():
     whole = np.array([True, True, True, False])
     deviance = SimpleNamespace(rows_and_which=lambda rows, affine: (t, whole))
     block = SimpleNamespace(rows=None, starts=np.array([0, 2, 3]))
-    found = _SumsOfPeople(deviance, None).over([block]).astype(float) / STEPS
+    found = _StatisticsPass(deviance, None, None, True).over([block]).astype(float) / STEPS
     mean = (t[:, :2].mean(axis=1) - 0.5) + (t[:, 2] - 0.5)
     assert found == pytest.approx([2.0, *mean], abs=1e-5)
 

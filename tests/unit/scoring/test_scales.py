@@ -16,8 +16,7 @@ from dpmodels.scoring.starts import (
     CELLS,
     OCTAVES,
     ScalePlan,
-    _Distances,
-    _Places,
+    _Histogram,
     median_of,
     narrowed,
     numbers_of,
@@ -46,7 +45,7 @@ def test_a_row_is_in_one_bin_of_each_number_at_most(relation):
     one = plan(relation=relation)
     low, width = np.array([-1.0, 0.0, -3.0]), np.array([2.0, 1e-6, 9.0])
     X = hostile(300)
-    for job in (_Places((0, 1, 2), low, width), _Distances((0, 1, 2), low, width)):
+    for job in (_Histogram((0, 1, 2), low, width), _Histogram((0, 1, 2), low, width, True)):
         rows = np.array([job.over([X[:, [i]]]).arrays[0].ravel() for i in range(X.shape[1])])
         assert rows.min() >= 0
         each = rows.reshape(len(rows), 3, -1).sum(axis=2)
@@ -69,7 +68,7 @@ def test_the_steps_of_the_ledger_are_the_noise_that_is_drawn():
 
 
 def test_half_octaves_of_distances():
-    job = _Distances((0,), np.array([1.0]), np.array([4.0]))
+    job = _Histogram((0,), np.array([1.0]), np.array([4.0]), True)
     for distance, wanted in ((3.9, 0), (2.9, 0), (2.8, 1), (2.0, 1), (1.99, 2), (1e-9, OCTAVES - 1)):
         counts = job.over([np.array([[1.0 - distance, np.nan]])]).arrays[0][0]
         assert counts[wanted] == 1 and counts.sum() == 1
@@ -93,7 +92,7 @@ def test_the_scale_of_a_noisy_histogram():
     rng = np.random.default_rng(4)
     for sd in (0.2, 0.02, 0.003):
         size = np.abs(rng.normal(0, sd, 10_000))
-        counts = _Distances((0,), np.zeros(1), np.ones(1)).over([size[None]]).arrays[0][0]
+        counts = _Histogram((0,), np.zeros(1), np.ones(1), True).over([size[None]]).arrays[0][0]
         for _ in range(10):
             found, end = scale_of(counts + rng.normal(0, 40, OCTAVES), 40.0)
             assert 0.8 * sd < found < 1.25 * sd

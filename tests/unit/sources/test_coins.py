@@ -91,7 +91,7 @@ def test_counts_of_a_guide():
     assert place.early(n) == Windows(4, 1).count(n) == 3 * WINDOW
     assert place.tail(n) == n // 8
     assert coins.early(5) == coins.tail(5) == 1
-    assert not coins.by_place and place.by_place
+    assert coins.windows.every == 1 and place.windows.every > 1
     assert coins.start(n) == n and Pilot(8, first=4).start(n) == n // 4
 
 
@@ -100,13 +100,13 @@ def test_who_tosses():
         noise = type("Noise", (), {"private": private, "coins": lambda self, m: np.zeros(m)})()
         return Ask(None, Run((), noise))._reading(read)
 
-    assert not reading(Pilot().read_early(), private=True)
-    assert not reading(Pilot().read_last(), private=True)
+    assert not reading(Pilot().read(), private=True)
+    assert not reading(Pilot().read(last=True), private=True)
     coins, place = Pilot(8), Pilot(8, Windows(4, 1))
-    assert reading(coins.read_early(), private=False)["coins"].every == 8
+    assert reading(coins.read(), private=False)["coins"].every == 8
     for guide in (coins, place):
-        assert reading(guide.read_last(), private=False)["inner"].every == 8
-    early = reading(place.read_early(), private=False)
+        assert reading(guide.read(last=True), private=False)["inner"].every == 8
+    early = reading(place.read(), private=False)
     assert "coins" not in early and early["windows"].every == 4  # windows chose already
     # a seed's coins are tossed pass by pass
     assert not reading(coins.read_start(1), private=False)
@@ -117,6 +117,6 @@ def test_who_tosses():
 
 
 def test_windows_are_for_rows_that_are_replaced():
-    read = Pilot(8, Windows(4, 1)).read_early()
+    read = Pilot(8, Windows(4, 1)).read()
     with pytest.raises(PrivacyBugError, match="replace-one"):
         Ask(None, Run((), None), "add-remove")._reading(read)
