@@ -36,8 +36,7 @@ GROUPS = (
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
-        "sources/rows.py sources/people.py sources/sorted.py sources/features.py "
-        "sources/windows.py "
+        "sources/rows.py sources/people.py sources/sorted.py "
         "sources/summed.py sources/tables.py",
     ),
     (

@@ -19,7 +19,7 @@ import pandas as pd
 import dpmodels as dp
 from dpmodels.models.linear import moments as ssp
 from dpmodels.scoring.rules import pilot_windows
-from dpmodels.sources.windows import ALL_ROWS, Windows
+from dpmodels.sources.rows import ALL_ROWS, Windows
 
 N = 1_000_000
 TRUTH = np.array([0.5, -0.3, 0.2])

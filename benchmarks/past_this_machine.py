@@ -26,7 +26,7 @@ from tasks_speed import peak_anonymous
 
 from dpmodels.sources.summed import Task
 from dpmodels.sources.tables import CONNECTED
-from dpmodels.sources.tasks import Serial
+from dpmodels.sources.tasks import Threads
 
 PART = 1_000_000
 
@@ -84,7 +84,7 @@ def shipped(q):
         return found
 
     Task.done = seen
-    CONNECTED.append(Serial(1 << 19))
+    CONNECTED.append(Threads(2, 1 << 19))
     try:
         FITS["dp_ols"](part(q), q)
     finally:

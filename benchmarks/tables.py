@@ -23,7 +23,7 @@ from dpmodels.models.table.quantiles import (
     Tree,
     fraction,
     grid_of,
-    histogram,
+    histograms,
     isotonic,
     levels_for,
     penalties,
@@ -56,7 +56,7 @@ def exponential(values, span, q, eps, rng):
     """Return RUNS draws of the exponential mechanism of dp_quantile (floats: for speed)."""
     grid = grid_of(span, GRID)
     exact = fraction(q)
-    d = penalties(histogram([values[None]], 0, grid, {}), exact)[0] / exact.denominator
+    d = penalties(histograms([values[None]], {0: grid}, {})[0], exact)[0] / exact.denominator
     p = np.exp(-eps * (d - d.min()) / 2)
     return grid[rng.choice(len(grid), RUNS, p=p / p.sum())]
 
@@ -64,7 +64,7 @@ def exponential(values, span, q, eps, rng):
 def tree(values, span, q, eps, rng, leaves, runs):
     """Return quantiles of noisy trees."""
     grid = grid_of(span, leaves)
-    counts = tree_counts(histogram([values[None]], 0, grid, {})[0], 0)
+    counts = tree_counts(histograms([values[None]], {0: grid}, {})[0][0], 0)
     levels = levels_for(len(grid))
     sd = math.sqrt(2 * levels) / mu_gdp(eps, DELTA)
     fitted = Tree(levels, sd * sd)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import dpmodels as dp
-from dpmodels.sources.windows import Key
+from dpmodels.sources.rows import Key
 
 
 def write(path, n):

@@ -26,8 +26,7 @@ from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import guarded, tell
 from dpmodels.records import check_seed
-from dpmodels.sources.features import check_unit
-from dpmodels.sources.windows import OfRows
+from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.units import Person, column_of
 
@@ -159,6 +158,19 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
     run = Run(guarantee.inner or guarantee.steps, noise)
     ledger = None if budget is None else (budget, budget.charge(label, guarantee))
     return Opened(plan, guarantee, [run], ledger)
+
+
+def check_unit(source: Any, unit: str | None) -> None:
+    """Refuse a call that would protect one row of a table whose rows are people, or other people.
+
+    Called before anything is charged, wherever units are counted.
+    """
+    people_of = getattr(source, "people_of", None)
+    if people_of is not None and unit != people_of:
+        raise RequestError(
+            f"a row of this table is what all rows of one person (column {people_of}) come to: say "
+            f"so, unit={people_of!r}. Then one person is protected, whatever the number of rows"
+        )
 
 
 def people_count(source: Source, person: Person, *, public_n: bool) -> int:

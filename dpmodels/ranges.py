@@ -55,21 +55,10 @@ _EXPONENT_LIMIT = 256
 def plan_purchase(
     columns: tuple[str, ...], mu: float, delta: float, share: float | None = None
 ) -> tuple[Purchase, list[Step]]:
-    """Declare the steps that buy the ranges of ``columns``.
+    """Declare the steps that buy the ranges of V columns: two a column.
 
-    Parameters
-    ----------
-    columns : tuple of str
-        V column names.
-    mu, delta : float
-        The Gaussian and the failure part of the whole purchase.
-    share : float, optional
-        Share of the call's currency that the purchase takes, for the ledger.
-
-    Returns
-    -------
-    Purchase, list of Step
-        Two steps a column, each ``mu / sqrt(2 V)`` and ``delta / (2 V)``.
+    Each has ``mu / sqrt(2 V)`` and ``delta / (2 V)`` of the Gaussian and the failure part of the
+    whole purchase; ``share`` is what this takes of the call's currency, for the ledger.
     """
     v = len(columns)
     steps = [
@@ -185,18 +174,11 @@ def _column_range(
 def buy_ranges(
     purchase: Purchase, design: Design, ask: Ask, *, wide: bool = False
 ) -> Design | None:
-    """Buy the ranges of ``purchase.columns``; return the completed design.
+    """Buy the ranges of ``purchase.columns``; return the completed design, or None: no reply.
 
-    Parameters
-    ----------
-    wide : bool
-        Widen the ranges of predictors as those of the response (post-processing): for methods to
-        which width costs little, since clipped predictors bias slopes.
-
-    Returns
-    -------
-    Design or None
-        None: no reply (some histogram kept no bin). The charge stands.
+    There is none where some histogram kept no bin; the charge stands. ``wide``: the ranges of
+    predictors are widened as those of the response (post-processing), for methods to which width
+    costs little, since clipped predictors bias slopes.
 
     Privacy
     -------
@@ -214,7 +196,10 @@ def buy_ranges(
             keep = np.sort(ask.permutation(n)[:SAMPLE_ROWS])
         else:
             keep = random_subset(n, SAMPLE_ROWS, ask.coins)
-    over = _Sample(design, [_index(names, c) for c in purchase.columns], keep, ask)
+    places = [
+        len(names) - 1 if c == names[-1] and c else names.index(c) for c in purchase.columns
+    ]
+    over = _Sample(design, places, keep, ask)
     read = n if keep is None else len(keep)
     found: dict[str, tuple[float, float]] = {}
     for j, name in enumerate(purchase.columns):
@@ -234,14 +219,8 @@ def random_subset(
     """Return a uniformly random subset of 0..n-1, sorted, in memory that does not grow with n.
 
     The first ``size`` different values of a sequence of uniform ones: any permutation of 0..n-1
-    turns the sequence into one as likely, so every subset is as likely as any other.
-
-    Parameters
-    ----------
-    n, size : int
-        n a few times size, or many draws are needed.
-    coins : function
-        ``coins(m)``: secret uniform bytes.
+    turns the sequence into one as likely, so every subset is as likely as any other. ``coins(m)``:
+    secret uniform bytes. n is a few times size, or many draws are needed.
     """
     last = np.uint64((1 << 64) - (1 << 64) % n - 1)  # beyond it a remainder would be too likely
     drawn = np.empty(0, dtype=np.uint64)
@@ -251,10 +230,6 @@ def random_subset(
         _, first = np.unique(drawn, return_index=True)
         if len(first) >= size:
             return np.sort(drawn[np.sort(first)[:size]]).astype(np.intp)
-
-
-def _index(names: list[str], column: str) -> int:
-    return len(names) - 1 if column == names[-1] and column else names.index(column)
 
 
 # -- How a call divides between the ranges it has to buy and the rest (``ranges.md``, costs).
@@ -296,15 +271,15 @@ class Part:
         return [*self.steps, *(replace(each, name=name) for name in names)]
 
 
-def _check_purchase(request: Request, missing: tuple[str, ...]) -> None:
+def _check_purchase(request: Request, to_buy: tuple[str, ...]) -> None:
     """Refuse to buy ranges where that has no proof."""
-    shown = ", ".join(f'"{c}": (lower, upper)' for c in missing[:2])
-    if missing and request.relation != "replace":
+    shown = ", ".join(f'"{c}": (lower, upper)' for c in to_buy[:2])
+    if request.relation != "replace":
         raise RequestError(
             f"ranges can be bought under relation='replace' only: declare them, for example "
             f"bounds={{{shown}}}"
         )
-    if missing and request.delta == 0:
+    if request.delta == 0:
         raise RequestError(
             f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
             f"for example bounds={{{shown}}}"
@@ -322,14 +297,14 @@ def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.
     ``delta_b = 0.1 delta`` if anything is bought; ``mu = mu(eps, delta - delta_b - delta_f)``;
     the ranges take ``bounds_share`` of mu^2.
     """
+    if not to_buy:
+        if request.delta == 0:
+            return Part(eps=request.eps)
+        return Part(mu=mu_gdp(request.eps, request.delta - delta_f))
     _check_purchase(request, to_buy)
-    if request.delta == 0:
-        return Part(eps=request.eps)
-    delta_b = FAILURE_SHARE * request.delta if to_buy else 0.0
+    delta_b = FAILURE_SHARE * request.delta
     mu = mu_gdp(request.eps, request.delta - delta_b - delta_f)
     share = bounds_share(request, to_buy)
-    if not to_buy:
-        return Part(mu=mu)
     purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b, share)
     return Part(share, tuple(steps), purchase, mu=mu)
 
@@ -338,19 +313,10 @@ class Split:
     """The Gaussian budget of a call: ranges first, the rest by shares, of which each is a step.
 
     ``split[name]`` is the mechanism of a share, and ``split.plan(n)`` the plan of all of them.
-
-    Parameters
-    ----------
-    request : Request
-        Its ``split=`` says other shares of the same names.
-    design : Design
-        Columns without a range are bought.
-    steps : mapping
-        Printed name -> (name of the step, share of what ranges leave); a share of 0 is no step.
-    failure : float
-        Part of delta for the failure of ``test``, the share whose step decides on a reply.
-    ranged : bool
-        False: the method needs no ranges.
+    ``steps``: printed name -> (name of the step, share of what ranges leave); a share of 0 is no
+    step, and ``split=`` of the request says other shares of the same names. ``failure`` is the part
+    of delta for the failure of ``test``, the share whose step decides on a reply. Columns without a
+    range are bought, unless the method needs no ranges (``ranged=False``).
     """
 
     def __init__(
@@ -392,9 +358,9 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     Ranges: ``mu(share eps, 0.1 delta)`` and failure ``0.1 delta``; the rest gets
     ``((1 - share) eps, 0.8 delta)``.
     """
-    _check_purchase(request, to_buy)
     if not to_buy:
         return Part(eps=request.eps, delta=request.delta)
+    _check_purchase(request, to_buy)
     share, part = bounds_share(request, to_buy), FAILURE_SHARE * request.delta
     purchase, steps = plan_purchase(to_buy, mu_gdp(share * request.eps, part), part, share)
     return Part(
@@ -409,14 +375,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
 def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | None:
     """Return the plan's design with every range known, buying what the plan says; None: no reply.
 
-    Parameters
-    ----------
-    wide : bool
-        As in :func:`buy_ranges`.
-
-    Privacy
-    -------
-    See :func:`buy_ranges`.
+    As :func:`buy_ranges`, whose privacy statement is that of this.
     """
     if plan.purchase is None:
         return plan.design
@@ -479,8 +438,6 @@ def expected_reply(purchase: Purchase, n: int) -> float:
 def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
     """Return what to say of a purchase that is unlikely to succeed; empty if it is likely to.
 
-    Notes
-    -----
     **Privacy.** Of n, eps, delta and the number of columns: n must be public.
     """
     if expected_reply(purchase, n) >= _POOR:

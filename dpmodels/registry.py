@@ -239,8 +239,7 @@ class Method:
                     f"{self.verb}(method={self.name!r}) has no option {name!r}."
                     f"{did_you_mean(name, [*_OF_ALL, *known])}\n  Its options: "
                     + (", ".join(known) or "none")
-                    + f". See dp.methods({self.name!r})."
-                    + _owners(self.verb, name)
+                    + f". See dp.methods({self.name!r}).{_owners(self.verb, name)}"
                 )
         return {
             name: option.validate(given[name]) if name in given else option.default
@@ -292,11 +291,8 @@ _OF_ALL = ("bounds", "schema", "weights", "subset", "public", "unit", "units", "
 
 def _owners(verb: str, option: str) -> str:
     """Say which other methods of a verb have an option."""
-    names = [
-        m.name
-        for (v, _), m in _entries(verb).items()
-        if v == verb and any(o.name == option for o in m.options)
-    ]
+    found = (m for (v, _), m in _entries(verb).items() if v == verb)
+    names = [m.name for m in found if any(o.name == option for o in m.options)]
     return f" {option}= belongs to method={' or '.join(map(repr, names))}." if names else ""
 
 
@@ -315,7 +311,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "dp_npreg": ("kernel",),
     "dp_moments": ("moments",),
     "dp_pca": ("components",),
-    **dict.fromkeys(("dp_table", "dp_quantile", "dp_test"), ("table.methods",)),
+    "dp_table": ("table.weighted",),
+    "dp_quantile": ("table.quantiles", "table.weighted_quantiles"),
+    "dp_test": ("table.nulls", "table.weighted_quantiles"),
     **dict.fromkeys(("dp_survfit", "dp_survdiff", "dp_coxph"), ("survival.cox",)),
     **dict.fromkeys(("dp_polr", "dp_multinom"), ("choice",)),
     **dict.fromkeys(("dp_feols", "dp_fepois"), ("panel",)),
@@ -429,26 +427,15 @@ def methods(name: str | None = None) -> pd.DataFrame:
         known = sorted({m.name for m in entries})
         verb = name if str(name).startswith("dp_") else f"dp_{name}"
         if any(m.verb == verb for m in entries):
-            name = verb
             raise UnknownMethodError(
-                f"{name!r} is a verb, not a method. Its methods: {', '.join(method_names(name))}"
+                f"{verb!r} is a verb, not a method. Its methods: {', '.join(method_names(verb))}"
             )
         raise UnknownMethodError(
             f"Unknown method: {shown(name)}.{did_you_mean(name, known)}\n"
             f"  Known: {', '.join(known)}."
         )
-    rows = [
-        {
-            "verb": m.verb,
-            "option": o.name,
-            "default": o.default,
-            "type": o._wanted(),
-            "doc": o.doc,
-        }
-        for m in chosen
-        for o in m.options
-    ]
-    return OptionTable(rows, columns=["verb", "option", "default", "type", "doc"], dtype=object)
+    listed = [(m.verb, o.name, o.default, o._wanted(), o.doc) for m in chosen for o in m.options]
+    return OptionTable(listed, columns=["verb", "option", "default", "type", "doc"], dtype=object)
 
 
 # -- Options that several rooms share, as data.
@@ -532,13 +519,7 @@ WORKING_RADIUS = positive("radius", "bound on the norm of a working row")
 def scoring_method(
     verb: str, backend: Backend, reference: str, proof: str, *options: Option
 ) -> Method:
-    """Return the entry of a verb's private Fisher scoring.
-
-    Parameters
-    ----------
-    options : Option
-        Of the verb, before those of every scoring fit.
-    """
+    """Return the entry of a verb's private Fisher scoring; its options stand first."""
     return Method(
         name="scoring",
         verb=verb,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,10 +37,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any, y: Any, target: Any = None) -> tuple[Array, Array]:
         """Check shapes and types, which are public; turn cells into floats without judging them.
 
-        scikit-learn's own validation would raise if a cell is missing, and quote a cell that is
-        not a number: errors that tell of private cells. Here both count as missing, and a row
-        with a missing cell becomes a zero row. A list has no type, and numpy would find one for
-        all of it from its cells: lists are read cell by cell.
+        scikit-learn's own validation would raise if a cell is missing, and quote one that is not a
+        number. Here both count as missing. Lists, which have no type, are read cell by cell.
         """
         from dpmodels.sources.tables import cells_of, feature_columns, target_column
         from dpmodels.variables import Real
@@ -112,6 +111,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         return np.asarray(X @ np.ravel(self.coef_) + np.ravel(self.intercept_)[0])
 
 
+@dataclass(eq=False, repr=False)
 class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
     """Linear regression with differential privacy.
 
@@ -164,27 +164,15 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
     processes, which a budget refuses.
     """
 
-    def __init__(
-        self,
-        eps: float | None = None,
-        delta: float | None = None,
-        method: str = "ssp",
-        x_bounds: Any = None,
-        y_bounds: tuple[float, float] | None = None,
-        fit_intercept: bool = True,
-        budget: Any = None,
-        options: dict[str, Any] | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.eps = eps
-        self.delta = delta
-        self.method = method
-        self.x_bounds = x_bounds
-        self.y_bounds = y_bounds
-        self.fit_intercept = fit_intercept
-        self.budget = budget
-        self.options = options
-        self.random_state = random_state
+    eps: float | None = None
+    delta: float | None = None
+    method: str = "ssp"
+    x_bounds: Any = None
+    y_bounds: tuple[float, float] | None = None
+    fit_intercept: bool = True
+    budget: Any = None
+    options: dict[str, Any] | None = None
+    random_state: int | None = None
 
     def fit(self, X: Any, y: Any) -> DPLinearRegression:
         """Fit, charging (eps, delta).
@@ -226,6 +214,7 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         return self._linear(X)
 
 
+@dataclass(eq=False, repr=False)
 class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
     """Logistic regression of two classes with differential privacy.
 
@@ -263,27 +252,15 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
     rows are not private.
     """
 
-    def __init__(
-        self,
-        eps: float | None = None,
-        delta: float | None = None,
-        classes: Any = None,
-        method: str | None = None,
-        x_bounds: Any = None,
-        fit_intercept: bool = True,
-        budget: Any = None,
-        options: dict[str, Any] | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.eps = eps
-        self.delta = delta
-        self.classes = classes
-        self.method = method
-        self.x_bounds = x_bounds
-        self.fit_intercept = fit_intercept
-        self.budget = budget
-        self.options = options
-        self.random_state = random_state
+    eps: float | None = None
+    delta: float | None = None
+    classes: Any = None
+    method: str | None = None
+    x_bounds: Any = None
+    fit_intercept: bool = True
+    budget: Any = None
+    options: dict[str, Any] | None = None
+    random_state: int | None = None
 
     def fit(self, X: Any, y: Any) -> DPLogisticRegression:
         """Fit, charging (eps, delta).
@@ -364,23 +341,18 @@ def _classes(given: Any, y: Any) -> list[Any]:
             "DPLogisticRegression needs the two classes, which are never learnt from y: for "
             "example classes=(0, 1) or classes=('no', 'yes'); the second is the event"
         )
-    labels = list(given)
-    odd = [c for c in labels if not _occurs(c, kind)]
-    if odd:
-        raise RequestError(
-            f"no cell of y can be the class {odd[0]!r}: y is of type {kind}. For example "
-            f"classes={'(False, True)' if kind == 'bool' else '(0, 1)'}"
-        )
-    return labels
-
-
-def _occurs(label: Any, kind: str) -> bool:
-    """Whether a cell of a type can be a label; text and lists can hold any."""
-    if kind == "numeric":
-        return isinstance(label, (int, float, np.number)) and bool(np.isfinite(label))
-    if kind == "bool":
-        return label in (0, 1)
-    return kind not in ("datetime", "duration")
+    for label in given:
+        occurs = kind not in ("datetime", "duration")  # text and lists can hold any
+        if kind == "numeric":
+            occurs = isinstance(label, (int, float, np.number)) and bool(np.isfinite(label))
+        elif kind == "bool":
+            occurs = label in (0, 1)
+        if not occurs:
+            raise RequestError(
+                f"no cell of y can be the class {label!r}: y is of type {kind}. For example "
+                f"classes={'(False, True)' if kind == 'bool' else '(0, 1)'}"
+            )
+    return list(given)
 
 
 def _names(cells: Array) -> list[str]:

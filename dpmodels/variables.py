@@ -89,16 +89,12 @@ class _Base:
     """What every variable shares."""
 
     kind: ClassVar[str]
+    numeric: ClassVar[bool] = False  # Whether the variable enters a formula as a number
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Declared range of the numeric value, or ``None`` (not numeric, or not declared)."""
         return None
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the variable enters a formula as a number."""
-        return False
 
     @property
     def codes(self) -> tuple[Scalar, ...]:
@@ -142,6 +138,7 @@ class Real(_Base):
     """
 
     kind: ClassVar[str] = "real"
+    numeric: ClassVar[bool] = True
     lower: float | None = None
     upper: float | None = None
     na: float | None = None
@@ -167,11 +164,6 @@ class Real(_Base):
         """Declared range, or ``None``."""
         return None if self.lower is None or self.upper is None else (self.lower, self.upper)
 
-    @property
-    def numeric(self) -> bool:
-        """A number."""
-        return True
-
 
 @dataclass(frozen=True, repr=False)
 class Count(_Base):
@@ -190,6 +182,7 @@ class Count(_Base):
     """
 
     kind: ClassVar[str] = "count"
+    numeric: ClassVar[bool] = True
     upper: float | None = None
     na: float | None = None
     label: str | None = None
@@ -216,11 +209,6 @@ class Count(_Base):
         """Declared range, or ``None``."""
         return None if self.upper is None else (0.0, self.upper)
 
-    @property
-    def numeric(self) -> bool:
-        """A number."""
-        return True
-
 
 @dataclass(frozen=True, repr=False)
 class Binary(_Base):
@@ -241,6 +229,7 @@ class Binary(_Base):
     """
 
     kind: ClassVar[str] = "binary"
+    numeric: ClassVar[bool] = True
     levels: tuple[Scalar, ...] | None = None
     na: float | None = None
     label: str | None = None
@@ -261,11 +250,6 @@ class Binary(_Base):
     def interval(self) -> tuple[float, float] | None:
         """[0, 1]."""
         return (0.0, 1.0)
-
-    @property
-    def numeric(self) -> bool:
-        """A number, 0 or 1."""
-        return True
 
 
 @dataclass(frozen=True, repr=False)
@@ -315,7 +299,6 @@ class Levels(_Base):
         return self.levels
 
 
-@dataclass(frozen=True, repr=False)
 class Ordered(Levels):
     """A factor whose levels have an order. Coded like :class:`Levels` unless a contrast is asked.
 
@@ -325,11 +308,6 @@ class Ordered(Levels):
     """
 
     kind: ClassVar[str] = "ordered"
-
-    def __init__(
-        self, levels: Any, *more: Any, other: Any = None, na: Any = None, label: str | None = None
-    ) -> None:
-        super().__init__(levels, *more, other=other, na=na, label=label)
 
 
 @dataclass(frozen=True, repr=False)
@@ -368,8 +346,8 @@ def _na(na: Any, lo: float | None, hi: float | None, kind: str) -> float | None:
 
 def as_variable(name: str, spec: Any) -> Variable:
     """Return a variable from an object, a dictionary or the short form ``(lower, upper)``."""
-    if isinstance(spec, _Base):
-        return spec  # type: ignore[return-value]
+    if isinstance(spec, Variable):
+        return spec
     if isinstance(spec, type) and issubclass(spec, (Real, Binary, Count)):
         return spec()
     if isinstance(spec, (list, tuple)) and any(isinstance(one, str) for one in spec):

@@ -3,8 +3,16 @@
 from dpmodels.api.call import plan
 from dpmodels.api.custom import Selection, dp_eptr, dp_gptr, dp_pate, dp_select, dp_vote
 from dpmodels.api.multivariate import dp_bayes, dp_iv, dp_mean, dp_moments, dp_npreg, dp_pca
-from dpmodels.api.panels import dp_feols, dp_fepois, dp_multinom, dp_polr
-from dpmodels.api.regressions import dp_glm, dp_mest, dp_ols, dp_quantreg
+from dpmodels.api.regressions import (
+    dp_feols,
+    dp_fepois,
+    dp_glm,
+    dp_mest,
+    dp_multinom,
+    dp_ols,
+    dp_polr,
+    dp_quantreg,
+)
 from dpmodels.api.releases import dp_release, load_release
 from dpmodels.api.survival import dp_coxph, dp_survdiff, dp_survfit
 from dpmodels.api.tables import dp_quantile, dp_table, dp_test

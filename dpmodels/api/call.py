@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from dpmodels import _testing
 from dpmodels.api.releases import REQUIRED, fit_of, require
 from dpmodels.api.requests import (
@@ -38,25 +40,16 @@ from dpmodels.planning import Plan, capped_plan, check_size
 from dpmodels.quiet import one_thread, tell
 from dpmodels.records import check_n
 from dpmodels.registry import method_names, methods
-from dpmodels.sources.features import Features
+from dpmodels.sources.tables import Features
 from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
-    from dpmodels.records import Estimate, Release, Request
+    from dpmodels.records import Request
     from dpmodels.registry import Backend
     from dpmodels.results import Fit
     from dpmodels.sources.tables import Source
-
-__all__ = [
-    "call",
-    "make_plan",
-    "per_person",
-    "plan",
-    "show_versions",
-    "versions",
-]
 
 
 # -- The one route of every fit: plan, open the door, release, estimate.
@@ -68,13 +61,10 @@ T = TypeVar("T")
 def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     """Return the plan of a call: the same code for ``plan()`` and for a fit.
 
-    Parameters
-    ----------
-    n : int or None
-        Number of rows, or of people. Dropped here where it is private, so that no plan can depend
-        on it: under add-remove a method's ``plan`` is handed None.
+    Where the number n of rows (people) is private it is dropped here, so that no plan can depend on
+    it: under add-remove a method's ``plan`` is handed None.
     """
-    request = call.request
+    request, response = call.request, call.design.response
     if request.relation != "replace":
         n = None
     elif n is None or n < 1:
@@ -89,7 +79,15 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
         planned = functools.partial(capped_plan, planned)
     with one_thread():
         plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
-    plan = replace(plan, backend=backend, advice=(*plan.advice, *large, *_two_valued(plan)))
+    advice = [*plan.advice, *large]
+    kind = "" if response is None else getattr(call.design.kinds.get(response.name), "kind", "")
+    if request.verb == "dp_ols" and response is not None and kind == "binary":  # by the schema
+        advice.append(
+            f"{response.name} is 0/1: coefficients are differences of probabilities, and rare "
+            "events count as outlying rows. For odds ratios: "
+            f'dp.dp_glm("{request.formula}", ...)'
+        )
+    plan = replace(plan, backend=backend, advice=tuple(advice))
     if plan.purchase is not None and n is not None:
         from dpmodels.ranges import purchase_advice
 
@@ -97,19 +95,6 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     if request.seed is not None or _testing.NOISE.get() is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, seeded=True))
     return plan
-
-
-def _two_valued(plan: Plan[Any]) -> list[str]:
-    """Say which verb is for a response of two values: by the schema alone."""
-    request, response = plan.request, plan.design.response
-    if request.verb != "dp_ols" or response is None:
-        return []
-    if getattr(plan.design.kinds.get(response.name), "kind", "") != "binary":
-        return []
-    return [
-        f"{response.name} is 0/1: coefficients are differences of probabilities, and rare events "
-        f'count as outlying rows. For odds ratios: dp.dp_glm("{request.formula}", ...)'
-    ]
 
 
 def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
@@ -165,17 +150,6 @@ def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...])
     )
 
 
-def _default_reply(plan: Plan[Any], estimate: Estimate) -> Any:
-    """Return the fixed, public reply: no effect of anything, the response in mid-range."""
-    import numpy as np
-
-    params = np.zeros(len(estimate.names))
-    response = plan.design.response
-    if "Intercept" in estimate.names and response is not None and response.interval is not None:
-        params[estimate.names.index("Intercept")] = sum(response.interval) / 2.0
-    return params
-
-
 def _label(plan: Plan[Any]) -> str:
     """Return the call as the ledger prints it: formula, and what changes the release."""
     request = plan.request
@@ -201,30 +175,15 @@ def _label(plan: Plan[Any]) -> str:
     if request.sample is not None:
         own["design"] = request.sample.frame.survey.text
     words = [f'{request.verb}("{formula}"', f'method="{request.method.name}"']
-    words += [f"{name}={_written(value)}" for name, value in own.items()]
+    for name, value in own.items():  # as it is typed; of what is long its kind
+        text = json.dumps(value) if isinstance(value, str) else repr(value)
+        short = len(text) <= 60 and "\n" not in text
+        words.append(f"{name}={text if short else f'<{type(value).__name__}>'}")
     return ", ".join(words) + ")"
 
 
 #: Verbs that take the effects of people behind a bar.
 _EFFECTS = ("dp_feols", "dp_fepois")
-
-
-def _written(value: Any) -> str:
-    """Return an option as it is typed; of what is long its beginning."""
-    text = json.dumps(value) if isinstance(value, str) else repr(value)
-    return text if len(text) <= 60 and "\n" not in text else f"<{type(value).__name__}>"
-
-
-def _tell(plan: Plan[Any], release: Release, estimate: Estimate) -> None:
-    """Warn of what the estimate says, and of a call without reply; or raise, where asked to."""
-    tell(*map(UtilityWarning, estimate.warnings))
-    if not release.reply:
-        if plan.request.on_no_reply == "raise":
-            raise NoReplyError(
-                "the private test did not pass: no reply (a valid private outcome). The full "
-                f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g}) stands"
-            )
-        tell(NoReplyWarning("no reply: the private test did not pass; the charge stands"))
 
 
 #: What is no option: an argument of another name is the verb's own, and goes with its options.
@@ -254,14 +213,8 @@ def call(
 ) -> Fit:
     """Run one call: all that is public, the charge, rows and noise, arithmetic on what came out.
 
-    Parameters
-    ----------
-    eps, delta : float
-        Not given with a release: its guarantee is already paid for.
-    default : str or function
-        Method where none is asked for, or a function that chooses it.
-    **given
-        The other arguments of the verb, each under its own name.
+    ``default`` is the method where none is asked for, or a function that chooses it; ``given`` are
+    the other arguments of the verb, each under its own name.
     """
     from dpmodels.results import Fit
 
@@ -283,15 +236,20 @@ def call(
         verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
         attached=source.schema_attr, **given,
     )  # fmt: skip
-    seed = designed.request.seed
+    seed, person = designed.request.seed, designed.request.unit
+    public_n = designed.request.relation == "replace"
     checked(budget, seed)
-    n = _units(source, designed)
+    if person is not None:
+        n = people_count(source, person, public_n=public_n)
+    else:  # where it is private no plan will see it
+        declared = designed.n if public_n or source.n is None else None
+        n = row_count(source, declared, next(iter(designed.design.kinds)))
     plan = make_plan(designed, n)
     _check_source(source, plan)
     request = plan.request
     rows = functools.partial(
-        rows_of, source, n, request.progress, public_n=request.relation == "replace",
-        passes=plan.passes, person=request.unit, kinds=plan.design.kinds, seed=seed,
+        rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
+        kinds=plan.design.kinds, seed=seed,
     )  # fmt: skip
     door, release = answered(  # charged here; the stage is the only one that sees rows
         _label(plan), plan, plan.backend.release, rows, budget, seed, what="the fit is "
@@ -302,19 +260,21 @@ def call(
     door.note(release.reply)
     for step, text in release.remarks.items():
         door.remark(step, text)
-    if not release.reply and request.on_no_reply == "default":
-        estimate = replace(estimate, params=_default_reply(plan, estimate))
-    _tell(plan, release, estimate)
+    tell(*map(UtilityWarning, estimate.warnings))
+    if not release.reply:
+        if request.on_no_reply == "raise":
+            raise NoReplyError(
+                "the private test did not pass: no reply (a valid private outcome). The full "
+                f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g}) stands"
+            )
+        tell(NoReplyWarning("no reply: the private test did not pass; the charge stands"))
+        if request.on_no_reply == "default":  # a public one: no effects, the response in mid-range
+            params = np.zeros(len(estimate.names))
+            ends = getattr(plan.design.response, "interval", None)
+            if "Intercept" in estimate.names and ends is not None:
+                params[estimate.names.index("Intercept")] = sum(ends) / 2.0
+            estimate = replace(estimate, params=params)
     return Fit(plan, release, estimate)
-
-
-def _units(source: Source, designed: Designed) -> int:
-    """Return the number of rows, or of people; where it is private no plan will see it."""
-    public_n, person = designed.request.relation == "replace", designed.request.unit
-    if person is not None:
-        return people_count(source, person, public_n=public_n)
-    declared = designed.n if public_n or source.n is None else None
-    return row_count(source, declared, next(iter(designed.design.kinds)))
 
 
 def _check_source(source: Source, plan: Plan[Any]) -> None:
@@ -346,17 +306,6 @@ _OTHER_PLANS = {
     "dp_pate": "its noise is a function of eps and delta alone, which dp_pate takes",
     "dp_select": "what it costs is what dp_select is given; each candidate has a plan of its own",
 }
-
-
-def _no_plan(verb: Any) -> str:
-    """Say why a verb has no plan."""
-    known = list(dict.fromkeys(methods()["verb"]))
-    if isinstance(verb, str) and verb in _OTHER_PLANS:
-        return f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}"
-    return (
-        f"verb={shown(verb)} is no verb with a plan.{did_you_mean(str(verb), known)} "
-        f"Known: {', '.join(known)}"
-    )
 
 
 def plan(
@@ -414,8 +363,14 @@ def plan(
         )
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
     effect, sd = (options.pop(k, None) if asks_power else None for k in ("effect", "sd"))
+    if isinstance(verb, str) and verb in _OTHER_PLANS:
+        raise RequestError(f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}")
     if not method_names(verb):
-        raise RequestError(_no_plan(verb))
+        known = list(dict.fromkeys(methods()["verb"]))
+        raise RequestError(
+            f"verb={shown(verb)} is no verb with a plan.{did_you_mean(str(verb), known)} "
+            f"Known: {', '.join(known)}"
+        )
     design_options = None
     if verb_of(verb).loss == "family":
         formula, options, design_options = glm_arguments(
@@ -427,22 +382,13 @@ def plan(
         formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
     chosen = chosen._replace(reasons=(*told, *chosen.reasons))
-    arguments: dict[str, Any] = {
-        "delta": delta,
-        "kinds": None,
-        "attached": None,
-        "schema": schema,
-        "bounds": bounds,
-        "public": public,
-        "inference": inference,
-        "seed": None,
-        "progress": None,
-        "options": options,
-        "design_options": design_options,
-    }
 
     def planned(rows: int, budget: float) -> Plan[Any]:
-        designed = build_request(verb, formula, **chosen._asdict(), eps=budget, **arguments)
+        designed = build_request(
+            verb, formula, **chosen._asdict(), eps=budget, delta=delta, schema=schema,
+            bounds=bounds, public=public, inference=inference, options=options,
+            design_options=design_options,
+        )  # fmt: skip
         return make_plan(designed, rows)
 
     result = planned(n, eps)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dpmodels.models.votes import PateResult, VoteResult
     from dpmodels.results import Fit
 
-__all__ = ["Selection", "dp_eptr", "dp_gptr", "dp_pate", "dp_select", "dp_vote"]
-
 
 @like(dp_ols)
 def dp_eptr(
@@ -104,23 +102,8 @@ def dp_eptr(
     >>> round(float(fit.params.iloc[0]), 1)
     2.9
     """
-    if names is not None and len(names) != size:
-        raise RequestError(f"names= has {len(names)} entries, size={size}")
-    functions = {"estimator": estimator, "safety": safety, "alpha": alpha, "size": size}
-    return call(
-        "dp_eptr",
-        formula,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default="coin",
-        schema=schema,
-        bounds=bounds,
-        seed=seed,
-        options={**functions, "names": None if names is None else tuple(names), **options},
-    )
+    names = _named(names, size)
+    return call("dp_eptr", default="coin", **locals())
 
 
 @like(dp_ols)
@@ -194,30 +177,16 @@ def dp_gptr(
         raise RequestError(
             f"size= is the length of the output, for example size=1; got {shown(size)}"
         )
+    names, method = _named(names, size), test
+    del test
+    return call("dp_gptr", default=method, inference=False, **locals())
+
+
+def _named(names: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
+    """Return the names of the entries of an output, if they are as many."""
     if names is not None and len(names) != size:
         raise RequestError(f"names= has {len(names)} entries, size={size}")
-    return call(
-        "dp_gptr",
-        formula,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=test,
-        default=test,
-        schema=schema,
-        bounds=bounds,
-        inference=False,
-        seed=seed,
-        options={
-            "mechanism": mechanism,
-            "privacy_loss": privacy_loss,
-            "sensitivity": sensitivity,
-            "size": size,
-            "names": None if names is None else tuple(names),
-            **options,
-        },
-    )
+    return None if names is None else tuple(names)
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.api.releases import holds_moments, is_release
+from dpmodels.api.releases import holds_moments, is_release, signed
 from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import Schema, declared_schema
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dpmodels.models.holdout import Diagnosis, HoldoutPlan, Predictor, Score, Sums
     from dpmodels.models.survival.zph import CoxZph
     from dpmodels.results import Fit
-
-__all__ = ["cox_zph", "diagnose", "means", "score", "update"]
 
 
 METRICS = ("auc", "logloss", "rmse")
@@ -39,7 +37,7 @@ def score(
     budget: Any, seed: int | None,
 ) -> Score:  # fmt: skip
     """Release the performance of a fit on held-out rows; see ``Fit.score``."""
-    from dpmodels.models.holdout import ClassCounts, LossSums, auc_score, loss_score
+    from dpmodels.models.holdout import ClassCounts, LossSums, auc_score, loss_score, noise_sd
 
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     event = _checked_fit(fit)
@@ -52,16 +50,13 @@ def score(
     predictor = _predictor(fit)
     what: Sums
     if metric == "auc":
-        edges = _edges(fit, predictor, bins)
-        what = ClassCounts(predictor, edges)
+        what = ClassCounts(predictor, _edges(fit, predictor, bins))
     else:
-        what = LossSums(predictor, "log" if metric == "logloss" else "squared",
-                        _clip(fit, metric, clip))  # fmt: skip
+        loss = "log" if metric == "logloss" else "squared"
+        what = LossSums(predictor, loss, _clip(fit, metric, clip))
     plan, (sums,) = _released(
         fit, holdout, {"score": (what, 1.0)}, eps, delta, f"score, metric={metric!r}", budget, seed
     )
-    from dpmodels.models.holdout import noise_sd
-
     tau = noise_sd(plan, 0)
     if isinstance(what, ClassCounts):
         return auc_score(plan.guarantee, sums, what.edges, tau)
@@ -268,32 +263,17 @@ def updated(old: str, new: Any) -> str:
             f"a dot cannot stand for both parts of {was_right!r}: type the right side in full"
         )
     terms: list[tuple[str, str]] = []
-    for sign, term in _signed(right):
-        listed = _signed(was_right) if term == "." else [(sign, term)]
+    for sign, term in signed(right):
+        listed = signed(was_right) if term == "." else [(sign, term)]
         for own, one in listed:
-            same = [k for k, (_, t) in enumerate(terms) if _bare(t) == _bare(one)]
+            bare = "".join(one.split())
+            same = [k for k, (_, t) in enumerate(terms) if "".join(t.split()) == bare]
             if own == "-" and same and one not in ("0", "1"):
                 terms = [t for k, t in enumerate(terms) if k not in same]
             elif not (own == "+" and same):
                 terms.append((own, one))
     text = " ".join(f"{sign} {term}" for sign, term in terms).removeprefix("+ ") or "1"
     return f"{left} ~ {text}"
-
-
-def _bare(term: str) -> str:
-    return re.sub(r"\s+", "", term)
-
-
-def _signed(text: str) -> list[tuple[str, str]]:
-    """Return the terms of a right side with their signs, those inside brackets left whole."""
-    out, depth, start, sign = [], 0, 0, "+"
-    for k, letter in enumerate(f"{text}+"):
-        depth += (letter in "([{") - (letter in ")]}")
-        if depth == 0 and letter in "+-":
-            if text[start:k].strip():
-                out.append((sign, text[start:k].strip()))
-            sign, start = letter, k + 1
-    return out
 
 
 def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed: Any) -> Any:
@@ -310,7 +290,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
         lacks = "data again, as a fit keeps none" if data is None else "eps= and delta="
         raise RequestError(
             f"update makes a new release, with a charge of its own: it needs {lacks}. Type "
-            f"fit.update({formula!r}, data, eps={call_eps(fit)}, delta={call_delta(fit)})"
+            f"fit.update({formula!r}, data, eps={fit.privacy.eps:g}, delta={fit.privacy.delta:g})"
         )
     odd = [k for k, v in call.options.items() if isinstance(v, str) and v.startswith("<")]
     absent = [k for k in odd if k not in changed]
@@ -330,28 +310,14 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
         declared = declared_schema(None, attached)
         given["schema"] = own if declared is None else declared.update(own)
     new = function(text, data, **given)
+    eps, delta = (getattr(fit.privacy, k) + getattr(new.privacy, k) for k in ("eps", "delta"))
     both = (
         f"A release of its own beside the fit it updates: on the same data the two charges add up, "
-        f"({_pair(fit, new)})-DP together."
+        f"(ε = {eps:g}, δ = {delta:g})-DP together."
     )
     record = new._record
     estimate = replace(record.estimate, notes=(*record.estimate.notes, both))
     return Fit._of(replace(record, estimate=estimate))
-
-
-def _pair(one: Any, two: Any) -> str:
-    eps, delta = (getattr(one.privacy, k) + getattr(two.privacy, k) for k in ("eps", "delta"))
-    return f"ε = {eps:g}, δ = {delta:g}"
-
-
-def call_eps(fit: Any) -> str:
-    """Return the eps of a fit, for a suggestion."""
-    return f"{fit.privacy.eps:g}"
-
-
-def call_delta(fit: Any) -> str:
-    """Return the delta of a fit, for a suggestion."""
-    return f"{fit.privacy.delta:g}"
 
 
 def _old_arguments(fit: Any) -> dict[str, Any]:

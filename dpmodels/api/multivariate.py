@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
 
-__all__ = ["columns_formula", "dp_bayes", "dp_iv", "dp_mean", "dp_moments", "dp_npreg", "dp_pca"]
-
 
 def columns_formula(given: Any) -> str:
     """Return ``"x1 + x2 ~ 1"`` for that text, with or without its ``~``, or for a list of names."""
@@ -524,14 +522,6 @@ def _on(
     given = Instruments(B, tuple(endogenous), tuple(excluded))
     title = "two-stage least squares on released second moments"
     return made(
-        "dp_iv",
-        formula,
-        m,
-        facts,
-        design,
-        rows,
-        level=level,
-        title=title,
-        instruments=given,
+        "dp_iv", formula, m, facts, design, rows, level=level, title=title, instruments=given,
         paid=paid,
-    )
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.api.requests import Designed, build_request, check_columns, check_first
 from dpmodels.door import answered, checked, row_count, rows_of
 from dpmodels.errors import (
     FormulaError,
@@ -31,46 +32,17 @@ if TYPE_CHECKING:
     from dpmodels.results import Fit
     from dpmodels.results.moments import MomentFacts
 
-__all__ = [
-    "REQUIRED",
-    "design_on",
-    "dp_release",
-    "fit_of",
-    "functionals_on",
-    "given_names",
-    "holds_moments",
-    "is_release",
-    "load_release",
-    "require",
-]
-
-
-def _formula(columns: Iterable[str], kinds: Mapping[str, str], public: tuple[str, ...]) -> str:
-    """Return the one-sided formula of the noised columns."""
-    terms = []
-    for text in columns:
-        if text in public:
-            continue
-        terms.append(f"`{text}`" if text in kinds and not text.isidentifier() else text)
-    return "~ " + " + ".join(terms)
-
-
-def _are_names(columns: Any) -> bool:
-    """Return whether this is a list of names, and no column of cells."""
-    if isinstance(columns, str) or not isinstance(columns, Iterable):
-        return False
-    return type(columns).__name__ != "Series" and all(isinstance(c, str) for c in columns)
-
 
 def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> list[str]:
     if columns is None:
-        names = list(declared) if declared is not None else list(kinds)
-    elif not _are_names(columns):
+        columns = list(kinds if declared is None else declared)
+    cells = isinstance(columns, str) or type(columns).__name__ == "Series"
+    listed = isinstance(columns, Iterable) and not cells
+    if not (listed and all(isinstance(c, str) for c in columns)):
         raise RequestError(
             f"columns takes a list of names (or terms such as 'log(x)'), got {shown(columns)}"
         )
-    else:
-        names = list(columns)
+    names = list(columns)
     if not names:
         raise RequestError("a release needs at least one column")
     twice = sorted({c for c in names if names.count(c) > 1})
@@ -80,16 +52,9 @@ def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> l
 
 
 def _plan(
-    source: Any,
-    columns: Any,
-    eps: float,
-    delta: float,
-    schema: Schema | None,
-    bounds: Any,
-    options: Mapping[str, Any],
-    n: int | None,
-) -> TablePlan:
-    from dpmodels.api.requests import check_columns
+    source: Any, columns: Any, eps: float, delta: float, schema: Schema | None, bounds: Any,
+    options: Mapping[str, Any], n: int | None,
+) -> TablePlan:  # fmt: skip
     from dpmodels.formula.build import build_design
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
@@ -106,10 +71,14 @@ def _plan(
                 f"public_columns: the data has no column {shown(name)}."
                 + did_you_mean(name, source.kinds)
             )
-    asked = _asked(columns, source.kinds, declared)
-    formula = _formula(asked, source.kinds, public)
-    if formula == "~ ":
+    terms = [
+        f"`{text}`" if text in source.kinds and not text.isidentifier() else text
+        for text in _asked(columns, source.kinds, declared)
+        if text not in public
+    ]
+    if not terms:
         raise RequestError("every column asked for is public: there is nothing to release")
+    formula = "~ " + " + ".join(terms)
     needed = needed_variables(formula, source.kinds)
     extra = [c for c in public if declared is not None and c in declared and c not in needed]
     full = schema_for(
@@ -136,18 +105,11 @@ def _plan(
     return replace(plan, guarantee=guarantee)
 
 
-def _names(given: Any) -> bool:
-    """Say whether something is a formula or a list of terms, and no table or path of one."""
-    if isinstance(given, str):
-        return "~" in given
-    listed = isinstance(given, (list, tuple)) and bool(given)
-    return listed and all(isinstance(x, str) for x in given)
-
-
 def _ordered(formula: Any, data: Any, columns: Any) -> tuple[Any, list[str] | None]:
     """Return the table and its columns, in whichever order they were given."""
     said = isinstance(formula, str) and "~" in formula
-    old = formula is not None and _names(data) and not isinstance(data, str)
+    terms = isinstance(data, (list, tuple)) and data and all(isinstance(x, str) for x in data)
+    old = formula is not None and terms
     if old or (data is None and not said):
         formula, data = data, formula  # dp_release(data), dp_release(data, columns)
     if data is None:
@@ -161,20 +123,21 @@ def _ordered(formula: Any, data: Any, columns: Any) -> tuple[Any, list[str] | No
             raise RequestError(
                 f"a release has no response: write all columns on the right, '~ {left} + {right}'"
             )
-        return data, _terms_of(right if tilde else given)
+        listed = [term for _, term in signed(right if tilde else given, "+")]
+        return data, None if listed in (["."], []) else listed  # a dot: all
     return data, None if given is None else list(given)
 
 
-def _terms_of(text: str) -> list[str] | None:
-    """Return the terms of a sum, those inside brackets left whole; None for a dot: all."""
-    out, depth, start = [], 0, 0
+def signed(text: str, signs: str = "+-") -> list[tuple[str, str]]:
+    """Return the terms of a sum with their signs, those inside brackets left whole."""
+    out, depth, start, sign = [], 0, 0, "+"
     for k, letter in enumerate(f"{text}+"):
         depth += (letter in "([{") - (letter in ")]}")
-        if depth == 0 and letter == "+":
-            out.append(text[start:k].strip())
-            start = k + 1
-    out = [term for term in out if term]
-    return None if out in (["."], []) else out
+        if depth == 0 and letter in signs:
+            if text[start:k].strip():
+                out.append((sign, text[start:k].strip()))
+            sign, start = letter, k + 1
+    return out
 
 
 def dp_release(
@@ -393,14 +356,7 @@ def _fit_on_release(
     design_options: Mapping[str, Any] | None,
     **paid: Any,
 ) -> Fit:
-    """Fit a model on a release.
-
-    Privacy
-    -------
-    Post-processing: nothing is read and nothing is charged. The fit states the guarantee of the
-    release.
-    """
-    from dpmodels.api.requests import build_request
+    """Fit a model on a release, whose guarantee the fit states: nothing is read or charged."""
     from dpmodels.models.noised.fit import RELEASE_OPTIONS, estimate, plan_on_release
     from dpmodels.models.noised.model import schema_of
     from dpmodels.registry import method_names, resolve
@@ -425,24 +381,11 @@ def _fit_on_release(
         if name in ours:
             raise RequestError(f"{name}= is fixed when the release is made, in dp_release()")
     facts = schema_of(rel)
-    kinds = dict.fromkeys(facts, "numeric")
     call = build_request(
-        verb,
-        formula,
-        eps=rel.guarantee.eps,
-        delta=rel.guarantee.delta,
-        method=method,
-        kinds=kinds,
-        attached=facts,
-        schema=None,
-        bounds=None,
-        public=None,
-        inference=inference,
-        seed=None,
-        progress=progress,
-        options=options,
-        design_options=design_options,
-    )
+        verb, formula, eps=rel.guarantee.eps, delta=rel.guarantee.delta, method=method,
+        kinds=dict.fromkeys(facts, "numeric"), attached=facts, inference=inference,
+        progress=progress, options=options, design_options=design_options,
+    )  # fmt: skip
     known = {
         name: (float(lo), float(lo + s))
         for name, lo, s in zip(rel.names, rel.lower, rel.scale, strict=True)
@@ -452,6 +395,19 @@ def _fit_on_release(
     plan = plan_on_release(call.request, design, rel)
     release = Release({}, rel.guarantee, design, detail=rel)
     return _estimated(plan, release, estimate)
+
+
+def restated(
+    fit: Fit, verb: str, formula: str, method: str, asked: Mapping[str, Any], **entry: Any
+) -> Designed:
+    """Return the request that another verb would make of what a fit has released already."""
+    known = fit._record.design.schema
+    call = build_request(
+        verb, formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method=method,
+        kinds=dict.fromkeys(known, "numeric"), attached=known, options=asked,
+    )  # fmt: skip
+    method_ran = replace(call.request.method, **entry)
+    return replace(call, request=replace(call.request, method=method_ran, level=fit.level))
 
 
 # -- Regressions on a release of second moments: they read no row and cost nothing.
@@ -479,14 +435,7 @@ def _fit_on_moments(
     inference: bool = True,
     **others: Any,
 ) -> Fit:
-    """Fit a linear regression on a release of second moments.
-
-    Privacy
-    -------
-    Post-processing: nothing is read and nothing is charged. The fit states the guarantee of the
-    release.
-    """
-    from dpmodels.api.requests import check_first
+    """Fit a linear regression on released second moments: nothing is read and nothing charged."""
     from dpmodels.results.moments import moments_of
 
     check_first(formula)

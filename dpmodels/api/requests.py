@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,24 +26,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
     from dpmodels.models.linear.scored import PublicMoments
-
-__all__ = [
-    "COMMON_OPTIONS",
-    "Choice",
-    "Designed",
-    "build_request",
-    "check_columns",
-    "check_level",
-    "check_sample",
-    "check_split",
-    "choose_method",
-    "labels_declared",
-    "named_by",
-    "not_the_private_data",
-    "read_public",
-    "sample_of",
-    "survey_of",
-]
 
 
 # -- ``design=``, ``psus=`` and ``vcov={"CRV1": ...}`` of a call: the sample, as public facts.
@@ -90,13 +73,7 @@ def survey_of(options: dict[str, Any]) -> Survey | None:
 def check_sample(
     survey: Survey, method: Method, weights: str | None, unit: Any, kept: int | None = None
 ) -> str | None:
-    """Refuse a call that has no errors by design; return its weights.
-
-    Parameters
-    ----------
-    kept : int or None
-        Rows that are kept of each person (``max_rows=``).
-    """
+    """Refuse a call that has no errors by design; return its weights. ``kept``: ``max_rows=``."""
     if "design" not in method.accepts:
         what = _CRV if survey.errors_only else "design="
         raise RequestError(
@@ -123,11 +100,6 @@ def check_sample(
     if survey.weights is not None and weights is not None:
         raise RequestError("weights= and design= together: dp.Survey(weights=) names the weights")
     return survey.weights or weights
-
-
-def named_by(survey: Survey | None) -> tuple[str, ...]:
-    """Return the columns of labels."""
-    return () if survey is None else tuple(n for n in (survey.psu, survey.strata) if n)
 
 
 def labels_declared(
@@ -179,9 +151,6 @@ def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> S
     return SampleDesign(frame, design_from(text))
 
 
-# -- From the arguments of a call to a frozen request and a design. Reads no row.
-
-
 # -- Which method serves a call that names none: a rule on public quantities
 
 
@@ -230,27 +199,22 @@ def choose_method(
     if method is not None:
         return Choice(method)
     record, first = verb_of(verb), default_method(verb)
+    chosen, why = first, record.because
+    given = {k: v for k, v in (options or {}).items() if v is not None}
     if public is not None and record.with_public:
-        return Choice(
-            record.with_public,
-            (f"method chosen: {record.with_public}, because public data were given",),
-        )
-    other = record.instead
-    if other:
-        given = {k: v for k, v in (options or {}).items() if v is not None}
+        chosen, why = record.with_public, "because public data were given"
+    elif record.instead and all(_serves(verb, record.instead, k, given[k]) for k in given):
         known = {*COMMON_OPTIONS, *(o.name for o in resolve(verb, first).options)}
         asked = [name for name in given if name not in known]
-        if asked and all(_serves(verb, other, k, given[k]) for k in given):
-            return Choice(other, (f"method chosen: {other}, because {asked[0]}= was given",))
-        able = all(_serves(verb, other, k, given[k]) for k in given)
-        if not inference and able:
-            return Choice(
-                other, (f"method chosen: {other}, because inference=False asks for no errors",)
-            )
-        if able and given.get("relation") == "add-remove" and "n_guess" not in given:
-            why = "relation='add-remove' was given without n_guess="
-            return Choice(other, (f"method chosen: {other}, because {why}",))
-    return Choice(first, (f"method chosen: {first}, {record.because}",) if record.because else ())
+        guessed = given.get("relation") != "add-remove" or "n_guess" in given
+        if asked:
+            chosen, why = record.instead, f"because {asked[0]}= was given"
+        elif not inference:
+            chosen, why = record.instead, "because inference=False asks for no errors"
+        elif not guessed:
+            chosen = record.instead
+            why = "because relation='add-remove' was given without n_guess="
+    return Choice(chosen, (f"method chosen: {chosen}, {why}",) if why else ())
 
 
 def _serves(verb: str, method: str, name: str, value: Any) -> bool:
@@ -302,14 +266,6 @@ def glm_arguments(
     return formula, {**options, "family": chosen.name, "link": named.name}, design
 
 
-_CHOICES = {
-    "relation": ("replace", "add-remove"),
-    "na": ("zero-row", "impute-midpoint", "declared"),
-    "on_no_reply": ("return", "raise", "default"),
-    "engine": ("formulaic", "patsy"),
-}
-
-
 @dataclass(frozen=True)
 class Designed:
     """A request with its design and the declared row count (if any)."""
@@ -346,16 +302,17 @@ def check_split(split: Any) -> Mapping[str, float] | None:
 def _common(options: dict[str, Any]) -> dict[str, Any]:
     """Take the common arguments out of ``options`` and check them."""
     common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
-    for name in ("na", "on_no_reply", "engine"):
-        more = ""
-        if name == "na" and common["na"] in ("drop", "omit", "exclude", "na.omit"):
-            more = (
-                " No row is dropped, as n is public: a row with a missing cell counts as zeros "
-                "(na='zero-row', the default)"
-            )
-        choice(name, common[name], _CHOICES[name], more=more)
+    dropped = (
+        " No row is dropped, as n is public: a row with a missing cell counts as zeros "
+        "(na='zero-row', the default)"
+        if common["na"] in ("drop", "omit", "exclude", "na.omit")
+        else ""
+    )
+    choice("na", common["na"], ("zero-row", "impute-midpoint", "declared"), more=dropped)
+    choice("on_no_reply", common["on_no_reply"], ("return", "raise", "default"))
+    choice("engine", common["engine"], ("formulaic", "patsy"))
     if common["relation"] is not None:
-        choice("relation", common["relation"], _CHOICES["relation"])
+        choice("relation", common["relation"], ("replace", "add-remove"))
     level = plain(common["level"])
     if isinstance(level, float) and 0.0 < level < 1.0:
         common["level"] = level
@@ -398,18 +355,11 @@ def _person(
     unit = common["unit"]
     if unit is None and declared is not None and options.get("unit") is None:
         unit = declared.unit
-    levelled = (
-        () if declared is None else [name for name, v in declared.items() if hasattr(v, "codes")]
-    )
+    levelled = [] if declared is None else [k for k, v in declared.items() if hasattr(v, "codes")]
     person = person_of(
-        unit,
-        common["units"],
-        common["rows_per_unit"],
-        common["max_rows"],
-        common["sort"],
-        columns=kinds,
-        levelled=levelled,
-    )
+        unit, *(common[k] for k in ("units", "rows_per_unit", "max_rows", "sort")),
+        columns=kinds, levelled=levelled,
+    )  # fmt: skip
     if person is None:
         return None
     if person.sort:
@@ -417,9 +367,16 @@ def _person(
 
         check_sorter()
     if not (method.people or person.most):
-        raise RequestError(_no_people(method, person))
+        able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
+        other = f"Use method={' or '.join(map(repr, able))}; or keep" if able else "Keep"
+        raise RequestError(
+            f"{method.verb}(method={method.name!r}) has no proof for people "
+            f"(unit={person.column!r}). {other} at most m rows a person and pay for m, for example "
+            "max_rows=2; or make a table of one row a person first (a mean, a last visit), and "
+            "leave unit= out"
+        )
     if person.most:
-        _check_cap(method, person, common, options)
+        _check_cap(method, person.most, common)
     if common["n"] is not None:
         raise RequestError(
             "n= counts rows, and under unit= their number is private: give units=, the number of "
@@ -433,27 +390,9 @@ def _person(
     return person
 
 
-def _no_people(method: Method, person: Person) -> str:
-    """Say what to type where a method has no proof for people."""
-    able = [m for m in method_names(method.verb) if resolve(method.verb, m).people]
-    said = (
-        f"{method.verb}(method={method.name!r}) has no proof for people (unit={person.column!r}). "
-    )
-    if able:
-        said += f"Use method={' or '.join(map(repr, able))}; or keep"
-    else:
-        said += "Keep"
-    return (
-        f"{said} at most m rows a person and pay for m, for example max_rows=2; or make a table "
-        "of one row a person first (a mean, a last visit), and leave unit= out"
-    )
-
-
-def _check_cap(
-    method: Method, person: Person, common: Mapping[str, Any], options: Mapping[str, Any]
-) -> None:
+def _check_cap(method: Method, most: int, common: Mapping[str, Any]) -> None:
     """Refuse ``max_rows=`` where rows cannot be kept and filled up."""
-    said = f"max_rows={person.most}"
+    said = f"max_rows={most}"
     if "release" in method.accepts:
         raise RequestError(
             f"{said}: a noised table protects one row of it, and its rows are not filled up. Make "
@@ -461,22 +400,11 @@ def _check_cap(
         )
     if common["relation"] == "add-remove" or "replace" not in method.relations:
         raise RequestError(
-            f"{said} has its proof for relation='replace': people are filled up to {person.most} "
+            f"{said} has its proof for relation='replace': people are filled up to {most} "
             "rows each, so that their number is public"
         )
     if common["na"] != "zero-row":
         raise RequestError(f"{said} fills people up with empty rows: leave na= out")
-
-
-def _relation(method: Method, asked: str | None) -> str:
-    if asked is None:
-        return method.relations[0]
-    if asked not in method.relations:
-        raise RequestError(
-            f"{method.verb}(method={method.name!r}) has no proof for relation={shown(asked)}; "
-            f"it has one for {', '.join(map(repr, method.relations))}"
-        )
-    return asked
 
 
 def check_declared(
@@ -608,8 +536,7 @@ def _planned_columns(
 ) -> dict[str, str]:
     """Return the columns that a plan without data knows: declared ones, or the formula's.
 
-    ``bounds="private"`` buys every range, so nothing has to be declared. Otherwise a name that is
-    not declared may be misspelt: it is refused, with what to type if it is not.
+    Unless every range is bought, a name that is not declared may be misspelt, and is refused.
     """
     from dpmodels.formula.parser import inline_variables, needed_variables
 
@@ -617,14 +544,8 @@ def _planned_columns(
     names |= {str(name) for name in bounds} if isinstance(bounds, Mapping) else set()
     if names and "." in formula:
         return dict.fromkeys(sorted(names), "unknown")
-    used = needed_variables(
-        formula,
-        None,
-        engine=common["engine"],
-        subset=common["subset"],
-        weights=common["weights"],
-        declared=names,
-    )
+    read = {k: common[k] for k in ("engine", "subset", "weights")}
+    used = needed_variables(formula, None, declared=names, **read)
     unknown = [name for name in used if name not in names and name not in inline_variables(formula)]
     if unknown and bounds != "private":
         raise RequestError(
@@ -642,26 +563,22 @@ def build_request(
     eps: Any,
     delta: Any,
     method: str,
-    kinds: Mapping[str, str] | None,
-    attached: Schema | None,
-    schema: Schema | None,
-    bounds: Any,
-    public: Any,
-    inference: bool,
-    seed: int | None,
-    progress: bool | None,
-    options: Mapping[str, Any],
+    kinds: Mapping[str, str] | None = None,
+    attached: Schema | None = None,
+    schema: Schema | None = None,
+    bounds: Any = None,
+    public: Any = None,
+    inference: bool = True,
+    seed: int | None = None,
+    progress: bool | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
     design_options: Mapping[str, Any] | None = None,
     reasons: tuple[str, ...] = (),
 ) -> Designed:
     """Validate a call completely, before any private cell is read.
 
-    Parameters
-    ----------
-    kinds : mapping or None
-        Public dtypes of the columns; None when planning without data (then the schema decides).
-    attached : Schema or None
-        A schema attached to the data; ``schema=`` wins.
+    ``kinds`` are public dtypes of the columns, None when planning without data (then the schema
+    decides); ``attached`` is the schema of the data, which ``schema=`` goes before.
     """
     from dpmodels import formula as language
     from dpmodels.formula.build import check_subset
@@ -682,7 +599,12 @@ def build_request(
     common = _common(own)
     resolved = entry.resolve_options({**own, **level})
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
-    relation = _relation(entry, common["relation"])
+    relation = common["relation"] or entry.relations[0]
+    if relation not in entry.relations:
+        raise RequestError(
+            f"{verb}(method={entry.name!r}) has no proof for relation={shown(relation)}; "
+            f"it has one for {', '.join(map(repr, entry.relations))}"
+        )
     if common["max_rows"] is not None and common["relation"] is None:
         relation = "replace" if "replace" in entry.relations else relation
     seed = check_seed(seed)
@@ -705,14 +627,10 @@ def build_request(
         if declared is None and bounds is None:
             raise RequestError("planning without data needs schema= (or bounds=)")
         kinds = _planned_columns(formula, declared, bounds, common)
-        kinds = {**kinds, **dict.fromkeys(named_by(survey), "unknown")}
-    needed = needed_variables(
-        formula,
-        kinds,
-        engine=common["engine"],
-        subset=common["subset"],
-        weights=common["weights"],
-    )
+        labelled = () if survey is None else (survey.psu, survey.strata)
+        kinds = {**kinds, **{name: "unknown" for name in labelled if name}}
+    read = {k: common[k] for k in ("engine", "subset", "weights")}
+    needed = needed_variables(formula, kinds, **read)
     check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
     labels = labels_declared(survey, declared, kinds)
@@ -734,9 +652,7 @@ def build_request(
         relation=relation,
         na=common["na"],
         on_no_reply=common["on_no_reply"],
-        engine=common["engine"],
-        subset=common["subset"],
-        weights=common["weights"],
+        **read,
         seed=seed,
         progress=progress,
         options=resolved,
@@ -747,15 +663,10 @@ def build_request(
     )
     record = verb_of(verb)
     design = getattr(language, record.design)(
-        formula,
-        full,
-        na=request.na,
-        engine=request.engine,
-        subset=request.subset,
-        weights=request.weights,
+        formula, full, na=request.na, **read,
         **{**record.design_options, **(design_options or {})},
         **({"aside": True} if entry.aside else {}),
-    )
+    )  # fmt: skip
     check_columns(design, formula)
     check_subset(request.subset, full, formula)
     if survey is not None:

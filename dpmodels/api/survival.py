@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
-from dpmodels.api.releases import REQUIRED, given_names
+from dpmodels.api.releases import REQUIRED, given_names, restated
 from dpmodels.errors import RequestError
 from dpmodels.verbs import like
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
-
-__all__ = ["dp_coxph", "dp_survdiff", "dp_survfit", "survdiff_of"]
 
 
 @like(dp_ols)
@@ -180,40 +177,27 @@ def dp_survdiff(
 
 
 def survdiff_of(fit: Any) -> Fit:
-    """Return the log-rank test of the groups of a released curve.
-
-    Privacy
-    -------
-    Post-processing: reads no row, charges nothing. The test states the guarantee of the curve.
-    """
-    from dpmodels.api.requests import build_request
+    """Return the log-rank test of the groups of a released curve: reads no row, costs nothing."""
     from dpmodels.models.survival.curve import estimate_of, logrank
     from dpmodels.models.survival.show import curves_from
     from dpmodels.planning import Plan
     from dpmodels.records import Release
     from dpmodels.results import Fit
 
-    record = fit._record
-    found = curves_from(record)
+    found = curves_from(fit._record)
     layout = found[0].layout
     if len(layout.groups) < 2:
         raise RequestError(
             f'"{fit.formula}" has one group, and a test compares several: Surv(time, event) ~ group'
         )
-    options = {k: record.call.options.get(k) for k in ("times", "breaks", "max_episodes")}
-    call = build_request(
-        "dp_survdiff", fit.formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method="logrank",
-        kinds=dict.fromkeys(record.design.schema, "numeric"), attached=record.design.schema,
-        schema=None, bounds=None, public=None, inference=True, seed=None, progress=None,
-        options={k: v for k, v in options.items() if v is not None},
+    asked = {k: fit.options[k] for k in ("times", "breaks", "max_episodes")
+             if fit.options.get(k) is not None}  # fmt: skip
+    call = restated(
+        fit, "dp_survdiff", fit.formula, "logrank", asked, name="curve",
+        title="Log-rank test of a released curve", privacy_se="public",
     )  # fmt: skip
-    method = replace(
-        call.request.method, name="curve", title="Log-rank test of a released curve",
-        privacy_se="public",
-    )  # fmt: skip
-    request = replace(call.request, method=method, level=fit.level)
-    plan: Plan[None] = Plan(request, record.design, fit.nobs, fit.privacy.steps, fit.privacy)
-    release = Release({}, fit.privacy, record.design)
+    plan: Plan[None] = Plan(call.request, fit.design, fit.nobs, fit.privacy.steps, fit.privacy)
+    release = Release({}, fit.privacy, fit.design)
     return Fit(plan, release, estimate_of(layout, logrank(layout, found)))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
-from dpmodels.api.releases import REQUIRED, given_names
-from dpmodels.api.requests import Choice, build_request, check_first
+from dpmodels.api.releases import REQUIRED, given_names, restated
+from dpmodels.api.requests import Choice, check_first
 from dpmodels.errors import RequestError, shown
 from dpmodels.units import column_of
 from dpmodels.verbs import like
@@ -18,12 +17,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.results import Fit
 
-__all__ = [
-    "dp_quantile", "dp_table", "dp_test", "is_moments", "plan_arguments", "quantile_arguments",
-    "quantile_formula", "quantile_method", "table_arguments", "table_from_moments",
-    "test_arguments", "with_groups",
-]  # fmt: skip
-
 
 def is_moments(data: Any) -> bool:
     """Whether ``data`` is a fit of ``dp_moments``."""
@@ -31,12 +24,7 @@ def is_moments(data: Any) -> bool:
 
 
 def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
-    """Return a table that is read off released moments.
-
-    Privacy
-    -------
-    Post-processing: reads no row, charges nothing. The table states the guarantee of the moments.
-    """
+    """Return a table that is read off released moments, whose guarantee it states: no charge."""
     from dpmodels.models.table.table import Moments, table_of
     from dpmodels.planning import Plan
     from dpmodels.records import Release
@@ -55,21 +43,15 @@ def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
             "there rows are counted and not weighted"
         )
     record = fit._record
-    call = build_request(
-        "dp_table", formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method="joint",
-        kinds=dict.fromkeys(record.design.schema, "numeric"), attached=record.design.schema,
-        schema=None, bounds=None, public=None, inference=True, seed=None, progress=None, options={},
+    call = restated(
+        fit, "dp_table", formula, "joint", {}, name="moments", title="From released moments",
+        privacy_se="released", options=(),
     )  # fmt: skip
-    method = replace(
-        call.request.method, name="moments", title="From released moments", privacy_se="released",
-        options=(),
-    )  # fmt: skip
-    request = replace(call.request, method=method, level=fit.level)
     moments = Moments(
         record.design, record.estimate.arrays["moments"], record.estimate.vcov_privacy, fit.nobs
     )
     estimate = table_of(call.design, moments, fit.level)
-    plan: Plan[None] = Plan(request, call.design, fit.nobs, fit.privacy.steps, fit.privacy)
+    plan: Plan[None] = Plan(call.request, call.design, fit.nobs, fit.privacy.steps, fit.privacy)
     return Fit(plan, Release({}, fit.privacy, call.design), estimate)
 
 
@@ -285,23 +267,9 @@ def dp_quantile(
     formula = quantile_formula(formula)
     for word in ("tau", "quantiles", "probs"):  # of dp_quantreg, of dp_table, of R
         q = options.pop(word, q)
-    return call(
-        "dp_quantile",
-        default=method or (lambda: Choice(*quantile_method(q, inference, delta))),
-        formula=formula,
-        data=data,
-        q=q,
-        eps=eps,
-        delta=delta,
-        method=method,
-        schema=schema,
-        bounds=bounds,
-        inference=inference,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    del word
+    default = method or (lambda: Choice(*quantile_method(q, inference, delta)))
+    return call("dp_quantile", **locals())
 
 
 def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
@@ -403,29 +371,16 @@ def dp_test(
     >>> fit.stats["df"]
     1.0
     """
-    text, method = test_arguments(formula, test)
-    if method == "subsample":
-        extra = given_names(mu0=mu0, p=p)
-        if extra:
-            raise RequestError(f"{extra[0]}= belongs to the tests by name; a function has its own")
-        chosen = {"test": test, **options}
-    else:
-        chosen = {"test": test, "mu0": mu0, "p": p, **options}
+    formula, method = test_arguments(formula, test)
+    options = {"test": test, **options}
+    if method != "subsample":
+        options |= {"mu0": mu0, "p": p}
+    elif extra := given_names(mu0=mu0, p=p):
+        raise RequestError(f"{extra[0]}= belongs to the tests by name; a function has its own")
     return call(
-        "dp_test",
-        text,
-        data,
-        budget=budget,
-        eps=eps,
-        delta=delta,
-        method=method,
-        default=method,
-        schema=schema,
-        bounds=bounds,
-        seed=seed,
-        progress=progress,
-        options=chosen,
-    )
+        "dp_test", formula, data, budget=budget, eps=eps, delta=delta, method=method,
+        default=method, schema=schema, bounds=bounds, seed=seed, progress=progress, options=options,
+    )  # fmt: skip
 
 
 dp_test.__test__ = False  # type: ignore[attr-defined]

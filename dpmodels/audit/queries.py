@@ -171,7 +171,7 @@ def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) ->
             return False  # vectors alone may be on a finer lattice
         k = _exact([int(v) if d == 1 else v for v, d in zip(k, finer, strict=True)])
     if isinstance(statistic, Gram) and not isinstance(statistic, ClusterGram):
-        return _gram(statistic, k, people, statistic.svec(norm))
+        return _gram(statistic, k, people, norm == "l2" and not statistic.entries)
     return bool(_HOLDS[type(statistic)](statistic, k, people))
 
 

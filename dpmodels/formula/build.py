@@ -29,17 +29,6 @@ def column_of(name: str, interval: iv.Interval, term: str, kind: str) -> Column:
     return Column(name, lo, hi, term, kind)
 
 
-def check_event(text: str, interval: iv.Interval) -> None:
-    """Refuse a numeric response that is not 0 or 1."""
-    if interval != (0.0, 1.0):
-        raise FormulaError(
-            f"the response {text!r} must be an event, 0 or 1. Say which number is the event: "
-            f"event=1; or declare {text} = dp.Binary(), or two "
-            f'levels of which the second is the event: {text} = dp.Levels(["no", "yes"]); or write '
-            f"the event as a comparison: {{{text} > 0}} ~ ..."
-        )
-
-
 def class_response(
     text: str, factor: Cat, response_ok: str, event: Any
 ) -> tuple[Column, Node | Cat, tuple[Any, ...]]:
@@ -107,13 +96,7 @@ def columns_of(product: Product, term: str) -> list[Column]:
         kind = "dummy"
     else:
         source = product.atoms[0].source
-        kind = (
-            "contrast"
-            if isinstance(source, Cat)
-            else "basis"
-            if isinstance(source, Basis)
-            else "numeric"
-        )
+        kind = {Cat: "contrast", Basis: "basis", Node: "numeric"}[type(source)]
     out = []
     index = [0] * len(product.atoms)
     for _ in range(product.width):
@@ -167,8 +150,7 @@ def weighted(c: Column, w: Node) -> Column:
     root = (math.sqrt(w.interval[0]), math.sqrt(w.interval[1]))
     interval = iv.multiply(c.interval, root)
     _within(interval, c.interval is not None, c.name)
-    lo, hi = interval if interval is not None else (None, None)
-    return Column(c.name, lo, hi, c.term, c.kind)
+    return column_of(c.name, interval, c.term, c.kind)
 
 
 def weighted_term(t: TermInfo, w: Node) -> TermInfo:
@@ -224,27 +206,6 @@ def label(cells: Any) -> Any:
     return np.where(missing, ALONE, (bits & _BITS).astype(np.float64) + 1.0)
 
 
-def labels_of(cluster: str | None, stratum: str | None, *, counted: bool) -> dict[str, Node]:
-    """Return the rows of a buffer that hold the labels of clusters and codes of strata (from 1).
-
-    ``counted``: clusters are numbered, and declared so: their numbers are the labels.
-    """
-
-    def of_cluster(env: Any) -> Any:
-        cells = env.chunk[cluster]
-        return np.where(cells >= 1.0, np.floor(cells), ALONE) if counted else label(cells)
-
-    def of_stratum(env: Any) -> Any:
-        return np.maximum(np.asarray(env.chunk[stratum], dtype=np.float64), -1.0) + 1.0
-
-    out: dict[str, Node] = {}
-    if cluster is not None:
-        out["cluster"] = Node((ALONE, MOST), of_cluster, frozenset([cluster]))
-    if stratum is not None:
-        out["stratum"] = Node((ALONE, MOST), of_stratum, frozenset([stratum]))
-    return out
-
-
 def check_subset(text: str | None, schema: Schema, formula: str) -> None:
     """Refuse a comparison in ``subset=`` that every row of the declared ranges meets, or none does.
 
@@ -275,18 +236,46 @@ def build_design(
     formula: str,
     schema: Schema,
     *,
-    na: str = "zero-row",
-    engine: str = "formulaic",
-    subset: str | None = None,
-    weights: str | None = None,
-    order: str | None = None,
     one_sided_ok: bool = False,
     response_ok: str = "real",
     event: Any = None,
-    aside: bool = False,
-    labels: tuple[str | None, str | None] | None = None,
+    **how: Any,
 ) -> Design:
-    """Compile a formula against a public schema.
+    """Compile a formula against a public schema; ``how``: arguments of :class:`Builder`.
+
+    Parameters
+    ----------
+    one_sided_ok : bool
+        Whether a formula without a response is allowed.
+    response_ok : {"real", "event", "levels"}
+        "event": a two-level response gives 0/1, the second level (or ``event=``) is 1.
+        "levels": a factor response gives its code.
+
+    Notes
+    -----
+    **Privacy.** Takes no data. Whatever would have to be learnt from rows is refused.
+    """
+    return Builder(formula, schema, **how).design(one_sided_ok, response_ok, event)
+
+
+@remembered
+def build_mean_design(formula: str, schema: Schema, **how: Any) -> Design:
+    """Compile ``"x1 + x2 ~ 1"``: the columns are those of the left-hand side, no response."""
+    return Builder(formula, schema, **how).mean_design()
+
+
+@remembered
+def build_cell_design(formula: str, schema: Schema, **how: Any) -> Design:
+    """Compile the formula of a table: one column a variable, numbers as they are, levels as codes.
+
+    The weight of a row, and its labels, stand behind its cells. ``"~ a * b"`` and ``"x + b ~ g"``:
+    which terms stand on which side is ``design.program``.
+    """
+    return Builder(formula, schema, **how).cell_design()
+
+
+class Builder:
+    """One compilation. Steps: parse, compile each factor, lay out, bound, program.
 
     Parameters
     ----------
@@ -296,97 +285,29 @@ def build_design(
         What a missing cell does to its row.
     engine : {"formulaic", "patsy"}
         Parser, and with "patsy" the column order of statsmodels.
+    order : {None, "statsmodels"}
     subset : str, optional
         Row-wise predicate; failing rows become zero rows, n is unchanged.
     weights : str, optional
         Nonnegative variable or expression with a declared range; rows are multiplied by its root.
-    order : {None, "statsmodels"}
-    one_sided_ok : bool
-        Whether a formula without a response is allowed.
-    response_ok : {"real", "event", "levels"}
-        "event": a two-level response gives 0/1, the second level (or ``event=``) is 1.
-        "levels": a factor response gives its code.
     aside : bool
         Offset and weight of a row become rows of the buffer, before the response, and are worked
         into neither response nor columns.
     labels : (cluster, stratum) or None
         Columns whose cells say in which cluster (or none) and in which declared stratum a row is:
         two more rows of the buffer, before the response. A cell that is missing is 0.
-
-    Notes
-    -----
-    **Privacy.** Takes no data. Whatever would have to be learnt from rows is refused.
     """
-    builder = Builder(
-        formula, schema, na, engine, order, subset, weights, aside=aside, labels=labels
-    )
-    return builder.design(one_sided_ok, response_ok, event)
-
-
-@remembered
-def build_mean_design(
-    formula: str,
-    schema: Schema,
-    *,
-    na: str = "zero-row",
-    engine: str = "formulaic",
-    subset: str | None = None,
-    weights: str | None = None,
-    aside: bool = False,
-    labels: tuple[str | None, str | None] | None = None,
-) -> Design:
-    """Compile ``"x1 + x2 ~ 1"``: the columns are those of the left-hand side, no response.
-
-    ``aside``, ``labels``: as in :func:`build_design`.
-
-    Notes
-    -----
-    **Privacy.** Takes no data.
-    """
-    return Builder(
-        formula, schema, na, engine, None, subset, weights, aside=aside, labels=labels
-    ).mean_design()
-
-
-@remembered
-def build_cell_design(
-    formula: str,
-    schema: Schema,
-    *,
-    na: str = "zero-row",
-    engine: str = "formulaic",
-    subset: str | None = None,
-    weights: str | None = None,
-    labels: tuple[str | None, str | None] | None = None,
-) -> Design:
-    """Compile the formula of a table: one column a variable, numbers as they are, levels as codes.
-
-    The weight of a row (and its ``labels``, as in :func:`build_design`) stand behind its cells.
-
-    ``"~ a * b"`` and ``"x + b ~ g"``; which terms stand on which side is ``design.program``.
-
-    Notes
-    -----
-    **Privacy.** Takes no data.
-    """
-    return Builder(
-        formula, schema, na, engine, None, subset, weights, labels=labels
-    ).cell_design()
-
-
-class Builder:
-    """One compilation. Steps: parse, compile each factor, lay out, bound, program."""
 
     def __init__(
         self,
         formula: str,
         schema: Schema,
-        na: str,
-        engine: str,
-        order: str | None,
-        subset: str | None,
-        weights: str | None,
         *,
+        na: str = "zero-row",
+        engine: str = "formulaic",
+        order: str | None = None,
+        subset: str | None = None,
+        weights: str | None = None,
         aside: bool = False,
         labels: tuple[str | None, str | None] | None = None,
     ) -> None:
@@ -588,7 +509,13 @@ class Builder:
                 )
             kind = "response"
             if response_ok == "event":
-                check_event(text, interval)
+                if interval != (0.0, 1.0):
+                    raise FormulaError(
+                        f"the response {text!r} must be an event, 0 or 1. Say which number is the "
+                        f"event: event=1; or declare {text} = dp.Binary(), or two levels of which "
+                        f'the second is the event: {text} = dp.Levels(["no", "yes"]); or write '
+                        f"the event as a comparison: {{{text} > 0}} ~ ..."
+                    )
                 kind = "event"
             if offset is not None:
                 interval = iv.subtract(interval, self.scalar(offset, "offset").interval)
@@ -675,12 +602,24 @@ class Builder:
         )
 
     def _labels(self) -> dict[str, Node]:
-        """Return the labels of rows, by kind."""
-        if self.labels is None:
-            return {}
-        cluster, stratum = self.labels
+        """Return the rows of the buffer with labels of clusters, and codes of strata (from 1)."""
+        cluster, stratum = self.labels or (None, None)
+        # clusters that are numbered, and declared so: their numbers are the labels
         counted = cluster is not None and self.schema[cluster].kind == "count"
-        return labels_of(cluster, stratum, counted=counted)
+
+        def of_cluster(env: Any) -> Any:
+            cells = env.chunk[cluster]
+            return np.where(cells >= 1.0, np.floor(cells), ALONE) if counted else label(cells)
+
+        def of_stratum(env: Any) -> Any:
+            return np.maximum(np.asarray(env.chunk[stratum], dtype=np.float64), -1.0) + 1.0
+
+        out: dict[str, Node] = {}
+        if cluster is not None:
+            out["cluster"] = Node((ALONE, MOST), of_cluster, frozenset([cluster]))
+        if stratum is not None:
+            out["stratum"] = Node((ALONE, MOST), of_stratum, frozenset([stratum]))
+        return out
 
     def _weights(self) -> Node | None:
         if self.weights is None:

@@ -185,7 +185,7 @@ def _custom(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
         columns = [_plain(v, ctx) for v in node.values]
         if any(len(c) != len(levels) for c in columns if isinstance(c, list)):
             raise ctx.fail(f"each column of a contrast needs {len(levels)} numbers, one a level")
-        return fx.contrast_columns(
+        return fx.custom_contrast(
             {str(_plain(k, ctx)) if k else "": c for k, c in zip(node.keys, columns, strict=True)}
         )
     if not isinstance(rows, list):

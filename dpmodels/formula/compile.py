@@ -360,8 +360,6 @@ Build = TypeVar("Build", bound=Callable[..., Any])
 def remembered(build: Build) -> Build:
     """Return the function with a memory of its last designs.
 
-    Notes
-    -----
     **Privacy.** The key is the text of public arguments (``repr`` tells 1, 1.0 and True apart, as
     equality does not), and the functions that were registered. No row has been read when a design
     is made.

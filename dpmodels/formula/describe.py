@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.design import Design
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
-from dpmodels.formula.words import Cat
+from dpmodels.formula.words import Cat, magnitude
 from dpmodels.tables.table import Column, Layout, Row, Shown, Table
 from dpmodels.variables import Levels, Variable
 
@@ -161,7 +161,7 @@ class Description(Shown):
         norms = ", ".join(f"{_num(d.row_norm(n))} ({n})" for n in ("l2", "l1", "linf"))
         out = [("Row norm bound", norms)]
         if d.response is not None:
-            out.append((f"Bound on |{d.response.name}|", _num(d.response_bound)))
+            out.append((f"Bound on |{d.response.name}|", _num(magnitude(d.response.interval))))
         out.append(("Missing or invalid cell", _NA[d.na]))
         for what in ("subset", "weights", "offset"):
             value = getattr(d, what)
@@ -176,12 +176,7 @@ class Description(Shown):
 
 
 def advice(design: Design) -> tuple[str, ...]:
-    """Return public advice: which terms widen the row norm, and what to write instead.
-
-    Notes
-    -----
-    **Privacy.** A function of formula and schema.
-    """
+    """Return public advice: which terms widen the row norm, and what to write instead."""
     out = []
     norms = {t.name: design.term_norm(t) for t in design.terms}
     total = sum(v * v for v in norms.values())
@@ -193,25 +188,18 @@ def advice(design: Design) -> tuple[str, ...]:
                 f"bound; where a method's noise follows the norm, unit() of its variables or a "
                 "narrower declared range makes it smaller"
             )
-    for text, levels, norm in _wide_codings(design):
+    products = design.program.products if design.program is not None else ()
+    wide: dict[str, tuple[float, int]] = {}
+    for atom in (atom for product in products for atom in product.atoms):
+        norm = atom.norms["l2"]
+        if isinstance(atom.source, Cat) and norm is not None and norm > 1.5:
+            wide.setdefault(atom.names[0].rsplit("[", 1)[0], (norm, len(atom.source.levels)))
+    for text, (norm, levels) in wide.items():
         out.append(
             f"the coding of {text} has row norm {norm:.3g} for {levels} levels; treatment coding "
             "has 1"
         )
     return tuple(out)
-
-
-def _wide_codings(design: Design) -> Iterable[tuple[str, int, float]]:
-    seen = set()
-    products = design.program.products if design.program is not None else ()
-    for product in products:
-        for atom in product.atoms:
-            norm = atom.norms["l2"]
-            if isinstance(atom.source, Cat) and norm is not None and norm > 1.5:
-                text = atom.names[0].rsplit("[", 1)[0]
-                if text not in seen:
-                    seen.add(text)
-                    yield text, len(atom.source.levels), norm
 
 
 def _num(value: float | None) -> str:
@@ -324,23 +312,12 @@ def outside_span(columns: Array, basis: Array) -> tuple[Array, Array]:
 def span(
     target: Design, source: Design, back: Array, *, constant: bool
 ) -> tuple[Array, tuple[int, ...]]:
-    """Return the columns of ``target`` (response last) as functionals of released rows.
+    """Return the columns of ``target`` (response last) as functionals of released rows: (p + 1, k).
 
-    Parameters
-    ----------
-    target, source : Design
-        ``source`` is the design of the release.
-    back : (q, k) array
-        Columns of the source (response last, then the constant if ``constant``) are ``back w``.
-    constant : bool
-        The last row of ``back`` is the constant 1, which is no column of the source.
-
-    Returns
-    -------
-    (p + 1, k) array
-        Of least norm, so of least noise, where there is a choice.
-    tuple of int
-        Places of columns that are no linear function of the source's.
+    ``source`` is the design of the release: its columns (response last, then the constant 1 if
+    ``constant``, which is no column of it) are ``back w``, with ``back`` (q, k). Functionals are of
+    least norm, so of least noise, where there is a choice. Also returned are the places of columns
+    that are no linear function of the source's.
     """
     q = len(back)
     m = max(_POINTS[0], _POINTS[1] * q)
@@ -364,9 +341,6 @@ def span(
 
 def terms_at(design: Design, places: Sequence[int]) -> list[str]:
     """Return the terms (or the response) of columns at these places, once each."""
-    names = [design.columns[j].term if j < design.p else _response(design) for j in places]
+    response = "" if design.response is None else design.response.name
+    names = [design.columns[j].term if j < design.p else response for j in places]
     return list(dict.fromkeys(names))
-
-
-def _response(design: Design) -> str:
-    return "" if design.response is None else design.response.name

@@ -19,30 +19,22 @@ from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, ma
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
 
 _NORMS = ("l2", "l1", "linf")
+_OUTSIDE = ("clip", "nan", "extrapolate")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the design.
-
-    Attributes
-    ----------
-    lower, upper : float or None
-        Public range of the cells; ``None`` until it is bought.
-    term : str
-        Term it belongs to.
-    kind : str
-        "intercept", "numeric", "dummy", "contrast", "basis", "product", "response", "event"
-        or "class".
-    """
+    """One column of the design."""
 
     name: str
-    lower: float | None
+    lower: float | None  # Public range of the cells; None until it is bought
     upper: float | None
-    term: str
+    term: str  # Term it belongs to
+    # "intercept", "numeric", "dummy", "contrast", "basis", "product", "response", "event" or
+    # "class"; of a table "level"; of what stands aside "offset", "weights", "cluster", "stratum".
     kind: str
 
-    @property
+    @functools.cached_property
     def interval(self) -> Interval:
         """(lower, upper), or ``None``."""
         return None if self.lower is None or self.upper is None else (self.lower, self.upper)
@@ -143,12 +135,12 @@ class Design:
         """Names of the predictor columns."""
         return tuple(c.name for c in self.columns)
 
-    @property
+    @functools.cached_property
     def p(self) -> int:
         """Number of predictor columns, intercept included."""
         return len(self.columns)
 
-    @property
+    @functools.cached_property
     def q(self) -> int:
         """Rows of the block buffer: p, those of ``aside``, plus one for the response."""
         return self.p + len(self.aside) + (self.response is not None)
@@ -159,12 +151,12 @@ class Design:
         response = () if self.response is None else (self.response,)
         return (*self.columns, *self.aside, *response)
 
-    @property
+    @functools.cached_property
     def has_intercept(self) -> bool:
         """Whether there is a constant column."""
         return any(c.kind == "intercept" for c in self.columns)
 
-    @property
+    @functools.cached_property
     def scaled(self) -> bool:
         """Whether rows are multiplied by the root of their weight: no cell is constant then."""
         return self.weights is not None and self.auxiliary_place("weights") is None
@@ -174,8 +166,8 @@ class Design:
         kinds = [c.kind for c in self.aside]
         return self.p + kinds.index(kind) if kind in kinds else None
 
-    @property
-    def kinds(self) -> dict[str, Variable]:
+    @functools.cached_property
+    def kinds(self) -> Mapping[str, Variable]:
         """Variable -> schema variable: what coercion needs."""
         return {name: self.schema[name] for name in self.variables}
 
@@ -191,28 +183,14 @@ class Design:
             self.q, 2
         )
 
-    @property
+    @functools.cached_property
     def unknown(self) -> tuple[str, ...]:
         """Columns of the block buffer whose range must be bought."""
         return tuple(c.name for c in self.z if c.interval is None)
 
-    @property
-    def response_bound(self) -> float:
-        """Bound on the absolute response; NaN if unknown, 0 without a response."""
-        if self.response is None:
-            return 0.0
-        bound = magnitude(self.response.interval)
-        return math.nan if bound is None else bound
-
     def row_norm(self, norm: str = "l2") -> float:
         """Return a public bound on the norm of any predictor row; NaN if a range is unknown.
 
-        Parameters
-        ----------
-        norm : {"l2", "l1", "linf"}
-
-        Notes
-        -----
         **Privacy.** A function of formula and schema. Valid for every possible row.
         """
         choice("norm", norm, _NORMS, FormulaError)
@@ -240,14 +218,8 @@ class Design:
     def with_bounds(self, bounds: Mapping[str, tuple[float, float]]) -> Design:
         """Return the design with ranges filled in (bought ones, say); cells are clipped to them.
 
-        Parameters
-        ----------
-        bounds : mapping
-            Column name -> (lo, hi). The response may be among them.
-
-        Notes
-        -----
-        **Privacy.** The ranges must be public or released.
+        ``bounds``: name of a column, or of the response -> (lo, hi). **Privacy.** They must be
+        public or released.
         """
         known = [c.name for c in self.z]
         kept = {name: (lo, hi) for name, lo, hi in self.bought}
@@ -304,19 +276,12 @@ class Design:
 
     # -- rows ------------------------------------------------------------------------------
     def fill(self, chunk: Mapping[str, Any], out: Any) -> None:
-        """Write the design of a block of rows into ``out``.
+        """Write the design of a block of rows, coerced cells of ``variables``, into ``out`` (q, m).
 
-        Parameters
-        ----------
-        chunk : mapping of str to array
-            Coerced cells (see :func:`dpmodels.formula.program.coerce`) of ``variables``, m rows.
-        out : (q, m) float64 array
-            ``out[j]`` receives column j in the user's units, inside its public range; the response
-            last. A row that must become a zero row has NaN in ``out[-1, i]`` (in ``out[0, i]``
-            when there is no response).
+        ``out[j]`` receives column j in the user's units, inside its public range; the response
+        last. A row that must become a zero row has NaN in ``out[-1, i]`` (in ``out[0, i]`` when
+        there is no response).
 
-        Notes
-        -----
         **Privacy.** Row i of ``out`` is a function of row i of ``chunk``. Never raises or warns
         because of a cell.
         """
@@ -341,24 +306,56 @@ class Design:
         return [clips[j] for j in rows], [(place[j], a, b) for j, a, b in finals if j in place]
 
     def matrix(self, new: Any, outside: str = "clip") -> Any:
-        """Return the (k, p) predictor matrix of new rows, for prediction.
+        """Return the (k, p) predictor matrix of new rows, for prediction; NaN where one is missing.
 
-        Parameters
-        ----------
-        new : DataFrame, mapping of columns
-        outside : {"clip", "nan", "extrapolate"}
-            Cells outside a public range: clipped, missing, or used as they are.
-
-        Returns
-        -------
-        (k, p) array
-            NaN rows where a cell is missing.
-
-        Notes
-        -----
+        ``outside``: "clip", "nan" or "extrapolate", what becomes of cells outside a public range.
         **Privacy.** ``new`` is the caller's own; nothing of it is kept.
         """
-        return matrix(self, new, outside)
+        choice("outside", outside, _OUTSIDE, FormulaError)
+        program = self.program
+        assert program is not None
+        used = frozenset().union(*map(_variables, program.products))
+        if not hasattr(new, "keys") and not hasattr(new, "columns"):
+            raise FormulaError(
+                "new data must be a table with the names of the variables, got "
+                f"{type(new).__name__}. "
+                f"For example {{{', '.join(f'{name!r}: [...]' for name in self.variables[1:3])}}}"
+            )
+        columns = list(new.keys() if hasattr(new, "keys") else new.columns)
+        chunk: dict[str, Any] = {}
+        rows: int | None = None
+        for name in self.variables:
+            if name not in used:
+                continue
+            if name not in columns:
+                needed = ", ".join(n for n in self.variables if n in used)
+                raise FormulaError(
+                    f"the new data has no column {name!r}.{did_you_mean(name, columns)} It needs "
+                    f"{needed}"
+                )
+            variable = self.schema[name]
+            cells = coerce(_listed(new[name]), variable)
+            if outside == "nan" and variable.interval is not None:
+                lo, hi = variable.interval
+                with np.errstate(invalid="ignore"):
+                    cells = np.where((cells < lo) | (cells > hi), np.nan, cells)
+            chunk[name] = cells
+            rows = len(cells) if rows is None else rows
+            if len(cells) != rows:
+                raise FormulaError("the columns of the new data differ in length")
+        if rows is None:
+            rows = len(_listed(new[columns[0]])) if columns else 1
+        x = program.matrix(chunk, rows, clip=outside != "extrapolate")
+        for name, lo, hi in self.bought:
+            if name not in self.names or outside == "extrapolate":
+                continue
+            j = self.names.index(name)
+            if outside == "clip":
+                x[:, j] = np.clip(x[:, j], lo, hi)
+            else:
+                with np.errstate(invalid="ignore"):
+                    x[(x[:, j] < lo) | (x[:, j] > hi)] = np.nan
+        return x
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
@@ -494,77 +491,19 @@ def as_cell(text: str, factor: Factor, schema: Schema, formula: str) -> CellSour
     return CellSource(text, factor)
 
 
-# -- The design matrix of new rows
-
-
-_OUTSIDE = ("clip", "nan", "extrapolate")
-
-
-def matrix(design: Design, new: Any, outside: str) -> Any:
-    """Return the (k, p) matrix; see :meth:`Design.matrix`."""
-    choice("outside", outside, _OUTSIDE, FormulaError)
-    program = design.program
-    assert program is not None
-    used: set[str] = set()
-    for product in program.products:
-        for atom in product.atoms:
-            used |= atom.source.variables
-    if not hasattr(new, "keys") and not hasattr(new, "columns"):
-        raise FormulaError(
-            f"new data must be a table with the names of the variables, got {type(new).__name__}. "
-            f"For example {{{', '.join(f'{name!r}: [...]' for name in design.variables[1:3])}}}"
-        )
-    columns = list(new.keys() if hasattr(new, "keys") else new.columns)
-    chunk: dict[str, Any] = {}
-    rows: int | None = None
-    for name in design.variables:
-        if name not in used:
-            continue
-        if name not in columns:
-            needed = ", ".join(n for n in design.variables if n in used)
-            raise FormulaError(
-                f"the new data has no column {name!r}.{did_you_mean(name, columns)} It needs "
-                f"{needed}"
-            )
-        variable = design.schema[name]
-        cells = coerce(_listed(new[name]), variable)
-        if outside == "nan" and variable.interval is not None:
-            lo, hi = variable.interval
-            with np.errstate(invalid="ignore"):
-                cells = np.where((cells < lo) | (cells > hi), np.nan, cells)
-        chunk[name] = cells
-        rows = len(cells) if rows is None else rows
-        if len(cells) != rows:
-            raise FormulaError("the columns of the new data differ in length")
-    if rows is None:
-        rows = len(_listed(new[columns[0]])) if columns else 1
-    x = program.matrix(chunk, rows, clip=outside != "extrapolate")
-    for name, lo, hi in design.bought:
-        if name not in design.names or outside == "extrapolate":
-            continue
-        j = design.names.index(name)
-        if outside == "clip":
-            x[:, j] = np.clip(x[:, j], lo, hi)
-        else:
-            with np.errstate(invalid="ignore"):
-                x[(x[:, j] < lo) | (x[:, j] > hi)] = np.nan
-    return x
+# -- Cells of new rows, which are the caller's own
 
 
 def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
     """Say which cells of new rows were moved to a bound, answered by NaN, or not understood.
 
-    Notes
-    -----
     **Privacy.** Reads ``new``, which is the caller's, and public or released ranges. Not for rows
     of a release.
     """
     import pandas as pd
 
-    program = design.program
-    assert program is not None
-    atoms = [atom for product in program.products for atom in product.atoms]
-    used = {name for atom in atoms for name in atom.source.variables}
+    assert design.program is not None
+    used = frozenset().union(*map(_variables, design.program.products))
     if not used.issubset(new.keys() if hasattr(new, "keys") else new.columns):
         return []  # the prediction itself says what is missing
     what = {"clip": "moved to the nearer bound", "nan": "answered by NaN"}.get(outside, "")
@@ -583,7 +522,7 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
         if what and variable.interval is not None and not isinstance(variable, Levels):
             said += _beyond(name, np.asarray(cells, dtype=float), *variable.interval, what)
     if what and design.bought:
-        x = matrix(design, new, "extrapolate")
+        x = design.matrix(new, "extrapolate")
         for name, lo, hi in design.bought:
             if name in design.names:
                 said += _beyond(name, x[:, design.names.index(name)], lo, hi, what)
@@ -667,12 +606,7 @@ class Grid:
 
 
 def grid_of(design: Design) -> Grid | None:
-    """Return the grid of a design; None where its predictors take other or too many values.
-
-    Notes
-    -----
-    **Privacy.** A function of formula and schema.
-    """
+    """Return the grid of a design; None where its predictors take other or too many values."""
     kept = design.worked_out
     if "grid" not in kept:
         kept["grid"] = _grid(design)
@@ -681,12 +615,7 @@ def grid_of(design: Design) -> Grid | None:
 
 
 def grid_of_images(design: Design) -> Grid | None:
-    """Return the grid from whose cells rows are mapped; None: filled rows are, which costs less.
-
-    Notes
-    -----
-    **Privacy.** A function of formula and schema.
-    """
+    """Return the grid from whose cells rows are mapped; None: filled rows are, which costs less."""
     grid = grid_of(design)
     return grid if grid is not None and design.q > max(_FEW, 3 * len(grid.numbers)) else None
 

@@ -205,13 +205,8 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
 def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str], int]:
     """Return (terms at most, factors, factors of a term at most) of a parsed formula.
 
-    A product whose terms are too many is refused before it is written out.
-
-    Parameters
-    ----------
-    node : ASTNode, Token or None
-    others : tuple of str
-        What ``.`` stands for.
+    A product whose terms are too many is refused before it is written out. ``others``: what ``.``
+    stands for.
     """
     if not hasattr(node, "operator"):
         return 1, frozenset({str(node)}), 1
@@ -332,14 +327,11 @@ def contrast(name: str, *args: Any, **kwargs: Any) -> Any:
     raise FormulaError(f"contrast {name}: {problem}")
 
 
-def custom_contrast(matrix: Any) -> Any:
-    """Return a contrast given by its matrix (levels x columns)."""
-    return _library().contrasts.CustomContrasts(np.asarray(matrix, dtype=float))
-
-
-def contrast_columns(columns: Mapping[str, Any]) -> Any:
-    """Return a contrast given by its named columns."""
-    return _library().contrasts.CustomContrasts({k: list(v) for k, v in columns.items()})
+def custom_contrast(given: Any) -> Any:
+    """Return a contrast given by its matrix (levels x columns), or by its columns by name."""
+    columns = {k: list(v) for k, v in given.items()} if isinstance(given, Mapping) else None
+    made = np.asarray(given, dtype=float) if columns is None else columns
+    return _library().contrasts.CustomContrasts(made)
 
 
 def coding(spec: Any, levels: Sequence[Any], reduced: bool) -> Coding:
@@ -454,19 +446,17 @@ def expressions(
 
 def names_in(text: str, formula: str) -> Iterator[str]:
     """Yield the variables of one expression, in order of appearance (with repeats)."""
-    if text.isidentifier() or not _looks_like_code(text):
+    code = not text.isidentifier()
+    if code:
+        try:
+            ast.parse(text.replace("`", "_"), mode="eval")
+        except (SyntaxError, ValueError):
+            code = any(c in text for c in "()`+-*/<>=[]{}")
+    if not code:
         yield text
         return
     tree, quoted = parse_expression(text, formula)
     yield from _names(tree, quoted)
-
-
-def _looks_like_code(text: str) -> bool:
-    try:
-        ast.parse(text.replace("`", "_"), mode="eval")
-    except (SyntaxError, ValueError):
-        return any(c in text for c in "()`+-*/<>=[]{}")
-    return True
 
 
 def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
@@ -504,26 +494,10 @@ def needed_variables(
     weights: str | None = None,
     declared: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Return the raw columns a formula (with ``subset=`` and ``weights=``) uses.
+    """Return the raw columns a formula (with ``subset=`` and ``weights=``) uses, response first.
 
-    Parameters
-    ----------
-    available : iterable of str or None
-        Public column names; ``.`` expands to them. ``None``: unknown, names are not checked.
-    engine : {"formulaic", "patsy"}
-    subset, weights : str, optional
-        Further expressions whose variables are needed.
-    declared : iterable of str
-        Names that are known to be columns where ``available`` is None.
-
-    Returns
-    -------
-    tuple of str
-        Names in order of appearance, response first.
-
-    Notes
-    -----
-    **Privacy.** Reads the text and the column names only.
+    ``available``: public column names, to which ``.`` expands; None: unknown, and names are not
+    checked; ``declared`` are columns then. **Privacy.** Reads the text and the column names only.
     """
     known = None if available is None else tuple(available)
     texts = (formula, subset, weights)
@@ -594,13 +568,9 @@ def category_names(formula: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def inline_variables(formula: str) -> dict[str, Variable]:
-    """Return what the formula itself declares: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
-    return dict(_inline(formula))
-
-
 @functools.lru_cache(maxsize=64)
-def _inline(formula: str) -> Mapping[str, Variable]:
+def inline_variables(formula: str) -> Mapping[str, Variable]:
+    """Return what the formula itself declares: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
     out: dict[str, Variable] = {}
     for node, word, name in _calls(formula):
         if word == "hashed":

@@ -300,8 +300,10 @@ class Program:
                 out[row] = node.evaluate(block)
             for row, lo, hi in finals:
                 clip_cells(out[row], lo, hi, out=out[row])
-            if self.impute:
-                self._impute(out, clips)
+            if self.impute and not np.isfinite(out.sum()):
+                for row, interval in zip(out, clips, strict=True):
+                    if interval is not None:  # the middle of the column's interval (``theory.md``)
+                        row[np.isnan(row)] = 0.5 * (interval[0] + interval[1])
             mark = last if self.response is not None else 0
             for rows in self.numeric:
                 part = out[rows]
@@ -375,14 +377,6 @@ class Program:
         if i is not None and (r.raw is None or self.offset is not None):
             clip_cells(out, i[0], i[1], out=out)
 
-    def _impute(self, out: Array, clips: Sequence[Interval]) -> None:
-        """Give a cell still missing the middle of its column's interval (see ``theory.md``)."""
-        if np.isfinite(out.sum()):
-            return
-        for row, interval in zip(out, clips, strict=True):
-            if interval is not None:
-                row[np.isnan(row)] = 0.5 * (interval[0] + interval[1])
-
 
 # -- Cells of any column type to float64 or to codes.
 #
@@ -395,22 +389,12 @@ _TRUE = {"true": 1.0, "false": 0.0}
 
 
 def coerce(column: Any, variable: Variable) -> Any:
-    """Return the cells of a column as its variable wants them.
+    """Return the cells of a column (array, Series, Arrow) as its variable wants them.
 
-    Parameters
-    ----------
-    column : array, pandas or polars Series, pyarrow Array or ChunkedArray
-    variable : schema variable
+    float64 with NaN for missing (Real, Count, Binary); int32 codes with -1 for missing or
+    undeclared (Levels, Ordered; undeclared counts as ``other=`` if there is one); int64 hashes with
+    -1 for missing (Text). A float64 input is returned as it is, not copied.
 
-    Returns
-    -------
-    array
-        float64 with NaN for missing (Real, Count, Binary); int32 codes with -1 for missing or
-        undeclared (Levels, Ordered; undeclared counts as ``other=`` if there is one); int64
-        hashes with -1 for missing (Text). A float64 input is returned as it is, not copied.
-
-    Notes
-    -----
     **Privacy.** Row by row; never raises or warns because of a cell.
     """
     return coerce_all({"": column}, {"": variable})[""]
@@ -423,31 +407,26 @@ def coerce_all(
 ) -> dict[str, Any]:
     """Return the cells of several columns of a chunk, each as :func:`coerce` gives them.
 
-    Parameters
-    ----------
-    seen : dict, optional
-        Kept by who reads several chunks of one table, and as confidential as they are: what the
-        categories of a column stand for is then looked up once.
-
-    Notes
-    -----
-    **Privacy.** As :func:`coerce`. Silencing warnings costs more than most columns do, so it is
-    done once for all of them.
+    ``seen`` is kept by who reads several chunks of one table, and as confidential as they are: what
+    the categories of a column stand for is then looked up once. Silencing warnings costs more than
+    most columns do, so it is done once for all of them.
     """
     with quiet(), np.errstate(all="ignore"):
         out = {}
         for name, variable in variables.items():
-            known = None if seen is None else _by_categories(columns[name], variable, name, seen)
+            known = None
+            if seen is not None and isinstance(variable, Levels):
+                known = _by_categories(columns[name], variable, name, seen)
             out[name] = _coerced(columns[name], variable) if known is None else known
         return out
 
 
-def _by_categories(column: Any, variable: Variable, name: str, seen: dict[str, Any]) -> Any:
+def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any]) -> Any:
     """Return the codes of a pandas categorical by the table of its categories; None: another type.
 
     The chunks of one column have one index of categories: the same object.
     """
-    if not isinstance(variable, Levels) or type(column).__module__.split(".")[0] != "pandas":
+    if type(column).__module__.split(".")[0] != "pandas":
         return None
     if type(getattr(column, "dtype", None)).__name__ != "CategoricalDtype":
         return None
@@ -524,8 +503,11 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
         return "numpy", column.to_numpy()
     if isinstance(dtype, getattr(pd, "SparseDtype", ())):
         return "numpy", np.asarray(column)
-    if type(dtype).__name__ == "ArrowDtype" and not _stamped(dtype.pyarrow_dtype):
-        return _open_arrow(column.array.__arrow_array__())
+    if type(dtype).__name__ == "ArrowDtype":
+        import pyarrow as pa
+
+        if not pa.types.is_timestamp(dtype.pyarrow_dtype):
+            return _open_arrow(column.array.__arrow_array__())
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
     if pd.api.types.is_datetime64_any_dtype(dtype):
@@ -533,12 +515,6 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
     if hasattr(column.array, "__arrow_array__") and getattr(dtype, "storage", "") == "pyarrow":
         return _open_arrow(column.array.__arrow_array__())
     return _encoded(column.to_numpy(dtype=object))
-
-
-def _stamped(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_timestamp(kind))
 
 
 def _tried(read: Callable[[], Any]) -> Any:
@@ -680,7 +656,10 @@ def _number(cell: Any) -> float:
         return cell
     try:
         if isinstance(cell, (datetime.datetime, datetime.date)):
-            return _seconds(cell)
+            if not isinstance(cell, datetime.datetime):
+                cell = datetime.datetime(cell.year, cell.month, cell.day)
+            aware = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
+            return float(aware.timestamp())
         if isinstance(cell, (np.datetime64, np.timedelta64)):
             return float(_array_numbers(np.array([cell]))[0])
         if isinstance(cell, datetime.timedelta):
@@ -692,13 +671,6 @@ def _number(cell: Any) -> float:
         raise
     except BaseException:  # whatever the cell is, it is missing; nothing of it is kept
         return _TRUE.get(cell.strip().lower(), np.nan) if isinstance(cell, str) else np.nan
-
-
-def _seconds(cell: Any) -> float:
-    if not isinstance(cell, datetime.datetime):
-        cell = datetime.datetime(cell.year, cell.month, cell.day)
-    naive = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
-    return float(naive.timestamp())
 
 
 # -- categories ----------------------------------------------------------------------------

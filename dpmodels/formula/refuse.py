@@ -311,14 +311,7 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str], str, str], ...] =
 def refuse_r(formula: str, known: Collection[str] | None) -> None:
     """Raise on the spellings of R that have another one here, with the formula to paste.
 
-    Parameters
-    ----------
-    known : collection of str or None
-        Column names: a column that is called ``TRUE`` or ``c`` is no R.
-
-    Notes
-    -----
-    **Privacy.** Reads the text and the column names only.
+    ``known``: column names. A column that is called ``TRUE`` or ``c`` is no R.
     """
     if not isinstance(formula, str):
         return

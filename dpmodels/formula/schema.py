@@ -68,7 +68,7 @@ class Schema(Mapping[str, Variable]):
                 continue
             failed: SchemaError | None = None
             try:
-                items[name] = as_variable(name, spec)
+                items[name] = spec if isinstance(spec, Variable) else as_variable(name, spec)
             except SchemaError as error:
                 failed = error
             if failed is not None:
@@ -273,35 +273,17 @@ def schema_for(
 ) -> Schema:
     """Combine the declared schema, the short form ``bounds=`` and the public column types.
 
-    Parameters
-    ----------
-    data_columns : mapping of str to str
-        Column name -> "numeric", "text", "bool", "datetime", "category" ... (public).
-    bounds : mapping, "private" or None
-        ``{"alcohol": (8, 15)}`` wins over the schema's range; "private" drops no declaration
-        here (the caller buys ranges for all numeric variables).
-    needed : iterable of str
-        Variables the formula uses.
-    formula : str, optional
-        The formula: levels written in it (``C(region, levels=[...])``) need no schema entry.
-    verb : str
-        For the message.
+    ``data_columns``: column -> "numeric", "text", "bool", "datetime", "category" ... (public).
+    ``bounds`` wins over the schema's ranges; "private" drops no declaration here (the caller buys
+    ranges for all numeric variables). Levels that are written in ``formula``, as in
+    ``C(region, levels=[...])``, need no entry. The schema has the variables ``needed``, in order.
 
-    Returns
-    -------
-    Schema
-        Restricted to ``needed``, in that order.
-
-    Notes
-    -----
     **Privacy.** Uses names and column types only; which error is raised never depends on cells.
     """
     needed = list(dict.fromkeys(needed))
     declared: dict[str, Variable] = dict(schema.variables) if schema is not None else {}
     short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
-    inline: Mapping[str, Variable] = {}
-    if formula is not None:
-        inline = inline_variables(formula)
+    inline = {} if formula is None else inline_variables(formula)
     out: dict[str, Variable] = {}
     missing_text: list[str] = []
     for name in needed:

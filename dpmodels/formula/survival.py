@@ -119,15 +119,6 @@ def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str
     return FollowUp(begun, node(1, time.interval), node(2, (0.0, 1.0)), names)
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """A formula taken apart: the call on the left, ``strata()`` terms, all other terms."""
-
-    surv: str
-    strata: tuple[str, ...]
-    terms: tuple[fx.TermText, ...]
-
-
 def _is_call(text: str, name: str) -> bool:
     return text.replace(" ", "").startswith(f"{name}(")
 
@@ -135,13 +126,15 @@ def _is_call(text: str, name: str) -> bool:
 class _Survival(Builder):
     """One compilation of a formula with ``Surv()`` on the left."""
 
-    def sides(self) -> _Sides:
+    def sides(self) -> tuple[str, list[str], list[fx.TermText]]:
+        """Return the call on the left, ``strata()`` terms, and all other terms."""
         lhs = self.parsed.lhs
         if lhs is None or len(lhs) != 1 or len(lhs[0]) != 1 or not _is_call(lhs[0][0][0], "Surv"):
             raise FormulaError(
                 f'"{self.formula}" has no Surv() by itself on the left of "~". Write {_FORM}'
             )
-        strata, terms = [], []
+        strata: list[str] = []
+        terms = []
         for term in self.parsed.rhs:
             calls = [text for text, given in term if not given and _is_call(text, "strata")]
             if calls and len(term) > 1:
@@ -151,7 +144,7 @@ class _Survival(Builder):
             strata += calls
             if not calls:
                 terms.append(term)
-        return _Sides(lhs[0][0][0], tuple(strata), tuple(terms))
+        return lhs[0][0][0], strata, terms
 
     def _call(self, text: str) -> tuple[ast.Call, Context]:
         tree, quoted = parse_expression(text, self.formula)
@@ -256,17 +249,18 @@ class _Survival(Builder):
     def cells(self) -> Design:
         """Compile a table of groups and strata by follow-up."""
         self.checked()
-        sides = self.sides()
-        found = self.follow_up(sides.surv)
+        surv, calls, terms = self.sides()
+        found = self.follow_up(surv)
         texts = []
-        for term in sides.terms:
+        for term in terms:
             mine = [text for text, given in term if not given]
             if any(_is_call(text, "offset") for text in mine):
                 raise FormulaError(f'"{self.formula}": a table of groups takes no offset()')
             texts += mine
         groups = self.crossed(list(dict.fromkeys(texts)), "groups")
-        strata = self.crossed(self.strata_texts(sides.strata), "strata")
-        sources = [CellSource(n, node) for n, node in _numbers(found)]
+        strata = self.crossed(self.strata_texts(calls), "strata")
+        sources = [] if found.start is None else [CellSource(found.names[0], found.start)]
+        sources.append(CellSource(found.names[1], found.time))
         sources.append(CellSource(found.names[2], found.event, (0, 1)))
         start = 0 if found.start is not None else None
         at = len(sources)
@@ -287,34 +281,26 @@ class _Survival(Builder):
         right = tuple((j,) for j in range(len(sources)))
         return self.cells_of(sources, (), right, survival=survival)
 
-    def not_absorbed(self, sides: _Sides, strata: Sequence[str]) -> None:
-        """Refuse the effect of a variable whose levels are strata: each has a hazard of its own."""
-
-        def bare(text: str) -> str:
-            return text.replace(" ", "").removeprefix("C(").removesuffix(")")
-
-        own = {bare(text) for text in strata}
-        gone = [t for t in sides.terms if all(bare(text) in own for text, _ in t)]
-        if gone:
-            name = ":".join(text for text, _ in gone[0])
-            kept = [":".join(x for x, _ in t) for t in sides.terms if t not in gone]
-            right = " + ".join([*(one for one in kept if one not in ("", "1")), *sides.strata])
-            raise FormulaError(
-                f'"{self.formula}": strata() gives each level of {bare(name)} a hazard of its own, '
-                f"which absorbs the effect of {name}. Leave the effect out: {sides.surv} ~ {right}"
-            )
-
     def regression(self) -> Design:
         """Compile a regression: columns of the terms; start, event and stratum aside."""
         self.checked()
-        sides = self.sides()
-        found = self.follow_up(sides.surv)
-        if any(_is_call(text, "offset") for term in sides.terms for text, _ in term):
+        surv, calls, terms = self.sides()
+        found = self.follow_up(surv)
+        if any(_is_call(text, "offset") for term in terms for text, _ in term):
             raise FormulaError(f'"{self.formula}": offset() is not offered with Surv()')
-        texts = self.strata_texts(sides.strata)
-        self.not_absorbed(sides, texts)
+        texts = self.strata_texts(calls)
+        own = {_bare(text) for text in texts}
+        gone = [t for t in terms if all(_bare(text) in own for text, _ in t)]
+        if gone:  # levels that are strata have a hazard each
+            name = ":".join(text for text, _ in gone[0])
+            kept = [":".join(x for x, _ in t) for t in terms if t not in gone]
+            right = " + ".join([*(one for one in kept if one not in ("", "1")), *calls])
+            raise FormulaError(
+                f'"{self.formula}": strata() gives each level of {_bare(name)} a hazard of its '
+                f"own, which absorbs the effect of {name}. Leave the effect out: {surv} ~ {right}"
+            )
         strata = self.crossed(texts, "strata")
-        products, columns, infos = self.products(sides.terms)
+        products, columns, infos = self.products(tuple(terms))
         aside: dict[str, Node] = {} if found.start is None else {"start": found.start}
         aside["event"] = found.event
         labels: tuple[str, ...] = ()
@@ -334,10 +320,8 @@ class _Survival(Builder):
         )  # fmt: skip
 
 
-def _numbers(found: FollowUp) -> list[tuple[str, Node]]:
-    """Return (name, node) of the times, the start first where there is one."""
-    first = [] if found.start is None else [(found.names[0], found.start)]
-    return [*first, (found.names[1], found.time)]
+def _bare(text: str) -> str:
+    return text.replace(" ", "").removeprefix("C(").removesuffix(")")
 
 
 def _coded(cat: Cat) -> Callable[[Env], Array]:
@@ -380,62 +364,33 @@ def _combined(parts: Sequence[CellSource]) -> Cat:
 
 
 @remembered
-def build_survival_cells(
-    formula: str,
-    schema: Schema,
-    *,
-    na: str = "zero-row",
-    engine: str = "formulaic",
-    subset: str | None = None,
-    weights: str | None = None,
-) -> Design:
+def build_survival_cells(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"Surv(time, event) ~ g + strata(s)"`` as a table: one row of the buffer each.
 
     Rows of the buffer: start (if there is one), time, event, group, strata; which is which is
     ``design.survival`` (:class:`~dpmodels.formula.design.Survival`). Groups are all combinations of
     levels of what stands on the right. The codes of event, group and strata are one more than the
     last where there is none; a row that counts as nothing has NaN for its time.
-
-    Notes
-    -----
-    **Privacy.** Takes no data.
     """
-    return _Survival(formula, schema, na, engine, None, subset, weights).cells()
+    return _Survival(formula, schema, **how).cells()
 
 
 @remembered
-def build_survival_design(
-    formula: str,
-    schema: Schema,
-    *,
-    na: str = "zero-row",
-    engine: str = "formulaic",
-    subset: str | None = None,
-    weights: str | None = None,
-) -> Design:
+def build_survival_design(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"Surv(time, event) ~ x + strata(g)"`` as a regression.
 
     The columns are those of the terms, as in :func:`build_design`; start, event and stratum stand
     aside, the time is the response, last. ``design.survival`` says which row is which. A row with
     a missing cell, an undeclared stratum, or whose follow-up counts as nothing has NaN as its time.
-
-    Notes
-    -----
-    **Privacy.** Takes no data.
     """
-    return _Survival(formula, schema, na, engine, None, subset, weights).regression()
+    return _Survival(formula, schema, **how).regression()
 
 
 def strata_codes(design: Design, new: Any) -> Array:
-    """Return the stratum of public rows, (k,): its place among ``design.survival.stratas``, or NaN.
-
-    Notes
-    -----
-    **Privacy.** Reads the rows that are handed over: they are the caller's.
-    """
-    builder = _Survival(design.formula, design.schema, design.na, design.engine, None, None, None)
+    """Return the stratum of public rows, (k,): its place among those of the design, or NaN."""
+    builder = _Survival(design.formula, design.schema, na=design.na, engine=design.engine)
     out: Any = 0.0
-    for text in builder.strata_texts(builder.sides().strata):
+    for text in builder.strata_texts(builder.sides()[1]):
         own = build_design(f"~ 0 + {text}", design.schema, na="zero-row", one_sided_ok=True)
         cells = np.asarray(own.matrix(new), dtype=float)
         if cells.shape[1] == 1:  # 0 and 1
@@ -454,7 +409,7 @@ def design_from(data: Mapping[str, Any]) -> Design:
     """Compile the design again from its text and schema."""
     schema = Schema.from_dict(data["schema"])
     shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
-    labels = None if data.get("labels") is None else tuple(data["labels"])
+    labels: Any = None if data.get("labels") is None else tuple(data["labels"])
     if data.get("survival"):
         build = build_survival_cells if data.get("cells") else build_survival_design
         design = build(data["formula"], schema, **shared)

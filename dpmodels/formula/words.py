@@ -479,10 +479,7 @@ def refuse_powers_of_one(text: str) -> None:
 def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
     """Refuse terms of more columns than any fit can have, before they are written out.
 
-    Parameters
-    ----------
-    widths : sequence of mapping
-        The least columns of the factors of each term, by text.
+    ``widths``: the least columns of the factors of each term, by text.
     """
     each = [math.prod(own.values()) for own in widths]
     if sum(each) > MOST_COLUMNS:
@@ -497,10 +494,7 @@ def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
 def capped_powers(text: str, others: int = 0) -> str:
     """Return a formula with its powers of brackets written as products of sums.
 
-    Parameters
-    ----------
-    others : int
-        Factors that ``.`` stands for.
+    ``others``: how many factors ``.`` stands for.
     """
     factors = len(set(_NAME.findall(text))) + others
     at = 0
@@ -535,7 +529,10 @@ def _next_power(text: str, at: int) -> tuple[int, int, int, str] | None:
             quoted = "" if sign == quoted else quoted
         elif sign in "`'\"":
             quoted = sign
-        elif not inside and i >= at and (name := _NAMED.match(text, i)) and _starts(text, i):
+        elif (
+            not inside and i >= at and (name := _NAMED.match(text, i))
+            and not (i and (text[i - 1].isalnum() or text[i - 1] == "_"))  # it begins here
+        ):  # fmt: skip
             return i, name.end(1), name.end(), name[2]
         elif sign in "([{":
             before = text[:i].rstrip()[-1:]
@@ -547,8 +544,3 @@ def _next_power(text: str, at: int) -> tuple[int, int, int, str] | None:
             if found is not None:
                 return start, i + 1, found.end(), found[1]
     return None
-
-
-def _starts(text: str, at: int) -> bool:
-    """Say whether a name begins here, rather than goes on."""
-    return not (at and (text[at - 1].isalnum() or text[at - 1] == "_"))

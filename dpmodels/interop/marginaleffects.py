@@ -16,7 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError
 from dpmodels.results import Fit, inference
-from dpmodels.results.contrasts import predictors
+from dpmodels.results.contrasts import predictors, range_of
 from dpmodels.results.summary import response_of
 
 if TYPE_CHECKING:
@@ -43,18 +43,13 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
 
     import pandas as pd
 
-    from dpmodels.results.record import interval_of
-
     axes: dict[str, Any] = {}
-    design = fit.design
     for name in predictors(fit):
-        variable = design.schema[name]
-        ends = variable.interval or interval_of(design, name)
+        variable, ends = fit.design.schema[name], range_of(fit.design, name)
         if variable.codes:
             axes[name] = list(variable.codes)
         elif ends is not None:
-            low, high = map(float, ends)
-            axes[name] = np.linspace(low, high, points).tolist()
+            axes[name] = np.linspace(*ends, points).tolist()
         else:
             raise RequestError(
                 f"the range of {name!r} is not public; pass a grid: as_model(fit, grid)"

@@ -245,10 +245,8 @@ def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) ->
 def release_sums(plan: Plan[BayesDetail], ask: Ask, design: Design) -> Release:
     """Release class statistics.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Rows with a missing cell or an undeclared class add
-    nothing to any sum.
+    **Privacy.** Unit: one row; replace-one, n public. Rows with a missing cell or an undeclared
+    class add nothing to any sum.
     """
     detail = plan.detail
     scale = feature_scale(design, detail.radius)
@@ -475,11 +473,9 @@ def smooth_sensitivity(count: int, beta: float) -> float:
 def release_eptr(plan: Plan[CompareDetail], ask: Ask, design: Design) -> Release:
     """Release counts, means and pooled sums of squares with Laplace noise.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Counts: L1 sensitivity 2. Sums in half-ranges: 2 d.
-    Pooled squares: d. Smooth sensitivity: each of the at most 2 d class means that a row can move
-    gets a (2 d)-th of the budget.
+    **Privacy.** Unit: one row; replace-one, n public. Counts: L1 sensitivity 2. Sums in
+    half-ranges: 2 d. Pooled squares: d. Smooth sensitivity: each of the at most 2 d class means
+    that a row can move gets a (2 d)-th of the budget.
     """
     detail = plan.detail
     scale = feature_scale(design, None)

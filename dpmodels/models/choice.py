@@ -55,22 +55,16 @@ def _logistic(x: Array) -> Array:
     return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-def _logistic_density(x: Array) -> Array:
-    F = _logistic(x)
-    return np.asarray(F * (1.0 - F))
-
-
-def _cloglog_density(x: Array) -> Array:
-    power = np.minimum(x, 5.0)
-    return np.asarray(np.exp(power - np.exp(power)))
-
-
 #: Distributions of ``dp_polr(method=)``, as R's MASS::polr names them: F, its density, its inverse.
 LINKS: dict[str, Link] = {
-    "logistic": Link("logistic", _logistic, _logistic_density, families.LINKS["logit"].forward),
+    "logistic": Link(
+        "logistic", _logistic, lambda x: np.asarray(_logistic(x) * (1.0 - _logistic(x))),
+        families.LINKS["logit"].forward,
+    ),
     "probit": families.LINKS["probit"],
     "cloglog": Link(
-        "cloglog", lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0)))), _cloglog_density,
+        "cloglog", lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0)))),
+        lambda x: np.asarray(np.exp(np.minimum(x, 5.0) - np.exp(np.minimum(x, 5.0)))),
         families.LINKS["cloglog"].forward,
     ),
 }  # fmt: skip
@@ -385,7 +379,6 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         if isinstance(classes, ProportionalOdds)
         else (f"Coefficients are log odds of each level against {base!r}, the first declared.",)
     )
-
     back: Back = functools.partial(_back, classes)
     names = names_of(classes, design)
     out = estimate_fit(plan, release, lambda _: {}, back=back, names=names, lost=lost, more=more)
@@ -436,10 +429,6 @@ def predict(
     """Predict ``what="probs"``, a column a class, or the likeliest ``"class"``.
 
     Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
-
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
     """
     import pandas as pd
 

@@ -123,10 +123,8 @@ def working_map(scale: Array, shift: Array, radius: float) -> RowMap:
 def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     """Release centres and scales, a lower bound of the eigengap, and the projector.
 
-    Privacy
-    -------
-    Unit: one row. If the released bound of the gap is not above 1 there is no reply; everything
-    is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
+    **Privacy.** Unit: one row. If the released bound of the gap is not above 1 there is no reply;
+    everything is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
     """
     detail, design, k = plan.detail, plan.design, int(plan.request["k"])
     p = design.p

@@ -116,16 +116,16 @@ def _tried(function: Callable[[], Any]) -> Any:
         return None
 
 
-def _vector(f: Callable[..., Any], *args: Any) -> Any:
-    return _tried(lambda: np.asarray(f(*args), dtype=float).ravel())
+def _vector(f: Callable[..., Any], size: int, *args: Any) -> Array:
+    """Return what f returns, of length ``size``; zeros if it raises or has another length."""
+    out = _tried(lambda: np.asarray(f(*args), dtype=float).ravel())
+    return np.zeros(size) if out is None or out.shape != (size,) else np.asarray(out)
 
 
 def safe_vector(f: Callable[[Array], Any], x: Array, size: int) -> Array:
     """Return f(x), of length ``size``; zeros if it raises, is not finite or has another length."""
-    out = _vector(f, x.copy())
-    if out is None or out.shape != (size,) or not np.isfinite(out).all():
-        return np.zeros(size)
-    return np.asarray(out)
+    out = _vector(f, size, x.copy())
+    return out if np.isfinite(out).all() else np.zeros(size)
 
 
 def _number(function: Callable[..., Any], *args: Any) -> float:
@@ -155,9 +155,7 @@ def reply(detail: EptrDetail, gamma: float) -> float:
 def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
     """Test, then release the user's estimate.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. True if the user's two conditions are.
+    **Privacy.** Unit: one row; replace-one, n public. True if the user's two conditions are.
     """
     raw = ask.raw(own_proof("ePTR of the user's own estimator"))
     detail = plan.detail
@@ -257,15 +255,7 @@ def plan_gptr(request: Request, design: Design, n: int | None) -> Plan[Any]:
         Step(TEST_STEP, Pure(eps_t), share=eps_t / pair[0], failure=delta_f, reply_test=propose),
         Step(OUT_STEP, Approximate(detail.eps_m, detail.delta_m), share=detail.eps_m / pair[0]),
     )
-    return Plan.of(
-        request,
-        design,
-        n,
-        steps,
-        notes=(FLOAT_NOTE,),
-        proved=proved,
-        detail=detail,
-    )
+    return Plan.of(request, design, n, steps, notes=(FLOAT_NOTE,), proved=proved, detail=detail)
 
 
 def _rounded(out: Array) -> Array:
@@ -277,10 +267,9 @@ def _rounded(out: Array) -> Array:
 def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
     """Release an upper bound of the privacy loss; then the mechanism, if the bound allows.
 
-    Privacy
-    -------
-    Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair: the
-    one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are right**.
+    **Privacy.** Unit: one row. (eps_t, 0) for the bound, failure delta_f, and the mechanism's pair:
+    the one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are
+    right**.
     """
     raw = ask.raw(own_proof("generalized propose-test-release of the user's own mechanism"))
     request, detail, design = plan.request, plan.detail, plan.design
@@ -303,9 +292,7 @@ def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
             return Release(values, plan.guarantee, design, reply=False, why="test")
     else:
         arguments.append(request["choose"](bound, detail.eps_m, detail.delta_m))
-    out = _vector(request["mechanism"], *arguments, raw.inner_source(OUT_STEP))
-    if out is None or out.shape != (request["size"],):
-        out = np.zeros(request["size"])
+    out = _vector(request["mechanism"], request["size"], *arguments, raw.inner_source(OUT_STEP))
     values["output"] = _rounded(out)
     return Release(values, plan.guarantee, design)
 

@@ -268,12 +268,10 @@ def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
     """Release a lower bound of the curvature at the optimum, then the coefficients.
 
-    Privacy
-    -------
-    Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The distance to the
-    exact optimum is certified by the gradient norm and added to the sensitivity. Rows that fit in
-    memory are read and kept by the caller, who also adds up the curvature, in floats; other passes
-    are sums of integers, by tasks where there are any.
+    **Privacy.** Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The
+    distance to the exact optimum is certified by the gradient norm and added to the sensitivity.
+    Rows that fit in memory are read and kept by the caller, who also adds up the curvature, in
+    floats; other passes are sums of integers, by tasks where there are any.
     """
     raw = ask.raw(own_proof("logistic posterior"))
     detail = plan.detail

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -213,22 +213,18 @@ def noise_sd(plan: HoldoutPlan, k: int) -> float:
 def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
     """Release the sums of the plan. One pass; alone in seeing rows.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Sensitivities: ``holdout.md``, exact in integers.
+    **Privacy.** Unit: one row; replace-one, n public. Sensitivities: ``holdout.md``, exact in
+    integers.
     """
     over = Counts(plan.design, functools.partial(added_up, sums=plan.sums))
-    return tuple(
-        ask(
-            step.name, Query(one.statistic, over, functools.partial(_of, k=k, unit=one.unit))
-        ).values
-        for k, (step, one) in enumerate(zip(plan.guarantee.steps, plan.sums, strict=True))
-    )
+    found = []
+    for k, (step, one) in enumerate(zip(plan.guarantee.steps, plan.sums, strict=True)):
 
+        def of_one(totals: tuple[Array, ...], k: int = k, unit: float = one.unit) -> Added:
+            return Added(totals[k], unit)
 
-def _of(totals: tuple[Array, ...], k: int, unit: float) -> Added:
-    """Return the k-th of several sums, in steps of its own."""
-    return Added(totals[k], unit)
+        found.append(ask(step.name, Query(one.statistic, over, of_one)).values)
+    return tuple(found)
 
 
 # -- What a score or a diagnosis shows. Sees no row.
@@ -409,8 +405,6 @@ class Diagnosis(Result):
                 for r in self.residuals.itertuples()
             ),
         )  # fmt: skip
-        from dataclasses import replace
-
         notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
         return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
 

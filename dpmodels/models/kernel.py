@@ -132,13 +132,6 @@ class KernelSums:
         return _of_lattice(counted(rows, self.design, job))
 
 
-def direct_sums(
-    blocks: Iterable[Array], reader: Reader, points: Array, h: float
-) -> tuple[Array, Array]:
-    """Return (N, D) at ``points`` (m, d) from :func:`lattice_sums`. Confidential."""
-    return _of_lattice(lattice_sums(blocks, reader, points, h))
-
-
 def _of_lattice(limbs: Limbs) -> tuple[Array, Array]:
     n_high, n_low, d_high, d_low = limbs
     return _real(n_high, n_low, _KERNEL), _real(d_high, d_low, _KERNEL)
@@ -203,13 +196,6 @@ def _bins(x: Array, cells: int) -> tuple[Array, Array]:
     at = (np.clip(x, -1.0, 1.0) + 1.0) * (0.5 * (cells - 1))
     cell = np.minimum(at.astype(np.intp), cells - 2)
     return cell, np.rint((at - cell) * _WEIGHT)
-
-
-def binned_sums(
-    blocks: Iterable[Array], reader: Reader, points: Array, h: float
-) -> tuple[Array, Array]:
-    """Return (N, D) at ``points`` by linear binning (d <= 2): :func:`grid_sums`. Confidential."""
-    return _of_grid(grid_sums(blocks, reader, points.shape[1]), points, h)
 
 
 def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
@@ -303,10 +289,6 @@ def predict_curve(
     """Predict the curve at new points: interpolation of released values, never new noise.
 
     ``interval="confidence"`` is the privacy band: it covers the kernel estimate without privacy.
-
-    Privacy
-    -------
-    Post-processing of released numbers.
     """
     import pandas as pd
     from scipy.special import ndtri
@@ -338,14 +320,9 @@ def predict_curve(
 
 
 def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | None = None) -> Any:
-    """Draw a curve in one variable with its privacy band.
+    """Draw a curve in one variable with its privacy band; a gap is a point without a reply.
 
-    The band covers the kernel estimate that would be computed without privacy; a gap is a point
-    without a reply.
-
-    Privacy
-    -------
-    Post-processing of released numbers.
+    The band covers the kernel estimate that would be computed without privacy.
     """
     import matplotlib.pyplot as plt
     from scipy.special import ndtri
@@ -496,9 +473,8 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Release:
     """Release a curve on fixed public points.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any sum.
+    **Privacy.** Unit: one row; replace-one, n public. A row with a missing cell adds nothing to any
+    sum.
     """
     detail = plan.detail
     rows = UnitRows.of(design)
@@ -675,24 +651,21 @@ def plan_wavelet(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> Release:
     """Release (sum of y, count) of each cell.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2: same cell
-    2, two cells ``sqrt(1 + 1 + 1 + 1)``.
+    **Privacy.** Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2:
+    same cell 2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
     rows, cells = UnitRows.of(design), 2 ** plan.detail[0]
     job = functools.partial(_cell_sums, reader=rows, cells=cells)
     statistic = ByClass(Sum(Box(1), count=1.0), cells)
-    query = Query(statistic, Counts(design, job), _labelled)
+
+    def labelled(found: tuple[Any, ...]) -> Added:  # in steps of 2^-15
+        sums, counts = found
+        return Added((sums.astype(object), counts.astype(object) * int(_LABEL)), 1.0 / _LABEL)
+
+    query = Query(statistic, Counts(design, job), labelled)
     sums, counts = statistic.parts(ask("coefficients", query).values)
     values = {"sums": sums.ravel(), "counts": counts}
     return Release(values, plan.guarantee, design, detail=rows)
-
-
-def _labelled(found: tuple[Any, ...]) -> Added:
-    """Return sums and counts in steps of 2^-15."""
-    sums, counts = found
-    return Added((sums.astype(object), counts.astype(object) * int(_LABEL)), 1.0 / _LABEL)
 
 
 def _cell_sums(

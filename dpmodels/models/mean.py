@@ -83,10 +83,8 @@ def sums_and_count(d: int, people: bool = False) -> Sum:
 def release_clipped(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     """Release sums, the count of complete rows and (with inference) second moments.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Sensitivities: module docstring. For people the row of a
-    person is the mean of its complete rows (``units.md``, 8): the same bounds.
+    **Privacy.** Unit: one row; replace-one, n public. Sensitivities: module docstring. For people
+    the row of a person is the mean of its complete rows (``units.md``, 8): the same bounds.
     """
     rowmap, centre, half = mean_scale(design)
     d, people = design.p, plan.request.unit is not None
@@ -229,9 +227,8 @@ def distance(values: Array, width: Array, slack: int, n: int) -> tuple[int, Arra
 def release_ptr(plan: Plan[PtrMeanDetail], ask: Ask) -> Release:
     """Test the distance, then release the clipped mean.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``mean.md`` section 6.
+    **Privacy.** Unit: one row; replace-one, n public. (eps_t + eps_r, delta): ``mean.md`` section
+    6.
     """
     raw = ask.raw(own_proof("classic propose-test-release, mean"))
     detail = plan.detail

@@ -155,8 +155,7 @@ def moment_estimate(
     """Return the moments ``T Q T' / n`` of (x, 1), with the privacy covariance of each entry.
 
     Q and V (q, q): released sums of mapped rows, and the noise variance of each entry.
-    ``weighted``: divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps the
-    others.
+    ``weighted``: divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps others.
     """
     C = back.T @ Q @ back.T.T / back.rows
     C = (C + C.T) / 2.0
@@ -260,11 +259,9 @@ def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release:
     """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
 
-    Privacy
-    -------
-    Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers. Or one person,
-    whose rows are scaled into a ball: their squares come to at most as many times k + 1 as
-    ``rows_per_unit=`` says (``units.md``, 2).
+    **Privacy.** Unit: one row. ``|(u, 1)|^2 <= k + 1`` holds by clipping each cell, in integers. Or
+    one person, whose rows are scaled into a ball: their squares come to at most as many times k + 1
+    as ``rows_per_unit=`` says (``units.md``, 2).
     """
     detail = plan.detail
     # the map of every column to [-1, 1]; there is no intercept among the columns
@@ -355,28 +352,21 @@ def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )
 
 
-def with_constant(design: Design) -> tuple[UnitScale, float]:
-    """Return the map of rows (1, x) to unit rows, centred, and the squared norm of x in them."""
-    unit, square = unit_rows(design, centred=not design.scaled)
-    one = not design.scaled
-    return UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), one), square
-
-
 def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     """Release the second moments of (1, x) in one or two passes.
 
-    Privacy
-    -------
-    Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the steps of the
-    plan. Rows (the trace of a person's) are bounded by the ball, in integers; the second map was
-    released by the first stage.
+    **Privacy.** Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the
+    steps of the plan. Rows (the trace of a person's) are bounded by the ball, in integers; the
+    second map was released by the first stage.
     """
     detail = plan.detail
     relation = plan.request.relation
     design = ranged_design(plan, ask, wide=detail.second is not None)
     if design is None:
         return no_ranges(plan)
-    unit, square = with_constant(design)
+    # the map of rows (1, x) to unit rows, centred, and the squared norm of x in them
+    own, square = unit_rows(design, centred=not design.scaled)
+    unit = UnitScale(np.append(1.0, own.scale), np.append(0.0, own.shift), not design.scaled)
     q = design.p + 1
     passes = Passes(ask, design, unit, relation, constant=True, per=detail.per)
     name = "moments" if detail.second is None else "first moments"
@@ -463,10 +453,8 @@ def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_paper(plan: Plan[PaperSecond], ask: Ask) -> Release:
     """Release ``sum x~x~'`` of whitened, truncated rows (1, x). One pass.
 
-    Privacy
-    -------
-    Unit: one row, replace-one. The published noise exceeds what the sensitivity asks for
-    (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
+    **Privacy.** Unit: one row, replace-one. The published noise exceeds what the sensitivity asks
+    for (``2 R^2`` for ``sqrt2 R^2``; full size off the diagonal), so the stated guarantee holds.
     """
     detail = plan.detail
     q = len(detail.root)
@@ -480,15 +468,12 @@ def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
     """Return ``S^{1/2} Q S^{1/2} / n``, the constant last."""
     detail: PaperSecond = release.detail
     Q = release.values["Q"]
-    back = Back(release.design.names, np.roll(detail.back, -1, axis=0), detail.rows, "row weights")
+    back = Back(release.design.names, np.roll(detail.back, -1, axis=0), detail.rows, WEIGHTS)
     return moment_estimate(
-        back,
-        Q,
-        np.full(Q.shape, detail.sd**2),
+        back, Q, np.full(Q.shape, detail.sd**2), arrays={"whitened_moments": Q},
         stats={"noise_sd": detail.sd / detail.rows, "radius": detail.radius},
         notes=("The published algorithm: radius and noise are those of the paper.",),
-        arrays={"whitened_moments": Q},
-    )
+    )  # fmt: skip
 
 
 PAPER = Backend(plan_paper, release_paper, estimate_paper)
@@ -698,10 +683,14 @@ def _instrumented(
             m, detail.B[kept], given.B[excluded], detail.B[j], detail.a, level, float(fit.b[j]), se
         )
         arrays["anderson_rubin"] = np.array(found).reshape(-1, 2)
+        words = " and ".join(f"[{low:.4g}, {high:.4g}]" for low, high in found)
+        if not found:
+            words = "empty (no value agrees with the instruments: they are not all valid)"
+        elif found == ((-math.inf, math.inf),):
+            words = "the whole line (the instruments say nothing at this budget)"
         notes.append(
             f"Anderson-Rubin {level:.0%} set of {names[j]} (right however weak the instruments"
-            f"{', for the rows as they are weighted' if detail.weighted else ''}): "
-            f"{_set_in_words(found)}."
+            f"{', for the rows as they are weighted' if detail.weighted else ''}): {words}."
         )
     else:
         notes.append("Anderson-Rubin sets are given for one endogenous regressor only.")

@@ -585,23 +585,15 @@ def two_sided_replaces(eps: Array, *, rho: float, shift: float) -> Array:
     return np.minimum(1.0, there * two_sided_add_removes(eps / 2, rho=rho, shift=shift))
 
 
-#: (score of one sign, relation) -> registered curve
-_NAMES: dict[tuple[bool, str], str] = {
-    (True, "add-remove"): "objective perturbation, add-remove",
-    (True, "replace"): "objective perturbation, replace",
-    (False, "add-remove"): "objective perturbation, two-sided, add-remove",
-    (False, "replace"): "objective perturbation, two-sided, replace",
-}
-
-
 def logistic_profile(rho: float, kappa: float, relation: str) -> Profile:
     """Return the mechanism of a logistic fit: score of one sign, curvature a(1-a)."""
-    return Profile(_NAMES[True, relation], (("rho", rho), ("kappa", kappa)))
+    return Profile(f"objective perturbation, {relation}", (("rho", rho), ("kappa", kappa)))
 
 
 def two_sided_profile(rho: float, shift: float, relation: str) -> Profile:
     """Return the mechanism of a fit whose score can have either sign."""
-    return Profile(_NAMES[False, relation], (("rho", rho), ("shift", shift)))
+    name = f"objective perturbation, two-sided, {relation}"
+    return Profile(name, (("rho", rho), ("shift", shift)))
 
 
 @lru_cache(maxsize=512)
@@ -626,12 +618,6 @@ def largest_rho(eps: float, delta: float, kappa: float) -> float:
     while gap(rho) > 0:
         rho *= 1.0 - 1e-8
     return rho
-
-
-def largest_rho_shift(eps: float, delta: float, kappa: float) -> float:
-    """Return mu_of(eps - c, delta), c = log(1 + kappa/4): the simpler form; 0 if eps <= c."""
-    shift = math.log1p(kappa / 4.0)
-    return mu_gdp(eps - shift, delta) if eps > shift else 0.0
 
 
 # -- What generalised self-concordance says of neighbouring logistic fits (``glm.md``, secti

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     from dpmodels.formula.design import Design
 
-__all__ = ["estimate", "plan", "release"]
-
 
 #: mu of the output noise over rho: it costs 1/800 of rho, and pays for an inexact optimum.
 OUT_RATIO = 0.05
@@ -249,28 +247,18 @@ def _strength(
     return root
 
 
-def rescales(request: Request, design: Design, n: int | None) -> bool:
-    """Return whether centres and scales are learnt first: the user's word, or a public rule.
-
-    Not where most columns are dummies (their half-ranges are their scale) and noise is high:
-    ``sqrt(16 p)/(mu n)`` above ``NOISY``. Otherwise it was the better of the two, and where n is
-    private (None) it is what is done.
-    """
-    if request["rescale"] is not None:
-        return bool(request["rescale"])
-    if n is None:
-        return True
-    dummies = sum(c.kind == "dummy" for c in design.columns)
-    high_noise = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
-    return not (high_noise and 2 * dummies > design.p)
-
-
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_glm(method="objpert")``. Source: ``glm.md``, section 4."""
     check_common(request, design)
     loss = glm_loss(request, design)
     relation = request.relation
-    rescale = rescales(request, design, n)
+    # Centres and scales are learnt first (and where n is private), but where most columns are
+    # dummies, whose half-ranges are their scale, and noise is high: sqrt(16 p)/(mu n) > NOISY.
+    rescale = bool(request["rescale"]) or n is None
+    if request["rescale"] is None and n is not None:
+        high_noise = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
+        dummies = sum(c.kind == "dummy" for c in design.columns)
+        rescale = not (high_noise and 2 * dummies > design.p)
     to_buy = design.unknown
     bought = bounds_share(request, to_buy)
     failure = FAILURE_SHARE * request.delta if to_buy else 0.0
@@ -384,20 +372,6 @@ def working_map(design: Design) -> tuple[Array, Array]:
     return unit.scale[:-1].copy(), unit.shift[:-1].copy()
 
 
-def most_magnified(design: Design) -> Array:
-    """Return the largest factor of each column: two-point columns span 2.5 at most."""
-    from dpmodels.variables import Binary
-
-    def most(kind: str, term: str) -> float:
-        if kind in ("dummy", "contrast"):
-            return _MAX_DUMMY
-        if term in design.schema and isinstance(design.schema[term], Binary):
-            return _MAX_DUMMY / 2.0  # already stretched to [-1, 1]
-        return _MAX_SCALE
-
-    return np.array([most(c.kind, c.term) for c in design.columns])
-
-
 def _rescale(
     ask: Ask, detail: GlmDetail, design: Design, scale: Array, shift: Array
 ) -> tuple[Array, Array, Array]:
@@ -407,7 +381,12 @@ def _rescale(
     job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
     found = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
     noisy, sd = found.values, float(found.sd[0])
-    factor, offset = rescaling(noisy, sd, design.has_intercept, most_magnified(design)[keep])
+    most = []  # two-point columns span 2.5 at most; those of 0/1 stand in [-1, 1] already
+    for c in design.columns:
+        kind = getattr(design.schema[c.term], "kind", "") if c.term in design.schema else ""
+        dummy = c.kind in ("dummy", "contrast")
+        most.append(_MAX_DUMMY if dummy else _MAX_DUMMY / 2 if kind == "binary" else _MAX_SCALE)
+    factor, offset = rescaling(noisy, sd, design.has_intercept, np.array(most)[keep])
     scale, shift = scale.copy(), shift.copy()
     shift[keep] = shift[keep] * factor + offset
     scale[keep] *= factor
@@ -425,13 +404,9 @@ def _column_sums(
 def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     """Run objective perturbation on the rows.
 
-    Privacy
-    -------
-    Unit: one row. Charged: the steps of the plan. The random linear term is drawn before the
-    rows are read; the optimum is certified, never assumed (``glm.md``, 4.4).
+    **Privacy.** Unit: one row. Charged: the steps of the plan. The random linear term is drawn
+    before the rows are read; the optimum is certified, never assumed (``glm.md``, 4.4).
 
-    Notes
-    -----
     Where the mapped rows fit in memory (a function of n and p) they are read once by the caller,
     and kept until the minimum is found: which takes rows themselves. All other passes are exact
     integers, added up by tasks where there are any: column sums, value, gradient and Hessian of
@@ -460,27 +435,12 @@ def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     values["theta"] = raw.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)
     if plan.request.inference:
         values["information"] = _information(ask, detail, design, working, values["theta"])
-    reply = not is_the_centre(values["theta"], detail)
-    return Release(values, plan.guarantee, design, reply=reply, detail=(scale, shift))
-
-
-def is_the_centre(theta: Array, detail: GlmDetail) -> bool:
-    """Return whether *released* coefficients are the answer of a fit that did not certify.
-
-    Zero within 6 sds of the noise of an inexact optimum, in every coordinate. A fit that certifies
-    is there with a probability of about (1e-4)^p or less: its own noise is larger by 1e5 and more.
-    """
+    # *Released* coefficients within 6 sds of the noise of an inexact optimum of zero, in every
+    # coordinate, are the answer of a fit that did not certify. A fit that certifies is there with a
+    # probability of about (1e-4)^p or less: its own noise is larger by 1e5 and more.
     sd = 2.0 * detail.tol / detail.lam / detail.mu[OUT_STEP]
-    return bool((np.abs(theta) <= _AT_CENTRE * sd).all())
-
-
-def information_scales(detail: GlmDetail) -> tuple[float, float]:
-    """Return bounds of the Frobenius norms that a row adds to H and to J.
-
-    H = sum w l'' x x', at most curvature B R; J = sum (w l')^2 x x', at most (score B)^2.
-    """
-    loss = detail.loss
-    return loss.curvature * detail.radius * detail.reach, (loss.score * detail.radius) ** 2
+    reply = not bool((np.abs(values["theta"]) <= _AT_CENTRE * sd).all())
+    return Release(values, plan.guarantee, design, reply=reply, detail=(scale, shift))
 
 
 def _information(
@@ -491,11 +451,13 @@ def _information(
     Each is divided by what one row can add (a positive semidefinite matrix of norm at most 1);
     replacing a row moves it by sqrt(2) at most, in integers exactly; 2^-20 pays for the grid.
     """
-    p = len(theta)
-    h, j = information_scales(detail)
-    two = not detail.loss.one_sided
+    p, loss = len(theta), detail.loss
+    # bounds of the Frobenius norms that a row adds to H = sum w l'' x x' and to
+    # J = sum (w l')^2 x x'
+    h, j = loss.curvature * detail.radius * detail.reach, (loss.score * detail.radius) ** 2
+    two = not loss.one_sided
     job = functools.partial(
-        information_sums, working=working, loss=detail.loss, theta=theta, scales=(h, j)[: 1 + two]
+        information_sums, working=working, loss=loss, theta=theta, scales=(h, j)[: 1 + two]
     )
     lemma = Of("unit matrices", (1 + two,), (1 + two) * p * (p + 1) // 2)
     noisy = ask(INFO_STEP, Query(lemma, Counts(design, job), _as_svec)).values

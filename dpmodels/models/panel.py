@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.starts import Coordinates
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 
 #: Part of a column's spread below which another coordinate does not see it.
@@ -449,10 +449,9 @@ class InterceptModel(UnitModel):
     ) -> Initialised:  # fmt: skip
         """Release least squares by person and the averages; begin at that fit, with their weights.
 
-        Privacy
-        -------
-        ``mu sqrt(FIRST)``-GDP for the passes of the first stage, ``mu sqrt(OF_AVERAGES)``-GDP for
-        the averages: one person's three numbers lie in ``PairMeans`` (``panel.md``, 5).
+        **Privacy.** ``mu sqrt(FIRST)``-GDP for the passes of the first stage, ``mu
+        sqrt(OF_AVERAGES)``-GDP for the averages: one person's three numbers lie in ``PairMeans``
+        (``panel.md``, 5).
         """
         r = dimension(coordinates.rank, mundlak=self.mundlak)
         unit = coordinates.unit
@@ -543,12 +542,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return plan_fit(request, design, rows, model, of_units=True)
 
 
-def _back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
-    """Return (A, a) of the columns but the intercept."""
-    A, a = fit.model.coordinates.back()
-    return A[1:], np.zeros(len(a) - 1)
-
-
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to coefficients within people, with errors by person."""
     if plan.request.options.get("re") is not None:
@@ -563,9 +556,11 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
-    return estimate_fit(
-        plan, release, lambda _: {}, back=_back, names=names, lost=lost, more=more
-    )
+    def back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:  # of all but the intercept
+        A, a = fit.model.coordinates.back()
+        return A[1:], np.zeros(len(a) - 1)
+
+    return estimate_fit(plan, release, lambda _: {}, back=back, names=names, lost=lost, more=more)
 
 
 def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:

@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 BEST_STEP = "best candidate"
 
 
-def liu_talwar(eps: float, delta: float, tau: float, delta_2: float) -> tuple[float, float, int]:
-    """Return (eps, delta, T) of choosing the best of random candidates with stopping rate tau.
-
-    Every run is (eps, delta)-DP; at most T = log(1/delta_2)/tau runs:
-    (3 eps + 3 sqrt(2 delta), sqrt(2 delta) T + delta_2).
-    """
-    if not (0 < tau < 1 and 0 < delta_2 < 1):
-        raise RequestError("tau and delta_2 must lie between 0 and 1, for example tau=0.01")
-    runs = math.ceil(math.log(1.0 / delta_2) / tau)
-    slack = math.sqrt(2.0 * delta)
-    return 3.0 * eps + 3.0 * slack, slack * runs + delta_2, runs
-
-
 def geometric_rdp(alpha: float, *, mu: float, mean: float) -> float:
     """Return the Renyi curve of the best of K runs, K geometric with the given mean, mu-GDP each.
 
@@ -181,38 +168,17 @@ def _chosen(
 
 
 def select(
-    candidates: Sequence[Callable[[float, Any], tuple[float, Any]]],
-    *,
-    eps: float,
-    delta: float,
-    kind: str = "geometric",
-    mean: float = 30.0,
-    relation: str,
-    budget: Any = None,
+    candidates: Sequence[Callable[[float, Any], tuple[float, Any]]], *, eps: float, delta: float,
+    kind: str = "geometric", mean: float = 30.0, relation: str, budget: Any = None,
     seed: int | None = None,
-) -> tuple[Any, Guarantee]:
-    """Return the best-scored output of a random number of runs of random candidates.
+) -> tuple[Any, Guarantee]:  # fmt: skip
+    """Return the best-scored output of a random number of runs of random candidates, or None.
 
-    Parameters
-    ----------
-    candidates : sequence of function
-        ``f(mu, noise) -> (score, output)``: mu-GDP, the score included (so it is public, or a
-        function of public data and of the output).
-    eps, delta : float
-        Of the whole choice.
-    kind, mean : see :func:`strength_per_candidate`
-    relation : {"replace", "add-remove"}
-        Neighbours for which the candidates are mu-GDP; the guarantee states the same.
+    A candidate is ``f(mu, noise) -> (score, output)``: mu-GDP under ``relation``, the score
+    included (so it is public, or a function of public data and of the output).
 
-    Returns
-    -------
-    output, Guarantee
-        The output is None if the number of runs was 0 (Poisson).
-
-    Privacy
-    -------
-    (eps, delta)-DP under ``relation``, if the candidates are mu-GDP under it. Charged before a
-    candidate runs; what a candidate raises is withheld.
+    **Privacy.** The whole choice is (eps, delta)-DP under ``relation``, if the candidates are
+    mu-GDP under it. Charged before a candidate runs; what a candidate raises is withheld.
     """
     eps, delta = check_eps_delta(eps, delta)
     if not candidates:
@@ -236,15 +202,9 @@ def pair_per_candidate(eps: float, delta: float, mean: float) -> tuple[float, fl
 
 
 def select_tested(
-    candidates: Sequence[Callable[..., Any]],
-    *,
-    eps: float,
-    delta: float,
-    mean: float,
-    relation: str,
-    budget: Any = None,
-    seed: int | None = None,
-) -> tuple[Any, Guarantee]:
+    candidates: Sequence[Callable[..., Any]], *, eps: float, delta: float, mean: float,
+    relation: str, budget: Any = None, seed: int | None = None,
+) -> tuple[Any, Guarantee]:  # fmt: skip
     """Return the best-scored output of a geometric number of runs of candidates that may not reply.
 
     See :func:`dpmodels.dp_select`.

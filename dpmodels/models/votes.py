@@ -293,23 +293,14 @@ def count_votes(names: Sequence[Any], votes: Iterable[Any]) -> npt.NDArray[np.in
 
 
 def release_winner(plan: VotePlan, ask: Ask) -> tuple[int, bool, float]:
-    """Count the votes and release the winner, as :func:`majority` does.
-
-    Privacy
-    -------
-    Unit: one vote; replace-one, the number of voters is public.
-    """
+    """Release the winner of one vote. **Privacy.** Unit: one vote; replace-one, voters public."""
     return majority(_Counted(plan.names), len(plan.names), plan.guarantee.delta, ask)
 
 
-def release_labels(
-    plan: PatePlan, ask: Ask
-) -> tuple[Labels | None, float, float]:
+def release_labels(plan: PatePlan, ask: Ask) -> tuple[Labels | None, float, float]:
     """Count the votes of every query and release (labels or None, eps, order).
 
-    Privacy
-    -------
-    Unit: one teacher, who adds one vote at most to every query.
+    **Privacy.** Unit: one teacher, who adds one vote at most to every query.
     """
     over = _Tabled(plan)
     eps, delta = plan.guarantee.eps, plan.guarantee.delta

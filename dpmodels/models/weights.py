@@ -329,9 +329,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, the sums, and the products.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Every query is one of the prover; T is a released number.
+    **Privacy.** Unit: one row; replace-one, n public. Every query is one of the prover; T is a
+    released number.
     """
     detail, n = plan.detail, plan.public_n
     d = design.p

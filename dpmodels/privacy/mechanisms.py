@@ -348,7 +348,7 @@ _ON_ARRAYS: dict[str, Any] = {
 
 
 def register_curve(name: str, curve: Callable[..., float] | str) -> None:
-    """Give a curve a name, so that mechanisms that use it can be pickled and saved.
+    """Give a curve the name by which mechanisms use it, are pickled and saved.
 
     Parameters
     ----------
@@ -380,46 +380,26 @@ def _resolve(name: str, curves: dict[str, Any] = _CURVES) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True)
-class _Named:
-    """A curve known by name and parameters, or by a function given in place."""
-
-    name: str
-    parameters: tuple[tuple[str, float], ...]
-    given: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
-
-    def at(self, x: float) -> float:
-        """Evaluate the curve."""
-        if self.given is not None:
-            return self.given(x)
-        return float(_resolve(self.name)(x, **dict(self.parameters)))
-
-
-@dataclass(frozen=True)
 class Profile:
-    """A mechanism with a known exact (or proved) profile delta(eps).
-
-    ``profile`` may be left out if a curve of that name is registered
-    (:func:`register_curve`); only then can the mechanism be pickled or saved.
-    """
+    """A mechanism with a known exact (or proved) profile delta(eps): a registered curve's."""
 
     name: str
     parameters: tuple[tuple[str, float], ...]
-    profile: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
     kind: str = field(default="profile", init=False)
 
     def delta_at(self, eps: float) -> float:
         """Return delta(eps), for every real ``eps``."""
-        at = _Named(self.name, self.parameters, self.profile).at
+        found = max(0.0, float(_resolve(self.name)(abs(eps), **dict(self.parameters))))
         if eps >= 0:
-            return min(1.0, max(0.0, at(eps)))
+            return min(1.0, found)
         # the same pair in the other order: H(c) = 1 - c + c H(1/c)
-        return min(1.0, -math.expm1(eps) + math.exp(eps) * max(0.0, at(-eps)))
+        return min(1.0, -math.expm1(eps) + math.exp(eps) * found)
 
     def deltas_at(self, eps: Array) -> Array:
         """Return :meth:`delta_at` of each eps: at once, where the curve is known for arrays."""
         import numpy as np
 
-        if self.profile is not None or self.name not in _ON_ARRAYS:
+        if self.name not in _ON_ARRAYS:
             return np.array([self.delta_at(x) for x in eps.tolist()])
         sizes, place = np.unique(np.abs(eps), return_inverse=True)
         found = _resolve(self.name, _ON_ARRAYS)(sizes, **dict(self.parameters))
@@ -427,42 +407,22 @@ class Profile:
         whole = np.exp(negative) * np.maximum(0.0, found)[place] - np.expm1(negative)
         return np.asarray(np.minimum(1.0, whole), dtype=np.float64)
 
-    def __reduce__(self) -> Any:
-        return _rebuild, (
-            type(self),
-            self.name,
-            self.parameters,
-            _portable(self.name, self.profile),
-        )
-
 
 @dataclass(frozen=True)
 class RDP:
-    """A mechanism known by its Renyi curve alpha -> eps(alpha), alpha > 1."""
+    """A mechanism known by its Renyi curve alpha -> eps(alpha), alpha > 1: a registered one's."""
 
     name: str
     parameters: tuple[tuple[str, float], ...]
-    curve: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
     kind: str = field(default="rdp", init=False)
 
     def rdp(self, alpha: float) -> float:
         """Return the Renyi divergence bound of order ``alpha``."""
-        return _Named(self.name, self.parameters, self.curve).at(alpha)
+        return float(_resolve(self.name)(alpha, **dict(self.parameters)))
 
     def delta_at(self, eps: float) -> float:
         """Return the delta that the curve converts to at ``eps``."""
         return rdp_delta(self.rdp, eps)
-
-    def __reduce__(self) -> Any:
-        return _rebuild, (type(self), self.name, self.parameters, _portable(self.name, self.curve))
-
-
-def _portable(name: str, function: Any) -> Any:
-    return None if name in _CURVES else function
-
-
-def _rebuild(kind: type, name: str, parameters: Any, function: Any) -> Any:
-    return kind(name, parameters, function)
 
 
 def rdp_delta(curve: Callable[[float], float], eps: float) -> float:

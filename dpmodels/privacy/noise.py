@@ -483,13 +483,10 @@ class ExactNoise:
     def __init__(self) -> None:
         self._bits = _Bits()
 
-    def _bernoulli(self, num: int, den: int) -> bool:
-        return self._bits.below(den) < num
-
     def _bernoulli_exp1(self, num: int, den: int) -> bool:
         """Bernoulli(exp(-num/den)) for 0 <= num/den <= 1."""
         k = 1
-        while self._bernoulli(num, den * k):
+        while self._bits.below(den * k) < num:
             k += 1
         return k % 2 == 1
 
@@ -500,22 +497,7 @@ class ExactNoise:
                 return False
         return self._bernoulli_exp1(rest, den)
 
-    def _laplace(self, t: int) -> int:
-        """Discrete Laplace with integer scale t."""
-        while True:
-            u = self._bits.below(t)
-            if not self._bernoulli_exp1(u, t):
-                continue
-            v = 0
-            while self._bernoulli_exp1(1, 1):
-                v += 1
-            value = u + t * v
-            negative = self._bits.bits(1)
-            if negative and value == 0:
-                continue
-            return -value if negative else value
-
-    def _laplace_rational(self, num: int, den: int) -> int:
+    def _laplace(self, num: int, den: int = 1) -> int:
         """Discrete Laplace with scale num/den (Canonne, Kamath and Steinke 2020, Algorithm 2)."""
         while True:
             u = self._bits.below(num)
@@ -562,7 +544,7 @@ class ExactNoise:
         num, den = scale.numerator, scale.denominator
         if size >= _MANY and max(num, den) <= LARGEST:
             return laplaces(scale, size)
-        return [self._laplace_rational(num, den) for _ in range(size)]
+        return [self._laplace(num, den) for _ in range(size)]
 
     def integers_below(self, n: int, size: int) -> list[int]:
         """Draw ``size`` uniform integers in 0..n-1."""

@@ -337,26 +337,34 @@ Set: TypeAlias = (
 # diagonal and of *variance* ``s^2 / 2`` off it, drawn once per pair i < j.
 
 
+Places: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
+
+
 @functools.lru_cache(maxsize=32)
-def above_diagonal(k: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return rows and columns of the entries i < j of a (k, k) matrix; not to be written to."""
+def diagonal_first(k: int) -> Places:
+    """Return rows and columns of the diagonal of a (k, k) matrix, then of the entries i < j."""
     i, j = np.triu_indices(k, 1)
-    i.flags.writeable = j.flags.writeable = False
-    return i, j
+    return np.concatenate([np.arange(k), i]), np.concatenate([np.arange(k), j])
+
+
+def symmetric(k: int, entries: npt.NDArray[Any], places: Places) -> npt.NDArray[Any]:
+    """Return the symmetric (k, k) matrix with these entries at these places."""
+    out = np.empty((k, k), dtype=entries.dtype)
+    out[places] = entries
+    out.T[places] = entries
+    return out
 
 
 def svec(M: Array) -> Array:
     """Return (diagonal, sqrt(2) strict upper triangle): an isometry of the Frobenius norm."""
-    upper = above_diagonal(len(M))
-    return np.concatenate([np.diag(M), math.sqrt(2.0) * M[upper]])
+    out: Array = M[diagonal_first(len(M))]
+    out[len(M) :] *= math.sqrt(2.0)
+    return out
 
 
 def unsvec(v: Array, p: int) -> Array:
     """Return the symmetric matrix of :func:`svec`."""
-    upper = above_diagonal(p)
-    out = np.diag(v[:p])
-    out[upper] = out.T[upper] = v[p:] / math.sqrt(2.0)
-    return out
+    return symmetric(p, np.append(v[:p], v[p:] / math.sqrt(2.0)), diagonal_first(p))
 
 
 # -- Whitening: Cholesky factors of public or released second moments

@@ -32,9 +32,11 @@ from dpmodels.proof.sets import (
     OneHot,
     Orthant,
     PairMeans,
+    Places,
     Product,
     Simplex,
-    above_diagonal,
+    diagonal_first,
+    symmetric,
 )
 
 Norm: TypeAlias = Literal["l2", "l1"]
@@ -42,8 +44,8 @@ Integers = npt.NDArray[np.object_]
 _ROOT2 = math.sqrt(2.0)
 
 
-def _flat(values: Any, norm: Norm) -> Any:
-    return np.asarray(values).ravel()
+#: Sizes of an integer of a sum, the radius of the set being 1: of numbers and of their products.
+_NUMBERS, _PRODUCTS = 1.0 / STEPS, STEPS**-2
 
 
 @dataclass(frozen=True)
@@ -55,18 +57,13 @@ class Vectors:
         """Numbers that are released."""
         raise NotImplementedError
 
-    @property
-    def step(self) -> float:
-        """Size of an integer of the sum, the radius of the set being 1."""
-        return 1.0 / STEPS
-
     def weights(self, norm: Norm) -> Array:
         """Return the weight of every entry, (size,)."""
         return np.ones(self.size)
 
     def flat(self, values: Any, norm: Norm) -> Any:
         """Return the entries in the order of the draw, (size,)."""
-        return _flat(values, norm)
+        return np.asarray(values).ravel()
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
         """Return what was drawn in the shape of the statistic."""
@@ -106,8 +103,8 @@ class Sum(Vectors):
     def step(self) -> float:
         """1 of integers and marks; a 2^20th of a radius else."""
         if self.products:
-            return STEPS**-2
-        return 1.0 if isinstance(self.set, (Interval, OneHot)) else 1.0 / STEPS
+            return _PRODUCTS
+        return 1.0 if isinstance(self.set, (Interval, OneHot)) else _NUMBERS
 
     def weights(self, norm: Norm) -> Array:
         """Return (weight, ..., count), or the count first."""
@@ -135,6 +132,8 @@ class Gram:
     set: Ball | Box | NuclearBall | ConvexHull
     entries: bool = False
 
+    step = _PRODUCTS
+
     @property
     def dim(self) -> int:
         """Rows of the matrix."""
@@ -146,42 +145,27 @@ class Gram:
         """Numbers that are released."""
         return self.dim * (self.dim + 1) // 2
 
-    @property
-    def step(self) -> float:
-        """A 2^40th."""
-        return STEPS**-2
+    def _layout(self, norm: Norm) -> tuple[Places, float]:
+        """Return where entries are read, and the weight of those off the diagonal.
 
-    def svec(self, norm: Norm) -> bool:
-        """Whether the noise is that of svec: off the diagonal of half the variance."""
-        return norm == "l2" and not self.entries
+        Of svec (noise of half the variance off the diagonal), or the upper triangle row by row.
+        """
+        if norm == "l2" and not self.entries:
+            return diagonal_first(self.dim), _ROOT2
+        return np.triu_indices(self.dim), 1.0
 
     def weights(self, norm: Norm) -> Array:
         """Return 1 on the diagonal, sqrt 2 off it (svec), or 1 throughout."""
-        if not self.svec(norm):
-            return np.ones(self.size)
-        return np.concatenate([np.ones(self.dim), np.full(self.size - self.dim, _ROOT2)])
+        (i, j), off = self._layout(norm)
+        return np.where(i == j, 1.0, off)
 
     def flat(self, values: Any, norm: Norm) -> Any:
         """Return the diagonal, then the entries above it; or the upper triangle row by row."""
-        M = np.asarray(values)
-        if not self.svec(norm):
-            return M[np.triu_indices(self.dim)]
-        return np.concatenate([np.diag(M), M[above_diagonal(self.dim)]])
+        return np.asarray(values)[self._layout(norm)[0]]
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
         """Return the symmetric matrix."""
-        k = self.dim
-        if not self.svec(norm):
-            out = np.zeros((k, k))
-            upper = np.triu_indices(k)
-            out[upper] = flat
-            out.T[upper] = flat
-            return out
-        out = np.diag(flat[:k])
-        above = above_diagonal(k)
-        out[above] = flat[k:]
-        out.T[above] = flat[k:]
-        return out
+        return symmetric(self.dim, flat, self._layout(norm)[0])
 
     def of(self, k: Integers) -> Integers:
         """Return z z', or the sum over the rows of a person."""
@@ -204,15 +188,12 @@ class Split:
     rx: float = 1.0
     ry: float = 1.0
 
+    step = _PRODUCTS  # of unit rows
+
     @property
     def size(self) -> int:
         """Entries of the upper triangle of the moments of (x, y)."""
         return (self.p + 1) * (self.p + 2) // 2
-
-    @property
-    def step(self) -> float:
-        """A 2^40th, of unit rows."""
-        return STEPS**-2
 
     def matrix(self) -> Array:
         """Return the weight of each entry of the upper triangle of the moments, response last."""
@@ -238,11 +219,7 @@ class Split:
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
         """Return the symmetric matrix."""
-        out = np.zeros((self.p + 1, self.p + 1))
-        upper = np.triu_indices(self.p + 1)
-        out[upper] = flat
-        out.T[upper] = flat
-        return out
+        return symmetric(self.p + 1, flat, np.triu_indices(self.p + 1))
 
     @property
     def set(self) -> Product:
@@ -267,15 +244,12 @@ class Objective(Vectors):
     rx: float = 1.0
     ry: float = 1.0
 
+    step = _PRODUCTS
+
     @property
     def size(self) -> int:
         """P and p (p + 1)/2 entries."""
         return self.p + self.p * (self.p + 1) // 2
-
-    @property
-    def step(self) -> float:
-        """A 2^40th."""
-        return STEPS**-2
 
     @property
     def set(self) -> Product:
@@ -296,6 +270,8 @@ class Powers(Vectors):
 
     d: int
     low: int = -1
+
+    step = _NUMBERS
 
     def __post_init__(self) -> None:
         if self.low not in (-1, 0):
@@ -324,24 +300,13 @@ class Pair(Vectors):
     The moments of (x, y, 1) as svec, but for the count, of weight sqrt 8.
     """
 
-    @property
-    def size(self) -> int:
-        """Six."""
-        return 6
-
-    @property
-    def step(self) -> float:
-        """A 2^40th."""
-        return STEPS**-2
+    size = 6
+    step = _PRODUCTS
+    set = Box(2, one=True)  # The pair, and whether it is complete
 
     def weights(self, norm: Norm) -> Array:
         """Return (sqrt 8, sqrt 2, sqrt 2, 1, sqrt 2, 1)."""
         return np.sqrt([8.0, 2.0, 2.0, 1.0, 2.0, 1.0])
-
-    @property
-    def set(self) -> Box:
-        """The pair, and whether it is complete."""
-        return Box(2, one=True)
 
     def of(self, k: Integers) -> Integers:
         """Return the six products of (x, y, 1)."""
@@ -372,7 +337,7 @@ class Cells(Vectors):
     @property
     def step(self) -> float:
         """1 of counts."""
-        return 1.0 if self.counts else 1.0 / STEPS
+        return 1.0 if self.counts else _NUMBERS
 
     def weights(self, norm: Norm) -> Array:
         """Return the root of the share, or the share, of every cell's table."""
@@ -405,6 +370,8 @@ class Tree(Vectors):
     sizes: tuple[int, ...]
     people: bool = False
 
+    set = OneHot(2)  # A path: one node a level
+
     @property
     def size(self) -> int:
         """Nodes of all levels."""
@@ -413,12 +380,7 @@ class Tree(Vectors):
     @property
     def step(self) -> float:
         """1 of rows; of people shares."""
-        return 1.0 / STEPS if self.people else 1.0
-
-    @property
-    def set(self) -> OneHot:
-        """A path: one node a level."""
-        return OneHot(2)
+        return _NUMBERS if self.people else 1.0
 
     def of(self, k: Integers) -> Integers:
         """Return one node of every level: the first, the last, or none."""
@@ -586,20 +548,12 @@ class RankOne:
     score_noise: float
     people: bool = False
 
-    @property
-    def matrix(self) -> int:
-        """Numbers of one matrix."""
-        return self.r * (self.r + 1) // 2
+    step = 1.0  # Sums come in real units
 
     @property
     def size(self) -> int:
         """Numbers that are released."""
-        return len(self.radii) * self.matrix + self.r
-
-    @property
-    def step(self) -> float:
-        """Sums come in real units."""
-        return 1.0
+        return len(self.radii) * self.r * (self.r + 1) // 2 + self.r
 
     @property
     def set(self) -> Ball:
@@ -608,7 +562,8 @@ class RankOne:
 
     def weights(self, norm: Norm) -> Array:
         """Return 1 over the noise of every entry."""
-        one = np.concatenate([np.ones(self.r), np.full(self.matrix - self.r, _ROOT2)])
+        i, j = diagonal_first(self.r)
+        one = np.where(i == j, 1.0, _ROOT2)
         return np.concatenate(
             [*(one / sd for sd in self.noise), np.full(self.r, 1.0 / self.score_noise)]
         )
@@ -616,9 +571,7 @@ class RankOne:
     def flat(self, values: Any, norm: Norm) -> Any:
         """Return the matrices as svec, in order, then the scores. ``values``: one a part."""
         *matrices, score = values
-        above = above_diagonal(self.r)
-        parts = [np.concatenate([np.diag(M), M[above]]) for M in matrices]
-        return np.concatenate([*parts, score])
+        return np.concatenate([*(M[diagonal_first(self.r)] for M in matrices), score])
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
         """Return what was drawn, flat: :meth:`parts` takes it apart."""
@@ -626,14 +579,10 @@ class RankOne:
 
     def parts(self, flat: Array) -> list[Array]:
         """Return the matrices and the score of what was drawn."""
-        above, out = above_diagonal(self.r), []
-        for i in range(len(self.radii)):
-            entries = flat[i * self.matrix : (i + 1) * self.matrix]
-            M = np.diag(entries[: self.r])
-            M[above] = entries[self.r :]
-            M.T[above] = entries[self.r :]
-            out.append(M)
-        return [*out, flat[-self.r :]]
+        *matrices, score = np.split(flat, np.arange(1, len(self.radii) + 1) * (
+            self.r * (self.r + 1) // 2
+        ))
+        return [*(symmetric(self.r, M, diagonal_first(self.r)) for M in matrices), score]
 
     def of(self, k: Integers) -> Any:
         """Return the parts of a row along k, as large as they can be, in real units."""
@@ -678,6 +627,8 @@ class ClusterTotals(Vectors):
     clip: float  # C, over the radius of a pulled sum
     several: bool = False  # As in :class:`ClusterGram`
 
+    step = _NUMBERS
+
     def __post_init__(self) -> None:
         if not (self.dim > 0 and self.strata > 0 and 0.0 < self.clip <= 1.0):
             raise PrivacyBugError("totals are of sums pulled into a ball no smaller than a row's")
@@ -702,20 +653,9 @@ class ClusterTotals(Vectors):
 class Clusters(Vectors):
     """The number of clusters that have a row."""
 
-    @property
-    def size(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def step(self) -> float:
-        """1."""
-        return 1.0
-
-    @property
-    def set(self) -> OneHot:
-        """A row is in one cluster, or in none."""
-        return OneHot(1)
+    size = 1
+    step = 1.0
+    set = OneHot(1)  # A row is in one cluster, or in none
 
 
 Statistic: TypeAlias = (

@@ -9,7 +9,7 @@ imported after the last fit was made, ``ETable([as_model(fit), ...])`` has them.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,21 +21,6 @@ from dpmodels.tables.table import also
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_STATS = ("N", "method", "eps", "delta")
-_LABELS = {
-    "N": "Observations",
-    "eps": "epsilon",
-    "delta": "delta",
-    "method": "Method",
-    "relation": "Neighbours",
-    "reply": "Reply",
-    "row_norm": "Row norm bound",
-    "r2": "R2",
-    "adj_r2": "Adjusted R2",
-    "rmse": "Residual sd",
-}
 
 
 class MaketablesPlugin:
@@ -74,6 +59,7 @@ class MaketablesPlugin:
     def __maketables_stat__(self, key: str) -> Any:
         """Return one statistic, or None if this fit has no such key."""
         record, promise = self._record, self._record.guarantee
+        stats = record.estimate.stats
         values = {
             "N": record.n,
             "eps": promise.eps,
@@ -82,32 +68,18 @@ class MaketablesPlugin:
             "relation": promise.relation,
             "reply": "released" if record.estimate.released else "no reply",
             "row_norm": row_norm(record.design),
-            "r2": record.estimate.stats.get("r_squared"),
-            "adj_r2": record.estimate.stats.get("adj_r_squared"),
-            "rmse": record.estimate.stats.get("sigma"),
+            "r2": stats.get("r_squared"),
+            "adj_r2": stats.get("adj_r_squared"),
+            "rmse": stats.get("sigma"),
         }
         return values.get(key)
-
-    def _endog_names(self) -> str:
-        """Text of the response, under the name that statsmodels has for it."""
-        return response_of(self._record)
-
-    endog_names = also(_endog_names)
 
     @property
     def __maketables_depvar__(self) -> str:
         """Text of the response."""
         return response_of(self._record)
 
-    @property
-    def __maketables_default_stat_keys__(self) -> list[str]:
-        """Statistics shown by default."""
-        return list(_STATS)
-
-    @property
-    def __maketables_stat_labels__(self) -> dict[str, str]:
-        """Labels of the statistics."""
-        return dict(_LABELS)
+    endog_names = also("__maketables_depvar__")  # statsmodels' name for it
 
     @property
     def __maketables_vcov_info__(self) -> dict[str, str]:
@@ -115,15 +87,21 @@ class MaketablesPlugin:
         robust = self._record.call.options.get("vcov") == "hetero"
         return {"vcov_type": f"sampling{' (hetero)' if robust else ''} + privacy"}
 
-    @property
-    def __maketables_fixef_string__(self) -> None:
-        """No fixed effects."""
-        return None
-
-    @property
-    def __maketables_var_labels__(self) -> None:
-        """No labels beside the names."""
-        return None
+    __maketables_default_stat_keys__: ClassVar[list[str]] = ["N", "method", "eps", "delta"]
+    __maketables_stat_labels__: ClassVar[dict[str, str]] = {
+        "N": "Observations",
+        "eps": "epsilon",
+        "delta": "delta",
+        "method": "Method",
+        "relation": "Neighbours",
+        "reply": "Reply",
+        "row_norm": "Row norm bound",
+        "r2": "R2",
+        "adj_r2": "Adjusted R2",
+        "rmse": "Residual sd",
+    }
+    __maketables_fixef_string__ = None
+    __maketables_var_labels__ = None
 
 
 def register() -> None:

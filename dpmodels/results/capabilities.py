@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from dpmodels.results.record import Record
 
 
-# -- What a result can do with its numbers: intervals, errors, tests one by one and together.
-#
-# Capabilities, of which ``results/fit.py`` builds kinds (see ``capabilities.py``).
-
-
 class Held:
     """Whatever has the record of a fit; the base of every capability."""
 
@@ -235,12 +230,10 @@ class JointTests(Held):
         Post-processing: costs nothing. V holds the noise; where the fit has a bias bound the
         reference is noncentral chi2 and the p-value the largest that the bound allows.
         """
-        from dpmodels.results.inference import joint_test
-
         unknown = [name for name in other if name != "scalar"]
         if unknown:
             raise RequestError(f"wald_test has no argument {unknown[0]}=: wald_test(hypothesis)")
-        return joint_test(self._record, hypothesis, use_f=use_f)
+        return inference.joint_test(self._record, hypothesis, use_f=use_f)
 
     @also.method
     def f_test(self, hypothesis: Any) -> JointTest:
@@ -261,17 +254,14 @@ class JointTests(Held):
         -------
         Post-processing: costs nothing. Half widths allow for the bias bound of the combination.
         """
-        from dpmodels.results.contrasts import contrast, t_tests
+        from dpmodels.results.contrasts import contrast
 
-        made = contrast if isinstance(weights, Mapping) or not _says_something(weights) else t_tests
-        return made(self._record, weights, self._level(level))
+        return contrast(self._record, weights, self._level(level))
 
     @also.method
     def t_test(self, hypothesis: Any, *, level: float | None = None) -> Combinations:
         """Return :meth:`contrast` of hypotheses, by statsmodels' word."""
-        from dpmodels.results.contrasts import t_tests
-
-        return t_tests(self._record, hypothesis, self._level(level))
+        return self.contrast(hypothesis, level=level)
 
     def anova_table(self, typ: int = 3) -> AnovaTable:
         """Test each term by Wald: type III (default), II or I.
@@ -284,9 +274,7 @@ class JointTests(Held):
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.inference import anova_table
-
-        return anova_table(self._record, typ)
+        return inference.anova_table(self._record, typ)
 
     def _overall(self) -> JointTest:
         est = self._record.estimate
@@ -307,19 +295,11 @@ class JointTests(Held):
         """
         from dpmodels.results.adapters import StatsmodelsLike
 
-        fit: Any = self
-        return StatsmodelsLike(fit)
+        return StatsmodelsLike(self)
 
     tvalues, pvalue = also("zvalues"), also(lambda fit: lambda: fit.pvalues)
     fvalue = also(lambda fit: fit._overall().statistic)
     f_pvalue = also(lambda fit: fit._overall().pvalue)
-
-
-def _says_something(weights: Any) -> bool:
-    return isinstance(weights, (str, list, tuple, np.ndarray)) and len(weights) > 0
-
-
-# -- What a result can do: one small class a capability, of which ``results/fit.py`` builds kinds.
 
 
 class Means(Held):
@@ -374,7 +354,6 @@ class Means(Held):
         """
         from dpmodels.results.contrasts import emmeans
 
-        fit: Any = self
         if "type" in other:
             given = other.pop("type")
             what = _SCALES.get(given, given)
@@ -386,7 +365,7 @@ class Means(Held):
                 f"{', '.join(known)}"
             )
         return emmeans(
-            fit, specs, by=by, at=at, over=over, adjust=adjust, what=what, level=self._level(level)
+            self, specs, by=by, at=at, over=over, adjust=adjust, what=what, level=self._level(level)
         )
 
     def avg_slopes(
@@ -429,9 +408,8 @@ class Means(Held):
         """
         from dpmodels.results.effects import avg_slopes, charged_means
 
-        fit: Any = self
-        rows = charged_means(fit, newdata, paid)
-        return avg_slopes(fit, rows, variables, by, self._level(level))
+        rows = charged_means(self, newdata, paid)
+        return avg_slopes(self, rows, variables, by, self._level(level))
 
     def avg_comparisons(
         self,
@@ -461,7 +439,6 @@ class Means(Held):
         """
         from dpmodels.results.effects import avg_comparisons, charged_means
 
-        fit: Any = self
         for one in given:
             if variables is None and (_names_changes(one) or newdata is not None):
                 variables = one
@@ -469,9 +446,8 @@ class Means(Held):
                 newdata = one
             elif one is not None:
                 raise RequestError("avg_comparisons takes newdata, then variables={'age': 10}")
-        return avg_comparisons(
-            fit, variables, charged_means(fit, newdata, paid), by, self._level(level)
-        )
+        rows = charged_means(self, newdata, paid)
+        return avg_comparisons(self, variables, rows, by, self._level(level))
 
     def avg_predictions(
         self,
@@ -498,10 +474,8 @@ class Means(Held):
         """
         from dpmodels.results.effects import avg_predictions, charged_means
 
-        fit: Any = self
-        return avg_predictions(
-            fit, charged_means(fit, newdata, paid), by, variables, self._level(level)
-        )
+        rows = charged_means(self, newdata, paid)
+        return avg_predictions(self, rows, by, variables, self._level(level))
 
 
 def _names_changes(given: Any) -> bool:
@@ -598,7 +572,6 @@ class Predictions(Held):
         Post-processing of released coefficients: costs nothing. But a prediction *computed from
         a private row* is as private as that row; the guarantee does not cover it.
         """
-        fit: Any = self
         verb = verb_of(self._record.call.verb)
         function = verb.load("predict")
         if function is None:
@@ -619,28 +592,17 @@ class Predictions(Held):
                 "rows of its own"
             )
         what = _SCALES.get(what, what) if isinstance(what, str) else what
-        _warn_of_odd_cells(fit, new, outside)
+        if self._record.estimate.released and (hasattr(new, "keys") or hasattr(new, "columns")):
+            from dpmodels.formula.design import odd_cells
+
+            said = odd_cells(self._record.design, new, outside)
+            if said:
+                more = " (outside='nan' or 'extrapolate' do otherwise)" * (outside == "clip")
+                warnings.warn(UtilityWarning(f"predict: {'; '.join(said)}{more}"), stacklevel=2)
         return function(
-            fit,
-            new,
-            what=what,
-            interval=interval,
-            level=self._level(level),
-            se_fit=se_fit,
-            outside=outside,
-            **words,
-        )
-
-
-def _warn_of_odd_cells(fit: Any, new: Any, outside: str) -> None:
-    from dpmodels.formula.design import odd_cells
-
-    if not fit.released or not (hasattr(new, "keys") or hasattr(new, "columns")):
-        return
-    said = odd_cells(fit.design, new, outside)
-    if said:
-        more = "" if outside != "clip" else " (outside='nan' or 'extrapolate' do otherwise)"
-        warnings.warn(UtilityWarning(f"predict: {'; '.join(said)}{more}"), stacklevel=3)
+            self, new, what=what, interval=interval, level=self._level(level), se_fit=se_fit,
+            outside=outside, **words,
+        )  # fmt: skip
 
 
 class Updates(Held):
@@ -671,8 +633,7 @@ class Updates(Held):
         -------
         A release of its own: charged (eps, delta) as the verb says, beside what this fit cost.
         """
-        fit: Any = self
-        return new_release("update")(fit, formula, data, eps=eps, delta=delta, **changed)
+        return new_release("update")(self, formula, data, eps=eps, delta=delta, **changed)
 
 
 class NewReleases(Held):
@@ -726,9 +687,8 @@ class NewReleases(Held):
         Unit: one row of ``holdout``; replace-one, n public. Charged: (eps, delta), before anything
         is read. A row that was in the fit too is protected by the sum of both.
         """
-        fit: Any = self
         return new_release("score")(
-            fit, holdout, eps=eps, delta=delta, metric=metric, bins=bins, clip=clip, budget=budget,
+            self, holdout, eps=eps, delta=delta, metric=metric, bins=bins, clip=clip, budget=budget,
             seed=seed,
         )  # fmt: skip
 
@@ -765,9 +725,8 @@ class NewReleases(Held):
         Unit: one row of ``data``; replace-one, n public. Charged: (eps, delta), before anything is
         read; on the rows of the fit it adds to what the fit cost.
         """
-        fit: Any = self
         return new_release("diagnose")(
-            fit, data, eps=eps, delta=delta, bins=bins, budget=budget, seed=seed
+            self, data, eps=eps, delta=delta, bins=bins, budget=budget, seed=seed
         )
 
 

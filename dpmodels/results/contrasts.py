@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,8 +185,6 @@ def combine(
     means : int
         How many means the differences are of, for "tukey".
     """
-    from dataclasses import replace
-
     choice("adjust", adjust, ADJUST)
     est = record.estimate
     V = inference.covariance(est)
@@ -206,8 +204,8 @@ def combine(
     p = inference.p_values(one)
     at = np.full(len(L), level)
     if adjust != "none":
-        p, at = _adjusted(p, level, adjust, groups or ("",) * len(L), means)
-        notes = (*notes, _said(adjust, groups or ("",) * len(L), means))
+        p, at, note = _adjusted(p, level, adjust, groups or ("",) * len(L), means)
+        notes = (*notes, note)
     ends = [inference.conf_int(one, each) for each in at]
     low = np.array([ends[k][0][k] for k in range(len(L))])
     high = np.array([ends[k][1][k] for k in range(len(L))])
@@ -220,8 +218,8 @@ def combine(
 
 def _adjusted(
     p: Array, level: float, adjust: str, groups: tuple[str, ...], means: int
-) -> tuple[Array, Array]:
-    """Return p-values for all rows of a group together, and the level of each interval.
+) -> tuple[Array, Array, str]:
+    """Return p-values for all rows of a group together, the level of each interval, and a note.
 
     From the p-value of a row alone, bias included: Tukey's by the studentized range at the normal
     quantile that has this p, which is conservative where variances differ (Tukey and Kramer).
@@ -249,27 +247,20 @@ def _adjusted(
             order = np.argsort(own)
             steps = own[order] * (k - np.arange(k))
             out[here[order]] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return out, at
-
-
-def _said(adjust: str, groups: tuple[str, ...], means: int) -> str:
-    k = max(groups.count(g) for g in groups)
-    within = " of each group" if any(groups) else ""
-    if adjust == "tukey":
-        return f"Adjusted by Tukey's method for {means} means{within}."
-    if adjust == "holm":
-        return f"P-values adjusted by Holm for {k} rows{within}; intervals by Bonferroni."
-    return f"Adjusted by Bonferroni for {k} rows{within}."
-
-
-def t_tests(record: Record, given: Any, level: float) -> Combinations:
-    """Return one test a row of a hypothesis."""
-    found = hypothesis_of(record, given)
-    return combine(record, found.L, found.q, found.labels, level, "Estimate")
+    k, within = max(groups.count(g) for g in groups), " of each group" if any(groups) else ""
+    note = {
+        "tukey": f"Adjusted by Tukey's method for {means} means{within}.",
+        "holm": f"P-values adjusted by Holm for {k} rows{within}; intervals by Bonferroni.",
+        "bonferroni": f"Adjusted by Bonferroni for {k} rows{within}.",
+    }
+    return out, at, note[adjust]
 
 
 def contrast(record: Record, given: Any, level: float) -> Combinations:
-    """Return weighted sums of coefficients: a mapping of weights, or of labels to such."""
+    """Return weighted sums of coefficients, by weights or label -> weights; or test hypotheses."""
+    if isinstance(given, (str, list, tuple, np.ndarray)) and len(given):
+        found = hypothesis_of(record, given)
+        return combine(record, found.L, found.q, found.labels, level, "Estimate")
     checked_errors(record)
     if not isinstance(given, Mapping) or not given:
         raise RequestError(
@@ -334,13 +325,7 @@ def emmeans(
     wanted, within, paired = _specs(specs, by)
     held = means_of(over)
     given = {**{k: v for k, v in held.items() if k not in wanted + within}, **dict(at or {})}
-    known = predictors(fit)
-    for name in [*wanted, *within, *dict(at or {})]:
-        if name not in known:
-            raise RequestError(
-                f"{shown(name)} is no predictor of this fit.{did_you_mean(name, known)} "
-                f"Predictors: {', '.join(known)}"
-            )
+    known = predictors(fit, [*wanted, *within, *dict(at or {})])
     if not wanted:
         raise RequestError(f"emmeans takes the name of a factor, as in emmeans({known[0]!r})")
     axes, middles = {}, []
@@ -396,7 +381,15 @@ def emmeans(
         else f"mean of {fit.design.response.name}",
     )  # fmt: skip
     if what == "mean" and link != "identity":
-        found = _on_mean(fit, found)
+        from dpmodels.families import LINKS
+
+        slope, inverse = np.abs(LINKS[link].slope(found.effect)), LINKS[link].inverse
+        nothing = np.full(len(found.effect), np.nan)  # tests are of the link scale: not of mean 0
+        found = replace(
+            found, effect=inverse(found.effect), sd=slope * found.sd, error=slope * found.error,
+            low=inverse(found.low), high=inverse(found.high), on_scale=found.effect,
+            statistic=nothing, pvalue=nothing,
+        )  # fmt: skip
     return found.pairs() if paired else found
 
 
@@ -468,35 +461,24 @@ def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
     return blocks, [f", tau = {t:g}" for t in taus]
 
 
-def _on_mean(fit: Any, found: Combinations) -> Combinations:
-    from dataclasses import replace
-
-    from dpmodels.families import LINKS
-
-    link = LINKS[fit.kind.link_name(fit.options)]
-    slope = np.abs(link.slope(found.effect))
-    return replace(
-        found,
-        effect=link.inverse(found.effect),
-        sd=slope * found.sd,
-        error=slope * found.error,
-        low=link.inverse(found.low),
-        high=link.inverse(found.high),
-        on_scale=found.effect,
-        # of the link scale, and so of another hypothesis than that the mean is 0
-        statistic=np.full(len(found.effect), np.nan),
-        pvalue=np.full(len(found.effect), np.nan),
-    )
+def predictors(fit: Any, asked: Iterable[Any] = ()) -> list[str]:
+    """Return the variables of the right side; refuse what is asked for and is not among them."""
+    atoms = [atom for product in fit.design.program.products for atom in product.atoms]
+    used: set[str] = set().union(*(atom.source.variables for atom in atoms))
+    known = [name for name in fit.design.variables if name in used]
+    for name in asked:
+        if name not in known:
+            raise RequestError(
+                f"{shown(name)} is no predictor of this fit.{did_you_mean(name, known)} "
+                f"Predictors: {', '.join(known)}"
+            )
+    return known
 
 
-def predictors(fit: Any) -> list[str]:
-    """Return the variables of the right side."""
-    program = fit.design.program
-    used: set[str] = set()
-    for product in program.products:
-        for atom in product.atoms:
-            used |= atom.source.variables
-    return [name for name in fit.design.variables if name in used]
+def range_of(design: Any, name: str) -> tuple[float, float] | None:
+    """Return the public range of a variable, declared or bought; None where it is private."""
+    ends = design.schema[name].interval or interval_of(design, name)
+    return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
 def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], float | None]:
@@ -519,8 +501,8 @@ def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], flo
         raise RequestError(
             f"{name!r} is a number: say at which values, emmeans({name!r}, at={{{name!r}: [...]}})"
         )
-    ends = variable.interval or interval_of(fit.design, name)
+    ends = range_of(fit.design, name)
     if ends is None:
         raise RequestError(f"the range of {name!r} is not public: hold it, at={{{name!r}: value}}")
-    middle = (float(ends[0]) + float(ends[1])) / 2.0
+    middle = (ends[0] + ends[1]) / 2.0
     return [middle], middle

@@ -8,6 +8,7 @@ No private row is averaged over: rows are public, or one row of released means s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,9 @@ from dpmodels.results.contrasts import (
     every_chain,
     means_of,
     predictors,
+    range_of,
 )
 from dpmodels.results.inference import checked_errors
-from dpmodels.results.record import interval_of
 from dpmodels.verbs import new_release, verb_of
 
 if TYPE_CHECKING:
@@ -111,8 +112,6 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
 
 def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
     """Return one row of released means; levels of a factor in turn, with equal weights."""
-    import itertools
-
     means = means_of(released)
     axes, said = {}, []
     for name in needed:
@@ -129,24 +128,18 @@ def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
             )
     cells = list(itertools.product(*axes.values()))
     table = {name: np.array([c[k] for c in cells]) for k, name in enumerate(axes)}
-    moving = tuple(name for name in needed if len(axes[name]) == 1 and name in means)
-    V = _covariance(released, moving)
+    moving = [name for name in needed if len(axes[name]) == 1 and name in means]
+    V = released.vcov() if moving and hasattr(released, "vcov") else None
+    if V is not None:  # noise and sampling, where both are known
+        known = set(moving) <= set(V.index)
+        V = np.asarray(V.loc[moving, moving], dtype=float) if known else None
+        V = V if V is not None and np.isfinite(V).all() else None
     text = f"At released means ({', '.join(said)}), " + (
         "which errors treat as fixed" if V is None else "whose own errors are in those here"
     )
     even = [name for name in needed if fit.design.schema[name].codes]
     text += f"; equal weights to the levels of {', '.join(even)}." if even else "."
-    return _Rows(table, len(cells), (text,), moving if V is not None else (), V)
-
-
-def _covariance(released: Any, names: tuple[str, ...]) -> Array | None:
-    """Return the covariance of released means, noise and sampling; None where it is not known."""
-    if not names or not hasattr(released, "vcov"):
-        return None
-    V = released.vcov()
-    if not set(names) <= set(V.index) or not np.isfinite(V.loc[[*names], [*names]]).all().all():
-        return None
-    return np.asarray(V.loc[[*names], [*names]], dtype=float)
+    return _Rows(table, len(cells), (text,), tuple(moving) if V is not None else (), V)
 
 
 def _link(fit: Any) -> Link:
@@ -168,14 +161,8 @@ def _mean(fit: Any, table: dict[str, Any]) -> tuple[Array, Array]:
 
 
 def _wanted(fit: Any, variables: Any) -> list[str]:
-    known = predictors(fit)
-    listed = [variables] if isinstance(variables, str) else list(variables or known)
-    for name in listed:
-        if name not in known:
-            raise RequestError(
-                f"{shown(name)} is no predictor of this fit.{did_you_mean(name, known)} "
-                f"Predictors: {', '.join(known)}"
-            )
+    listed = [variables] if isinstance(variables, str) else list(variables or predictors(fit))
+    predictors(fit, listed)
     if not listed:
         raise RequestError("this fit has no predictor")
     return listed
@@ -189,11 +176,6 @@ def _is_factor(fit: Any, name: str) -> bool:
 def _levels(fit: Any, name: str) -> list[Any]:
     variable = fit.design.schema[name]
     return list(variable.codes) if variable.codes else [0, 1]
-
-
-def _width(fit: Any, name: str) -> float:
-    ends = fit.design.schema[name].interval or interval_of(fit.design, name)
-    return 1.0 if ends is None else max(float(ends[1]) - float(ends[0]), 1e-12)
 
 
 def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
@@ -215,7 +197,7 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
 
 def _made(
     fit: Any, parts_of: Callable[[_Rows], list[tuple[str, Array, Array]]], rows: _Rows, by: Any,
-    level: float, what: str, xlabel: str,
+    level: float, what: str, said: str,
 ) -> Combinations:  # fmt: skip
     """Return averages by group of labelled values (chains, n) with gradients (chains, n, p)."""
     labels, effect, L, families = [], [], [], []
@@ -237,34 +219,24 @@ def _made(
                 effect.append(float(value))
                 L.append(row[chain if len(names) > 1 else 0])
                 families.append("" if alone else own)
+    extra = None
+    if rows.spread is not None and by is None:  # what means bring, by how averages move with each
+        slopes = []
+        for k, name in enumerate(rows.means):
+            h = max(float(np.sqrt(rows.spread[k, k])), 1e-12) / 2.0
+            ends = []
+            for sign in (1.0, -1.0):
+                moved = replace(rows, table=rows.with_(**{name: _numbers(rows, name) + sign * h}))
+                ends.append(np.concatenate([v.mean(axis=1) for _, v, _ in parts_of(moved)]))
+            slopes.append((ends[0] - ends[1]) / (2.0 * h))
+        D = np.array(slopes)
+        extra = np.asarray(np.einsum("ki,kl,li->i", D, rows.spread, D))
     families = families if by is not None and any(families) else []
+    response = "" if fit.design.response is None else str(fit.design.response.name)
     return combine(
         fit._record, np.array(L), np.zeros(len(L)), tuple(labels), level, what, rows.notes,
-        effect=np.array(effect), extra=_by_means(parts_of, rows, by), groups=tuple(families),
-        xlabel=xlabel,
+        effect=np.array(effect), extra=extra, groups=tuple(families), xlabel=f"{said} {response}",
     )  # fmt: skip
-
-
-def _by_means(
-    parts_of: Callable[[_Rows], list[tuple[str, Array, Array]]], rows: _Rows, by: Any
-) -> Array | None:
-    """Return the variance that released means bring, by how the averages move with each of them."""
-    if rows.spread is None or by is not None:
-        return None
-    slopes = []
-    for k, name in enumerate(rows.means):
-        h = max(float(np.sqrt(rows.spread[k, k])), 1e-12) / 2.0
-        ends = []
-        for sign in (1.0, -1.0):
-            moved = replace(rows, table=rows.with_(**{name: _numbers(rows, name) + sign * h}))
-            ends.append(np.concatenate([v.mean(axis=1) for _, v, _ in parts_of(moved)]))
-        slopes.append((ends[0] - ends[1]) / (2.0 * h))
-    D = np.array(slopes)
-    return np.asarray(np.einsum("ki,kl,li->i", D, rows.spread, D))
-
-
-def _response(fit: Any) -> str:
-    return "" if fit.design.response is None else str(fit.design.response.name)
 
 
 def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
@@ -319,7 +291,6 @@ def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: floa
             )
     needed = [name for name in known if name not in values]
     rows = _rows(fit, newdata, needed, constant=not needed)
-    import itertools
 
     def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
         out = []
@@ -329,7 +300,7 @@ def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: floa
             out.append((label, *_mean(fit, rows.with_(**at))))
         return out
 
-    return _made(fit, parts, rows, by, level, "Mean", f"average prediction of {_response(fit)}")
+    return _made(fit, parts, rows, by, level, "Mean", "average prediction of")
 
 
 def _difference(
@@ -356,8 +327,7 @@ def _same_everywhere(fit: Any, names: list[str]) -> bool:
             levels = _levels(fit, name)
             changes = [({name: levels[0]}, {name: level}, 1.0) for level in levels[1:]]
         else:
-            h, x = _STEP * _width(fit, name), _numbers(points, name)
-            changes = [({name: x - h}, {name: x + h}, 2.0 * h)]
+            changes = [_around(fit, points, name)]
         for first, second, over in changes:
             gradient = _difference(fit, points, first, second, over)[1]
             spread = np.abs(gradient - gradient[:, :1]).max()
@@ -366,26 +336,30 @@ def _same_everywhere(fit: Any, names: list[str]) -> bool:
     return True
 
 
+def _around(fit: Any, rows: _Rows, name: str) -> tuple[dict[str, Any], dict[str, Any], float]:
+    """Return a number a little lower and a little higher, and the step between."""
+    ends, x = range_of(fit.design, name), _numbers(rows, name)
+    h = _STEP * (1.0 if ends is None else max(ends[1] - ends[0], 1e-12))
+    return {name: x - h}, {name: x + h}, 2.0 * h
+
+
 def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) -> Combinations:
     """Return average slopes of numbers, and differences from the first level of factors."""
     checked_errors(fit._record)
     names = _wanted(fit, variables)
-    needed = predictors(fit)
     constant = by is None and newdata is None and _same_everywhere(fit, names)
-    rows = _rows(fit, newdata, needed, constant=constant)
+    rows = _rows(fit, newdata, predictors(fit), constant=constant)
 
     def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
         out = []
         for name in names:
             if _is_factor(fit, name):
                 out += _of_factor(fit, rows, name)
-                continue
-            h, x = _STEP * _width(fit, name), _numbers(rows, name)
-            out.append((name, *_difference(fit, rows, {name: x - h}, {name: x + h}, 2.0 * h)))
+            else:
+                out.append((name, *_difference(fit, rows, *_around(fit, rows, name))))
         return out
 
-    label = f"average slope of {_response(fit)}"
-    return _made(fit, parts, rows, by, level, "Slope", label)
+    return _made(fit, parts, rows, by, level, "Slope", "average slope of")
 
 
 def _of_factor(fit: Any, rows: _Rows, name: str) -> list[tuple[str, Array, Array]]:
@@ -426,8 +400,7 @@ def avg_comparisons(fit: Any, variables: Any, newdata: Any, by: Any, level: floa
                 )
         return out
 
-    label = f"average change of {_response(fit)}"
-    return _made(fit, parts, rows, by, level, "Comparison", label)
+    return _made(fit, parts, rows, by, level, "Comparison", "average change of")
 
 
 # -- Predictions from released coefficients: eta = X theta, se^2 = x' V x; quantiles; classes.
@@ -437,17 +410,16 @@ def avg_comparisons(fit: Any, variables: Any, newdata: Any, by: Any, level: floa
 
 
 def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, Any]:
-    """Return (eta, X, index): X is (k, p), NaN in the rows with a missing cell.
-
-    Privacy
-    -------
-    A function of released coefficients and of ``new``, which is the caller's.
-    """
+    """Return (eta, X, index): X is (k, p), NaN in the rows with a missing cell."""
     choice("outside", outside, ("clip", "nan", "extrapolate"))
     X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
     eta = X @ np.asarray(fit._record.estimate.params)
-    if fit.design.offset is not None:
-        eta = eta + _offset(fit, new, outside)
+    if fit.design.offset is not None:  # the known part, ``offset(z)``
+        from dpmodels.formula.build import build_design
+
+        text = f"~ 0 + I({fit.design.offset})"
+        known = build_design(text, fit.design.schema, na=fit.design.na, one_sided_ok=True)
+        eta = eta + np.asarray(known.matrix(new, outside=outside), dtype=float)[:, 0]
     return eta, X, getattr(new, "index", None)
 
 
@@ -500,35 +472,16 @@ def _public_guess(
     return about_nothing(square, ends, constant, guess)
 
 
-def _offset(fit: Any, new: Any, outside: str) -> Array:
-    """Return the known part of the linear predictor, ``offset(z)``, at new rows."""
-    from dpmodels.formula.build import build_design
-
-    text = f"~ 0 + I({fit.design.offset})"
-    design = build_design(text, fit.design.schema, na=fit.design.na, one_sided_ok=True)
-    return np.asarray(design.matrix(new, outside=outside), dtype=float)[:, 0]
-
-
 def regression(
-    fit: Any,
-    new: Any,
-    *,
-    what: str,
-    interval: str | None,
-    level: float,
-    se_fit: bool,
+    fit: Any, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
-) -> Any:
+) -> Any:  # fmt: skip
     """Predict a regression with an inverse link: mean (or link), intervals, standard errors.
 
     The mean is by the shrunk coefficients (``Fit.shrunk``). Confidence intervals are of the
     estimate: transformed end points of the linear predictor's; standard errors of a mean use the
     delta method. A prediction interval adds the released residual variance and
     exists for the identity link only.
-
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
     """
     choice("what", what, ("mean", "link"))
     choice("interval", interval, (None, "confidence", "prediction"))
@@ -545,11 +498,9 @@ def regression(
     se = spread(X, inference.covariance(est))
     columns = {"fit": mean}
     if interval is not None:
-        wide = se
-        if interval == "prediction":
-            wide = np.sqrt(se**2 + _residual_variance(fit, link))
-        bias = est.bias_of(X)
-        half = inference.half_width(wide, bias, level, est.use_t)
+        variance = _residual_variance(fit, link) if interval == "prediction" else 0.0
+        wide = np.sqrt(se**2 + variance) if variance else se
+        half = inference.half_width(wide, est.bias_of(X), level, est.use_t)
         columns |= {"lwr": inverse(eta - half), "upr": inverse(eta + half)}
     if se_fit:
         columns["se_fit"] = shown.slope(eta) * se
@@ -584,64 +535,34 @@ def _residual_variance(fit: Any, link: str) -> float:
     return float(sigma) ** 2
 
 
-def predict_quantiles(
-    fit: Any,
-    new: Any,
-    *,
-    what: str,
-    interval: str | None,
-    level: float,
-    se_fit: bool,
-    outside: str,
-) -> Any:
-    """Predict quantiles at new rows.
+def predict_quantiles(fit: Any, new: Any, **asked: Any) -> Any:
+    """Predict one quantile as any regression, several as a frame with a column a quantile.
 
-    One quantile: as any regression. Several: a frame with a column a quantile; where fitted
-    quantiles cross they are rearranged, in every row in ascending order (Chernozhukov,
+    Where fitted quantiles cross they are rearranged, in every row in ascending order (Chernozhukov,
     Fernandez-Val and Galichon 2010: never further from the truth).
-
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
     """
     import pandas as pd
 
     taus = fit.options["tau"]
     if not isinstance(taus, (list, tuple)) or len(taus) < 2:
-        return regression(
-            fit, new, what=what, interval=interval, level=level, se_fit=se_fit, outside=outside
-        )
-    if interval is not None or se_fit:
+        return regression(fit, new, **asked)
+    if asked["interval"] is not None or asked["se_fit"]:
         raise RequestError(
             "intervals of predictions are given for one quantile: fit tau=0.5, say, by itself"
         )
-    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
+    X = np.asarray(fit.design.matrix(new, outside=asked["outside"]), dtype=float)
     params = shrunk(fit._record).reshape(len(taus), X.shape[1])
     values = np.sort(X @ params.T, axis=1)
     index = getattr(new, "index", None)
     return pd.DataFrame(values, index=index, columns=[f"tau = {t:g}" for t in sorted(taus)])
 
 
-def predict_class(
-    fit: Any,
-    new: Any,
-    *,
-    what: str,
-    interval: str | None,
-    level: float,
-    se_fit: bool,
-    outside: str,
-) -> Any:
-    """Predict classes (``what="class"``) or their probabilities (``"prob"``).
-
-    Privacy
-    -------
-    Post-processing of released numbers; a prediction for a private row is as private as the row.
-    """
+def predict_class(fit: Any, new: Any, *, what: str, outside: str, **asked: Any) -> Any:
+    """Predict classes (``what="class"``) or their probabilities (``"prob"``)."""
     import pandas as pd
 
     choice("what", what, ("mean", "class", "prob"))
-    if interval is not None or se_fit:
+    if asked["interval"] is not None or asked["se_fit"]:
         raise RequestError("a classifier has no interval= and no se_fit=; use what='prob'")
     design, arrays = fit.design, fit.arrays
     keep = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]

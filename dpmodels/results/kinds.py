@@ -73,7 +73,20 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         -------
         Post-processing: costs nothing.
         """
-        return baseline(self)
+        import pandas as pd
+
+        columns = ["strata", "time", "hazard", "cumulative"]
+        if not self.released:
+            return pd.DataFrame(columns=columns)
+        edges, whole = _cumulated(self)
+        rates = np.atleast_2d(np.asarray(self.arrays["baseline"]))
+        labels = self.design.survival.stratas or ("",)
+        rows = [
+            (label, float(end), float(h), float(H))
+            for label, own, sums in zip(labels, rates, whole, strict=True)
+            for end, h, H in zip(edges[1:], own, sums[1:], strict=True)
+        ]
+        return pd.DataFrame(rows, columns=columns)
 
     basehaz = also("baseline")
 
@@ -95,7 +108,20 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         -------
         Post-processing: costs nothing.
         """
-        return concordance(self, self._level(level))
+        import pandas as pd
+
+        columns = ["estimate", "std_error", "conf_low", "conf_high"]
+        if not self.released:
+            return pd.DataFrame(columns=columns)
+        if "concordance" not in self.stats:
+            raise RequestError(
+                "this fit released no concordance: ask for it with the fit, "
+                "dp_coxph(..., concordance=True)"
+            )
+        C, se = self.stats["concordance"], self.stats["concordance_se"]
+        half = inference.quantile(self._level(level)) * se
+        low, high = (C, C) if C != C else (max(C - half, 0.0), min(C + half, 1.0))
+        return pd.DataFrame([(C, se, low, high)], columns=columns)
 
     def cox_zph(
         self,
@@ -208,15 +234,13 @@ class Effects(Numbers, JointTests, Predictions, Updates, Fit):
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.inference import joint_test
-
         means = [name for name in self._record.estimate.names if name.startswith("mean(")]
         if not means or self._record.call.options.get("re") is None:
             raise RequestError(
                 "hausman() compares effects within and between people, which person means tell: "
                 'dp_feols("y ~ x", data, unit="id", re="id"), with mundlak=True (the default)'
             )
-        return joint_test(self._record, [f"{name} = 0" for name in means], use_f=False)
+        return inference.joint_test(self._record, [f"{name} = 0" for name in means], use_f=False)
 
 
 # -- What hazards and effects of people predict: ratios, survival, differences within a person.
@@ -241,10 +265,6 @@ def hazards(
     own stratum: a frame with a column a time; with ``interval=`` or ``se_fit=`` a row a row of
     ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in
     ``log(-log S)``, errors those of baseline and coefficients together.
-
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
     """
     what = "link" if what == "mean" else what
     choice("what", {"link": "lp"}.get(what, what), ("lp", "risk", "survival"))
@@ -344,67 +364,33 @@ def _times(times: Any, edges: Array) -> Array:
     return np.asarray(at, dtype=float)
 
 
-def baseline(fit: Fit) -> pd.DataFrame:
-    """Return the released baseline: ``strata, time, hazard, cumulative`` (see ``Hazards``)."""
-    import pandas as pd
-
-    columns = ["strata", "time", "hazard", "cumulative"]
-    if not fit.released:
-        return pd.DataFrame(columns=columns)
-    edges, whole = _cumulated(fit)
-    rates = np.atleast_2d(np.asarray(fit.arrays["baseline"]))
-    labels = fit.design.survival.stratas or ("",)
-    rows = [
-        (label, float(end), float(h), float(H))
-        for label, own, sums in zip(labels, rates, whole, strict=True)
-        for end, h, H in zip(edges[1:], own, sums[1:], strict=True)
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def concordance(fit: Fit, level: float) -> pd.DataFrame:
-    """Return the released C with its interval (see ``Hazards.concordance``)."""
-    import pandas as pd
-
-    columns = ["estimate", "std_error", "conf_low", "conf_high"]
-    if not fit.released:
-        return pd.DataFrame(columns=columns)
-    if "concordance" not in fit.stats:
-        raise RequestError(
-            "this fit released no concordance: ask for it with the fit, "
-            "dp_coxph(..., concordance=True)"
-        )
-    C, se = fit.stats["concordance"], fit.stats["concordance_se"]
-    half = inference.quantile(level) * se
-    low, high = max(C - half, 0.0), min(C + half, 1.0)
-    if C != C:
-        low = high = C
-    return pd.DataFrame([(C, se, low, high)], columns=columns)
-
-
 def within(
     fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
 ) -> Any:  # fmt: skip
     """Predict ``x'b`` (``what="link"``): differences of rows are those within a person.
 
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
+    With random intercepts the mean of people whose intercept is 0. Person means are then those of
+    the rows of ``new`` with the same id; without a column of that name each row is a person.
     """
-    if fit._record.call.options.get("re") is not None:
-        return intercepts(
-            fit, new, what=what, interval=interval, level=level, se_fit=se_fit, outside=outside
-        )
-    if what != "link":
+    person = fit._record.call.options.get("re")
+    if person is None and what != "link":
         raise RequestError(
             f"{fit.kind.name} predicts no level: each person has its own, which is not released. "
             'predict(new, what="link") is what the predictors add to it; differences of two rows '
             "are those within a person"
         )
+    choice("what", what, ("mean", "link"))
     if interval not in (None, "confidence"):
-        raise RequestError('interval= is None or "confidence" here: a level is not predicted')
-    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)[:, 1:]
+        why = "a level is not predicted" if person is None else (
+            "of a new person's response the released variances are too noisy to be an interval's"
+        )  # fmt: skip
+        raise RequestError(f'interval= is None or "confidence" here: {why}')
+    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
+    if person is None:
+        X = X[:, 1:]
+    elif len(fit._record.estimate.names) > X.shape[1]:
+        X = np.hstack([X, _own_means(X[:, 1:], new, str(person))])
     return _linear(fit, new, X, interval, level, se_fit)
 
 
@@ -426,31 +412,6 @@ def _linear(
     if se_fit:
         columns["se_fit"] = se * np.exp(eta) if ratios else se
     return pd.DataFrame(columns, index=index)
-
-
-def intercepts(
-    fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
-    outside: str,
-) -> Any:  # fmt: skip
-    """Predict the mean of people with random intercepts: their intercept is 0.
-
-    Person means are those of the rows of ``new`` with the same id; without a column of that name
-    each row is a person of its own.
-
-    Privacy
-    -------
-    Post-processing of released numbers; see ``Fit.predict``.
-    """
-    choice("what", what, ("mean", "link"))
-    if interval not in (None, "confidence"):
-        raise RequestError(
-            'interval= is None or "confidence" here: of a new person\'s response the released '
-            "variances are too noisy to be an interval's"
-        )
-    X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
-    if len(fit._record.estimate.names) > X.shape[1]:
-        X = np.hstack([X, _own_means(X[:, 1:], new, str(fit._record.call.options["re"]))])
-    return _linear(fit, new, X, interval, level, se_fit)
 
 
 def _own_means(X: Array, new: Any, unit: str) -> Array:

@@ -107,7 +107,10 @@ def coefplot(
     half = ((ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0).rename(own)  # with the bound of a bias
     inner = (z * fit.bse_sampling).rename(own)
     if scale == "standardised":
-        unit = _half_ranges(fit).rename(own)
+        columns = {c.name: c.interval for c in fit.design.columns}
+        listed = [columns.get(n.partition(" [tau")[0]) for n in fit._record.estimate.names]
+        halves = [float("nan") if i is None else (i[1] - i[0]) / 2.0 for i in listed]
+        unit = series(np.array(halves), fit._record.estimate.names, "half range").rename(own)
         estimates, half, inner = (v * unit for v in (estimates, half, inner))
         shown = [name for name in shown if np.isfinite(unit[name])]
     if ax is None:
@@ -197,19 +200,6 @@ def _wrapped(text: str, width: int = _WRAP) -> str:
     return "\n".join(textwrap.wrap(spaced, width)) or text
 
 
-def _half_ranges(fit: Fit) -> Any:
-    """Return half the public range of the column of each coefficient; NaN where there is none."""
-    columns = {c.name: c.interval for c in fit.design.columns}
-    names = fit._record.estimate.names
-    halves = []
-    for name in names:
-        ends = columns.get(name.partition(" [tau")[0])
-        halves.append(float("nan") if ends is None else (ends[1] - ends[0]) / 2.0)
-    import numpy as np
-
-    return series(np.array(halves), names, "half range")
-
-
 def _panels(
     fit: Fit, groups: Any, *, level: float, color: str | None, labels: Any, scale: str,
     exponentiate: bool,
@@ -262,20 +252,12 @@ def effect_curve(
     """Draw the mean as one variable moves over its public range, with its band."""
     import numpy as np
 
-    from dpmodels.results.contrasts import predictors
-    from dpmodels.results.record import interval_of
+    from dpmodels.results.contrasts import predictors, range_of
 
-    known = predictors(fit)
-    for one in (name, *(at or {})):
-        if one not in known:
-            raise RequestError(
-                f"{quoted(one)} is no predictor of this fit.{did_you_mean(one, known)} "
-                f"Predictors: {', '.join(known)}"
-            )
     held: dict[str, Any] = {}
-    for one in known:
+    for one in predictors(fit, (name, *(at or {}))):
         variable = fit.design.schema[one]
-        ends = variable.interval or interval_of(fit.design, one)
+        ends = range_of(fit.design, one)
         if at and one in at:
             held[one] = at[one]
         elif variable.codes or variable.kind == "binary":
@@ -283,16 +265,15 @@ def effect_curve(
         elif ends is None:
             raise RequestError(f"the range of {one!r} is not public: at={{{one!r}: value}}")
         else:
-            held[one] = (float(ends[0]) + float(ends[1])) / 2.0
-    variable = fit.design.schema[name]
-    ends = variable.interval or interval_of(fit.design, name)
+            held[one] = (ends[0] + ends[1]) / 2.0
+    variable, ends = fit.design.schema[name], range_of(fit.design, name)
     factor = bool(variable.codes) or variable.kind == "binary"
     if factor:
         points: Any = list(variable.codes) or [0, 1]
     elif ends is None:
         raise RequestError(f"the range of {name!r} is not public: there is nothing to move over")
     else:
-        points = np.linspace(float(ends[0]), float(ends[1]), 101)
+        points = np.linspace(*ends, 101)
     rows = {k: [v] * len(points) for k, v in held.items()} | {name: points}
     found = fit.predict(rows, interval="confidence", level=level)
     ax = new_axes(ax, (5.6, 3.4))

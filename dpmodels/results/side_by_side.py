@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.after.moments import score
-from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.results import inference
 from dpmodels.results import inference as f
@@ -46,7 +45,6 @@ from dpmodels.tables.table import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpmodels.privacy.composition import Guarantee
 
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
@@ -235,17 +233,22 @@ def etable(
     numbers = pd.concat(frames, ignore_index=True)
     shared = {plain_name(name): name for name in names}
     numbers["term"] = [shared.get(plain_name(str(n)), n) for n in numbers["term"]]
-    biased = any(fit._record.estimate.bias is not None for fit in given)
+    notes = [f"Std. errors in brackets: {'(sampling | privacy)' if se == 'split' else 'total'}."]
+    if exponentiate:
+        levels = dict.fromkeys(f"{100 * fit.level:g} %" for fit in given)
+        notes = [f"Ratios: exp of the coefficients; {', '.join(levels)} intervals in brackets."]
+    notes += [STARS] if stars else []
+    if any(fit._record.estimate.bias is not None for fit in given):
+        notes.append("Errors, P and intervals are widened for possible clipping bias.")
+    ran: dict[str, list[str]] = {}
+    for k, fit in enumerate(given, 1):
+        name = fit.facts.title
+        ran.setdefault(name[:1].lower() + name[1:], []).append(f"({k})")
+    methods = "; ".join(f"{', '.join(listed)} {name}" for name, listed in ran.items())
     table = Etable(
         _heads(given, labels, headers),
         (*rows, RULE, *facts),
-        (
-            _legend(se, given, exponentiate),
-            *((STARS,) if stars else ()),
-            *((_WIDENED,) if biased else ()),
-            _ran(given),
-            joint_line(given),
-        ),
+        (*notes, f"Method: {methods}.", joint_line(given)),
         str(title),
         numbers[numbers["term"].isin(names)].reset_index(drop=True),
         exponentiate,
@@ -289,11 +292,17 @@ def _shared_names(given: Iterable[Any]) -> list[str]:
 
 def _heads(given: Sequence[Any], labels: Mapping[str, str] | None, headers: Any) -> tuple[str, ...]:
     """Return the heads: what ``headers=`` says, number, response, and what the model is."""
-    above = _above(headers, len(given))
-    return tuple(
-        "\n".join([*over, f"({k})", labelled(response_of(fit._record), labels), _what(fit)])
-        for k, (fit, over) in enumerate(zip(given, above, strict=True), 1)
-    )
+    heads = []
+    for k, (fit, over) in enumerate(zip(given, _above(headers, len(given)), strict=True), 1):
+        options = [(label, key, fit.facts.options.get(key)) for label, key in fit.kind.says]
+        words = [
+            f"{key} = {value}" if label == "Quantile" else str(value)
+            for label, key, value in options
+            if value is not None
+        ]  # "binomial, logit", "tau = 0.5", else "linear regression"
+        what = ", ".join(words) or str(fit.kind.title)
+        heads.append("\n".join([*over, f"({k})", labelled(response_of(fit._record), labels), what]))
+    return tuple(heads)
 
 
 def _above(headers: Any, fits: int) -> list[list[str]]:
@@ -317,40 +326,7 @@ def _above(headers: Any, fits: int) -> list[list[str]]:
     return [[str(text)] for text in listed]
 
 
-def _what(fit: Any) -> str:
-    """Return the name of a model: "binomial, logit", "tau = 0.5", else "linear regression"."""
-    options = fit.facts.options
-    words = []
-    for label, key in fit.kind.says:
-        value = options.get(key)
-        if value is not None:
-            words.append(f"{key} = {value}" if label == "Quantile" else str(value))
-    return ", ".join(words) or str(fit.kind.title)
-
-
-def _ran(given: Sequence[Any]) -> str:
-    """Say what ran, by the names that the summaries print."""
-    numbers: dict[str, list[str]] = {}
-    for k, fit in enumerate(given, 1):
-        title = fit.facts.title
-        numbers.setdefault(title[:1].lower() + title[1:], []).append(f"({k})")
-    words = "; ".join(f"{', '.join(listed)} {title}" for title, listed in numbers.items())
-    return f"Method: {words}."
-
-
 modelsummary = etable
-
-
-def _legend(se: str, fits: Sequence[Fit], exponentiate: bool) -> str:
-    if exponentiate:
-        levels = dict.fromkeys(f"{100 * fit.level:g} %" for fit in fits)
-        return f"Ratios: exp of the coefficients; {', '.join(levels)} intervals in brackets."
-    what = "(sampling | privacy)" if se == "split" else "total"
-    return f"Std. errors in brackets: {what}."
-
-
-#: What stars and intervals rest on where it is not the standard error alone.
-_WIDENED = "Errors, P and intervals are widened for possible clipping bias."
 
 
 def _cells(
@@ -359,30 +335,25 @@ def _cells(
     """Plain coefficient name -> (estimate, bracket)."""
     est = fit._record.estimate
     names = [plain_name(name) for name in est.names]
+    error = inference.deciding(est)
     if exponentiate:
         low, high = (np.exp(end) for end in inference.conf_int(est, fit.level))
         params = np.exp(est.params)
-        few = f.decimals_of(params * inference.deciding(est), digits)
-        shown = f.column(params, few)
-        brackets = [
-            f"[{a}, {b}]" for a, b in zip(f.column(low, few), f.column(high, few), strict=True)
-        ]
-        if stars:
-            shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
-        return dict(zip(names, zip(shown, brackets, strict=True), strict=True))
-    error = inference.deciding(est)
-    both = [inference.standard_errors(est, kind) for kind in ("sampling", "privacy")]
-    parts = [error] if se == "total" else both
-    few = f.decimals_of(error if np.isfinite(error).any() else both[1], digits)
-    # errors have the decimals of the estimates, and no exponents of their own
-    inside = zip(*(f.column(part, few, est.params) for part in parts), strict=True)
-    shown = f.column(est.params, few)
+        few = f.decimals_of(params * error, digits)
+        ends = zip(f.column(low, few), f.column(high, few), strict=True)
+        brackets = [f"[{a}, {b}]" for a, b in ends]
+    else:
+        params = est.params
+        both = [inference.standard_errors(est, kind) for kind in ("sampling", "privacy")]
+        parts = [error] if se == "total" else both
+        few = f.decimals_of(error if np.isfinite(error).any() else both[1], digits)
+        # errors have the decimals of the estimates, and no exponents of their own
+        inside = zip(*(f.column(part, few, params) for part in parts), strict=True)
+        brackets = [f"({'|'.join(words)})" for words in inside]
+    shown = f.column(params, few)
     if stars:
         shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
-    return {
-        name: (number, f"({'|'.join(words)})")
-        for name, number, words in zip(names, shown, inside, strict=True)
-    }
+    return dict(zip(names, zip(shown, brackets, strict=True), strict=True))
 
 
 def _stat(fit: Fit, key: str, digits: int) -> str:
@@ -425,21 +396,15 @@ def joint_line(fits: Sequence[Fit]) -> str:
             "Fits on the same data add up; these promise privacy for different neighbours or "
             "units, so the table as a whole has no single statement."
         )
+    from dpmodels.privacy.composition import joint
+
     eps, delta = sum(p.eps for p in promises), sum(p.delta for p in promises)
     line = f"Fits on the same data add up: the table as a whole is {pair(eps, delta)}-DP"
-    exact = _exact(promises, delta)
+    exact = joint(promises).eps_at(delta) + 5e-5  # shown rounded: to the side that stays true
     if exact < eps:
         line += f" (sums); {pair(round(exact, 4), delta)}-DP"
         line += " if all models were fixed beforehand"
     return line + "."
-
-
-def _exact(promises: Sequence[Guarantee], delta: float) -> float:
-    """Return eps of the tightest composition of all steps at ``delta``."""
-    from dpmodels.privacy.composition import joint
-
-    # shown rounded: to the side that stays true
-    return joint(promises).eps_at(delta) + 5e-5
 
 
 def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
@@ -481,17 +446,25 @@ def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
     for fit in fits:
         checked_errors(fit._record)
     if len(fits) == 1:
-        found: AnovaTable = anova_table(fits[0]._record, typ)
-        return found
+        return anova_table(fits[0]._record, typ)
     same = all(_one_release(fits[0], fit) for fit in fits[1:])
     if test == "score" and not same:
         raise RequestError(
             "test='score' needs fits from one release of second moments: "
             "m = dp.dp_moments(...), then dp.dp_ols(formula, m) for each"
         )
-    one = _score_row if same and test != "wald" else _wald_row
-    rows = [one(small, large) for small, large in itertools.pairwise(fits)]
-    if one is _score_row:
+    rows = []
+    by_score = same and test != "wald"
+    for small, large in itertools.pairwise(fits):
+        every, extra = large._record.estimate.names, _nested(small, large)
+        places = [every.index(n) for n in extra]
+        if by_score:
+            found: Any = _score_test(small, large, places)
+        else:
+            found = joint_test(large._record, np.eye(len(every))[places], use_f=False)
+        label = " < ".join(fit.formula.partition("~")[2].strip() for fit in (small, large))
+        rows.append((label, found.statistic, found.df, found.pvalue))
+    if by_score:
         notes = ["Score tests from the smaller model: valid where the larger model is noisy."]
     else:
         notes = ["Wald tests in the larger model, noise included."]
@@ -533,33 +506,16 @@ def _nested(small: Fit, large: Fit) -> list[str]:
     return extra
 
 
-def _label(small: Fit, large: Fit) -> str:
-    return f"{small.formula.partition('~')[2].strip()} < {large.formula.partition('~')[2].strip()}"
-
-
-def _wald_row(small: Fit, large: Fit) -> tuple[str, float, int, float]:
-    extra = _nested(small, large)
-    places = [large._record.estimate.names.index(n) for n in extra]
-    found = joint_test(
-        large._record, np.eye(len(large._record.estimate.names))[places], use_f=False
-    )
-    return _label(small, large), found.statistic, found.df, found.pvalue
-
-
-def _score_row(small: Fit, large: Fit) -> tuple[str, float, int, float]:
-    extra = _nested(small, large)
+def _score_test(small: Fit, large: Fit, places: list[int]) -> Any:
     facts = moments_of(small._record)
     if facts.people:
         raise NotReleasedError(
             "a score test takes rows for independent, and these moments are of people with several "
             "rows: fit the data itself, dp_ols(formula, data, unit=...), whose errors allow it"
         )
-    wide: Any = large._record.estimate
-    rows: Array = np.asarray(wide.arrays["functionals"])
-    B2 = rows[[wide.names.index(n) for n in extra]]
+    B2 = np.asarray(large._record.estimate.arrays["functionals"])[places]
     mine = np.asarray(small._record.estimate.arrays["functionals"])
-    found = score(facts.moments, mine[:-1], B2, mine[-1])
-    return _label(small, large), found.statistic, found.df, found.pvalue
+    return score(facts.moments, mine[:-1], B2, mine[-1])
 
 
 def coef_plot(

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-__all__ = ["Page", "Summary", "build"]
-
-
 # -- The sentences under a summary, from public and released numbers only.
 
 
@@ -88,14 +85,13 @@ SHOWN = 3
 _NEXT_SENTENCE = re.compile(r"(?<=[.)])\s+(?=[A-Z])")
 
 
-def _weight(note: str) -> int:
-    return next((w for w, starts in _WEIGHTS if note.startswith(starts)), _ORDINARY)
-
-
 def notes_of(record: Record) -> tuple[str, ...]:
     """Return all notes of a fit with a table, in the order of weight."""
+
+    def weight(note: str) -> int:
+        return next((w for w, starts in _WEIGHTS if note.startswith(starts)), _ORDINARY)
+
     regression = not verb_of(record.call.verb).body
-    promise = _promise(record)
     parts = [
         *(_errors(record) if regression else []),
         *(_ranges(record) if regression else _bought(record)),
@@ -104,14 +100,14 @@ def notes_of(record: Record) -> tuple[str, ...]:
         # the method names what has leverage; which may rest on few rows is said above
         *(n for n in record.estimate.notes if not n.startswith("Rests on ")),
         *(f"Warning: {w}" for w in record.estimate.warnings),
-        *promise,
+        *_promise(record),
         *_shrunk(record),
         *_absent(record),
     ]
     conditions = (n for n in record.guarantee.notes if not n.startswith(OF_ITS_OWN))
     first = {" ".join(note.split()) for note in conditions}
     said = dict.fromkeys(" ".join(note.split()) for note in parts if note)
-    return tuple(sorted(said, key=lambda n: -100 if n in first else -_weight(n)))
+    return tuple(sorted(said, key=lambda n: -100 if n in first else -weight(n)))
 
 
 def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
@@ -152,22 +148,17 @@ def marks_of(record: Record) -> tuple[list[str], tuple[str, ...]]:
     """Return the mark of each coefficient, and the legend of those that occur."""
     est = record.estimate
     p = len(est.names)
+    # an estimate and, of all, no error: a combination of others
+    lost = np.isnan(inference.standard_errors(est))
+    some = est.bias_bound is not None and not lost.all()
     which = {
         "n": np.zeros(p, dtype=bool) if est.untested is None else np.asarray(est.untested),
-        "c": _dependent(record),
+        "c": lost if some else np.zeros(p, dtype=bool),
         "f": few_rows(record),
     }
     cells = ["".join(mark for mark, those in which.items() if those[j]) for j in range(p)]
     legend = tuple(f"{m}  {words}" for m, words in _MARKS.items() if which[m].any())
     return cells, legend
-
-
-def _dependent(record: Record) -> npt.NDArray[np.bool_]:
-    """Say which coefficients have an estimate and, of all, no error: combinations of others."""
-    est = record.estimate
-    lost = np.isnan(inference.standard_errors(est))
-    some = est.bias_bound is not None and bool(lost.any()) and not bool(lost.all())
-    return lost if some else np.zeros(len(lost), dtype=bool)
 
 
 def few_rows(record: Record) -> npt.NDArray[np.bool_]:
@@ -307,26 +298,13 @@ def _largest_share(record: Record) -> list[str]:
         return []
     j = int(np.nanargmax(shares))
     name, most = record.estimate.names[j], float(shares[j])
-    what = (
-        "Most of the variance is due to privacy"
-        if most > 0.5
-        else ("Largest share of variance due to privacy")
-    )
-    return [
-        f"{what}: {name}, {f.percent(most)}. More data or a larger ε narrows it{_foretold(record)}."
-    ]
-
-
-def _foretold(record: Record) -> str:
-    """Return where to learn by how much, for the methods whose plan says it."""
-    if record.bought or not _foretells(record.call.verb, record.call.method):
-        return ""
-    return "; dp.plan() predicts by how much, at no cost"
-
-
-def _foretells(verb: str, method: str) -> bool:
-    """Say whether the plans of a method print expected errors; one that is not known here: no."""
-    return method in method_names(verb) and resolve(verb, method).foretells
+    what = "Most of the" if most > 0.5 else "Largest share of"
+    what += " variance is due to privacy" if most > 0.5 else " variance due to privacy"
+    verb, method = record.call.verb, record.call.method
+    known = method in method_names(verb)  # a file may come from where other methods are registered
+    told = not record.bought and known and resolve(verb, method).foretells
+    more = "; dp.plan() predicts by how much, at no cost" if told else ""
+    return [f"{what}: {name}, {f.percent(most)}. More data or a larger ε narrows it{more}."]
 
 
 def _promise(record: Record) -> list[str]:
@@ -361,19 +339,16 @@ def _absent(record: Record) -> list[str]:
     words = [w for w in words if w not in told]
     out = [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
     if told:
-        out.append(f"Not reported: {', '.join(told)} ({_why_untold(record)}).")
+        if column_of(record.guarantee.unit) is not None:
+            why = "the residual variance is of people, not of rows"
+        elif record.design.weights is not None:
+            why = "with weights= the released sums are those of weighted rows"
+        elif not record.design.has_intercept:
+            why = "without an intercept there is no share to explain"
+        else:
+            why = "the released moments do not determine it"
+        out.append(f"Not reported: {', '.join(told)} ({why}).")
     return out
-
-
-def _why_untold(record: Record) -> str:
-    design = record.design
-    if column_of(record.guarantee.unit) is not None:
-        return "the residual variance is of people, not of rows"
-    if design.weights is not None:
-        return "with weights= the released sums are those of weighted rows"
-    if not design.has_intercept:
-        return "without an intercept there is no share to explain"
-    return "the released moments do not determine it"
 
 
 def _declare(record: Record) -> list[str]:
@@ -387,20 +362,19 @@ def _declare(record: Record) -> list[str]:
 def no_reply_page(record: Record) -> Page:
     """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
     promise, call = record.guarantee, record.call
-    if record.why == "ranges":
-        start = (
-            "The private search for the ranges of undeclared variables did not find one for every "
-            "variable, so the method answered with its data-independent reply."
-        )
-    else:
-        start = (
-            "The private test did not pass, so the method answered with its data-independent reply."
-        )
+    failed = (
+        "The private search for the ranges of undeclared variables did not find one for every "
+        "variable"
+        if record.why == "ranges"
+        else "The private test did not pass"
+    )
     text = (
-        f"{start} This is a valid private outcome, not an error: it happens by design when the "
-        "data may be too sensitive for the requested accuracy, and sometimes by chance alone."
+        f"{failed}, so the method answered with its data-independent reply. This is a valid "
+        "private outcome, not an error: it happens by design when the data may be too sensitive "
+        "for the requested accuracy, and sometimes by chance alone."
     )
     nan = bool(np.isnan(record.estimate.params).all())
+    louder = "a larger noise level (alpha=), " if "alpha" in call.options else ""
     bullets = [
         f"The full charge {f.pair(promise.eps, promise.delta)} is recorded: a no-reply also "
         "reveals something.",
@@ -408,11 +382,7 @@ def no_reply_page(record: Record) -> Page:
         if nan
         else "params hold the method's fixed reply, which does not depend on the data.",
         *(record.estimate.notes or _declare(record)),
-        "Public ways to make a reply more likely: a larger ε or δ, a larger noise level "
-        "(alpha=), fewer or narrower terms, tighter declared ranges. dp.plan() shows what each "
-        "does to the noise."
-        if "alpha" in call.options
-        else "Public ways to make a reply more likely: a larger ε or δ, fewer or narrower "
+        f"Public ways to make a reply more likely: a larger ε or δ, {louder}fewer or narrower "
         "terms, tighter declared ranges. dp.plan() shows what each does to the noise.",
         "Fitting again on the same data is a new release with a new charge.",
     ]
@@ -428,6 +398,10 @@ _LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, 
 #: Among the statistics of a fit: share of the rows (people) that count, from a released count; it
 #: is printed where its sd is at most so much.
 COMPLETE, UNSURE = "complete_share", 0.1
+_RATIOS = (
+    "Exponentiated: estimates and ends of intervals; standard errors and tests are those of the "
+    "coefficients."
+)
 
 
 def build(
@@ -469,21 +443,15 @@ def build(
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
-        notes=_notes(record, exponentiate, full) if notes and not silent else (),
+        notes=(*((_RATIOS,) if exponentiate else ()), *shown_notes(record, full=full))
+        if notes and not silent
+        else (),
         statement=f.greek(record.guarantee.statement()),
         more=more,
         layout=_LAYOUT,
         fmt=fmt,
         legend=legend,
     )
-
-
-def _notes(record: Record, exponentiate: bool, full: bool) -> tuple[str, ...]:
-    said = (
-        "Exponentiated: estimates and ends of intervals; standard errors and tests are those of "
-        "the coefficients."
-    )
-    return (*((said,) if exponentiate else ()), *shown_notes(record, full=full))
 
 
 def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
@@ -494,9 +462,13 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
         ("Formula", call.formula),
         ("Privacy", f"{pair}; neighbours: {promise.neighbours}{who}"),
         ("Method", f'{call.method_title} (method="{call.method}")'),
-        *_model(record),
-        *rows_used(record.design),
     ]
+    for label, key in verb_of(call.verb).says:  # what makes the model what it is
+        if call.options.get(key) is not None:
+            lines.append((label, f"{call.options[key]}"))
+    what = event(record.design)
+    lines += [("Event", what)] if what else []
+    lines += rows_used(record.design)
     sample = "" if call.survey is None else Survey.from_dict(call.survey).text
     if sample:
         lines.append(("Design", sample))
@@ -506,18 +478,11 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     return tuple(lines)
 
 
-def _model(record: Record) -> list[tuple[str, str]]:
-    """Return what makes the model what it is, beside its formula: family, event, quantile."""
-    options = record.call.options
-    said = verb_of(record.call.verb).says
-    lines = [(label, f"{options[key]}") for label, key in said if options.get(key) is not None]
-    what = event(record.design)
-    return [*lines, ("Event", what)] if what else lines
-
-
 def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     kind, stats = verb_of(record.call.verb), record.estimate.stats
-    facts = [(_counted(record), "private" if record.n is None else str(record.n))]
+    # the number of rows of a person is private
+    counted = "Observations" if column_of(record.guarantee.unit) is None else "People"
+    facts = [(counted, "private" if record.n is None else str(record.n))]
     if COMPLETE in stats and (full or stats[f"{COMPLETE}_se"] <= UNSURE):
         of, sd = (100 * stats[key] for key in (COMPLETE, f"{COMPLETE}_se"))
         facts.append(("of which used", f"{of:.0f} % (sd {sd:.1f})"))
@@ -532,11 +497,6 @@ def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
         if key in stats:
             facts.append((label, _with_error(stats, key)))
     return tuple(facts)
-
-
-def _counted(record: Record) -> str:
-    """Say what n counts: the number of rows of a person is private."""
-    return "Observations" if column_of(record.guarantee.unit) is None else "People"
 
 
 def _with_error(stats: Mapping[str, float], key: str) -> str:
@@ -563,12 +523,8 @@ def _table(
     low, high = inference.conf_int(est, level)
     params = np.asarray(est.params)
     if exponentiate:
-        params, low, high, estimates = (
-            np.exp(params),
-            np.exp(low),
-            np.exp(high),
-            f"exp({estimates})",
-        )
+        params, low, high = np.exp(params), np.exp(low), np.exp(high)
+        estimates = f"exp({estimates})"
     low_name, high_name = inference.bound_names(level)
     p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
@@ -580,44 +536,26 @@ def _table(
     # parts of an error have its decimals, unless it is written with exponents
     beside = None if any("e" in cell for cell in total) else error
     marks, legend = marks_of(record)
-
-    def ends(one: Array, other: Array) -> list[str]:
-        return f.column(one, few, other)
-
     biased = est.bias is not None and bool((np.nan_to_num(est.bias) > 0.0).any())
     errors = "Error (incl. bias)" if biased else "Std. Error"
-    bias = (
-        [
-            (
-                Column("bias", errors, width=7, blocks=(1,)),
-                f.column(np.asarray(est.bias), few, beside),
-            )
-        ]
-        if biased
-        else []
-    )
+
+    def part(name: str, cells: list[str], width: int = 7) -> tuple[Column, list[str]]:
+        return Column(name, errors, width=width, blocks=(1,), wide=name != "share"), cells
+
+    bias = [part("bias", f.column(np.asarray(est.bias), few, beside))] if biased else []
     marked = [m + f.stars(v) for m, v in zip(marks, p, strict=True)] if stars else marks
     spec = (
         (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
         (Column(estimates, width=10), f.column(params, few)),
-        (
-            Column("total", errors, width=8, blocks=(0, 1), alone=errors),
-            total,
-        ),
-        (
-            Column("sampling", errors, width=8, blocks=(1,)),
-            f.column(parts["sampling"], few, beside),
-        ),
-        (Column("privacy", errors, width=7, blocks=(1,)), f.column(parts["privacy"], few, beside)),
+        (Column("total", errors, width=8, blocks=(0, 1), alone=errors), total),
+        part("sampling", f.column(parts["sampling"], few, beside), 8),
+        part("privacy", f.column(parts["privacy"], few, beside)),
         *bias,
-        (
-            Column("share", errors, width=7, wide=False, blocks=(1,)),
-            [f.percent(v) for v in inference.privacy_share(est)],
-        ),
+        part("share", [f.percent(v) for v in inference.privacy_share(est)]),
         (Column(letter, width=7), f.tested(z, est.untested)),
         (Column(f"P>|{letter}|", width=8), f.tested([f.p_value(v) for v in p], est.untested)),
-        (Column(low_name, width=7), ends(low, high)),
-        (Column(high_name, width=8), ends(high, low)),
+        (Column(low_name, width=7), f.column(low, few, high)),
+        (Column(high_name, width=8), f.column(high, few, low)),
         *([(Column(left=True, width=3 if stars else 1), marked)] if any(marked) or stars else []),
     )
     columns = tuple(column for column, _ in spec)

@@ -64,7 +64,7 @@ from dpmodels.sums.rowmap import sums
 if TYPE_CHECKING:
     from dpmodels.families import Family, Link
     from dpmodels.formula.design import Design
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 
 #: Lengths below this part of C are in the first bin.

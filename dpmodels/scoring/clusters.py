@@ -50,7 +50,7 @@ from dpmodels.survey import LEAST, Frame
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 
 Integers = npt.NDArray[np.object_]

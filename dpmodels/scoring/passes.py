@@ -23,7 +23,7 @@ from dpmodels.proof.sets import STEPS, Ball, Interval, OneHot
 from dpmodels.proof.statistics import RankOne, Sum
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
 from dpmodels.scoring.scores import Evaluate, plain
-from dpmodels.sources.windows import Coins, short
+from dpmodels.sources.rows import Coins, short
 from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
     SHRINK,

@@ -67,8 +67,8 @@ from dpmodels.scoring.starts import (
     numbers_of,
     recentred,
 )
+from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import Job, summed
-from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sums.ask import Ask, Moments, Read, moments_query
 from dpmodels.sums.rowmap import RowMap
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from dpmodels.proof.prove import joint_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, OneHot
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Windows
+from dpmodels.sources.rows import ALL_ROWS, Windows
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.ask import Read
 
 if TYPE_CHECKING:

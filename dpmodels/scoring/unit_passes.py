@@ -43,7 +43,7 @@ from dpmodels.sums.rowmap import factors, lengths, missing, product
 if TYPE_CHECKING:
     from dpmodels.scoring.rules import PassPlan
     from dpmodels.scoring.starts import Coordinates
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 
 Index = npt.NDArray[np.intp]

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import SourceError
-from dpmodels.sources.rows import read_ahead
+from dpmodels.sources.rows import Windows, read_ahead
 from dpmodels.sources.tables import (
     READ_ROWS,
+    WINDOW,
     Chunk,
     Partition,
     Source,
@@ -30,7 +31,6 @@ from dpmodels.sources.tables import (
     need,
     withheld,
 )
-from dpmodels.sources.windows import WINDOW, Windows
 from dpmodels.variables import Binary, Levels, Text, Variable
 
 # -- Lines of a CSV file: one line, one row, whatever stands in it.
@@ -40,8 +40,7 @@ from dpmodels.variables import Binary, Levels, Text, Variable
 # with too many cells is an error. Here each line is a row by itself. Lines of the
 # right number of cells with quotes that close, nearly all of a usual file, are left to the parser
 # (pyarrow's where it is installed, else pandas') as they are; any other is written anew, so that
-# the
-# parser must find one row in it.
+# the parser must find one row in it.
 
 
 #: No column is taken for an index because of the first row, no cell stops the reader.
@@ -76,19 +75,11 @@ def opened_bytes(path: Path) -> IO[bytes]:
     return openers.get(ending, open)(path, "rb")
 
 
-def read_header(path: Path) -> list[str]:
+def _header(file: IO[bytes], name: str) -> list[str]:
     """Return the column names: the cells of the first line that is not empty.
 
-    Raises
-    ------
-    SourceError
-        The header is not one line; what it says is not shown, since it could be rows.
+    What is refused, a header that is not one line, is not shown: it could be rows.
     """
-    with opened_bytes(path) as file:
-        return _header(file, path.name)
-
-
-def _header(file: IO[bytes], name: str) -> list[str]:
     import pandas as pd
 
     line = next((text for text in file if text.removeprefix(_BOM).strip()), b"")
@@ -109,14 +100,9 @@ def parts_of_file(
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of ``rows`` lines at once: text cells, or numbers where asked for.
 
-    Parameters
-    ----------
-    numbers : collection of str
-        Columns that are wanted as numbers: they come so where every cell of a part is one (or
-        missing), else as text. Both readers round correctly, so that changes no cell.
+    ``numbers`` come so where every cell of a part is one (or missing), else as text. Both readers
+    round correctly, so that changes no cell.
 
-    Notes
-    -----
     **Privacy.** Every line after the header is one row, and its cells depend on this line alone.
     Nothing raises because of a line.
     """
@@ -161,13 +147,8 @@ def _streamed(
     A line is a row here too: without quotes, carriage returns and nulls Arrow cuts at line feeds
     alone, and takes no line of another number of cells than the header has. Where it stops, at an
     odd character, at such a line or at a cell that is no number, another way takes up the rows
-    that were not yielded.
-
-    Parameters
-    ----------
-    missing : list of str
-        Cells that are missing. Of numbers Arrow reads "nan" as one that is NaN, which coercion does
-        not tell from a missing one: where no other word occurs, a short list is the faster one.
+    that were not yielded. Of numbers Arrow reads "nan" as one that is NaN, which coercion does not
+    tell from a missing one: where no other word occurs, a short list of ``missing`` is faster.
     """
     import pyarrow as pa
     from pyarrow import csv as reader
@@ -183,11 +164,8 @@ def _streamed(
                 pa.PythonFile(plain, mode="r"),
                 reader.ReadOptions(use_threads=False, block_size=_BYTES, column_names=header),
                 reader.ParseOptions(ignore_empty_lines=False, quote_char=False),
-                reader.ConvertOptions(
-                    column_types=_types(names, numbers), include_columns=list(names),
-                    null_values=missing, strings_can_be_null=True,
-                ),
-            )  # fmt: skip
+                _conversion(names, numbers, missing),
+            )
             for batch in batches:
                 if plain.odd:  # the last row may be cut
                     return False, done
@@ -230,14 +208,8 @@ def chosen_lines(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (m, columns of the chosen ones of the next m lines): the others are not parsed.
 
-    Parameters
-    ----------
-    choose : function
-        Places of the chosen ones of m lines, in order.
-
-    Notes
-    -----
-    **Privacy.** A line is a row, so leaving lines out leaves rows out and changes no other.
+    ``choose(m)``: places of the chosen ones of m lines, in order. **Privacy.** A line is a row, so
+    leaving lines out leaves rows out and changes no other.
     """
     with opened_bytes(path) as file:
         header = _header(file, path.name)
@@ -331,20 +303,22 @@ def _by_arrow(
             pa.BufferReader(block),
             reader.ReadOptions(use_threads=False, block_size=len(block), column_names=header),
             reader.ParseOptions(ignore_empty_lines=False),
-            reader.ConvertOptions(
-                column_types=_types(names, numbers), include_columns=list(names),
-                null_values=MISSING, strings_can_be_null=True,
-            ),
-        )  # fmt: skip
+            _conversion(names, numbers, MISSING),
+        )
     except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
         return None
     return {name: table.column(name) for name in names}
 
 
-def _types(names: Sequence[str], numbers: Collection[str]) -> dict[str, Any]:
+def _conversion(names: Sequence[str], numbers: Collection[str], missing: list[str]) -> Any:
+    """Return how Arrow reads the cells of a CSV file: as text, or as numbers."""
     import pyarrow as pa
+    from pyarrow import csv as reader
 
-    return {name: pa.float64() if name in numbers else pa.string() for name in names}
+    return reader.ConvertOptions(
+        column_types={name: pa.float64() if name in numbers else pa.string() for name in names},
+        include_columns=list(names), null_values=missing, strings_can_be_null=True,
+    )  # fmt: skip
 
 
 def _one_row_a_line(lines: list[bytes], width: int) -> bytes:
@@ -589,7 +563,12 @@ class CsvSource:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
         self._numbers: frozenset[str] = frozenset()
-        headers = [_opened(path, read_header) for path in self._paths]
+
+        def header(path: Path) -> list[str]:
+            with opened_bytes(path) as file:
+                return _header(file, path.name)
+
+        headers = [_opened(path, header) for path in self._paths]
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
         check_names(headers[0])

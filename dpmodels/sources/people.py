@@ -20,10 +20,11 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.program import coerce_all
-from dpmodels.sources.rows import Rows
+from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Rows, Windows, keyed
 from dpmodels.sources.summed import Partial, Task, added
 from dpmodels.sources.tables import (
     READ_ROWS,
+    WINDOW,
     Executor,
     FrameSource,
     Partition,
@@ -32,7 +33,6 @@ from dpmodels.sources.tables import (
     one_type,
     types_of,
 )
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, OfRows, Windows, keyed
 from dpmodels.units import Ids, OneType, Person, id_type, sort_keys
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 # -- People of a Dask frame: moved so that each is whole in one partition, then added up there.
 #
 # A partition of the frame as it comes may hold some rows of a person and not others, and two balls
-# a
-# person would be twice the sensitivity. So rows without an id are left out, the cells that the
+# a person would be twice the sensitivity. So rows without an id are left out, the cells that the
 # design needs become numbers, and rows move by their *canonical* id: what is one person here
 # (``units.py``) is one there, whatever its cells look like.
 
@@ -59,16 +58,7 @@ _OTHER = (
 
 
 def moved(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
-    """Return a Dask frame of coerced cells in which each person lies in one partition.
-
-    Parameters
-    ----------
-    data : dask DataFrame
-    column : str
-        Of ids.
-    kinds : mapping
-        Variables of the design.
-    """
+    """Return a Dask frame of coerced cells in which each person lies in one partition."""
     return _by_person(data, column, dict(kinds)).shuffle(on=_PLACE)
 
 
@@ -85,11 +75,9 @@ def whole_part(frame: Any) -> FrameSource:
     return FrameSource(frame)
 
 
-def people_of(part: Any) -> Any:
-    """Return the task that counts the rows of a partition of :func:`counted`; -1: refused."""
-    import dask
-
-    return dask.delayed(_people)(part)
+def people_of(frame: Any) -> int:
+    """Return the number of rows of a partition of :func:`counted`; -1: refused."""
+    return -1 if _refused(frame) else len(frame)
 
 
 def added_people(found: Iterable[int]) -> int:
@@ -100,10 +88,6 @@ def added_people(found: Iterable[int]) -> int:
     return sum(counts)
 
 
-def _people(frame: Any) -> int:
-    return -1 if _refused(frame) else len(frame)
-
-
 def _refused(frame: Any) -> bool:
     return bool((frame[_PLACE] < 0).any())
 
@@ -112,17 +96,13 @@ def _by_person(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
     """Return a Dask frame of canonical ids, where they go, and coerced cells."""
     wanted = data[list(dict.fromkeys([*kinds, column]))]
     like = wanted._meta
-    said = _Said(types_of(FrameSource(like)), id_type(like[column]), _of_text(like[column].dtype))
-    meta = _prepared(like, column, kinds, said)
-    return wanted.map_partitions(_part, column, kinds, said, meta, meta=meta)
-
-
-def _of_text(dtype: Any) -> bool:
-    """Say whether ids of a type are anything but integers of 64 bits: a public fact."""
-    whole = isinstance(dtype, np.dtype) and (
+    dtype = like[column].dtype
+    whole = isinstance(dtype, np.dtype) and (  # ids are integers of 64 bits: a public fact
         dtype.kind in "if" or (dtype.kind == "u" and dtype.itemsize < 8)
     )
-    return not whole
+    said = _Said(types_of(FrameSource(like)), id_type(like[column]), not whole)
+    meta = _prepared(like, column, kinds, said)
+    return wanted.map_partitions(_part, column, kinds, said, meta, meta=meta)
 
 
 @dataclass(frozen=True)
@@ -173,9 +153,6 @@ def _coerced(part: Any, kinds: Mapping[str, Any], said: _Said) -> dict[str, Any]
         return coerce_all({c: part[c] for c in kinds}, kinds)
     found = [coerce_all(chunk, kinds) for chunk in chunks]
     return {c: np.concatenate([cells[c] for cells in found]) for c in kinds}
-
-
-# -- The rows of a call whose unit is a person: held in memory, ordered by person.
 
 
 # -- Columns put in the order of people, and runs of whole people
@@ -305,22 +282,10 @@ def count_people(source: Source, person: Person) -> int:
 class PeopleRows(OfRows):
     """The private rows of one call, person by person.
 
-    Parameters
-    ----------
-    source : Source
-    n : int
-        Number of people: public, or the guess of it (add-remove).
-    person : Person
-    public_n : bool
-        False under add-remove.
-    coerced : bool
-        The cells of the source are as coercion would give them.
-    executor : Executor or None
-        Who does the tasks of passes that are sums, where the source has whole people in its parts;
-        None: this thread.
+    ``n`` is the number of people: public, or under add-remove (``public_n=False``) a guess of it.
+    ``coerced``: the cells of the source are as coercion would give them. ``executor``: who does the
+    tasks of passes that are sums, where the source has whole people in its parts.
 
-    Notes
-    -----
     **Privacy.** How many rows there are is private: no bar, no error and no block height outside
     this stage depends on it. The number of people is public; a table with another one stops the
     call, where it was declared (``units=``) one with more.
@@ -365,12 +330,7 @@ class PeopleRows(OfRows):
     ) -> Any:  # fmt: skip
         """Return the sums of one pass over people (:func:`dpmodels.sources.summed.summed`).
 
-        Parameters
-        ----------
-        job : Job
-            ``over(blocks of people, coins)``.
-        windows : Windows
-            All rows: places are no business of people.
+        All rows are read: places are no business of people.
         """
         if windows.every > 1 or not getattr(job, "of_people", False):
             raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
@@ -407,17 +367,11 @@ class PeopleRows(OfRows):
     ) -> Array:
         """Return design columns of one row a person, that of the smallest keyed hash: (k, n).
 
-        Parameters
-        ----------
-        keep : array or None
-            Which places of people are wanted (sorted); None: all.
-        draw : function
-            ``draw(m)``: secret uniform bytes, for the key.
+        ``keep``: which places of people are wanted (sorted); ``draw(m)``: secret uniform bytes, for
+        the key. People without rows are NaN.
 
-        Notes
-        -----
         **Privacy.** Which row stands for a person is a function of its own rows and of the key
-        alone: one person is one column of what comes back. People without rows are NaN.
+        alone: one person is one column of what comes back.
         """
         out = np.full((len(indices), self.n), np.nan)
         index, at, key = list(indices), 0, draw(8)
@@ -443,8 +397,6 @@ class PeopleRows(OfRows):
         Kept are the rows of the smallest keyed hashes: of the cells, and of a running number among
         a person's rows of equal cells. People stand in a secret uniform order.
 
-        Notes
-        -----
         **Privacy.** One person changes ``most`` consecutive rows: which of its rows are kept is a
         function of them and of the key, and the order of people knows nothing of cells or ids.
         """
@@ -597,7 +549,7 @@ def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[
     return out
 
 
-# -- At most so many rows of each person, as rows: what cap and pay reads (``units.md``,
+# -- At most so many rows of each person, as rows: what cap and pay reads (``units.md``).
 
 
 class _Kept:
@@ -625,13 +577,7 @@ class _Kept:
 class CappedRows(Rows):
     """``max_rows=`` rows of each person, for a method with a proof for rows (cap and pay).
 
-    Parameters
-    ----------
-    people : PeopleRows
-    kinds : mapping
-        Variables of the design.
-    noise : Noise
-        For the key of the hashes and the order of people.
+    ``noise`` is for the key of the hashes and the order of people.
     """
 
     def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:

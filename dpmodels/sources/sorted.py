@@ -17,7 +17,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -30,10 +30,10 @@ from dpmodels.sources.tables import READ_ROWS, Source, need, one_type
 from dpmodels.units import OneType, Person, sort_keys
 
 if TYPE_CHECKING:
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 
-# -- A folder for private cells that memory does not hold: gone when its process is, however it
+# -- A folder for private cells that memory does not hold: gone with its process, however that ends.
 
 
 _MADE, _HELD = "dpmodels-new-", "dpmodels-cells-"
@@ -132,13 +132,8 @@ def count_distinct(source: Source, person: Person) -> int:
 class SortedPeople(PeopleRows):
     """The private rows of one call, person by person, in files of a temporary directory.
 
-    Parameters
-    ----------
-    source, n, person, public_n
-        As of :class:`dpmodels.sources.people.PeopleRows`: blocks, people and integers are the same.
+    Blocks, people and integers are those of :class:`dpmodels.sources.people.PeopleRows`.
 
-    Notes
-    -----
     **Privacy.** The files hold the cells of the table. They stand where temporary files stand
     (``TMPDIR``), in a directory of this user alone, and have no name once they are open: nothing
     of them outlives the process, however it ends. What DuckDB spills while it sorts is encrypted,
@@ -189,14 +184,10 @@ class SortedPeople(PeopleRows):
         self._check(self._found)
 
     def _opened(self, kinds: Mapping[str, Any]) -> AbstractContextManager[Cut]:
-        return self._cutting(list(kinds))
-
-    @contextmanager
-    def _cutting(self, wanted: list[str]) -> Iterator[Cut]:
         files = {
             name: (self._files[i], dtype)
             for i, (name, dtype) in enumerate(self._types.items())
-            if name in wanted
+            if name in kinds
         }
 
         def cut(low: int, high: int) -> dict[str, Any]:
@@ -206,7 +197,7 @@ class SortedPeople(PeopleRows):
                 out[name] = np.fromfile(file, dtype, high - low)
             return out
 
-        yield cut
+        return nullcontext(cut)
 
     def _spans(self, coins: Coins | None) -> Iterator[tuple[Index, Index]]:
         chosen = None if coins is None else np.zeros(self._found, dtype=bool)
@@ -361,10 +352,7 @@ _WAYS = tuple(
 def _way_to_spill() -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the first way in which this DuckDB spills, tried on numbers of no table.
 
-    Raises
-    ------
-    SourceError
-        There is none. Before anything is read or charged.
+    Where there is none the call is refused, before anything is read or charged.
     """
     import duckdb
 

@@ -18,9 +18,8 @@ import numpy.typing as npt
 from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
-from dpmodels.sources.rows import Rows
+from dpmodels.sources.rows import ALL_ROWS, Coins, Key, Rows, Windows, keyed
 from dpmodels.sources.tables import WHOLE, Partition, Source, TypedPart, stamp
-from dpmodels.sources.windows import ALL_ROWS, Coins, Key, Windows, keyed
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -111,22 +110,11 @@ def done_by_bytes(packed: bytes, index: int, source: Source, first: int | None) 
 
 
 def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -> tuple[Any, int]:
-    """Return (sum, rows) of the partial sums of all parts, each of them once.
+    """Return (sum, rows) of the partial sums of all parts, each of them once, in any order.
 
-    Parameters
-    ----------
-    parts : iterable of Partial
-        In any order: sums are of integers.
-    count : int or None
-        How many there must be; None: not known.
-    mark : str
-        Stamp that each must bear.
-
-    Raises
-    ------
-    SourceError
-        A part is missing, comes twice, is of another plan, or has not the shape of its sums. Which
-        of them does not depend on a cell.
+    There must be ``count`` of them, if it is known, and each bears ``mark``. A part that is
+    missing, comes twice, is of another plan or has not the shape of its sums is refused: which of
+    these does not depend on a cell.
     """
     nothing = task.job.over(iter(()), None)
     accepts = getattr(task.job, "accepts", functools.partial(alike, nothing))
@@ -159,7 +147,8 @@ def alike(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if dataclasses.is_dataclass(one) and not isinstance(one, type):
-        return all(alike(a, b) for a, b in zip(_fields(one), _fields(other), strict=True))
+        names = [field.name for field in dataclasses.fields(one)]
+        return all(alike(getattr(one, name), getattr(other, name)) for name in names)
     if isinstance(one, np.ndarray):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
@@ -167,10 +156,6 @@ def alike(one: Any, other: Any) -> bool:
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(alike, one, other))
     return one == other if isinstance(one, str) else isinstance(one, (int, type(None)))
-
-
-def _fields(value: Any) -> Iterator[Any]:
-    return (getattr(value, field.name) for field in dataclasses.fields(value))
 
 
 # -- One pass that is a sum: added up in this thread, or by tasks.
@@ -190,17 +175,9 @@ def summed(
 ) -> Any:
     """Return the sums of one pass over rows, in this thread or by the tasks of their executor.
 
-    Parameters
-    ----------
-    rows : Rows, or anything that yields blocks
-    design, windows, coins
-        As for :meth:`dpmodels.sources.rows.Rows.blocks`. Tasks are given a key for coins.
-    inner : Coins or None
-        Handed to the job.
-
-    Privacy
-    -------
-    Confidential: exact sums, the same integers whoever adds up (``theory.md``).
+    ``rows`` is whatever yields blocks, chosen by ``windows`` and ``coins`` as for
+    :meth:`dpmodels.sources.rows.Rows.blocks`; tasks are given a key for coins. ``inner`` is for the
+    job. **Confidential**: exact sums, the same integers whoever adds up (``theory.md``).
     """
     if rows.own_sums:
         return rows.summed(design, job, windows=windows, coins=coins, inner=inner)
@@ -220,7 +197,12 @@ def summed(
         own_coins = None if own is None else own.coins(0, 1, 0)
         return job.over(rows.blocks_for(job, design, **chosen), own_coins)
     if windows.every > 1:
-        partitions = _in_order(rows, partitions)
+        partitions = _placed(rows, partitions)
+        if not partitions:
+            raise SourceError(
+                "public_order=True reads rows by their place in the table, which is not known "
+                "here: leave it out, rows are then chosen by secret coins"
+            )
     types = getattr(rows.source, "types", None)
     task = Task(design, job, windows, keyed(coins), keyed(inner), types)
     return _by_tasks(rows, task, partitions)
@@ -265,30 +247,18 @@ class _Counting:
 
 
 def counted(rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts]) -> Counts:
-    """Return the integer arrays that a function adds up over the blocks of one pass.
+    """Return the integer arrays that a function adds up over the blocks (q, m) of one pass.
 
-    Parameters
-    ----------
-    count : function
-        Of blocks (q, m): arrays of integers whose shapes are public, zeros where there is no
-        block. It travels to workers: a function of a module, or a ``functools.partial`` of one.
-
-    Privacy
-    -------
-    Confidential: exact sums, the same integers whoever adds up.
+    Their shapes are public, zeros where there is no block. The function travels to workers: it is
+    one of a module, or a ``functools.partial`` of one. **Confidential**: exact sums.
     """
     found: Integers = summed(rows, design, _Counting(count))
     return found.arrays
 
 
-@dataclass(frozen=True, eq=False)
-class _Nothing:
-    """A pass that looks at nothing."""
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        """Read to the end."""
-        deque(blocks, maxlen=0)
-        return Integers(())
+def _to_the_end(blocks: Iterable[Array]) -> Counts:
+    deque(blocks, maxlen=0)
+    return ()
 
 
 def skimmed(rows: Any, design: Design) -> None:
@@ -296,7 +266,7 @@ def skimmed(rows: Any, design: Design) -> None:
     if rows.executor is None:
         rows.skim(design)
     else:
-        summed(rows, design, _Nothing())
+        counted(rows, design, _to_the_end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,11 +342,8 @@ def sampled(
     """Return design columns of all rows, or of the rows ``keep``, in their order: (k, size).
 
     As ``rows.sample``, which it calls unless tasks can read the parts of the table: then those
-    return the chosen rows, and no other row travels. For what is no sum of rows.
-
-    Privacy
-    -------
-    Confidential: cells. The same whoever reads. Not of a table elsewhere: its rows stay there.
+    return the chosen rows, and no other row travels. **Confidential**: cells, whoever reads. Not of
+    a table elsewhere: its rows stay there.
     """
     executor = rows.executor
     if executor is None or executor.knows_parts:
@@ -409,17 +376,6 @@ def _placed(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
         dataclasses.replace(partition, first=at, rows=length)
         for partition, at, length in zip(partitions, places, lengths, strict=False)
     ]
-
-
-def _in_order(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
-    """Return the parts with their places, which windows go by."""
-    found = _placed(rows, partitions)
-    if not found:
-        raise SourceError(
-            "public_order=True reads rows by their place in the table, which is not known here: "
-            "leave it out, rows are then chosen by secret coins"
-        )
-    return found
 
 
 def _shown(parts: Iterable[Any], bar: Any, lengths: dict[int, int]) -> Iterator[Any]:

@@ -17,51 +17,42 @@ from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
 from dpmodels.formula.program import coerce, coerce_all
 from dpmodels.formula.schema import Schema
-from dpmodels.sources.windows import WINDOW, Windows
-from dpmodels.units import OneType
+from dpmodels.units import Ids, OneType
 from dpmodels.variables import Real, Variable
 
 #: Rows asked from a reader at once; block height is another number (see ``rows.py``).
 READ_ROWS = 65_536
 
+#: Rows of a window: one block, whose products of integers up to 2^20 are exact in float64.
+WINDOW = 8192
+
 Chunk = Mapping[str, Any]
 
 
 class Source(Protocol):
-    """A table that can be read in chunks.
-
-    Attributes
-    ----------
-    kinds : mapping of str to str
-        Column -> "numeric", "bool", "category", "text", "datetime", "duration", "object" (any
-        cells)
-        or "unknown" (CSV, lists): public.
-    n : int or None
-        Row count if the container knows it without a pass.
-    rescannable : bool
-        Whether ``chunks`` can be called again and gives the same rows in the same order.
-    schema_attr : object or None
-        A schema attached to the table (``Schema.attach``).
-    """
+    """A table that can be read in chunks. All but the cells is public."""
 
     @property
     def kinds(self) -> Mapping[str, str]:
-        """Column -> public kind."""
+        """Column -> "numeric", "bool", "category", "text", "datetime", "duration", or one of two.
+
+        "object": any cells; "unknown": CSV files and lists.
+        """
         ...
 
     @property
     def n(self) -> int | None:
-        """Public row count, if known."""
+        """Row count, if the container knows it without a pass."""
         ...
 
     @property
     def rescannable(self) -> bool:
-        """Whether the rows can be read again."""
+        """Whether ``chunks`` can be called again: the same rows in the same order."""
         ...
 
     @property
     def schema_attr(self) -> Any:
-        """Schema attached to the table, or None."""
+        """Schema attached to the table (``Schema.attach``), or None."""
         ...
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
@@ -114,23 +105,6 @@ def check_names(names: Iterable[Any]) -> None:
         seen.add(name)
 
 
-def chosen_chunks(
-    source: Source, names: Sequence[str], windows: Windows
-) -> Iterator[tuple[int, Chunk]]:
-    """Yield (rows left out before it, chunk): a source that can skip rows gives ``chosen``.
-
-    What is left out is never in ``windows``; rows of a chunk may or may not be. The last chunk may
-    be empty, with the rows left out at the end.
-    """
-    skipping = None if windows.every == 1 else getattr(source, "chosen", None)
-    if skipping is not None:
-        yield from skipping(names, windows)
-        return
-    for chunk in source.chunks(names):
-        yield 0, chunk
-        del chunk  # nothing is held while the next is read
-
-
 #: Said where the message of a library is withheld.
 _UNREADABLE = (
     "the table cannot be read: its library failed, with a message that is withheld because it "
@@ -178,17 +152,11 @@ class Partition:
 
 
 class Executor(Protocol):
-    """Does the tasks of a pass.
-
-    Attributes
-    ----------
-    knows_parts : bool
-        The parts are its own affair: none are given to it.
-    """
+    """Does the tasks of a pass."""
 
     @property
     def knows_parts(self) -> bool:
-        """Whether the executor cuts the table by itself."""
+        """Whether it cuts the table by itself: no parts are given to it."""
         ...
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
@@ -264,28 +232,24 @@ class FrameSource:
         self._columns: dict[str, Any] = {}
         self._small = len(frame) * len(names) <= _SMALL and set(types) == {np.dtype(np.float64)}
 
-    def _column(self, name: str) -> Any:
-        """Return a column: a view, looked up once for all passes."""
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield slices of columns: views, looked up once for all passes."""
         if self._small and not self._columns:
             # one look-up for all: a view of one block, or a copy of what is small
             self._columns = dict(zip(self.kinds, self._frame.to_numpy().T, strict=True))
-        if name not in self._columns:
-            s = self._frame[name]
-            # A plain float column gives its own memory; slicing arrays is cheaper than Series.
-            plain = isinstance(s.dtype, np.dtype) and s.dtype.kind in "iufb"
-            self._columns[name] = s.to_numpy() if plain else s
-        return self._columns[name]
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield slices."""
-        arrays = {c: self._column(c) for c in names}
+        for name in names:
+            if name not in self._columns:
+                s = self._frame[name]
+                # A plain float column gives its own memory; slicing arrays is cheaper than Series.
+                plain = isinstance(s.dtype, np.dtype) and s.dtype.kind in "iufb"
+                self._columns[name] = s.to_numpy() if plain else s
+        arrays = {c: self._columns[c] for c in names}
         total = len(self._frame)
         if 0 < total <= READ_ROWS:
             yield arrays
             return
         for start in range(0, total, READ_ROWS):
-            stop = min(total, start + READ_ROWS)
-            yield {c: _slice(a, start, stop) for c, a in arrays.items()}
+            yield {c: _slice(a, start, start + READ_ROWS) for c, a in arrays.items()}
 
     def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return parts of the frame: slices of rows, so no column is copied."""
@@ -296,7 +260,7 @@ class FrameSource:
 
 def _slice(column: Any, start: int, stop: int) -> Any:
     """Return cells of a column, no copy: of codes and categories without the Series about them."""
-    if isinstance(column, np.ndarray):
+    if not hasattr(column, "iloc"):
         return column[start:stop]
     if type(column.dtype).__name__ == "CategoricalDtype":
         return column.array[start:stop]
@@ -328,19 +292,13 @@ class DictSource:
         """Yield slices."""
         columns = {c: self._data[c] for c in names}
         for start in range(0, self._rows, READ_ROWS):
-            part = slice(start, start + READ_ROWS)
-            yield {c: a.iloc[part] if hasattr(a, "iloc") else a[part] for c, a in columns.items()}
+            yield {c: _slice(a, start, start + READ_ROWS) for c, a in columns.items()}
 
     def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return parts of the columns: views."""
         columns = {c: self._data[c] for c in names}
         return [
-            Partition(
-                DictSource,
-                {c: v.iloc[a:b] if hasattr(v, "iloc") else v[a:b] for c, v in columns.items()},
-                a,
-                b - a,
-            )
+            Partition(DictSource, {c: _slice(v, a, b) for c, v in columns.items()}, a, b - a)
             for a, b in aligned(self._rows, rows)
         ]
 
@@ -401,10 +359,6 @@ class ArrowSource:
             self.n = int(data.num_rows)
         elif type(data).__module__.startswith("polars"):
             self.n = int(data.height)
-
-    def has_numbers(self, name: str) -> bool:
-        """Say whether the categories of a column are numbers."""
-        return arrow_kind(self._schema.field(name).type.value_type) in ("numeric", "bool")
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield record batches as dictionaries."""
@@ -502,8 +456,6 @@ _WHOLE = re.compile(r"u?int\d+(\[pyarrow\])?", re.IGNORECASE)
 def feature_columns(X: Any) -> tuple[list[Any], int]:
     """Return the columns of a matrix, each of its own type, and the number of rows.
 
-    Notes
-    -----
     **Privacy.** Shapes and types decide what is refused, never a cell; a row of a list that has
     another length than the others is a shape. No message quotes a cell.
     """
@@ -549,8 +501,6 @@ def _listed(X: Any) -> tuple[list[Any], int]:
 def target_column(y: Any) -> Any:
     """Return the target as one column of the type it came with; of a list, cells as objects.
 
-    Notes
-    -----
     **Privacy.** As :func:`feature_columns`.
     """
     if hasattr(y, "iloc") and hasattr(y, "columns"):
@@ -582,15 +532,9 @@ def target_column(y: Any) -> Any:
 def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
     """Return a table of whole numbers, -1 where a cell is missing.
 
-    Raises
-    ------
-    RequestError
-        A column has another type, decided on the schema: what numpy makes of a table of whole
-        numbers depends on whether a cell is missing.
-
-    Notes
-    -----
-    **Privacy.** As :func:`feature_columns`. Numbers are exact to 2^53 and cut at 2^62.
+    A column of another type is refused, by the schema: what numpy makes of a table of whole numbers
+    depends on whether a cell is missing. Numbers are exact to 2^53 and cut at 2^62.
+    **Privacy.** As :func:`feature_columns`.
     """
     columns, rows = feature_columns(table)
     for column in columns:
@@ -643,8 +587,7 @@ def cells_of(columns: Sequence[Any], variable: Variable) -> Array:
 # A library types a part by its own cells: text where one of them is no number. If the others of the
 # part were then read as text, one row would decide how they are read ("07" and 7 are two values).
 # So the types are those of the whole (the first part, Dask's meta, what was declared), and a part
-# of
-# another type is read cell by cell or refused.
+# of another type is read cell by cell or refused.
 
 
 #: What has the types, where they were declared or are those of a lazy frame.
@@ -656,24 +599,12 @@ _WRITTEN = {"text", "category", "object", "unknown"}
 
 
 class TypedPart:
-    """A part of a table whose types are known.
+    """A part of a table whose types are known: those of ``whole``.
 
     Numbers are read cell by cell, so that the value of a cell is the same whatever its part was
     taken for. What cannot be read so (a part that has numbers where the table has text: "01" is
-    lost) is refused.
+    lost) is refused. Columns that are not in ``types`` are read as they come.
 
-    Parameters
-    ----------
-    source : Source
-        The part.
-    types : mapping
-        Column -> type, of :func:`types_of` or as declared; columns that are not in it are read as
-        they come.
-    whole : str
-        What has these types, in words.
-
-    Notes
-    -----
     **Privacy.** Types are public, as those of a frame are, and so is whether a part has others.
     """
 
@@ -710,7 +641,8 @@ def type_of(source: Source, name: str) -> str:
     if kind != "category":
         return kind
     if isinstance(source, ArrowSource):
-        return "category of numbers" if source.has_numbers(name) else kind
+        cells_are = arrow_kind(source._schema.field(name).type.value_type)
+        return "category of numbers" if cells_are in ("numeric", "bool") else kind
     cells: Any = None
     if isinstance(source, FrameSource):
         cells = source._frame[name]
@@ -747,13 +679,9 @@ def check_type(name: str, wanted: str, found: str, whole: str) -> None:
     raise SourceError(said)
 
 
-def _truth(column: Any) -> bool:
-    return getattr(column, "dtype", None) == np.dtype(bool)
-
-
 def _cells(column: Any, kind: str) -> Any:
     """Return the cells of a part as the table has them, whatever its own type is."""
-    if kind == "bool" and _truth(column):
+    if kind == "bool" and getattr(column, "dtype", None) == np.dtype(bool):
         return column
     numbers = coerce(column, Real())
     if kind == "numeric":
@@ -768,12 +696,7 @@ def _cells(column: Any, kind: str) -> Any:
 
 
 class Renamed:
-    """A source under other names of its columns; its cells are read as they are there.
-
-    Notes
-    -----
-    **Privacy.** Names are public; each cell passes as the source below gives it.
-    """
+    """A source under other names of its columns; its cells are read as they are there."""
 
     def __init__(self, source: Source, columns: Mapping[str, str]) -> None:
         known = source.kinds
@@ -798,3 +721,133 @@ class Renamed:
         """Yield the chunks of the source, under the names of the study."""
         for chunk in self._source.chunks([self._there[name] for name in names]):
             yield {name: chunk[self._there[name]] for name in names}
+
+
+# -- One row a person: what a person's rows come to, first, before any model sees them.
+#
+# A cell of a person is a function of its own rows in the order of the table, bit for bit, whoever
+# stands between them (``units.md``, 13). Calls on such a table protect people, or are refused.
+
+
+Codes = npt.NDArray[np.int64]
+
+
+def _extreme(at: Any, start: float) -> Callable[[Codes, Array, int], Array]:
+    def of(codes: Codes, cells: Array, people: int) -> Array:
+        out = np.full(people, start)
+        at(out, codes, cells)
+        return np.where(out == start, np.nan, out)
+
+    return of
+
+
+def _total(codes: Codes, cells: Array, people: int) -> Array:
+    """Add up a person's cells in the order of its rows."""
+    out: Array = np.bincount(codes, weights=cells, minlength=people).astype(float)
+    return out
+
+
+def _first(codes: Codes, cells: Any, people: int) -> Any:
+    out = np.full(people, None if cells.dtype == object else np.nan, dtype=cells.dtype)
+    out[codes[::-1]] = cells[::-1]  # of a place that is written twice, the last write stays
+    return out
+
+
+#: Name -> function of (person of each cell, cells, number of people): cells that are missing, or
+#: not finite, or of rows without an id, are left out before.
+FUNCTIONS: dict[str, Callable[[Codes, Any, int], Any]] = {
+    "count": lambda codes, cells, people: _total(codes, np.ones(len(codes)), people),
+    "sum": _total,
+    "any": lambda codes, cells, people: np.minimum(_total(codes, cells != 0.0, people), 1.0),
+    "min": _extreme(np.minimum.at, np.inf),
+    "max": _extreme(np.maximum.at, -np.inf),
+    "first": _first,
+}
+
+
+class Features:
+    """A table with one row a person, made of a table with any number of rows a person.
+
+    ``unit`` is the column of the person; ``features``: new column -> (function, column), "count"
+    alone counts rows.
+    """
+
+    rescannable, schema_attr, n = True, None, None
+
+    def __init__(self, source: Source, unit: str, features: Mapping[str, Any]) -> None:
+        if not source.rescannable or hasattr(source, "ids"):
+            raise SourceError(
+                "features of people are made of a table that can be read again, in one place: a "
+                "frame, files, a list of frames"
+            )
+        self._source, self.people_of = source, unit
+        self._made = {name: _checked(source, name, given) for name, given in features.items()}
+        if unit not in source.kinds:
+            raise _no_column(source, unit, "unit=")
+        numbers = {name: "numeric" for name in (unit, *self._made)}
+        texts = {name: source.kinds[column] for name, (how, column) in self._made.items()
+                 if how == "first" and self._text(column)}  # fmt: skip
+        self.kinds: Mapping[str, str] = {**numbers, **texts}
+        self._codes: tuple[Codes, int] | None = None
+        self._cells: dict[str, Any] = {}
+
+    def _text(self, column: str) -> bool:
+        return self._source.kinds[column] not in ("numeric", "bool", "datetime")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield the people as one chunk, in the order of their ids."""
+        if self._codes is None:
+            ids = Ids(self._source.n, one_type(self._source, self.people_of))
+            for chunk in self._source.chunks([self.people_of]):
+                ids.add(chunk[self.people_of])
+            self._codes = ids.codes()
+            self._cells[self.people_of] = np.arange(self._codes[1])
+        for name in names:
+            if name not in self._cells:
+                self._cells[name] = self._feature(*self._made[name])
+        yield {name: self._cells[name] for name in names}
+
+    def _feature(self, how: str, column: str) -> Any:
+        assert self._codes is not None
+        codes, people = self._codes
+        there = codes >= 0
+        if not column:
+            return FUNCTIONS[how](codes[there], codes[there], people)
+        text = how == "first" and self._text(column)
+        parts = [
+            _texts(chunk[column]) if text else coerce(chunk[column], Real())
+            for chunk in self._source.chunks([column])
+        ]
+        cells: Any = np.concatenate(parts) if parts else np.empty(0)
+        there &= np.array([c is not None for c in cells], bool) if text else np.isfinite(cells)
+        return FUNCTIONS[how](codes[there], cells[there], people)
+
+
+def _texts(column: Any) -> Any:
+    """Return the cells of a column as objects, None where a cell is missing; each by itself."""
+    name = next(n for n in ("to_pylist", "to_list", "tolist") if hasattr(column, n))
+    cells = getattr(column, name)()
+    out = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):  # missing by its type: nothing of the cell itself is called
+        missing = type(cell).__name__ in ("NoneType", "NAType", "NaTType")
+        out[i] = None if missing or (isinstance(cell, float) and cell != cell) else cell
+    return out
+
+
+def _checked(source: Source, name: str, given: Any) -> tuple[str, str]:
+    """Return (function, column) of a feature as it was typed."""
+    how, column = (given, "") if isinstance(given, str) else (*given, "", "")[:2]
+    if how not in FUNCTIONS or not isinstance(column, str) or (not column and how != "count"):
+        known = ", ".join(FUNCTIONS)
+        raise RequestError(
+            f"{name}= takes a function and a column, for example {name}=('max', 'income'), or "
+            f"'count' (of rows). Functions: {known}.{did_you_mean(str(how), FUNCTIONS)}"
+        )
+    if column and column not in source.kinds:
+        raise _no_column(source, column, f"{name}=: ")
+    return how, column
+
+
+def _no_column(source: Source, column: str, what: str) -> RequestError:
+    close = did_you_mean(column, source.kinds)
+    return RequestError(f"{what}{shown(column)} is no column of the table.{close}")

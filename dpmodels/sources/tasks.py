@@ -16,23 +16,21 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Number
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmodels.errors import ClusterError, DPModelsError, RequestError, SourceError, shown
 from dpmodels.quiet import guarded, holding_memory
-from dpmodels.sources.features import Features
 from dpmodels.sources.files import DatasetSource, path_source
 from dpmodels.sources.summed import Partial, Task, done_by_bytes
 from dpmodels.sources.tables import (
     CONNECTED,
-    READ_ROWS,
     ArrowSource,
     Chunk,
     DictSource,
     Executor,
+    Features,
     FrameSource,
     LazyPolarsSource,
     Partition,
@@ -41,7 +39,6 @@ from dpmodels.sources.tables import (
     TypedPart,
     check_names,
     check_type,
-    chosen_chunks,
     connected_client,
     cut,
     numpy_kind,
@@ -51,9 +48,6 @@ from dpmodels.sources.tables import (
     withheld,
 )
 from dpmodels.units import id_type
-
-__all__ = ["READ_ROWS", "DictSource", "FramesSource", "Source", "as_source", "chosen_chunks"]
-
 
 # -- Rows that never come here: another engine adds them up, task by task.
 
@@ -68,11 +62,7 @@ class Caller:
     # ``gather(task)`` has ``dp.partial_sums`` done for every part of the table, and returns what
     # they return.
     gather: Callable[[bytes], Iterable[bytes]]
-
-    @property
-    def knows_parts(self) -> bool:
-        """Whether the executor cuts the table by itself."""
-        return True
+    knows_parts: ClassVar[bool] = True
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return none: the parts are known to the user's engine."""
@@ -166,7 +156,7 @@ def _unpacked(found: Any) -> Any:
     return out  # is checked where it is added
 
 
-# -- Dask DataFrames: partitions are added up where they are, or read one by one in this proces
+# -- Dask DataFrames: partitions are added up where they are, or read one by one in this process.
 
 
 class DaskSource:
@@ -201,7 +191,9 @@ class DaskSource:
         """Return the number of rows of each partition, counted where they are."""
         if self.client is None:
             return None
-        tasks = [_length(part) for part in self._parts(list(self.kinds)[:1])]
+        import dask
+
+        tasks = [dask.delayed(len)(part) for part in self._parts(list(self.kinds)[:1])]
         found: list[int] = self.client.gather(self.client.compute(tasks))
         return found
 
@@ -221,9 +213,11 @@ class DaskSource:
         """Return the number of different ids, counted where they are; None: by the caller."""
         if self.client is None:
             return None
+        import dask
+
         from dpmodels.sources.people import added_people, counted, people_of
 
-        tasks = [people_of(part) for part in counted(self._data, column).to_delayed()]
+        tasks = [dask.delayed(people_of)(part) for part in counted(self._data, column).to_delayed()]
         return added_people(self.client.gather(self.client.compute(tasks)))
 
     def ids(self, column: str) -> str:
@@ -240,12 +234,6 @@ class DaskSource:
         return list(self._data[list(names)].to_delayed())
 
 
-def _length(part: Any) -> Any:
-    import dask
-
-    return dask.delayed(len)(part)
-
-
 def _holder(part: Any) -> Any:
     """Return the client of the cluster that holds a partition; None: it is computed anywhere."""
     for task in dict(part.__dask_graph__()).values():
@@ -255,10 +243,7 @@ def _holder(part: Any) -> Any:
     return None
 
 
-# -- Adapters: one class a kind of table, one function that chooses.
-
-
-# -- Tables that come in parts: a list of tables, a function that returns an iterator, an itera
+# -- Tables that come in parts: a list of tables, a function that returns an iterator, an iterator.
 
 
 _FIRST = "the first table of the iterable"
@@ -267,12 +252,9 @@ _FIRST = "the first table of the iterable"
 class FramesSource:
     """A list of tables, a function that returns an iterator of tables, or a plain iterator.
 
-    The types of the first part are those of the table
-    (:class:`~dpmodels.sources.tables.TypedPart`):
-    a part that a library has typed by its own cells is not read in another way for it.
+    The types of the first part are those of the table (:class:`TypedPart`): a part that a library
+    has typed by its own cells is not read in another way for it.
 
-    Notes
-    -----
     **Privacy.** The types of the first part are public, as those of a frame are, and so is whether
     a later part has others. Readers that are known to guess types part by part are refused.
     """
@@ -317,16 +299,13 @@ class FramesSource:
         self.schema_attr = head.schema_attr
         self._types = types_of(head)
         if parts is not None:
-            self._of_a_list([as_source(part) for part in parts])
-
-    def _of_a_list(self, sources: list[Source]) -> None:
-        """Know the number of rows; refuse types that differ before anything is read."""
-        counts = [source.n for source in sources]
-        self.n = None if any(c is None for c in counts) else sum(c or 0 for c in counts)
-        for source in sources:
-            for name in self.kinds:
-                if name in source.kinds:
-                    check_type(name, self._types[name], type_of(source, name), _FIRST)
+            sources = [as_source(part) for part in parts]
+            counts = [source.n for source in sources]
+            self.n = None if any(c is None for c in counts) else sum(c or 0 for c in counts)
+            for source in sources:  # types that differ are refused before anything is read
+                for name in self.kinds:
+                    if name in source.kinds:
+                        check_type(name, self._types[name], type_of(source, name), _FIRST)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield the chunks of each table in turn."""
@@ -349,24 +328,9 @@ def _refuse_reader(data: Any) -> None:
 def as_source(data: Any) -> Source:
     """Choose the adapter for ``data`` without reading a cell.
 
-    Parameters
-    ----------
-    data : table
-        pandas DataFrame, dictionary of arrays, anything with an Arrow stream (polars, pyarrow,
-        DuckDB relation), pyarrow dataset, polars LazyFrame, path or list of paths to Parquet or
-        CSV, Dask DataFrame, :class:`Elsewhere`, list of tables, function returning an iterator of
-        tables, iterator of tables.
-
-    Raises
-    ------
-    SourceError
-        The object is none of these.
-
-    Privacy
-    -------
-    Reads column names, dtypes and (where the container states it) the row count: public. Types of
-    a table in parts are those of its first part; a pandas reader, which guesses them part by part,
-    is refused.
+    What is read are column names, dtypes and (where the container states it) the row count: public.
+    Types of a table in parts are those of its first part; a pandas reader, which guesses them part
+    by part, is refused.
     """
     if isinstance(data, (Elsewhere, Renamed, Features)):
         return data
@@ -427,9 +391,7 @@ def on_worker(
 ) -> Partial | Failed:
     """Do a task where it arrives. Nothing random, nothing logged; an error comes back as a value.
 
-    Privacy
-    -------
-    Confidential: exact sums. Static check: no generator of random numbers is reachable from here.
+    **Confidential**: exact sums. A static check: no random numbers can be reached from here.
     """
     try:
         with holding_memory():
@@ -510,22 +472,6 @@ MANY_ROWS, WIDE = 200_000, 40
 
 
 @dataclass(frozen=True)
-class Serial:
-    """The tasks of a pass, one after the other in this process: what others are compared with."""
-
-    knows_parts: ClassVar[bool] = False
-    rows: int = _THREAD_ROWS
-
-    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
-        """Return the parts of the table."""
-        return cut(source, names, self.rows, travel=False)
-
-    def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
-        """Do the tasks."""
-        return "", (task.done(i, p.opener(p.data), p.first) for i, p in enumerate(partitions))
-
-
-@dataclass(frozen=True)
 class Threads:
     """Tasks over the threads of this process; BLAS has one thread under the guard."""
 
@@ -562,11 +508,6 @@ class Threads:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _held(packed: bytes) -> bytes:
-    """Return the plan of a pass: a task of its own, so that it is sent once a worker."""
-    return packed
-
-
 @dataclass(frozen=True)
 class Cluster:
     """Tasks on the workers of a Dask cluster."""
@@ -590,7 +531,8 @@ class Cluster:
 
         lost = ""
         try:
-            plan = self.client.submit(_held, packed, pure=False)
+            # the plan is a task of its own, so that it is sent once a worker
+            plan = self.client.submit(bytes, packed, pure=False)
             tasks = [
                 dask.delayed(on_worker, pure=False)(plan, i, p.opener, p.data, p.first)
                 for i, p in enumerate(partitions)
@@ -634,10 +576,7 @@ class Connection:
     def __enter__(self) -> Connection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -692,15 +631,11 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
             )
         executor: Executor = Cluster(client)
     else:
-        executor = Threads(_number(threads))
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+            raise RequestError(f"threads= is a number of threads, got {shown(threads)}")
+        executor = Threads(threads)
     CONNECTED.append(executor)
     return Connection(executor)
-
-
-def _number(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise RequestError(f"threads= is a number of threads, got {shown(given)}")
-    return given
 
 
 def executor_for(source: Source) -> Executor | None:
@@ -713,15 +648,9 @@ def executor_for(source: Source) -> Executor | None:
         return Cluster(client)
     if CONNECTED:
         return CONNECTED[-1]
-    many = (source.n or 0) > MANY_ROWS and hasattr(source, "partitions")
-    if not many:
+    if (source.n or 0) <= MANY_ROWS or not hasattr(source, "partitions"):
         return None
+    affinity = getattr(os, "sched_getaffinity", None)  # the cores that this process may use
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     # what is decoded has a thread of its own for that
-    return Threads(max(_cores() - bool(getattr(source, "decoded", False)), 1), wide=WIDE)
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return Threads(max(cores - bool(getattr(source, "decoded", False)), 1), wide=WIDE)

@@ -102,7 +102,7 @@ class Study:
 # -- ``dpmodels study``: new, check, rehearse, run, verify.
 
 
-#: Exit codes of the command line (``dpmodels/cli.py``).
+#: Exit codes of the command line (``dpmodels/__main__.py``).
 _DONE, _REFUSED, _MISSING = 0, 3, 4
 
 

@@ -239,8 +239,7 @@ def source_of(
 
     ``columns``: name in the study -> name in the data; ``features``: as ``dp.per_person`` takes.
     """
-    from dpmodels.sources.features import Features
-    from dpmodels.sources.tables import Renamed
+    from dpmodels.sources.tables import Features, Renamed
     from dpmodels.sources.tasks import as_source
 
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):

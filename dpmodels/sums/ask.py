@@ -33,8 +33,8 @@ from dpmodels.proof.prove import (
 )
 from dpmodels.proof.sets import Ball, Box, ConvexHull, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic
+from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import counted, summed
-from dpmodels.sources.windows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, UnitScale, WithOne
 
@@ -56,7 +56,7 @@ class Read:
     # Runs of rows by their place: under replace-one and with rows as units only.
     windows: Windows = ALL_ROWS
     inner: int = 1  # Coins for the parts of a pass that are not of every row (meat, ordinary rows)
-    # Of passes after this one, fresh coins each (:class:`dpmodels.sources.windows.Coins`).
+    # Of passes after this one, fresh coins each (:class:`dpmodels.sources.rows.Coins`).
     then: tuple[int, ...] = ()
 
 

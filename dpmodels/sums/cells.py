@@ -22,9 +22,9 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.design import Grid, grid_of, grid_of_images
-from dpmodels.proof.sets import STEPS
+from dpmodels.proof.sets import STEPS, symmetric
+from dpmodels.sources.rows import short
 from dpmodels.sources.summed import summed
-from dpmodels.sources.windows import short
 from dpmodels.sums.products import (
     LEAST,
     MOST,
@@ -194,7 +194,7 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
         top = (high_digit @ high.T)[upper].astype(np.int64) << _PART  # below 2^62
         terms.append((top + cross[upper].astype(np.int64), at + _PART))
         terms.append((((low * digit) @ low.T)[upper].astype(np.int64), at))
-    return symmetric(total(terms, drop), len(zeta))
+    return symmetric(len(zeta), total(terms, drop), upper)
 
 
 def sum_of(zeta: Array, weights: Integers) -> Integers:
@@ -202,15 +202,6 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
     zeta, weights = _occupied(zeta, weights)
     found = digits(weights, zeta.shape[1], 2 * _PART)
     return total([((zeta @ digit).astype(np.int64), at) for digit, at in found], 0)
-
-
-def symmetric(entries: Integers, r: int) -> Integers:
-    """Return the (r, r) matrix with this upper triangle."""
-    upper = np.triu_indices(r)
-    out: Integers = np.empty((r, r), dtype=object)
-    out[upper] = entries
-    out.T[upper] = entries
-    return out
 
 
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
@@ -281,7 +272,7 @@ Blocks = Iterable[tuple[Array, npt.NDArray[np.intp]]]
 _NOTHING = 1e-10
 
 
-def cell_gram(design: Design, rowmap: LatticeMap, fingerprint: str = "") -> Any:
+def cell_gram(design: Design, rowmap: LatticeMap) -> Any:
     """Return the pass by cells of a design under a map; None where they do not go together.
 
     Public: a function of design and row map.
@@ -293,11 +284,11 @@ def cell_gram(design: Design, rowmap: LatticeMap, fingerprint: str = "") -> Any:
     if inner.ball:
         if inner.ball != len(inner.box) or isinstance(rowmap, WithOne):
             return None
-        ball = BallCells(grid, inner, isinstance(rowmap, OneFirst), fingerprint)
+        ball = BallCells(grid, inner, isinstance(rowmap, OneFirst))
         return ball if ball.fits else None
     if inner.matrix is not None or isinstance(rowmap, OneFirst) or len(inner.box) != design.q:
         return None
-    return BoxCells(grid, inner, isinstance(rowmap, WithOne), fingerprint)
+    return BoxCells(grid, inner, isinstance(rowmap, WithOne))
 
 
 @dataclass(frozen=True)
@@ -344,7 +335,6 @@ class BoxCells:
     grid: Grid
     rowmap: RowMap
     one: bool = False  # The constant 1 is appended
-    fingerprint: str = ""
 
     @functools.cached_property
     def zeta(self) -> Array:
@@ -390,7 +380,7 @@ class BoxCells:
         for j, own in zip(numbers, sums.firsts, strict=True):
             G[j] = G[:, j] = sum_of(self.zeta, own)
         G[np.ix_(numbers, numbers)] = sums.seconds
-        return worded(G, sums.rows, self.fingerprint)
+        return worded(G, sums.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,7 +394,6 @@ class BallCells:
     grid: Grid
     rowmap: RowMap
     first: bool = False  # The constant 1 stands in front of every row
-    fingerprint: str = ""
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array]:
@@ -466,7 +455,7 @@ class BallCells:
         G = gram_of(zeta, sums.squares, 2 * LOW_NOISE)
         G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> LOW_NOISE
         G[j, j] = sums.seconds[0, 0]
-        return worded(G, sums.rows, self.fingerprint)
+        return worded(G, sums.rows)
 
 
 def _into_ball(length: Array, r: Array) -> None:
@@ -487,7 +476,7 @@ def _into_ball(length: Array, r: Array) -> None:
 # its sensitivity holds exactly (see ``proof/theory.md``).
 
 
-def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> Gram:
+def gram(blocks: Iterable[Array], rowmap: LatticeMap) -> Gram:
     """Accumulate the Gram matrix of the mapped rows of ``blocks``.
 
     Parameters
@@ -510,7 +499,7 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap, fingerprint: str = "") -> 
             product = cross_product(rowmap.integers(block)) if own is None else own(block)
             rows += (block[0] if isinstance(block, tuple) else block).shape[1]
             total.add(product)
-    return Gram(*total.limbs(), rows, fingerprint)
+    return Gram(*total.limbs(), rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -518,7 +507,6 @@ class GramOf:
     """The pass of :func:`gram`, for whoever adds up (:mod:`dpmodels.sources.summed`)."""
 
     rowmap: LatticeMap
-    fingerprint: str = ""
 
     @property
     def grid(self) -> Any:
@@ -527,7 +515,7 @@ class GramOf:
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Gram:
         """Return the Gram matrix of blocks. Confidential."""
-        return gram(blocks, self.rowmap, self.fingerprint)
+        return gram(blocks, self.rowmap)
 
 
 def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> Gram:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.formula.program import clip_cells
 from dpmodels.proof.sets import STEPS
-from dpmodels.sources.windows import ROW_PAD
+from dpmodels.sources.rows import ROW_PAD
 
 #: Rows of a symmetric product are worked off so many at a time.
 _AT_ONCE = 4
@@ -156,24 +156,6 @@ def looked_up(
     return out
 
 
-def sparsely(matrix: Array, block: Array) -> Array:
-    """Return the image of rows, each by itself, under a matrix with zeros: they cost nothing.
-
-    A missing cell does not reach an image through a zero: some row of ``matrix`` must see the cell
-    that marks an incomplete row.
-    """
-    m = block.shape[1]
-    out = np.empty((len(matrix), m + ROW_PAD))[:, :m]
-    part = np.empty(m)
-    for row, image in zip(matrix, out, strict=True):
-        first, *others = np.flatnonzero(row).tolist() or [0]
-        np.multiply(block[first], row[first], out=image)
-        for j in others:
-            np.multiply(block[j], row[j], out=part)
-            image += part
-    return out
-
-
 def weighted(z: Array, factors: Array) -> Array:
     """Return ``z @ factors``, (k,): exact in any order, as :func:`cross_product`."""
     return np.asarray(z @ factors)
@@ -199,7 +181,9 @@ def cross_product(z: Array) -> Array:
     k, m = z.shape
     if not _FEW <= k <= _HALVES or m < _STACKED:
         return np.asarray(z @ z.T)
-    width = _short(k)
+    width = 1024  # the largest at which half a stack of products of a block is many numbers
+    while (k // 2) * k * (_BLOCK // width) < _MANY:
+        width //= 2
     whole = m - m % width
     stack = z[:, :whole].reshape(k, -1, width).transpose(1, 0, 2)
     other = stack.transpose(0, 2, 1)
@@ -212,14 +196,6 @@ def cross_product(z: Array) -> Array:
     if whole < m:
         out += z[:, whole:] @ z[:, whole:].T
     return np.asarray(out)
-
-
-def _short(k: int) -> int:
-    """Return the largest width at which half a stack of products of a block is many numbers."""
-    width = 1024
-    while (k // 2) * k * (_BLOCK // width) < _MANY:
-        width //= 2
-    return width
 
 
 @functools.cache
@@ -514,14 +490,9 @@ class Gram:
     high: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]
     rows: int
-    fingerprint: str  # Sums are defined only between equal fingerprints
 
     def __add__(self, other: Gram) -> Gram:
-        if self.fingerprint != other.fingerprint:
-            raise ValueError("moments of different plans cannot be added")
-        return Gram(
-            self.high + other.high, self.low + other.low, self.rows + other.rows, self.fingerprint
-        )
+        return Gram(self.high + other.high, self.low + other.low, self.rows + other.rows)
 
     def __repr__(self) -> str:
         return f"<Gram {self.high.shape[0]} x {self.high.shape[0]}, confidential>"
@@ -535,11 +506,11 @@ class Gram:
         return np.asarray(self.integers(), dtype=float) * np.outer(units, units)
 
 
-def worded(matrix: npt.NDArray[np.object_], rows: int, fingerprint: str = "") -> Gram:
+def worded(matrix: npt.NDArray[np.object_], rows: int) -> Gram:
     """Return the Gram matrix of Python integers, as sums of blocks come."""
     high = (matrix >> 32).astype(np.int64)
     low = (matrix & 0xFFFFFFFF).astype(np.int64)
-    return Gram(high, low, rows, fingerprint)
+    return Gram(high, low, rows)
 
 
 class Limbs:

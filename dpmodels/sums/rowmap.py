@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS, Blocks, Simplex
-from dpmodels.sources.windows import WINDOW, Coins
+from dpmodels.sources.rows import Coins
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -53,14 +54,12 @@ __all__ = [
     "UnitScale",
     "WithOne",
     "averages",
-    "averages_gram",
     "factors",
     "identity_scale",
     "images_of",
     "into_balls",
     "lengths",
     "missing",
-    "people_gram",
     "product",
     "shares",
     "sums",
@@ -555,44 +554,6 @@ def product(z: Array, limbs: Limbs) -> None:
         limbs.add(cross_product(z[:, a : a + WINDOW]))
 
 
-def people_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap | OneFirst) -> Gram:
-    """Accumulate ``sum_p c_p G_p`` of the images of rows under a map into a ball.
-
-    Parameters
-    ----------
-    blocks : iterable of BlockOfPeople
-    rowmap : RowMap or OneFirst
-        Its affine part is used, row by row; its ball is that of a person's trace.
-
-    Privacy
-    -------
-    The return value is confidential. One person contributes one positive semidefinite integer
-    matrix of trace at most 2^40.
-    """
-    k = len(rowmap.box)
-    total = Limbs(k)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            z = np.ascontiguousarray(rowmap.image(block.rows))
-            length = missing(z)
-            (lattice,) = into_balls(z, length, block, STEPS)
-            product(lattice, total)
-    return Gram(*total.limbs(), 0, "")
-
-
-@dataclass(frozen=True, eq=False)
-class PeopleGramOf:
-    """The pass of :func:`people_gram`, or of :func:`averages_gram`, for whoever adds up."""
-
-    rowmap: Any
-    average: bool = False  # People's means, not their sums
-    of_people: ClassVar[bool] = True
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:
-        """Return the Gram matrix of blocks of whole people. Confidential."""
-        return (averages_gram if self.average else people_gram)(blocks, self.rowmap)
-
-
 def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
     """Return one lattice row a person: the mean of its complete rows, and whether it has any.
 
@@ -610,21 +571,35 @@ def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
     return towards_zero(out)
 
 
-def averages_gram(blocks: Iterable[BlockOfPeople], rowmap: RowMap) -> Gram:
-    """Accumulate the Gram matrix of ``(mean of a person's complete rows, has any, 1)``.
+@dataclass(frozen=True, eq=False)
+class PeopleGramOf:
+    """The Gram matrix of people: ``sum_p c_p G_p`` of their rows, or that of their averages.
 
     Privacy
     -------
-    The return value is confidential. One person contributes one row, in the convex hull of what
+    Confidential. One person contributes one positive semidefinite integer matrix of trace at most
+    2^40: rows are mapped by the affine part of ``rowmap``, whose ball is that of a person's trace.
+    With ``average`` one row ``(mean of the complete rows, has any, 1)``, in the convex hull of what
     a complete row can be, or the zero row (``units.md``, 8).
     """
-    k = len(rowmap.box) + 2
-    total = Limbs(k)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            own = averages(block, rowmap)
-            product(np.vstack([own, np.full((1, own.shape[1]), STEPS)]), total)
-    return Gram(*total.limbs(), 0, "")
+
+    rowmap: Any
+    average: bool = False  # People's means, not their sums
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:
+        """Return the Gram matrix of blocks of whole people. Confidential."""
+        total = Limbs(len(self.rowmap.box) + 2 * self.average)
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                if self.average:
+                    own = averages(block, self.rowmap)
+                    product(np.vstack([own, np.full((1, own.shape[1]), STEPS)]), total)
+                    continue
+                z = np.ascontiguousarray(self.rowmap.image(block.rows))
+                (lattice,) = into_balls(z, missing(z), block, STEPS)
+                product(lattice, total)
+        return Gram(*total.limbs(), 0)
 
 
 def missing(z: Array) -> Array:

@@ -128,10 +128,10 @@ CELLS = (
 TASKS = ("tests/unit/sources/test_tasks.py",)
 PASSES = ("tests/unit/sources/test_passes.py",)
 CUT = (
-    Mutant("dpmodels/sources/windows.py", "+ part.to_bytes(8, \"big\")", "", TASKS),
-    Mutant("dpmodels/sources/windows.py", "+ bytes([purpose])", "", TASKS),
-    Mutant("dpmodels/sources/windows.py", "secret.ljust(_RATE, b\"\\0\")", "b\"\"", TASKS),
-    Mutant("dpmodels/sources/windows.py", "self._segment += 1", "self._segment += 0", TASKS),
+    Mutant("dpmodels/sources/rows.py", "+ part.to_bytes(8, \"big\")", "", TASKS),
+    Mutant("dpmodels/sources/rows.py", "+ bytes([purpose])", "", TASKS),
+    Mutant("dpmodels/sources/rows.py", "secret.ljust(_RATE, b\"\\0\")", "b\"\"", TASKS),
+    Mutant("dpmodels/sources/rows.py", "self._segment += 1", "self._segment += 0", TASKS),
     Mutant("dpmodels/sources/summed.py", "if part.index in seen:", "if False:", TASKS),
     Mutant("dpmodels/sources/summed.py", "and part.stamp == mark", "", TASKS),
     Mutant("dpmodels/sources/summed.py", "and accepts(part.sums)", "", TASKS),
@@ -1005,7 +1005,7 @@ MUTANTS = (
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/sources/windows.py",
+        "dpmodels/sources/rows.py",
         "np.bitwise_or.reduce(planes, axis=0)",
         "planes[0]",
         ("tests/unit/sources/test_coins.py",),

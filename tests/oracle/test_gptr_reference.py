@@ -15,7 +15,7 @@ from dpmodels.models.linear.posterior import (
     largest_s,
     largest_s_pair,
 )
-from dpmodels.models.newton import largest_rho, largest_rho_shift
+from dpmodels.models.newton import largest_rho
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.mechanisms import mu_gdp, upper_quantile
 from dpmodels.proof.prove import Of, sensitivity
@@ -139,6 +139,11 @@ def test_removal_moves_the_residual_bound_more_than_the_published_lemma():
     assert abs(less - delta) == pytest.approx(0.0571584, rel=1e-5)
     assert tau == pytest.approx(0.0571584, rel=1e-5)
     assert math.log(1 + 1 / star) < abs(less - delta) <= tau * (1 + 1e-12)
+
+
+def largest_rho_shift(eps, delta, kappa):
+    """The simpler form of ``largest_rho``: mu_of(eps - c, delta), c = log(1 + kappa/4)."""
+    return mu_gdp(eps - math.log1p(kappa / 4), delta)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from dpmodels.proof.prove import Of, noise_of, sensitivity
 from dpmodels.proof.sets import Ball, Box, ConvexHull, Interval, NuclearBall, OneHot
 from dpmodels.proof.statistics import Cells, Gram, RankOne, Ranks, Sum
 from dpmodels.sources.people import PeopleRows
-from dpmodels.sources.rows import Rows
+from dpmodels.sources.rows import Rows, Windows
 from dpmodels.sources.tables import DictSource
-from dpmodels.sources.windows import Windows
 from dpmodels.sums.ask import Added, Ask, Kept, Moments, Query, Read, set_of
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne
 from dpmodels.units import Person

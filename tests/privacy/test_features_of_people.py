@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError, SourceError
-from dpmodels.sources.features import FUNCTIONS
+from dpmodels.sources.tables import FUNCTIONS
 
 MADE = {
     "rows": "count", "there": ("count", "x"), "total": ("sum", "x"), "some": ("any", "b"),

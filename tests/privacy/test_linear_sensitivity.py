@@ -13,9 +13,9 @@ from dpmodels.models.linear.inference import ScoreMap
 from dpmodels.proof import prove as sens
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS
-from dpmodels.sources.rows import Rows
+from dpmodels.sources.rows import Rows, Windows
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source
-from dpmodels.sources.windows import WINDOW, Windows
 from dpmodels.sums.ask import ball_map, split_query
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_rows

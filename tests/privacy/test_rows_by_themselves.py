@@ -26,7 +26,7 @@ from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import LINEAR, plan_pass
 from dpmodels.scoring.scores import Expectile, Huber, Information, Quantile, State, plain
 from dpmodels.sources import people, rows
-from dpmodels.sums.products import ball_integers, looked_up, mapped, sparsely, squares
+from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
 from tests.privacy.test_replay import CASES, NAMES, tables
 
@@ -203,7 +203,6 @@ def images():
         "mapped": lambda b: mapped(matrix(), b),
         "mapped, few": lambda b: mapped(matrix(3), b),
         "mapped, many": lambda b: mapped(matrix(40), b),
-        "sparsely": lambda b: sparsely(np.tril(matrix()), b),
         "looked up": lambda b: looked_up(matrix(40, 3), matrix(40, Q), b, cells_of_rows(b)),
         "squares": lambda b: squares(b)[None],
         "ball_integers": lambda b: ball_integers(b.copy(), 3.0),

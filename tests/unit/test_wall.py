@@ -257,8 +257,8 @@ def test_the_check_of_the_door_can_fail(code):
 #: Reached by name and harmless, each with its reason.
 HARMLESS = {
     # which windows of rows a pass *would* read: a public schedule, kept in the plan
-    ("dpmodels.sources.windows", "Windows"),
-    ("dpmodels.sources.windows", "ALL_ROWS"),
+    ("dpmodels.sources.rows", "Windows"),
+    ("dpmodels.sources.rows", "ALL_ROWS"),
 }
 #: Not what is meant where a word is: no estimate is handed new records by a list's word, nor, as a
 #: thing that can be printed, a budget.
@@ -813,7 +813,7 @@ NOT_OF_A_ROW = {
     **dict.fromkeys(
         (
             *(f"models.table.nulls.{name}" for name in (
-                "score", "independence", "correlation", "_chi2", "residual", "groups", "fit",
+                "independence", "correlation", "_chi2", "residual", "groups", "fit",
                 "contrasts",
             )),
             *(f"models.linear.compared.{name}" for name in (
@@ -876,7 +876,7 @@ def with_rows(closure):
 
 
 def test_rows_are_multiplied_by_the_primitives_alone(closure):
-    """Their images and lengths: ``mapped``, ``sparsely``, ``squares`` of sums/products.py."""
+    """Their images and lengths: ``mapped``, ``squares`` of sums/products.py."""
     reached = with_rows(closure)
     assert ("dpmodels.scoring.passes", "ScorePass.rows") in reached
     assert ("dpmodels.models.newton", "WorkingRows.apply") in reached

@@ -33,7 +33,7 @@ from dpmodels.proof.prove import gram_l1
 from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
 from dpmodels.records import Estimate, Request
 from dpmodels.scoring.notes import empty_rows
-from dpmodels.sources.windows import ALL_ROWS, Windows
+from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Read, ball_map, ball_sd, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
 from dpmodels.sums.products import ball_integers, cross_product, mapped, squares

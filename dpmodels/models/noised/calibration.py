@@ -68,12 +68,6 @@ class Layout:
         """(diam, ldiam) of a whole record."""
         return math.sqrt(sum(g.diam**2 for g in self.groups)), sum(g.ldiam for g in self.groups)
 
-    @property
-    def worst_attribute(self) -> tuple[float, float]:
-        """Largest diam and largest ldiam of an attribute."""
-        pairs = [self.attribute(v) for v in self.variables]
-        return max(p[0] for p in pairs), max(p[1] for p in pairs)
-
     def laplace_weights(self) -> tuple[float, ...]:
         """Return m_j: the largest ldiam of an attribute that column j belongs to.
 
@@ -174,13 +168,9 @@ class NoisePlan:
     @property
     def stages(self) -> tuple[tuple[str, tuple[int, ...], float], ...]:
         """(step, its columns, sensitivity): one draw each."""
-        if self.noise == "sl":
-            columns = self.blocks
-        else:
-            columns = (tuple(range(len(self.sd))),)
-        return tuple(
-            (s.name, c, h) for s, c, h in zip(self.steps, columns, self.sensitivities, strict=True)
-        )
+        columns = self.blocks if self.noise == "sl" else (tuple(range(len(self.sd))),)
+        names = (s.name for s in self.steps)
+        return tuple(zip(names, columns, self.sensitivities, strict=True))
 
 
 def _sub(layout: Layout, block: tuple[int, ...]) -> Layout:
@@ -197,7 +187,10 @@ def _sub(layout: Layout, block: tuple[int, ...]) -> Layout:
 
 
 def _diam(layout: Layout, unit: str) -> float:
-    return layout.record[0] if unit == "record" else layout.worst_attribute[0]
+    """Return the diam of a record, or the largest of an attribute."""
+    if unit == "record":
+        return layout.record[0]
+    return max(layout.attribute(v)[0] for v in layout.variables)
 
 
 def relative_sds(
@@ -222,11 +215,10 @@ def plan_noise(
     clear_prob: float = 0.0, tight: bool = True,
     blocks: tuple[tuple[int, ...], ...] | None = None,
 ) -> NoisePlan:  # fmt: skip
-    """Calibrate the noise of a release.
+    """Calibrate the noise of the rows themselves (what ranges cost has been taken off).
 
-    eps and delta are for the rows themselves (what ranges cost has been taken off). ``tight``:
-    exact finite-d calibration of SL noise; ``blocks``: SL noise with one radius a block, eps and
-    delta split evenly (sums).
+    ``tight``: exact finite-d calibration of SL noise; ``blocks``: SL noise with one radius a block,
+    eps and delta split evenly (sums).
     """
     if layout.d < 1:
         raise RequestError(

@@ -202,16 +202,6 @@ def difference_hessian(objective: Objective, theta: Array, scale: Array, step: f
     return 0.5 * (H + H.T)
 
 
-def fit_model(request: Request, design: Design, model: Model, table: NoisyTable) -> Estimate:
-    """Fit the loss of a call to the released data."""
-    notes = list(notes_of_table(table, brief=True))
-    if table.clear_prob > 0 or request.method.name == "naive":
-        notes.append(f"Estimator: {request.method.title}.")
-    if verb_of(request.verb).loss == "squared":
-        return fit_least_squares(request, model, notes)
-    return fit_loss(request, design, model, notes)
-
-
 def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -> Estimate:
     """Fit a loss to the released data."""
     check_loss(request, model.noise, len(model.K), model.clear_prob, model.noisy_y)
@@ -296,11 +286,8 @@ def _estimate(
         if loss.kinked:
             mad = residual_mad(objective, solution.naive)
             # without clear records the curvature at the estimate is noisy: look at it more widely
-            wide = objective.with_h(
-                max(solution.h, 0.3 * mad)
-                if model.clear_prob > 0
-                else max(2.0 * solution.h, 0.6 * mad)
-            )
+            wider = 1.0 if model.clear_prob > 0 else 2.0
+            wide = objective.with_h(wider * max(solution.h, 0.3 * mad))
             V = difference_hessian(wide, theta, scale, 0.02)
         errors = sandwich(used, theta, scale, V)
         if errors is None:
@@ -385,12 +372,7 @@ def _settings(request: Request) -> Settings:
 
 
 def release(plan: Plan[Any], ask: Ask) -> Release:
-    """Release the noised table of the plan.
-
-    Privacy
-    -------
-    Unit and charge: as in the plan; see :func:`dpmodels.models.noised.release.make_table`.
-    """
+    """Release the noised table of the plan. **Privacy.** Unit and charge: as in the plan."""
     table = make_table(plan.detail, ask)
     if table is None:
         return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")
@@ -402,7 +384,13 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     if not release.reply:
         return no_ranges_note(release.design.names)
     table: NoisyTable = release.detail
-    return fit_model(plan.request, release.design, model_of(release.design, table), table)
+    request, notes = plan.request, list(notes_of_table(table, brief=True))
+    if table.clear_prob > 0 or request.method.name == "naive":
+        notes.append(f"Estimator: {request.method.title}.")
+    model = model_of(release.design, table)
+    if verb_of(request.verb).loss == "squared":
+        return fit_least_squares(request, model, notes)
+    return fit_loss(request, release.design, model, notes)
 
 
 def plan_on_release(request: Request, design: Design, table: NoisyTable) -> Plan[Any]:

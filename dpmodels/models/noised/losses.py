@@ -27,9 +27,6 @@ from dpmodels.models.noised import calibration as filters
 from dpmodels.models.noised.calibration import Filtered, Kernel
 from dpmodels.models.noised.model import Sums, Terms, sums_of
 
-__all__ = ["IndexLoss", "KinkLoss", "Loss", "SmoothLoss", "Terms", "check", "hinge", "huber"]
-
-
 #: A sum of c l^{(m)}: its (c, m).
 Combination = tuple[tuple[float, int], ...]
 Combinations = tuple[Combination, ...]

@@ -391,10 +391,10 @@ def minimise(
 ) -> Solution:  # fmt: skip
     """Minimise a corrected objective.
 
-    The widths of columns say ``z_j = theta_j scale_j``; slopes (p,) is False for the intercept,
-    which the ball does not bind. ``h``: smoothing of a kinked loss, None by rule; ``p``: clear
-    probability of the release. ``box`` (p,), (p,): ends of theta, the minimum inside them, the path
-    too; infinite: only the ball binds.
+    ``scale``: ``z_j = theta_j scale_j``; slopes (p,) is False for the intercept, which the ball
+    does not bind. ``h``: smoothing of a kinked loss, None by rule; ``p``: clear probability of the
+    release. ``box``: ends of theta, the minimum inside them, the path too; infinite: only the ball
+    binds.
     """
     ball = Ball(scale, slopes, radius, box)
     start = np.zeros(objective.p)

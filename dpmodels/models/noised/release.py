@@ -218,9 +218,7 @@ def _advice(
 def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
     """Buy ranges, read the rows, add noise; None if the ranges could not be bought.
 
-    Privacy
-    -------
-    Unit: as in the plan. Charged: the steps of the plan, whether or not they ran.
+    **Privacy.** Unit: as in the plan. Charged: the steps of the plan, whether or not they ran.
     """
     design = plan.design
     if plan.purchase is not None:
@@ -279,12 +277,11 @@ def _numbers(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
 
 
 def expected_of(request: Request, design: Design, made: TablePlan, n: int) -> Expected:
-    """Return expectations for the variances (and coefficients) the user gave.
+    """Return expectations for the public guesses ``variances=`` of the columns' variances.
 
-    ``variances=`` are public guesses of the columns' variances. With ``guess=`` (coefficients) and
-    ``sigma=`` (error sd) the asymptotic standard errors of the linear model follow, for
-    uncorrelated columns with means at the middle of their ranges, and the n at which they are a
-    quarter of the coefficient.
+    With ``guess=`` (coefficients) and ``sigma=`` (error sd) the asymptotic standard errors of the
+    linear model follow, for uncorrelated columns with means at the middle of their ranges, and the
+    n at which they are a quarter of the coefficient.
     """
     names = design.names
     response = design.response.name if design.response is not None else ""

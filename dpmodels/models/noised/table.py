@@ -229,7 +229,15 @@ class NoisyTable(Written):
         rows = functools.partial(rows_of, source, n)
         door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
         for name, column in made.public.items():
-            self._check_ids(name, column)
+            if name != "id" and not name.endswith("_id"):
+                continue
+            both = np.intersect1d(self.public[name].astype(str), column.astype(str))
+            if len(both):
+                raise RequestError(
+                    f"{len(both)} values of the public column {name!r} are in the release "
+                    f"already, for example {both[0]!r}: the same record must not be released twice "
+                    "(two releases of a record compose). Append records that are new"
+                )
         return replace(
             self,
             values=_read_only(np.concatenate([self.values, made.values], axis=1)),
@@ -238,18 +246,6 @@ class NoisyTable(Written):
             guarantee=self.guarantee.not_private() if door.guarantee.seeded else self.guarantee,
             origins=(*self.origins, Origin(new_data)),
         )
-
-    def _check_ids(self, name: str, column: npt.NDArray[Any]) -> None:
-        """Refuse ids that are there already (public values only)."""
-        if name != "id" and not name.endswith("_id"):
-            return
-        both = np.intersect1d(self.public[name].astype(str), column.astype(str))
-        if len(both):
-            raise RequestError(
-                f"{len(both)} values of the public column {name!r} are in the release already, "
-                f"for example {both[0]!r}: the same record must not be released twice (two "
-                "releases of a record compose). Append records that are new"
-            )
 
     # -- files -----------------------------------------------------------------------------
     def save(self, path: str | Path, table: str | None = None) -> Path:
@@ -315,7 +311,34 @@ class NoisyTable(Written):
     # -- text ------------------------------------------------------------------------------
     def summary(self) -> Table:
         """Return the facts of the release; ``print`` them."""
-        return table_of(self)
+        g = self.guarantee
+        batches = f" in {len(self.batches)} batches" if len(self.batches) > 1 else ""
+        head = [
+            ("Privacy", g.statement()),
+            ("Rows", f"{self.n}{batches}"),
+            ("Noise", f"{_NOISE[self.noise]} (noise={self.noise!r}), {self.d} columns"),
+            ("Missing cells", "declared value, else the middle of the range, before noise"),
+        ]
+        if len(self.plan.c) == 1 and self.noise == "sl":
+            text = f"c = {self.plan.c[0]:.6g} noise sd, d = {self.d}"
+            head.append(("Distance of neighbours", text))
+        rows = [
+            (
+                name, kind, f"[{lo:g}, {hi:g}]" + (" bought" if name in self.bought else ""),
+                f"{sd:.4g}", f"{sd / s:.3g}",
+            )
+            for name, kind, lo, hi, sd, s in zip(
+                self.names, self.layout.kinds, self.lower, self.upper, self.noise_sd, self.scale,
+                strict=True,
+            )
+        ]  # fmt: skip
+        tail = "Noised cells lie outside their ranges and levels: do not clip, round or select on"
+        return replace(
+            plain(("column", "kind", "range", "noise sd", "sd / range"), rows, label=24),
+            title="Noised table",
+            facts=tuple(head),
+            notes=(*notes_of_table(self), f"{tail} them."),
+        )
 
     def _shown(self) -> Table:
         return self.summary()
@@ -363,7 +386,7 @@ class NoisyTable(Written):
         )
 
     def _repr_html_(self) -> str:
-        return table_of(self).as_html()
+        return self.summary().as_html()
 
 
 def _read_only(array: Array) -> Array:
@@ -413,39 +436,6 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def table_of(rel: NoisyTable) -> Table:
-    """Return the facts of a release as a table."""
-    g = rel.guarantee
-    head = [
-        ("Privacy", g.statement()),
-        ("Rows", f"{rel.n}" + (f" in {len(rel.batches)} batches" if len(rel.batches) > 1 else "")),
-        ("Noise", f"{_NOISE[rel.noise]} (noise={rel.noise!r}), {rel.d} columns"),
-        ("Missing cells", "declared value, else the middle of the range, before noise"),
-    ]
-    if len(rel.plan.c) == 1 and rel.noise == "sl":
-        head.append(("Distance of neighbours", f"c = {rel.plan.c[0]:.6g} noise sd, d = {rel.d}"))
-    bought = set(rel.bought)
-    rows = [
-        (
-            name,
-            kind,
-            f"[{lo:g}, {hi:g}]" + (" bought" if name in bought else ""),
-            f"{sd:.4g}",
-            f"{sd / s:.3g}",
-        )
-        for name, kind, lo, hi, sd, s in zip(
-            rel.names, rel.layout.kinds, rel.lower, rel.upper, rel.noise_sd, rel.scale, strict=True
-        )
-    ]
-    tail = "Noised cells lie outside their ranges and levels: do not clip, round or select on them."
-    return replace(
-        plain(("column", "kind", "range", "noise sd", "sd / range"), rows, label=24),
-        title="Noised table",
-        facts=tuple(head),
-        notes=(*notes_of_table(rel), tail),
-    )
-
-
 # -- The private stage of a release: rows in, a noised table out.
 
 
@@ -472,25 +462,15 @@ def column_scales(design: Design, layout: Layout) -> tuple[Array, Array]:
 
 
 def noised_rows(
-    design: Design,
-    layout: Layout,
-    plan: NoisePlan,
-    public: Sequence[str],
-    ask: Ask,
-    *,
+    design: Design, layout: Layout, plan: NoisePlan, public: Sequence[str], ask: Ask, *,
     keep_order: bool,
-) -> Noised:
+) -> Noised:  # fmt: skip
     """Read the rows once, clip, permute, add noise, round.
 
-    Privacy
-    -------
-    Unit: one row (or one attribute of it); replace-one, n public. Each released row is a function
-    of one row of the data; rows are matched by position, so unless ``keep_order`` they are put in
-    a uniformly random order first.
-
-    Notes
-    -----
-    Read by the caller and by no task: each row meets noise of its own, which workers must not draw.
+    **Privacy.** Unit: one row (or one attribute of it); replace-one, n public. Each released row is
+    a function of one row of the data; rows are matched by position, so unless ``keep_order`` they
+    are put in a uniformly random order first. Read by the caller and by no task: each row meets
+    noise of its own, which workers must not draw.
     """
     lower, scale = column_scales(design, layout)
     upper = lower + scale

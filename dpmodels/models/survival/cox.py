@@ -66,8 +66,7 @@ def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline,
 def hazards_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Array, Array]:
     """Return (hazard a unit of time of every cell, events), each (strata, K).
 
-    Three-cell moving sums of events over exposure, within ``WITHIN`` times the mean. An offset: the
-    time terms of the model take what it is wrong by.
+    Three-cell moving sums of events over exposure, within ``WITHIN`` times the mean.
     """
     rates, events = [], []
     for curve in curves(layout, noise, cells):
@@ -92,8 +91,6 @@ def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
 
     A hazard that is level within few long cells stands below that of those who are left: slopes
     are a tenth of a standard error off, on straight lines a third of that (``theory.md``, 7).
-
-    Edges are (K + 1,), rates and events (S, K).
     """
     K = len(edges) - 1
     if not 1 < K < ENOUGH:
@@ -283,10 +280,8 @@ class Concordance(Closing):
     def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
         """Release the table by tenths of the released risk, and read C off it.
 
-        Privacy
-        -------
-        ``share`` of the call's mu^2, for one unit: its mass in one table, as of the baseline's
-        (``theory.md``, 2). Cuts are released numbers.
+        **Privacy.** ``share`` of the call's mu^2, for one unit: its mass in one table, as of the
+        baseline's (``theory.md``, 2). Cuts are released numbers.
         """
         model = found.fits[0].model
         assert isinstance(model, Hazard)
@@ -332,9 +327,8 @@ class CoxModel(UnitModel):
     ) -> Initialised:  # fmt: skip
         """Release the table and start at its hazards, effects 0.
 
-        Privacy
-        -------
-        ``TABLE`` of the call's mu^2, for one unit: its own mass in the table (``theory.md``, 2).
+        **Privacy.** ``TABLE`` of the call's mu^2, for one unit: its own mass in the table
+        (``theory.md``, 2).
         """
         statistic = statistic_of(self.layout, people=self.people)
         over = SurvivalPass(design, self.layout, self.people)
@@ -378,20 +372,16 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     layout = layout_of(design, options)
     rows = planning_rows(request, n)
     model = CoxModel(layout, request.by_person, rows)
-    fitted = Model((Chain(model),), closing=_closing(request, model))
+    closing = None
+    if request["concordance"]:
+        if layout.entries:
+            raise RequestError(
+                "concordance=True compares who is followed from the same beginning: write "
+                "Surv(time, event); of Surv(start, stop, event) it is not released"
+            )
+        closing = Concordance(layout, model.people, rows)
+    fitted = Model((Chain(model),), closing=closing)
     return plan_fit(request, design, rows, fitted, of_units=True)
-
-
-def _closing(request: Request, model: CoxModel) -> Concordance | None:
-    """Return what ``concordance=True`` asks for."""
-    if not request["concordance"]:
-        return None
-    if model.layout.entries:
-        raise RequestError(
-            "concordance=True compares who is followed from the same beginning: write "
-            "Surv(time, event); of Surv(start, stop, event) it is not released"
-        )
-    return Concordance(model.layout, model.people, model.N)
 
 
 def _back(found: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:

@@ -34,8 +34,6 @@ from dpmodels.sums.ask import Ask, Query
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
-__all__ = ["estimate_of", "estimate_survdiff", "estimate_survfit", "names_of", "plan", "release"]
-
 
 #: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
 _DETERMINED = 4.0
@@ -371,11 +369,10 @@ def _foreseen(layout: Layout, noise: CellNoise, n: int) -> tuple[float, float]:
 def release(plan: Plan[SurvivalDetail], ask: Ask) -> Release:
     """Release the table.
 
-    Privacy
-    -------
-    Unit: one row, or one person (the mean of own rows; of episodes, their counts in a ball);
-    replace-one, their number public. A unit is in one cell of each level: ``sqrt(2 levels)``;
-    episodes: ``theory.md``, 2. A row that makes no sense is in the cell "missing", or nowhere.
+    **Privacy.** Unit: one row, or one person (the mean of own rows; of episodes, their counts in a
+    ball); replace-one, their number public. A unit is in one cell of each level: ``sqrt(2
+    levels)``; episodes: ``theory.md``, 2. A row that makes no sense is in the cell "missing", or
+    nowhere.
     """
     detail = plan.detail
     people = plan.request.by_person

@@ -41,7 +41,6 @@ class Layout:
 
     A table is flat: for each group events, censorings (and entries) by interval, then "beyond" for
     each group, then "missing" where everybody is in one cell.
-
     """
 
     edges: tuple[float, ...]  # Ends of the intervals, K + 1

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from dpmodels.formula.design import Design
     from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.windows import Coins
+    from dpmodels.sources.rows import Coins
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
 MOST = 2.0
@@ -268,9 +268,7 @@ def ends_of(line: Timeline, many: int) -> Array:
 def release(plan: ZphPlan, ask: Ask) -> Array:
     """Release the sums of the plan. One pass; alone in seeing rows.
 
-    Privacy
-    -------
-    The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
+    **Privacy.** The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
     """
     over = Sums(plan.design, IntervalsJob(plan.local, plan.guarantee.unit != "record"))
     query = Query(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.proof.sets import STEPS
+from dpmodels.registry import Method
 from dpmodels.sources.summed import counted, summed
 from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import CountsOfPeople, shares
@@ -274,18 +275,14 @@ class TablePass:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the tables, flat. Confidential."""
-        if self.people:
-            return self._of_people(rows)
-        job = functools.partial(
-            statistics, layout=self.layout, centre=self.centre, half=self.half
-        )
-        return counted(rows, self.design, job)[0]
-
-    def _of_people(self, rows: Any) -> npt.NDArray[np.object_]:
-        """Add declared persons without a row to the cells "(missing)": every table adds up to N."""
+        if not self.people:
+            job = functools.partial(
+                statistics, layout=self.layout, centre=self.centre, half=self.half
+            )
+            return counted(rows, self.design, job)[0]
         found = summed(rows, self.design, TableOfPeople(self.layout, self.centre, self.half))
         out, end = found.values.astype(object), 0
-        for block in self.layout.blocks:
+        for block in self.layout.blocks:  # declared persons without a row are "(missing)"
             end += self.layout.cells(block.axes)
             out[end - 1] += (rows.n - found.people) * int(STEPS)
         return np.asarray(out, dtype=object)
@@ -385,3 +382,7 @@ def placed(
     stride = layout.cells(block.axes[behind:])
     for e, part in enumerate(np.atleast_2d(mass)):
         yield place + e * stride, part
+
+
+#: What the entries of tables, quantiles and tests have in common.
+table_method = functools.partial(Method, proof="models/table/theory.md", needs=("one pass",))

@@ -16,12 +16,12 @@ import numpy as np
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import program_of
+from dpmodels.models.table.layout import program_of, table_method
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.prove import Of
 from dpmodels.records import Estimate, Release, Request
-from dpmodels.registry import Backend
+from dpmodels.registry import Backend, Option, register_method
 from dpmodels.sums.ask import Added, Ask, Query
 
 if TYPE_CHECKING:
@@ -58,16 +58,14 @@ def contrasts(weights: Array) -> Array:
 
 
 def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, copies: float = 1.0) -> Null:
-    """Test equal means of k groups, variances unequal.
+    """Test equal means of k groups, variances unequal, from sums of values in [-1, 1] (k,).
 
-    N, T, P (k,): counts, sums and sums of squares of values in [-1, 1]; tau2 the noise variance of
-    a sum, C (k, k) the noise covariance of the counts. ``copies``, here and below: so many rows may
-    go together in any way; the part of sampling is so many times that of single rows, which is no
-    smaller than it can be.
+    tau2 is the noise variance of a sum, C (k, k) the noise covariance of the counts. ``copies``,
+    here and below: so many rows may go together in any way; the part of sampling is so many times
+    that of single rows, which is no smaller than it can be.
 
-    ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``,
-    ``Var u = Pm [diag(P - 2 m T + m^2 N) + tau2 I + m^2 C] Pm'`` on k - 1 contrasts; cells of the
-    diagonal are cut to [0, N (1 + |m|)^2].
+    ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``, ``Var u = Pm [diag(P - 2 m T + m^2 N) +
+    tau2 I + m^2 C] Pm'`` on k - 1 contrasts; cells of the diagonal are cut to [0, N (1 + |m|)^2].
     """
     N = np.maximum(N, 0.0)
     n = max(float(N.sum()), 1.0)
@@ -122,25 +120,6 @@ def _shares(margin: Array) -> Array:
     floored = np.maximum(margin, 0.0)
     total = float(floored.sum())
     return floored / total if total > 0 else np.full(margin.shape, 1.0 / margin.size)
-
-
-def score(Q: Array, s: float, known: Array, x: Array, y: Array) -> tuple[float, float, float]:
-    """Return (u, its variance, statistic) of the score test of x given ``known`` in a model of y.
-
-    Equations of ``after-fit.md`` 2.2, from ``Q = sum w w' + SymN(k, s)``: functionals are rows over
-    the coordinates w. ``r0 = y - B1'b``, ``Bt = x - M21 M11^{-1} B1``, ``u = Bt Q r0`` and
-    ``Var u = v0 Bt Q Bt' + (s^2/2)(|r0|^2 |Bt|^2 + (Bt r0)^2)``.
-    """
-    M = known @ Q @ known.T
-    inverse = inverse_and_rank(M)[0]
-    r0 = y - known.T @ (inverse @ (known @ Q @ y))
-    Bt = x - (x @ Q @ known.T) @ inverse @ known
-    u = float(Bt @ Q @ r0)
-    n = max(float(Q[0, 0]), 1.0)
-    v0 = max(residual(Q, s, known, y, r0) / max(n - len(known), 1.0), 0.0)
-    noise = 0.5 * s * s * (float(r0 @ r0) * float(Bt @ Bt) + float(Bt @ r0) ** 2)
-    variance = v0 * max(float(Bt @ Q @ Bt), 0.0) + noise
-    return u, variance, u * u / variance
 
 
 def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
@@ -251,7 +230,7 @@ def best_split(
     shift: float, eps: float, alpha: float, most: int, a0: float | None, m: int | None,
     sides: int = 2,
 ) -> tuple[int, float, float]:  # fmt: skip
-    """Return (m, a0, power) with the most power for a z test with that shift."""
+    """Return (m, a0, power) with the most power for a z test with that shift in all rows."""
 
     def reached(p: int, a: float) -> tuple[float, int, float]:
         return power(_theta(shift, p, a, sides), p, a, eps, alpha), p, a
@@ -315,11 +294,9 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[Split], ask: Ask) -> Release:
     """Release the noisy number of rejections.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Which rows make a part is drawn without looking at them,
-    so a row is in one part whatever it holds, and moves the count by at most 1. A test that fails,
-    or says nothing, rejects nothing.
+    **Privacy.** Unit: one row; replace-one, n public. Which rows make a part is drawn without
+    looking at them, so a row is in one part whatever it holds, and moves the count by at most 1. A
+    test that fails, or says nothing, rejects nothing.
     """
     split = plan.detail
     over = _Parts(split, plan.design, ask)
@@ -346,18 +323,17 @@ class _Parts:
         keys = self.ask.coins(8 * n).copy().view(np.uint64)
         part = np.empty(n, dtype=np.intp)
         part[np.argsort(keys, kind="stable")] = np.arange(n) % m
-        parts = (table[part == k].reset_index(drop=True) for k in range(m))
-        return sum(_rejects(self.split, one) for one in parts)
-
-
-def _rejects(split: Split, table: Any) -> bool:
-    try:
-        p = float(split.test(table))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # whatever the test does with these rows is private
-        return False
-    return p <= split.a0
+        rejected = 0
+        for k in range(m):
+            one = table[part == k].reset_index(drop=True)
+            try:
+                p = float(self.split.test(one))
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # whatever the test does with these rows is private
+                p = math.nan
+            rejected += p <= self.split.a0
+        return rejected
 
 
 def _frame(rows: Rows, design: Design) -> Any:
@@ -401,3 +377,31 @@ def estimate(plan: Plan[Split], release: Release) -> Estimate:
 
 
 BACKEND = Backend(plan, release, estimate)
+EFFECT = Option(
+    "effect",
+    "for plans: difference of means in the units of the variable, Cohen's w, a correlation, or "
+    "the noncentrality of the public test",
+    None, float, lower=0.0,
+)  # fmt: skip
+TEST = Option("test", "which test; None: by the variables", None, object)
+register_method(
+    table_method(
+        name="subsample",
+        verb="dp_test",
+        title="Test of tests",
+        backend=BACKEND,
+        by_rows=True,
+        needs=("one pass", "rows in memory"),
+        privacy_se="public",
+        reference="Kazan, Shi, Groce and Bray (2023), The test of tests",
+        options=(
+            TEST,
+            Option("parts", "parts of the rows; None: by power", None, int, lower=1),
+            Option("a0", "level of the test in a part; None: by power", None, float, lower=0.0,
+                   upper=1.0),
+            Option("sides", "of the z test by whose power parts and a0 are chosen", 2, int,
+                   lower=0, upper=3),
+            EFFECT,
+        ),
+    )
+)  # fmt: skip

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import Layout, program_of
+from dpmodels.models.table.layout import Layout, program_of, table_method
 from dpmodels.models.table.noise import Spread, critical
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
@@ -26,7 +26,7 @@ from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import Split, pair_part, ranged
 from dpmodels.records import Estimate, Release, Request
-from dpmodels.registry import Backend
+from dpmodels.registry import BOUNDS_SHARE, Backend, Option, register_method
 from dpmodels.sources.summed import counted, summed
 from dpmodels.sums.ask import Added, Ask, Query
 from dpmodels.sums.products import end_of_numbers
@@ -95,21 +95,15 @@ def grid_for(design: Design, number: int, points: int) -> Array:
     return grid_of(column.interval, points)
 
 
-def histogram(
-    blocks: Iterable[Array], number: int, grid: Array, group: Mapping[int, int]
-) -> npt.NDArray[np.int64]:
-    """Count the values nearest to each grid point, by group: (groups, points). Confidential.
-
-    ``group``: row of the buffer -> number of codes, the missing one included.
-    """
-    return histograms(blocks, {number: grid}, group)[0]
-
-
 def histograms(
     blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int],
     mass_of: Callable[[Array], Array] | None = None,
 ) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
-    """Return the :func:`histogram` of every number with a grid; of masses if rows have some."""
+    """Count the values nearest to each grid point of each number, by group: (groups, points).
+
+    ``group``: row of the buffer -> number of codes, the missing one included. Of rows, or of their
+    masses, in steps of 2^-20. Confidential.
+    """
     groups = int(np.prod([*group.values(), 1]))
     out = [np.zeros(groups * len(grid), dtype=np.int64) for grid in grids.values()]
     for block in blocks:
@@ -200,10 +194,8 @@ def penalties(
     ``max(0, L - r, r - E)`` with the ranks L below and E up to the point and the target
     ``r = q m + offset`` cut to [0, m]. Valid and missing values alike move it by at most 1 in one
     group, by ``max(q, 1 - q)`` where a row only enters or only leaves (and offset is 0). Nothing is
-    rounded: a step lost in each group would add up over the groups of a person.
-
-    ``counts`` (groups, points); of people in steps of 1 / ``unit``, penalties then in steps of
-    1 / unit of one of q's; 0: of rows.
+    rounded: a step lost in each group would add up over the groups of a person. ``counts``
+    (groups, points), of people in steps of 1 / ``unit``: penalties are then too. 0: of rows.
     """
     up_to = counts.cumsum(axis=1)
     whole = q.denominator * up_to[:, -1:]
@@ -255,10 +247,8 @@ def release_quantiles(
 ) -> dict[str, Array]:
     """Release the place in the grid of every quantile of every group, by step name.
 
-    Privacy
-    -------
-    Unit: one row, or one person (whose mean is in the hull of what a row can be); replace-one.
-    Each step is pure eps-DP: :class:`~dpmodels.proof.statistics.Ranks`.
+    **Privacy.** Unit: one row, or one person (whose mean is in the hull of what a row can be);
+    replace-one. Each step is pure eps-DP: :class:`~dpmodels.proof.statistics.Ranks`.
     """
     passes: dict[tuple[int, tuple[int, ...]], GridCounts] = {}
     out = {}
@@ -325,8 +315,6 @@ def outward(
     has 0 values up to it (offset < 0; it comes first) or all m below it (offset > 0; last), so
     some candidate has penalty 0 wherever r lies, and the error of a draw is one of |r - rank| at
     the ends too. One row moves a penalty by at most 1 (``theory.md``, 2.3).
-
-    ``offset`` is in ranks and not 0; ``unit`` as in :func:`penalties`.
     """
     up_to = counts.cumsum()
     m, rank = int(up_to[-1]), q.denominator
@@ -419,11 +407,9 @@ def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release grid points by the exponential mechanism.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a penalty by at
-    most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the same: ranks are
-    sums of people's means, in steps of 1/256 (``units.md``, 11).
+    **Privacy.** Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a
+    penalty by at most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the
+    same: ranks are sums of people's means, in steps of 1/256 (``units.md``, 11).
     """
     detail = plan.detail
     request = plan.request
@@ -474,15 +460,12 @@ def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
             said.append(f"{step:g} of {design.columns[j].name}")
     if not said:
         return ""
-    text = (
+    bought = any(is_bought(plan, j) for j, _ in plan.detail.jobs)
+    more = " Where a range was bought, nothing is said of values beyond it: such an end is inf."
+    return (
         f" Values count at the nearest point of a grid, in steps of {', '.join(said)}: the ends "
-        "lie half a step further out."
+        f"lie half a step further out.{more if bought else ''}"
     )
-    if any(is_bought(plan, j) for j, _ in plan.detail.jobs):
-        text += (
-            " Where a range was bought, nothing is said of values beyond it: such an end is inf."
-        )
-    return text
 
 
 def estimate_em(plan: Plan[QuantileDetail], release: Release) -> Estimate:
@@ -552,11 +535,6 @@ def tree_counts(leaves: npt.NDArray[np.int64], missing: int) -> npt.NDArray[np.i
     padded[: len(leaves)] = leaves
     parts = [padded.reshape(WAYS**k, -1).sum(axis=1) for k in range(1, levels + 1)]
     return np.concatenate([parts[0], [missing], *parts[1:]])
-
-
-def tree_sizes(levels: int) -> tuple[int, ...]:
-    """Return the number of nodes of each level, the missing cell in the first."""
-    return tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))
 
 
 @dataclass(frozen=True)
@@ -673,9 +651,7 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts of a tree over each number.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
+    **Privacy.** Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
     (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
     steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
     """
@@ -696,7 +672,8 @@ def ask_trees(
     values = {}
     for j, grid in grids.items():
         levels = levels_for(len(grid))
-        statistic = Levels(levels, tree_sizes(levels), people=unit > 1)
+        sizes = tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))  # the missing in the first
+        statistic = Levels(levels, sizes, people=unit > 1)
         tree = functools.partial(_tree, j=j, total=ask.n * unit)
         step = tree_step(plan.design, j)
         values[step] = ask(step, Query(statistic, over, tree)).values
@@ -778,3 +755,21 @@ def read_off(
 
 
 TREE = Backend(plan_tree, release_tree, estimate_tree, people=True)
+Q = Option("q", "quantiles: a number between 0 and 1, or a list", 0.5, object)
+POINTS = Option(
+    "points", "most points of the public grid; None: 65536 (em), 4096 to 65536 by n (tree)", None,
+    int, lower=1, upper=(1 << 18) + 1,
+)  # fmt: skip
+register_method(
+    table_method(
+        name="em",
+        verb="dp_quantile",
+        title="Exponential mechanism on a grid",
+        backend=EM,
+        kept=True,
+        inference="intervals by two more draws",
+        privacy_se="unavailable",
+        reference="McSherry and Talwar (2007); Smith (2011)",
+        options=(Q, POINTS, BOUNDS_SHARE),
+    )
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 
 _LOOK = Look(gap=2)
-#: What a released number that is none is printed as.
-_NONE = "."
 
 
 def layout_from(record: Any) -> Layout:
@@ -37,15 +34,13 @@ def layout_from(record: Any) -> Layout:
 
 def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
     """Return the sections of a table: what they show, its items, and their numbers."""
-    layout = layout_from(record)
-    arrays = record.estimate.arrays
-    out = []
-    at = 0
+    layout, out, at = layout_from(record), [], 0
     for section in layout.sections:
         items = layout.items(section)
         here = slice(at, at + len(items))
         at += len(items)
-        out.append((section, items, {name: values[here] for name, values in arrays.items()}))
+        own = {name: values[here] for name, values in record.estimate.arrays.items()}
+        out.append((section, items, own))
     return out
 
 
@@ -59,10 +54,6 @@ def number(x: float, decimals: int) -> str:
     whole = len(str(int(size)))
     text = f"{x:.{max(0, min(decimals, decimals + 3 - whole))}f}"
     return text.replace("-0.0", "0.0") if float(text) == 0.0 else text
-
-
-def _number(decimals: int) -> Callable[[float], str]:
-    return lambda x: _NONE if x != x else number(x, decimals)
 
 
 def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
@@ -92,48 +83,31 @@ def _same_level(record: Any, level: float, of: str = "a table") -> None:
         )
 
 
-def _head(layout: Layout, section: Section) -> str:
-    return " x ".join(layout.axes[j].name for j in section.axes) or "all rows"
-
-
 def _title(layout: Layout, section: Section) -> str:
-    return f"{section.variable} by {_head(layout, section)}" if section.axes else section.variable
+    by = " x ".join(layout.axes[j].name for j in section.axes)
+    return " by ".join(filter(None, (section.variable, by)))
 
 
 def _cell(item: Item) -> str:
     return ", ".join(label for _, label in item.cell) or "all"
 
 
-def _percent(x: float) -> str:
-    return _NONE if x != x else f"{100.0 * x:.1f} %"
-
-
 def _listing(
     layout: Layout, section: Section, items: list[Item], numbers: dict[str, Array], level: float
 ) -> Table:
     """Return a one-way table (or a long one of many ways): count, noise, interval, share."""
-    names = (f"{100 * level:g} % interval",) * 2
+    interval = f"{100 * level:g} % interval"
     columns = (
-        Column(_head(layout, section), left=True, over=False),
-        Column("Count"),
-        Column("noise sd"),
-        Column("low", names[0]),
-        Column("high", names[1]),
-        Column("Share"),
-        Column("low", names[0] + " "),
-        Column("high", names[1] + " "),
-    )
-    one = _number(1)
-    rows = [
-        Row(
-            (
-                _cell(item),
-                *(one(float(numbers[k][i])) for k in ("estimate", "se_privacy", "low", "high")),
-                *(_percent(numbers[k][i]) for k in ("share", "share_low", "share_high")),
-            )
-        )
-        for i, item in enumerate(items)
-    ]
+        Column(_title(layout, section), left=True, over=False), Column("Count"),
+        Column("noise sd"), Column("low", interval), Column("high", interval), Column("Share"),
+        Column("low", interval + " "), Column("high", interval + " "),
+    )  # fmt: skip
+    rows = []
+    for i, item in enumerate(items):
+        counts = (float(numbers[k][i]) for k in ("estimate", "se_privacy", "low", "high"))
+        shares = (100.0 * numbers[k][i] for k in ("share", "share_low", "share_high"))
+        percents = ("." if v != v else f"{v:.1f} %" for v in shares)
+        rows.append(Row((_cell(item), *(number(v, 1) for v in counts), *percents)))
     return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
 
 
@@ -141,17 +115,16 @@ def _crossed(layout: Layout, section: Section, numbers: dict[str, Array]) -> Tab
     """Return a crosstab of counts with its margins."""
     rows_axis, columns_axis = (layout.axes[j] for j in section.axes)
     matrix = numbers["estimate"].reshape(rows_axis.size, columns_axis.size)
-    one = _number(1)
     columns = (
         Column(f"{rows_axis.name} \\ {columns_axis.name}", left=True),
         *(Column(label) for label in (*columns_axis.labels, "Total")),
     )
     rows = [
-        Row((label, *(one(float(v)) for v in (*row, row.sum()))))
+        Row((label, *(number(float(v), 1) for v in (*row, row.sum()))))
         for label, row in zip(rows_axis.labels, matrix, strict=True)
     ]
     down = matrix.sum(axis=0)
-    rows.append(Row(("Total", *(one(float(v)) for v in (*down, down.sum())))))
+    rows.append(Row(("Total", *(number(float(v), 1) for v in (*down, down.sum())))))
     noise = float(np.nanmax(numbers["se_privacy"])) if numbers["se_privacy"].size else 0.0
     rows.append(Row(("noise sd of a cell", f"{noise:.3g}", *("",) * (len(columns) - 2))))
     return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
@@ -168,7 +141,6 @@ def _groups(
         Column("n"), Column("mean"), Column("Std. Error"), Column("privacy", "of which"),
         Column("low", interval), Column("high", interval), Column("sd"),
     )  # fmt: skip
-    few, one = _number(digits), _number(1)
     estimate, sampling, privacy, low, high = (
         numbers[k].reshape(-1, 3)
         for k in ("estimate", "se_sampling", "se_privacy", "low", "high")
@@ -176,9 +148,9 @@ def _groups(
     total = np.hypot(sampling, privacy)
     rows = [
         Row((
-            _cell(item), one(float(estimate[g, 0])),
-            *(few(float(v[g, 1])) for v in (estimate, total, privacy, low, high)),
-            few(float(estimate[g, 2])),
+            _cell(item), number(float(estimate[g, 0]), 1),
+            *(number(float(v[g, 1]), digits) for v in (estimate, total, privacy, low, high)),
+            number(float(estimate[g, 2]), digits),
         ))
         for g, item in enumerate(items[::3])
     ]  # fmt: skip
@@ -190,14 +162,14 @@ def _points(
 ) -> Table:
     """Return quantiles by group."""
     per = len(layout.quantiles)
-    few = _number(digits)
     columns = (
         Column(_title(layout, section), left=True),
         *(Column(f"{100 * q:g} %", "quantile") for q in layout.quantiles),
     )
     values = numbers["estimate"].reshape(-1, per)
     rows = [
-        Row((_cell(items[g * per]), *(few(float(v)) for v in row))) for g, row in enumerate(values)
+        Row((_cell(items[g * per]), *(number(float(v), digits) for v in row)))
+        for g, row in enumerate(values)
     ]
     return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
 
@@ -220,17 +192,15 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     for _, items, numbers in parts(record):
         for i, item in enumerate(items):
             value = {k: float(v[i]) for k, v in numbers.items()}
-            rows.append(
-                {
-                    "term": item.name,
-                    "measure": item.statistic,
-                    "variable": item.variable or " x ".join(axis for axis, _ in item.cell),
-                    "level": _cell(item),
-                    "estimate": value["estimate"],
-                    "std_error": float(np.hypot(value["se_sampling"], value["se_privacy"])),
-                    **{column: value[k] for column, k in _TIDY.items()},
-                }
-            )
+            rows.append({
+                "term": item.name,
+                "measure": item.statistic,
+                "variable": item.variable or " x ".join(axis for axis, _ in item.cell),
+                "level": _cell(item),
+                "estimate": value["estimate"],
+                "std_error": float(np.hypot(value["se_sampling"], value["se_privacy"])),
+                **{column: value[k] for column, k in _TIDY.items()},
+            })  # fmt: skip
     frame = pd.DataFrame(rows)
     if not conf_int:
         frame = frame.drop(columns=[c for c in frame if "conf_" in c])
@@ -240,18 +210,7 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
 def crosstab(
     fit: Any, rows: str | None = None, columns: str | None = None, *, margins: bool = True
 ) -> pd.DataFrame:
-    """Return the released counts of two variables as a frame, with margins.
-
-    Parameters
-    ----------
-    rows, columns : str, optional
-        Names of two variables that were crossed; default: the first pair.
-    margins : bool
-
-    Privacy
-    -------
-    Post-processing: costs nothing.
-    """
+    """Return the released counts of two variables as a frame; see ``Tabulation.crosstab``."""
     import pandas as pd
 
     layout = layout_from(fit._record)
@@ -311,11 +270,9 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
         Column(left=True, width=8), Column("Estimate"), Column("Std. Error"),
         Column("privacy", "of which"), Column("low", interval), Column("high", interval),
     )  # fmt: skip
-    rows = tuple(
-        Row((name, *(number(v, digits) for v in values)))
-        for name, *values in _estimates(record, level)
-    )
-    return columns, rows, ()
+    listed = _estimates(record, level)
+    rows = (Row((name, *(number(v, digits) for v in values))) for name, *values in listed)
+    return columns, tuple(rows), ()
 
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
@@ -429,12 +386,8 @@ def _panels_of(fit: Any, names: list[str], level: float, color: str) -> Any:
 
 
 def _name(fit: Any, section: Section) -> str:
-    layout = layout_from(fit._record)
-    by = " x ".join(layout.axes[j].name for j in section.axes)
-    if section.kind == "counts":
-        return by
-    head = section.variable if section.kind == "means" else f"quantiles of {section.variable}"
-    return f"{head} by {by}" if by else head
+    head = "quantiles of " if section.kind == "quantiles" else ""
+    return head + _title(layout_from(fit._record), section)
 
 
 def plot_table(
@@ -478,7 +431,7 @@ def plot_table(
         keep = [i for i, item in enumerate(items) if "(missing)" not in dict(item.cell).values()]
     else:
         keep = list(range(len(items)))
-    labels = [", ".join(label for _, label in items[i].cell) or "all" for i in keep]
+    labels = [_cell(items[i]) for i in keep]
     values = numbers["estimate"][keep]
     low, high = numbers["low"][keep], numbers["high"][keep]
     bars = np.nan_to_num(np.abs(np.stack([values - low, high - values])))
@@ -561,19 +514,7 @@ def _titled(fit: Any, ax: Axes) -> Axes:
 def plot_quantiles(
     fit: Any, ax: Axes | None = None, *, level: float = 0.95, color: str = "C0"
 ) -> Axes:
-    """Draw quantiles against their probabilities, with intervals where there are any.
-
-    Parameters
-    ----------
-    fit : Fit
-    ax : matplotlib Axes, optional
-    level : float
-    color : str
-
-    Privacy
-    -------
-    Draws released numbers: costs nothing.
-    """
+    """Draw quantiles against their probabilities, with intervals where there are any."""
     if not fit.released:
         raise NotReleasedError("there was no reply: nothing to draw")
     est = fit._record.estimate

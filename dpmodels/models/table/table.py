@@ -98,10 +98,8 @@ def shown_numbers(
     """Return the numbers of all sections, in the order of ``Layout.items``.
 
     ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
-    half-ranges (q,), ``points`` the grid of each number with quantiles. Items of groups (cells)
-    with a smaller *released* count than ``suppress`` become NaN. Of ``people`` each adds the mean
-    of its rows; so many rows as ``copies`` may go together in any way, and sampling variances are
-    so many times as large.
+    half-ranges (q,), ``points`` the grid of each number with quantiles. Of ``people`` each adds the
+    mean of its rows; so many rows as ``copies`` may go together in any way.
     """
     effects = noise.measured(layout, released["table"], float(n))
     context = _Context(layout, effects, *scale, n, level, copies)
@@ -207,7 +205,14 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
         middle + h * np.clip(low, -1.0, 1.0), middle + h * np.clip(high, -1.0, 1.0),
     )  # fmt: skip
-    out[:5, 2] = _sd(np.where(large, v, np.nan), m, safe / c.copies, noise_v, z) * h
+    # sd: NaN where the variance is not above twice its noise. The fourth moment is that of the
+    # values in the range with this mean and variance that have the largest, <= (1 + |m|)^2 v.
+    with np.errstate(all="ignore"):
+        sd = np.sqrt(np.where(large & (v > 2.0 * noise_v), v, np.nan))
+        fourth = np.maximum((1.0 + np.abs(m)) ** 2 - sd * sd, 0.0)
+        sampling, privacy = np.sqrt(fourth / (4.0 * (safe / c.copies))), noise_v / (2.0 * sd)
+    half = z * np.hypot(sampling, privacy)
+    out[:5, 2] = np.stack([sd, sampling, privacy, np.maximum(sd - half, 0.0), sd + half]) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
 
 
@@ -218,20 +223,6 @@ def cells_of_groups(layout: Layout, effects: Effects, section: Section) -> tuple
     cells = np.moveaxis(effects.table(axes), axes.index(axis), -1)
     there = tuple(slice(0, -1) for _ in section.axes)
     return cells[there].reshape(-1, 4), effects.along(axes, axis)
-
-
-def _sd(v: Array, m: Array, n: Array, noise: Array, z: float) -> Array:
-    """Return (sd, sampling se, privacy se, low, high) in half-ranges; (5, groups).
-
-    NaN where the variance is not above twice its noise. The fourth moment is that of the values
-    in the range with this mean and variance that have the largest, at most ``(1 + |m|)^2 v``.
-    """
-    with np.errstate(all="ignore"):
-        sd = np.sqrt(np.where(v > 2.0 * noise, v, np.nan))
-        sampling = np.sqrt(np.maximum((1.0 + np.abs(m)) ** 2 - sd * sd, 0.0) / (4.0 * n))
-        privacy = noise / (2.0 * sd)
-    half = z * np.hypot(sampling, privacy)
-    return np.stack([sd, sampling, privacy, np.maximum(sd - half, 0.0), sd + half])
 
 
 def _chosen_quantiles(
@@ -380,11 +371,9 @@ def half_ranges(design: Design) -> tuple[Array, Array]:
 def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Sensitivities: ``layout.py``, ``quantiles.py``. A missing
-    cell counts in the cell "(missing)" of its axis. Or one person, who adds the mean of its rows:
-    one unit of mass too (``units.md``, 11).
+    **Privacy.** Unit: one row; replace-one, n public. Sensitivities: ``layout.py``,
+    ``quantiles.py``. A missing cell counts in the cell "(missing)" of its axis. Or one person, who
+    adds the mean of its rows: one unit of mass too (``units.md``, 11).
     """
     detail = plan.detail
     noise, layout = detail.noise, detail.layout
@@ -420,9 +409,7 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
         tuple(names),
         numbers.arrays["estimate"],
         # of single rows: whoever asked for kept ones of people multiplies it
-        vcov_sampling=_diagonal(
-            numbers.arrays["se_sampling"] / math.sqrt(plan.request.copies)
-        ),
+        vcov_sampling=_diagonal(numbers.arrays["se_sampling"] / math.sqrt(plan.request.copies)),
         vcov_privacy=_diagonal(numbers.arrays["se_privacy"]),
         notes=numbers.notes,
         arrays=numbers.arrays,

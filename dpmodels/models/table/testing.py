@@ -56,8 +56,8 @@ NAMES = (
 )  # fmt: skip
 
 
-def _describe(design: Design) -> tuple[list[int], list[int], bool]:
-    """Return the numbers and the categories of a formula, and whether it has two sides."""
+def _describe(design: Design) -> tuple[list[int], list[int]]:
+    """Return the numbers and the categories of a formula."""
     program = program_of(design)
     terms = (*program.left, *program.right)
     crossed = [t for t in terms if len(t) == 2]
@@ -71,12 +71,12 @@ def _describe(design: Design) -> tuple[list[int], list[int], bool]:
         raise RequestError(f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a * b"')
     places = [t[0] for t in terms]
     numbers = [j for j in places if program.sources[j].levels is None]
-    return numbers, [j for j in places if j not in numbers], bool(program.left and program.right)
+    return numbers, [j for j in places if j not in numbers]
 
 
 def kind_of(request: Request, design: Design) -> str:
     """Return the kind of a test by the kinds of its variables, or as ``test=`` says."""
-    numbers, categories, _ = _describe(design)
+    numbers, categories = _describe(design)
     shape = (len(numbers), len(categories))
     found = {
         (1, 0): "mean", (1, 1): "groups", (0, 1): "fit", (0, 2): "independence",
@@ -190,37 +190,21 @@ class Facts:
 Solver = Callable[[Any, Any, Array, int], Any]
 
 
-def _shares(request: Request, k: int) -> Array:
-    """Return the expected shares of the groups (``shares=``), equal by default."""
-    given = request["shares"]
-    if given is None:
-        return np.full(k, 1.0 / k)
-    shares = np.array(given, dtype=float) if isinstance(given, (list, tuple)) else np.zeros(0)
-    if shares.size != k or not (shares > 0).all() or abs(shares.sum() - 1.0) > 1e-9:
-        raise RequestError(f"shares= takes {k} positive shares of the groups that add up to 1")
-    return shares
-
-
 def expected_sums(
     request: Request, design: Design, facts: Facts, n: int, effect: float
 ) -> Array:
     """Return the expected noiseless sums under an effect.
 
     effect: the difference of a mean from ``mu0``, or between the two extreme groups (equally
-    spaced); the sd of the shares about the null in its own units (Cohen's w); a correlation.
+    spaced); the sd of the shares about the null in its own units (Cohen's w: shares moved along
+    one contrast); a correlation.
     """
     if facts.kind == "correlation":
         v = SPREAD**2
         return n * np.array([1.0, 0.0, 0.0, v, effect * v, v])
     assert facts.layout is not None
-    if facts.kind in ("fit", "independence"):
-        return _expected_counts(facts, n, effect)
-    return _expected_means(request, design, facts, n, effect)
-
-
-def _expected_counts(facts: Facts, n: int, w: float) -> Array:
-    """Return counts with Cohen's effect w: shares moved along one contrast."""
-    assert facts.layout is not None
+    if facts.kind not in ("fit", "independence"):
+        return _expected_means(request, design, facts, n, effect)
     shape = [facts.layout.axes[j].size for j in facts.layout.blocks[0].axes]
     null = np.full([k - 1 for k in shape], 1.0 / math.prod(k - 1 for k in shape))
     step, out = np.zeros(null.shape), np.zeros(shape)
@@ -231,7 +215,7 @@ def _expected_counts(facts: Facts, n: int, w: float) -> Array:
         step[0, 0] = step[-1, -1] = 1.0
         step[0, -1] = step[-1, 0] = -1.0
     step /= math.sqrt(float((step**2 / null).sum()))
-    out[tuple(slice(0, -1) for _ in shape)] = n * (null + w * step)
+    out[tuple(slice(0, -1) for _ in shape)] = n * (null + effect * step)
     return out.ravel()
 
 
@@ -246,7 +230,11 @@ def _expected_means(
     sd = float(request["sd"] or SPREAD * half) / half
     groups = [facts.layout.axes[j].size for j in facts.layout.group(block)]
     k = groups[0] - 1 if groups else 1
-    shares = _shares(request, k) if groups else np.ones(1)
+    shares, given = np.full(k, 1.0 / k), request["shares"]
+    if groups and given is not None:
+        shares = np.array(given, dtype=float) if isinstance(given, (list, tuple)) else np.zeros(0)
+        if shares.size != k or not (shares > 0).all() or abs(shares.sum() - 1.0) > 1e-9:
+            raise RequestError(f"shares= takes {k} positive shares of the groups that add up to 1")
     if facts.kind == "mean":
         means = np.array([(facts.null[0] + effect - centre) / half])
     else:
@@ -262,10 +250,7 @@ def _expected_means(
 def power_of(
     request: Request, design: Design, facts: Facts, n: int, solve: Solver
 ) -> dict[str, float]:
-    """Return the power at ``effect=``, and the least effect with power .8: facts of a plan.
-
-    ``solve`` turns sums into a test, as :func:`dpmodels.models.table.testing.solve` does.
-    """
+    """Return the power at ``effect=``, and the least effect with power .8: facts of a plan."""
     from scipy.special import chdtri, chndtr
 
     alpha = 1.0 - request.level
@@ -283,27 +268,22 @@ def power_of(
         value = power(effect) - 0.8
         return value if value == value else -0.8  # a value that is none counts as below
 
-    top = _largest(design, facts)
+    if facts.kind == "correlation":  # the largest effect that is looked at
+        top = 0.99
+    elif facts.kind in ("fit", "independence"):
+        top = 0.9 * min(facts.null, default=0.5)
+    else:
+        assert facts.layout is not None
+        interval = design.columns[facts.layout.blocks[0].number].interval
+        assert interval is not None
+        mean = facts.kind == "mean"
+        top = interval[1] - facts.null[0] if mean else 0.5 * (interval[1] - interval[0])
     if short(top) < 0.0:
         out["least effect with power .8 (none up to here)"] = top
     else:
         found = 0.0 if short(0.0) >= 0.0 else brent(short, 0.0, top, xtol=top * 2.0**-24)
         out["least effect with power .8"] = found
     return out
-
-
-def _largest(design: Design, facts: Facts) -> float:
-    """Return the largest effect that is looked at."""
-    if facts.kind == "correlation":
-        return 0.99
-    if facts.kind in ("fit", "independence"):
-        return 0.9 * min(facts.null, default=0.5)
-    assert facts.layout is not None
-    interval = design.columns[facts.layout.blocks[0].number].interval
-    assert interval is not None
-    if facts.kind == "mean":
-        return interval[1] - facts.null[0]
-    return 0.5 * (interval[1] - interval[0])
 
 
 # -- Backend of ``dp_test(method="score")``: tests from one release of noisy sums.
@@ -351,12 +331,16 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if facts.noise is None:
         sd = float(pair_noise(facts.mu)[1])
     else:
-        sd = facts.noise.scale(0) * (2.0**0.5 if facts.kind in ("mean", "groups") else 1.0)
+        sd = float(facts.noise.scales[0]) * (2.0**0.5 if facts.kind in ("mean", "groups") else 1.0)
     scales = {"noise sd of a sum": sd}
     if not design.unknown:
         scales |= power_of(request, design, facts, n, solve)
-    advice = _advice(facts, n, "people" if request.by_person else "rows")
-    return split.plan(n, scales=scales, detail=facts, advice=advice)
+    axes = () if facts.layout is None else facts.layout.axes
+    cells = math.prod(a.size - 1 for a in axes if a.kind == "level")
+    counted, advice = "people" if request.by_person else "rows", []
+    if facts.layout is not None and cells > n:
+        advice = [f"{cells:,} declared groups for {n:,} {counted}: the noise is all there is"]
+    return split.plan(n, scales=scales, detail=facts, advice=tuple(advice))
 
 
 def pair_noise(mu: float) -> Array:
@@ -364,23 +348,12 @@ def pair_noise(mu: float) -> Array:
     return noise_of(Pair(), Gaussian(mu), "replace")
 
 
-def _advice(facts: Facts, n: int, counted: str) -> tuple[str, ...]:
-    if facts.layout is None:
-        return ()
-    cells = math.prod(a.size - 1 for a in facts.layout.axes if a.kind == "level")
-    if cells > n:
-        return (f"{cells:,} declared groups for {n:,} {counted}: the noise is all there is",)
-    return ()
-
-
 @ranged
 def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     """Release the noisy sums of a test.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. A row with a missing cell is in the cell "(missing)", or
-    missing. Or one person, who adds the mean of its rows (``units.md``, 11).
+    **Privacy.** Unit: one row; replace-one, n public. A row with a missing cell is in the cell
+    "(missing)", or missing. Or one person, who adds the mean of its rows (``units.md``, 11).
     """
     facts = plan.detail
     centre, half = half_ranges(design)

@@ -20,8 +20,18 @@ import numpy.typing as npt
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import COUNT, SQUARE, TOTAL, Layout, Section, codes_of, statistics
+from dpmodels.models.table.layout import (
+    COUNT,
+    SQUARE,
+    TOTAL,
+    Layout,
+    Section,
+    codes_of,
+    statistics,
+    table_method,
+)
 from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
+from dpmodels.models.table.table import BACKEND as TABLE
 from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
 from dpmodels.models.weights import (
     SHARE,
@@ -33,13 +43,14 @@ from dpmodels.models.weights import (
     said,
     scale_for,
     trim_of,
+    unweighted,
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
-from dpmodels.registry import Backend
+from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
@@ -186,8 +197,7 @@ def scales(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return (middles, factors, typical variance a row) of coordinates, by released numbers.
 
-    ``shares`` are of the cells of counts, ``means`` of groups: their shares, means and variances,
-    in half ranges; ``square`` is the mean of u^2, ``clip`` C.
+    ``means`` are shares, means and variances of groups, in half ranges; ``square`` the mean of u^2.
     """
     middle, variance, reach = (np.ones(coordinates.size) for _ in range(3))
     part = np.full(coordinates.size, clip)
@@ -420,9 +430,9 @@ SQUARES = 0.15
 
 @dataclass(frozen=True)
 class WeightedTable:
-    """The layout of a call, the noise of its masses and squares, and the public population.
+    """What is public of a weighted table.
 
-    ``squares`` is None where there are no weights; ``clusters`` where rows are drawn one by one,
+    ``squares`` is None where there are no weights, ``clusters`` where rows are drawn one by one,
     ``coordinates`` what its pass adds.
     """
 
@@ -513,9 +523,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, the tables of u and those of u^2.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. A row is one unit of mass in every table.
+    **Privacy.** Unit: one row; replace-one, n public. A row is one unit of mass in every table.
     """
     detail, n = plan.detail, plan.public_n
     cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
@@ -650,6 +658,33 @@ def _notes(c: Context, kish: float) -> tuple[str, ...]:
     )
 
 
-BACKEND = Backend(
-    plan, release, estimate, title="Weighted counts and sums, two joint releases"
+BACKEND = Backend(plan, release, estimate, title="Weighted counts and sums, two joint releases")
+register_method(
+    table_method(
+        name="joint",
+        verb="dp_table",
+        title="Exact counts and sums, one joint release",
+        backend=TABLE,
+        endings=(Ending(BACKEND, unweighted),),
+        accepts=("weights", "design"),
+        kept=True,
+        privacy_se="public",
+        foretells=True,
+        reference="Hay, Rastogi, Miklau and Suciu (2010), consistency; Dwork et al. (2006)",
+        options=(
+            Option(
+                "noise",
+                "'auto': the narrower at the guarantee of the call, which the plan says",
+                "auto",
+                str,
+                choices=("auto", "gaussian", "laplace", "geometric"),
+            ),
+            Option("quantiles", "quantiles of numbers, by group: [0.25, 0.5, 0.75]", None, object),
+            Option("histogram", "equal bins of every number", None, int, lower=1, upper=10_001),
+            Option(
+                "suppress", "blank what rests on a smaller released count", None, float, lower=0.0
+            ),
+            BOUNDS_SHARE,
+        ),
+    )
 )

@@ -19,10 +19,14 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import Block, Layout, layout_of
+from dpmodels.models.table.layout import Block, Layout, layout_of, table_method
 from dpmodels.models.table.noise import Spread, TableNoise, critical
+from dpmodels.models.table.nulls import EFFECT, TEST
 from dpmodels.models.table.quantiles import (
+    POINTS,
+    TREE,
     GridCounts,
+    Q,
     QuantileDetail,
     ask_trees,
     cells_for,
@@ -42,6 +46,7 @@ from dpmodels.models.table.quantiles import (
     tree_step,
 )
 from dpmodels.models.table.table import half_ranges
+from dpmodels.models.table.testing import BACKEND as TESTS
 from dpmodels.models.table.testing import kind_of, null_of
 from dpmodels.models.table.weighted import statistic, tables_pass
 from dpmodels.models.weights import (
@@ -54,13 +59,14 @@ from dpmodels.models.weights import (
     said,
     scale_for,
     trim_of,
+    unweighted,
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
-from dpmodels.registry import Backend
+from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.sums.ask import Ask, Query, first_array
@@ -147,9 +153,8 @@ class Ranks:
 def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, and the tree of weights of each number.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at most.
+    **Privacy.** Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at
+    most.
     """
     detail, n = plan.detail, plan.public_n
     strength = n * detail.mu / rank_sd(levels_for(detail.points))
@@ -353,9 +358,7 @@ class Contrasts:
 def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     """Release where weights are cut, the cells, and the products of contrasts by cluster.
 
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Every query is one of the prover.
+    **Privacy.** Unit: one row; replace-one, n public. Every query is one of the prover.
     """
     detail, design, n = plan.detail, plan.design, plan.public_n
     layout, (block,) = detail.layout, detail.layout.blocks
@@ -441,3 +444,42 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
 RAO_SCOTT = Backend(
     plan_rao_scott, release_rao_scott, estimate_rao_scott, title="Rao-Scott test of weighted sums"
 )
+register_method(
+    table_method(
+        name="tree",
+        verb="dp_quantile",
+        title="Noisy 4-way tree of counts",
+        backend=TREE,
+        endings=(Ending(WEIGHTED, unweighted),),
+        accepts=("weights", "design"),
+        kept=True,
+        needs=("delta > 0", "one pass"),
+        privacy_se="unavailable",
+        reference="Hay, Rastogi, Miklau and Suciu (2010)",
+        options=(Q, POINTS, BOUNDS_SHARE),
+    )
+)
+register_method(
+    table_method(
+        name="score",
+        verb="dp_test",
+        title="Test of noisy sums",
+        backend=TESTS,
+        endings=(Ending(RAO_SCOTT, unweighted),),
+        accepts=("weights", "design"),
+        kept=True,
+        needs=("delta > 0", "one pass"),
+        privacy_se="public",
+        reference="Kifer and Rogers (2017), A new class of private chi-square tests",
+        options=(
+            TEST,
+            Option("mu0", "hypothesis of one mean", None, float),
+            Option("p", "hypothesis of one category: shares, or that of the second level", None),
+            EFFECT,
+            Option("sd", "for plans: standard deviation; None: a quarter of the range", None, float,
+                   lower=0.0),
+            Option("shares", "for plans: shares of the groups; None: equal", None, object),
+            BOUNDS_SHARE,
+        ),
+    )
+)  # fmt: skip

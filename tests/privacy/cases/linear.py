@@ -24,7 +24,7 @@ from dpmodels.models.linear.inference import Passes, release_scores
 from dpmodels.models.linear.solve import Report, Stage
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.run import Run
-from dpmodels.sources.windows import OfRows
+from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask, Moments, ball_map, moments_query
 from dpmodels.sums.rowmap import identity_scale
 from dpmodels.variables import Real

@@ -20,14 +20,14 @@ from dpmodels.audit.kit import (
     register_case,
 )
 from dpmodels.formula.schema import Schema
-from dpmodels.models.kernel import direct_sums, gaussian
+from dpmodels.models.kernel import _of_lattice, gaussian, lattice_sums
 from dpmodels.models.linear.eptr import Residuals, smallest_eigenvalue
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Gram
-from dpmodels.sources.windows import OfRows
+from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Added, Ask, Moments, Query
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
@@ -119,7 +119,7 @@ def release_sums(rows: Array, run: Run) -> Array:
 def _kernel_values(rows: Array) -> Array:
     points = np.linspace(-1, 1, 9)[:, None]
     L = np.linalg.cholesky(gaussian(points, points, 0.5) + 1e-8 * np.eye(9))
-    N, D = direct_sums([rows.T.copy()], lambda b: (b[:1], b[1]), points, 0.5)
+    N, D = _of_lattice(lattice_sums([rows.T.copy()], lambda b: (b[:1], b[1]), points, 0.5))
     return np.linalg.solve(L, np.column_stack([N, D]))
 
 

@@ -16,7 +16,7 @@ from dpmodels.models.survival.zph import IntervalsJob, ZphPlan, plan_zph, releas
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS
-from dpmodels.sources.windows import OfRows
+from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.units import Person, unit_of
 

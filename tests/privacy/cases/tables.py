@@ -33,7 +33,7 @@ from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import Norm
-from dpmodels.sources.windows import OfRows
+from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.variables import Levels, Real
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case

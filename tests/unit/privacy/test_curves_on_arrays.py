@@ -84,5 +84,3 @@ def test_a_curve_that_is_not_known_for_arrays():
     register_curve("half of a failure", lambda eps: 0.5)
     m = Profile("half of a failure", ())
     assert m.deltas_at(np.array([0.0, 3.0])).tolist() == [0.5, 0.5]
-    given = Profile("objective perturbation, replace", (), lambda eps: 0.25)
-    assert given.deltas_at(np.array([1.0])).tolist() == [0.25]

@@ -83,22 +83,26 @@ def test_coins_of_an_exponential_are_exactly_x_over_k():
     (cmpute/dashu, issue 57), so that its integers were biased.
     """
 
+    asked = []
+
+    class Drawn(int):
+        def __lt__(self, num):
+            asked.append(num)
+            return int(self) < num
+
     class Coins:
         def __init__(self):
             self.sides = []
 
         def below(self, sides):
             self.sides.append(sides)
-            return 0 if len(self.sides) < 12 else sides - 1
+            return Drawn(0 if len(self.sides) < 12 else sides - 1)
 
     for x in (Fraction(2, 3), Fraction(4, 6), Fraction(3, 4), Fraction(12, 35), Fraction(1, 8),
               Fraction(32_768, 65_537), Fraction(12_345, 1_000_003), Fraction(1)):  # fmt: skip
         noise = ExactNoise()
         noise._bits = Coins()
-        asked = []
-        noise._bernoulli = lambda num, den, asked=asked, bits=noise._bits: (
-            asked.append(num) or bits.below(den) < num
-        )
+        asked.clear()
         noise._bernoulli_exp1(x.numerator, x.denominator)
         chances = [Fraction(num, den) for num, den in zip(asked, noise._bits.sides, strict=True)]
         assert chances == [x / k for k in range(1, 13)]

@@ -18,10 +18,10 @@ from dpmodels.scoring.passes import BINS, Centre, Passes, ScorePass
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
 from dpmodels.scoring.scores import plain
 from dpmodels.scoring.starts import public_coordinates
-from dpmodels.sources.rows import Rows
+from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.summed import summed
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
-from dpmodels.sources.windows import WINDOW, Coins
 from dpmodels.variables import Binary, Count, Levels, Real
 
 N = 12_000

@@ -36,7 +36,6 @@ from dpmodels.scoring.unit_starts import (
     unit_pass,
 )
 from dpmodels.sources.people import BlockOfPeople
-from dpmodels.sums.products import mapped, sparsely
 from dpmodels.sums.rowmap import UnitScale
 
 P, N = 3, 300
@@ -189,14 +188,6 @@ def test_a_forecast_says_what_would_do():
     assert forecast(0.2367, N, 14, 0.73) <= OF_UNITS.low_noise < forecast(0.2367, int(0.95 * N), 14, 0.73)
     assert forecast(0.2367 * factor, 1000, 14, 0.73) == pytest.approx(OF_UNITS.low_noise, rel=1e-3)
     assert p == 0 or forecast(0.2367, 1000, p, 0.73) <= OF_UNITS.low_noise < forecast(0.2367, 1000, p + 1, 0.73)
-
-
-def test_a_sparse_map_is_the_dense_one_where_there_are_no_zeros():
-    rng = np.random.default_rng(0)
-    M, rows = rng.normal(size=(4, 3)), rng.normal(size=(3, 100))
-    assert np.array_equal(sparsely(M, rows), mapped(M, rows))
-    M[1, 0] = M[2, :2] = M[3] = 0.0
-    assert np.allclose(sparsely(M, rows), M @ rows)
 
 
 def relative(seed, tail):

@@ -15,9 +15,8 @@ import pytest
 import dpmodels as dp
 from dpmodels.models import newton
 from dpmodels.sources import tasks as crew_module
-from dpmodels.sources.tables import CONNECTED
+from dpmodels.sources.tables import CONNECTED, WINDOW
 from dpmodels.sources.tasks import Cluster
-from dpmodels.sources.windows import WINDOW
 
 distributed = pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")
@@ -160,7 +159,7 @@ def test_steps_of_an_optimiser_that_keeps_no_rows(client, frame, path, quiet, mo
 def test_coins_of_a_task_that_is_done_again(client, frame, path, quiet, monkeypatch):
     """A large eps: rows are read by coins; the reference does the same tasks in this process."""
     call = {**CALL, "eps": 20.0}
-    reference = crew_module.Serial(WINDOW)
+    reference = crew_module.Threads(2, WINDOW)
     CONNECTED.append(reference)
     plain = dp.dp_ols("y ~ x + z", path, **call).params.to_numpy()
     CONNECTED.remove(reference)

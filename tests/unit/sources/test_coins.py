@@ -9,9 +9,9 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.rules import Pilot
-from dpmodels.sources.rows import Rows
+from dpmodels.sources.rows import Coins, Rows, Windows
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source
-from dpmodels.sources.windows import WINDOW, Coins, Windows
 from dpmodels.sums.ask import Ask
 from dpmodels.variables import Real
 

@@ -103,8 +103,8 @@ def test_the_rows_of_the_next_early_pass_are_kept_where_the_table_is_not(path, m
 def test_coins_of_a_later_pass_are_its_own(tmp_path, monkeypatch):
     """Every row in as many passes as its coins say, whether a pass is read or was foreseen."""
     pytest.importorskip("pyarrow")
+    from dpmodels.sources.rows import Coins
     from dpmodels.sources.tasks import as_source
-    from dpmodels.sources.windows import Coins
 
     n = 150_000
     frame = pd.DataFrame({"a": np.arange(n) / n, "y": np.zeros(n)})

@@ -21,9 +21,9 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
 from dpmodels.sources import sorted as ordered
 from dpmodels.sources.people import PeopleRows, count_people
+from dpmodels.sources.rows import Coins
 from dpmodels.sources.sorted import Scratch, SortedPeople, count_distinct
 from dpmodels.sources.tasks import as_source
-from dpmodels.sources.windows import Coins
 from dpmodels.units import Person
 
 BOUNDS = {"y": (-3, 3), "x": (-1, 1)}

@@ -13,9 +13,8 @@ from dpmodels.formula.schema import Schema
 from dpmodels.models import newton
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import Cells, Partial, Sampled, Task, added, sampled
-from dpmodels.sources.tables import CONNECTED, Partition
-from dpmodels.sources.tasks import Serial, Threads, as_source
-from dpmodels.sources.windows import WINDOW
+from dpmodels.sources.tables import CONNECTED, WINDOW, Partition
+from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.variables import Real
 
 N = 30_011
@@ -107,7 +106,7 @@ def test_the_same_numbers_whoever_reads(name, quiet, monkeypatch, tmp_path):
     monkeypatch.setattr(Task, "done", lambda self, *a: tasks.append(1) or done(self, *a))
     read = Rows.blocks
     monkeypatch.setattr(Rows, "blocks", lambda *a, **k: reads.append(1) or read(*a, **k))
-    for executor in (Serial(WINDOW), Threads(2, WINDOW)):
+    for executor in (Threads(2, WINDOW), Threads(3, WINDOW)):
         for table in (frame, tmp_path / "rows.parquet"):
             tasks.clear(), reads.clear()
             assert same(read_by(executor, fit, table), plain)
@@ -126,7 +125,7 @@ def test_objective_perturbation_without_a_public_n(quiet, monkeypatch):
         return dp.dp_glm("b ~ x + z", table, **options)
 
     plain = fit(make())
-    assert plain.released and same(read_by(Serial(WINDOW), fit, make()), plain)
+    assert plain.released and same(read_by(Threads(2, WINDOW), fit, make()), plain)
 
 
 def test_ranges_are_not_bought_of_a_table_elsewhere(quiet):
@@ -168,7 +167,7 @@ def test_chosen_rows_are_those_of_one_process(keep):
     if keep is not None:
         keep = np.sort(np.random.default_rng(1).permutation(N)[:7_000])
     plain = Rows(as_source(frame), N).sample(one, [1, 2, 3], keep)
-    for executor in (Serial(WINDOW), Threads(2, 2 * WINDOW)):
+    for executor in (Threads(2, WINDOW), Threads(2, 2 * WINDOW)):
         found = sampled(Rows(as_source(frame), N, executor=executor), one, [1, 2, 3], keep)
         assert np.array_equal(found, plain, equal_nan=True)
     assert np.isnan(plain).all(axis=0).any() and not np.isnan(plain).all()
@@ -177,7 +176,7 @@ def test_chosen_rows_are_those_of_one_process(keep):
 def test_chosen_rows_of_a_design_without_a_response():
     one = build_design("~ x + z + 0", Schema(x=Real(-3, 3), z=Real(-1, 1)), one_sided_ok=True)
     plain = Rows(as_source(make()), N).sample(one, [1], None)
-    found = sampled(Rows(as_source(make()), N, executor=Serial(WINDOW)), one, [1])
+    found = sampled(Rows(as_source(make()), N, executor=Threads(2, WINDOW)), one, [1])
     assert np.array_equal(found, plain, equal_nan=True) and np.isnan(plain).any()
 
 
@@ -185,7 +184,7 @@ def test_a_part_returns_no_row_that_was_not_chosen():
     keep = np.array([5, 9_000, 20_000])
     task = Task(design(), Sampled((1,), 3, keep, True))
     frame = make()
-    for executor in (Serial(WINDOW),):
+    for executor in (Threads(2, WINDOW),):
         pieces = executor.partitions(as_source(frame), ["x"])
         counts = [
             sum(len(at) for at in task.done(i, p.opener(p.data), p.first).sums.places)
@@ -273,7 +272,7 @@ def test_a_part_that_is_not_as_long_as_its_place_says_is_refused(change):
         def partitions(self, names, rows):
             return [Partition(as_source, frame[cut]) for cut in cuts[1]]
 
-    rows = Rows(Counted(), 100, executor=Serial(1))
+    rows = Rows(Counted(), 100, executor=Threads(2, 1))
     if change:
         with pytest.raises(dp.errors.SourceError, match="in a pass before"):
             sampled(rows, one, [2])

@@ -22,7 +22,7 @@ from dpmodels.sources.people import (
     whole_part,
 )
 from dpmodels.sources.tables import FrameSource, Partition
-from dpmodels.sources.tasks import Serial, as_source
+from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sums.cells import GramOf
 from dpmodels.sums.rowmap import PeopleGramOf, RowMap, UnitScale
 from dpmodels.units import Person
@@ -134,7 +134,7 @@ def test_a_partition_of_another_type_is_refused_without_an_exception_on_a_worker
     made = [dask.delayed(part) for part in (frame.iloc[:half], odd)]
     lazy = dd.from_delayed(made, meta=frame.iloc[:0], verify_meta=False)
     parts = [p.compute(scheduler="synchronous") for p in moved(lazy, "pid", design.kinds).to_delayed()]
-    counts = [people_of(p) for p in counted(lazy, "pid").to_delayed()]
+    counts = [dask.delayed(people_of)(p) for p in counted(lazy, "pid").to_delayed()]
     found = dask.compute(*counts, scheduler="synchronous")
     if column == "x":  # numbers are read cell by cell, one row is void
         assert added_people(found) == 12
@@ -153,7 +153,7 @@ class Moved:
     """A source whose people are moved, and read by tasks of this process."""
 
     rescannable, schema_attr, n = True, None, None
-    executor = Serial()
+    executor = Threads(2)
 
     def __init__(self, frame):
         self._frame, self.kinds = frame, as_source(frame).kinds

@@ -9,10 +9,9 @@ import pytest
 from dpmodels.errors import SourceError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
-from dpmodels.sources.rows import Rows
-from dpmodels.sources.tables import chosen_chunks
+from dpmodels.sources.rows import ALL_ROWS, Coins, Rows, Windows
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source
-from dpmodels.sources.windows import ALL_ROWS, WINDOW, Coins, Windows
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, unit_scale
 from dpmodels.variables import Real
@@ -99,7 +98,7 @@ def test_a_parquet_file_decodes_no_group_beyond_its_last_chosen_row(tmp_path, gr
     source = as_source(parquet(tmp_path / "t.parquet", frame(), groups))
     windows = Windows(4, 1)
     at = decoded = 0
-    for skipped, chunk in chosen_chunks(source, ["y"], windows):
+    for skipped, chunk in source.chosen(["y"], windows):
         assert not list(windows.spans(at, at + skipped))  # nothing chosen is left out
         at += skipped + len(chunk["y"])
         decoded += len(chunk["y"])

@@ -288,11 +288,6 @@ def test_strength_per_candidate_reference_values():
             assert got == pytest.approx(value, abs=1e-4)
 
 
-def test_liu_talwar_rule():
-    eps, delta, runs = selection.liu_talwar(0.1, 1.6e-21, 0.05 / 30, 0.5e-6)
-    assert runs in (8705, 8706) and eps == pytest.approx(0.3) and delta <= 1e-6
-
-
 def test_selection_returns_a_good_candidate_and_its_guarantee():
     def candidate(level):
         def run(mu, noise):

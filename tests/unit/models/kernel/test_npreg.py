@@ -7,10 +7,20 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.kernel import NpregDetail, binned_sums, direct_sums, gaussian, joint_norm
+from dpmodels.models import kernel
+from dpmodels.models.kernel import NpregDetail, gaussian, joint_norm
 
 B = {"x": (-1, 1), "z": (-1, 1), "y": (-1, 1)}
 CALL = dict(eps=1.0, delta=1e-6, bounds=B)
+
+
+def direct_sums(*given):
+    return kernel._of_lattice(kernel.lattice_sums(*given))
+
+
+def binned_sums(blocks, reader, points, h):
+    return kernel._of_grid(kernel.grid_sums(blocks, reader, points.shape[1]), points, h)
+
 
 
 def table(n, seed=0):

@@ -22,7 +22,7 @@ from dpmodels.models.mean import (
 from dpmodels.privacy.mechanisms import Approximate, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import Run, _on_grid
-from dpmodels.sources.windows import OfRows
+from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import WithOne

@@ -25,14 +25,6 @@ def test_oracle_of_independence():
 Q = np.array([[100.0, 20, 30, 150], [20, 90, 25, 110], [30, 25, 80, 60], [150, 110, 60, 420]])
 
 
-def test_oracle_of_the_score_test():
-    e = np.eye(4)
-    u, variance, value = nulls.score(Q, 2.0, e[:2], e[2], e[3])
-    assert u == pytest.approx(-2.674418604651, abs=1e-11)
-    assert variance == pytest.approx(90.924965230083, abs=1e-9)
-    assert value == pytest.approx(0.078663927501, abs=1e-11)
-
-
 def test_oracle_of_a_correlation():
     index = np.ix_([0, 1, 3], [0, 1, 3])
     rho, se = nulls.correlation(Q[index], 2.0, 100.0)

@@ -20,7 +20,7 @@ from dpmodels.models.table.quantiles import (
     fraction,
     grid_for,
     grid_of,
-    histogram,
+    histograms,
     isotonic,
     leaves_for,
     levels_for,
@@ -115,7 +115,7 @@ def test_counts_have_a_grid_of_integers():
 
 def test_values_go_to_the_nearest_point_of_their_group():
     block = np.array([[0.04, 0.06, np.nan, 9.0, -1.0], [0, 1, 1, 1, 2]])
-    counts = histogram([block], 0, np.array([0.0, 0.1, 0.2]), {1: 3})
+    counts = histograms([block], {0: np.array([0.0, 0.1, 0.2])}, {1: 3})[0]
     assert counts.tolist() == [[1, 0, 0], [0, 1, 1], [1, 0, 0]]
 
 
