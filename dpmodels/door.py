@@ -273,7 +273,18 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     except SourceError as error:
         kind, lost = SourceError, error.args[0]
     else:
-        _check_ending(run.undrawn, door.guarantee, run.float_note, replied=_replied(found))
+        # whether there is a reply is released: public
+        first = found[0] if isinstance(found, tuple) and found else found
+        replied = first is not None and getattr(first, "reply", True) is not False
+        # a step may be left out where it is conditional on an answer before it, or behind a test
+        # of which there was no reply
+        guarantee = door.guarantee
+        steps = {step.name: step for step in guarantee.inner or guarantee.steps}
+        left = [name for name in run.undrawn if not steps[name].conditional]
+        if left and (replied or not any(step.reply_test for step in steps.values())):
+            raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
+        if run.float_note and not set(FLOAT_NOTES) & set(guarantee.notes):
+            raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
         return found
     finally:
         if isinstance(rows, OfRows):  # votes are not
@@ -281,29 +292,6 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     if kind is ClusterError:
         raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
     raise SourceError(f"{lost}. {door.charged}")
-
-
-def _replied(found: Any) -> bool:
-    """Say whether a stage answered: public, as whether there is a reply is released."""
-    first = found[0] if isinstance(found, tuple) and found else found
-    return first is not None and getattr(first, "reply", True) is not False
-
-
-def _check_ending(
-    undrawn: tuple[str, ...], guarantee: Guarantee, floats: bool, *, replied: bool
-) -> None:
-    """Refuse what a stage returned if a planned step was not drawn, or a note is missing.
-
-    A step may be left out where it is conditional on an answer before it, or behind a test of
-    which there was no reply.
-    """
-    steps = {step.name: step for step in guarantee.inner or guarantee.steps}
-    left = [name for name in undrawn if not steps[name].conditional]
-    tested = any(step.reply_test for step in steps.values())
-    if left and (replied or not tested):
-        raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
-    if floats and not set(FLOAT_NOTES) & set(guarantee.notes):
-        raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
 
 
 def answered(

@@ -127,9 +127,9 @@ class ClusterSums:
         """
         coarse = coarse_of(radii)
         a = pulled(self.sums[chain], radii, coarse)
-        limbs = ExactSum(len(a), len(a))
-        add_products(limbs, a)
-        whole = limbs.integers() * (1 << 2 * coarse) + self.alone[chain]
+        total = ExactSum(len(a), len(a))
+        add_products(total, a)
+        whole = total.integers() * (1 << 2 * coarse) + self.alone[chain]
         return Added(whole, (radii.clip / radii.bound / STEPS) ** 2)
 
     def totals(self, chain: int, radii: Radii, frame: Frame) -> Added:
@@ -145,10 +145,10 @@ class ClusterSums:
         return Added(whole.ravel(), radii.clip / radii.bound / STEPS)
 
 
-def add_products(limbs: ExactSum, z: Array) -> None:
+def add_products(total: ExactSum, z: Array) -> None:
     """Add ``z z'`` of integers of at most 2^20, so many columns at a time as are exact."""
     for first in range(0, z.shape[1], _EXACT):
-        limbs.add(cross_product(z[:, first : first + _EXACT]))
+        total.add(cross_product(z[:, first : first + _EXACT]))
 
 
 def coarse_of(radii: Radii) -> int:
@@ -232,7 +232,7 @@ class ClusterPasses:
         """Return the sums over blocks. Confidential."""
         kept, places = self.split()
         r, k = self.passes[0].size, len(self.passes)
-        limbs, singles = [ExactSum(r, r) for _ in self.passes], 0
+        totals, singles = [ExactSum(r, r) for _ in self.passes], 0
         labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
         with np.errstate(all="ignore"):
             for block in blocks:
@@ -240,7 +240,7 @@ class ClusterPasses:
                 alone = label == 0.0
                 if alone.any():
                     singles += int(alone.sum())
-                    for to, z in zip(limbs, parts, strict=True):
+                    for to, z in zip(totals, parts, strict=True):
                         add_products(to, z[:, alone])
                 found, at = coded(label)
                 total = np.empty((k, r, len(found)), dtype=np.int64)
@@ -254,7 +254,7 @@ class ClusterPasses:
                     one_of, all_of = together(labels, sums)
                     labels, sums = [one_of], [all_of]
         one_of, all_of = together(labels, sums)
-        return ClusterSums(one_of, all_of, tuple(w.integers() for w in limbs), singles)
+        return ClusterSums(one_of, all_of, tuple(w.integers() for w in totals), singles)
 
     def accepts(self, found: Any) -> bool:
         """Say whether a part returned sums by cluster of these shapes."""

@@ -146,7 +146,7 @@ class Adding:
 
     def __init__(self, r: int, signed: bool) -> None:
         k = filled(r)
-        self.limbs = {name: ExactSum(k, k) for name in MATRICES}
+        self.matrices = {name: ExactSum(k, k) for name in MATRICES}
         self.score, self.far = np.zeros(k, dtype=object), np.zeros(k, dtype=object)
         self.scale, self.bins = 0, np.zeros(BINS * (1 + signed), dtype=np.int64)
 
@@ -207,15 +207,15 @@ class ScorePass:
             far = lattice_along(z[:, some], psi[some], size, length[some], plan.far)
             sums.far += far.astype(object)
         if plan.spread:
-            sums.limbs["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
+            sums.matrices["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
         if plan.meat:
             # where z was pulled into a ball its score is as long as ever
             size, at = norm[chosen], length[chosen]
             ratio = np.divide(size, at, out=np.zeros_like(at), where=at > 0.0)
-            sums.limbs["meat"].add(scaled(z[:, chosen] * ratio, size, plan.meat))
+            sums.matrices["meat"].add(scaled(z[:, chosen] * ratio, size, plan.meat))
         if omega is not None:
             end(v, long)
-        sums.limbs["information"].add(cross_product(v))
+        sums.matrices["information"].add(cross_product(v))
         if plan.mu_scale:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
         if plan.mu_histogram:
@@ -237,8 +237,8 @@ class ScorePass:
         """Return running sums as they leave the pass."""
         r, plan = len(self.centre.theta), self.plan
         matrices: dict[str, Any] = {
-            name: limbs.integers()[:r, :r] if getattr(plan, name) else None
-            for name, limbs in sums.limbs.items()
+            name: total.integers()[:r, :r] if getattr(plan, name) else None
+            for name, total in sums.matrices.items()
         }
         return PassSums(
             **matrices, score=sums.score[:r], scale=sums.scale,

@@ -449,9 +449,9 @@ class UnitsJob:
 
         Confidential.
         """
-        plan, r = self.plan, self.r
-        limbs = {name: ExactSum(filled(r), filled(r)) for name in ("information", "meat", "spread")}
-        score, scale = np.zeros(filled(r), dtype=object), 0
+        plan, r, k = self.plan, self.r, filled(self.r)
+        totals = {name: ExactSum(k, k) for name in ("information", "meat", "spread")}
+        score, scale = np.zeros(k, dtype=object), 0
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
                 many = len(block.counts)
@@ -467,14 +467,14 @@ class UnitsJob:
                     part = own_sum(end_of_numbers(square, low=0.0), found.scores)
                     scale += int(np.minimum(part, STEPS).sum())
                 if plan.meat:
-                    limbs["meat"].add(scaled(own[:, chosen], size[chosen], plan.meat / GRAIN))
+                    totals["meat"].add(scaled(own[:, chosen], size[chosen], plan.meat / GRAIN))
                 kept = size <= plan.clip / GRAIN
                 if found.whole is not None:
                     kept &= found.whole
-                self._add_information(limbs, found, chosen, kept)
+                self._add_information(totals, found, chosen, kept)
 
         def matrix(name: str) -> Any:
-            return limbs[name].integers()[:r, :r]
+            return totals[name].integers()[:r, :r]
 
         return PassSums(
             matrix("information"), score[:r], matrix("meat") if plan.meat else None,
@@ -488,7 +488,7 @@ class UnitsJob:
         return integers_of(end_along(own, size, clip, kept).sum(axis=1))
 
     def _add_information(
-        self, limbs: dict[str, ExactSum], found: Expanded, chosen: Any, kept: Mask
+        self, totals: dict[str, ExactSum], found: Expanded, chosen: Any, kept: Mask
     ) -> None:
         """Add the information of units, and of the chosen ones whose score is whole."""
         plan = self.plan
@@ -503,9 +503,9 @@ class UnitsJob:
             of = np.zeros(len(kept), dtype=bool)
             of[chosen] = kept[chosen]
             some = np.flatnonzero(np.repeat(of, found.counts))
-            product(towards_zero(v[:, some] * ordinary[0][some]), limbs["spread"])
+            product(towards_zero(v[:, some] * ordinary[0][some]), totals["spread"])
         v *= share
-        product(towards_zero(v), limbs["information"])
+        product(towards_zero(v), totals["information"])
 
 
 def _filled(rows: Array, r: int) -> Array:
