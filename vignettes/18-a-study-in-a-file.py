@@ -25,7 +25,7 @@ import tempfile
 from pathlib import Path
 
 import dpmodels as dp
-from dpmodels.__main__ import main as dpmodels  # what a shell runs as: dpmodels study check study.toml
+from dpmodels.cli import main as dpmodels  # what a shell runs as: dpmodels study check study.toml
 
 folder = tempfile.TemporaryDirectory()
 here = Path(folder.name)

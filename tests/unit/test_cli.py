@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from dpmodels import __main__ as cli
+from dpmodels import cli
 from dpmodels.results import load
 
 

@@ -28,7 +28,7 @@ def names_after(code: str) -> set[str]:
     "code",
     [
         "import dpmodels",
-        "import dpmodels.results, dpmodels.interop, dpmodels.datasets, dpmodels.__main__",
+        "import dpmodels.results, dpmodels.interop, dpmodels.datasets, dpmodels.cli",
         "from dpmodels.results import Fit, Summary, etable, load",
     ],
 )

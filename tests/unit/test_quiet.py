@@ -129,7 +129,7 @@ def test_no_other_block_of_the_package_touches_the_filters():
                 found.append(path.relative_to(root).parts[:2])
     # beside the command line and the kit a study, which keeps what its calls warn of: one process
     kept = {("audit", "kit.py"), ("study", "running.py")}
-    allowed = {("__main__.py",), ("quiet.py",), *kept}
+    allowed = {("cli.py",), ("quiet.py",), *kept}
     assert set(found) <= allowed, set(found) - allowed
     assert found.count(("study", "running.py")) == 1  # `noted`, and no other block of that file
 

@@ -11,8 +11,7 @@ import time
 
 import pytest
 
-from dpmodels import Budget, Study, load
-from dpmodels import __main__ as cli
+from dpmodels import Budget, Study, cli, load
 from dpmodels.errors import BudgetError, RequestError, StudyError
 from dpmodels.study import record as folders
 from dpmodels.study.record import charges_of, held

@@ -14,7 +14,7 @@ from importlib import resources
 
 import pytest
 
-from dpmodels import __main__ as cli
+from dpmodels import cli
 from tests.unit.study.samples import STUDY, rows
 
 CANARY = "Q7canaryZ"
