@@ -369,10 +369,6 @@ _MAX_N = 10**10
 _MAX_EPS = 100.0
 
 
-def _error(plan: Plan[Any], name: str) -> float:
-    return plan.expected_se.get(name, math.inf)
-
-
 def _smallest(ok: Callable[[float], bool], low: float, high: float) -> float | None:
     """Return the smallest value in [low, high] with ok, within 1 %; None if there is none."""
     if ok(low):
@@ -391,6 +387,14 @@ def _smallest(ok: Callable[[float], bool], low: float, high: float) -> float | N
     return top
 
 
+def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[str]:
+    """Return the least n and the least eps at which ``ok(n, eps)``, in words."""
+    rows = _smallest(lambda v: ok(round(v), eps), float(n), float(_MAX_N))
+    budget = _smallest(lambda v: ok(n, v), eps, _MAX_EPS)
+    ways = [] if rows is None else [f"n = {math.ceil(rows)} at this eps"]
+    return ways if budget is None else [*ways, f"eps = {budget:.3g} at this n"]
+
+
 def reach(
     make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
 ) -> tuple[str, ...]:
@@ -407,7 +411,11 @@ def reach(
     """
     out = []
     for name, target in want.items():
-        now = _error(make(n, eps), name)
+
+        def error(n: int, eps: float, name: str = name) -> float:
+            return make(n, eps).expected_se.get(name, math.inf)
+
+        now = error(n, eps)
         if math.isinf(now):
             out.append(
                 f"{name}: this method's plan has no public expected error at this n and eps; "
@@ -419,20 +427,7 @@ def reach(
                 f"{name}: the expected privacy se is {now:.3g}, within the wanted {target:g}"
             )
             continue
-
-        def by_n(v: float, name: str = name, target: float = target) -> bool:
-            return _error(make(round(v), eps), name) <= target
-
-        def by_eps(v: float, name: str = name, target: float = target) -> bool:
-            return _error(make(n, v), name) <= target
-
-        rows = _smallest(by_n, float(n), float(_MAX_N))
-        budget = _smallest(by_eps, eps, _MAX_EPS)
-        ways = []
-        if rows is not None:
-            ways.append(f"n = {math.ceil(rows)} at this eps")
-        if budget is not None:
-            ways.append(f"eps = {budget:.3g} at this n")
+        ways = _would_take(lambda v, by: error(v, by) <= target, n, eps)  # noqa: B023
         said = " or ".join(ways) or "nothing up to n = 1e10 and eps = 100"
         out.append(
             f"{name}: the expected privacy se is {now:.3g}; {target:g} would take about {said}"
@@ -497,8 +492,8 @@ def power(
     out = []
     for name, size in effect.items():
 
-        def at(v: float, by: float, name: str = name, size: float = size) -> float:
-            return _power(_parts(make(round(v), by), name, spread), abs(float(size)))
+        def at(v: int, by: float, name: str = name, size: float = size) -> float:
+            return _power(_parts(make(v, by), name, spread), abs(float(size)))
 
         sampling, privacy = _parts(plan, name, spread)
         now = at(n, eps)
@@ -507,10 +502,7 @@ def power(
             f"(expected error: sampling {sampling:.3g}, privacy {privacy:.3g})"
         )
         if now < 0.8:
-            rows = _smallest(lambda v: at(v, eps) >= 0.8, float(n), float(_MAX_N))
-            budget = _smallest(lambda v: at(n, v) >= 0.8, eps, _MAX_EPS)
-            ways = [f"n = {math.ceil(rows)} at this eps"] if rows is not None else []
-            ways += [f"eps = {budget:.3g} at this n"] if budget is not None else []
+            ways = _would_take(lambda v, by: at(v, by) >= 0.8, n, eps)
             found = partial(_power, (sampling, privacy))
             least = _smallest(lambda v: found(v) >= 0.8, abs(size), 1e300)  # noqa: B023
             ways += [f"an effect of {least:.3g}"] if least is not None else []
