@@ -254,7 +254,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     relation = request.relation
     # Centres and scales are learnt first (and where n is private), but where most columns are
     # dummies, whose half-ranges are their scale, and noise is high: sqrt(16 p)/(mu n) > NOISY.
-    rescale = bool(request["rescale"]) or n is None
+    rescale = n is None if request["rescale"] is None else bool(request["rescale"])
     if request["rescale"] is None and n is not None:
         high_noise = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
         dummies = sum(c.kind == "dummy" for c in design.columns)

@@ -74,7 +74,7 @@ def test_a_hundredth_of_one_noise_is_paid_by_the_others(name):
     statistic = along(plan, P)
     alone = {"information": plan.information**2, "meat": plan.meat**2, "score": plan.clip}
     own = 2.0 if name == "score" else np.sqrt(2.0)
-    at = {"information": 0, "meat": statistic.matrix, "score": -1}[name]
+    at = {"information": 0, "meat": statistic.r * (statistic.r + 1) // 2, "score": -1}[name]
     assert sd[at] >= own * alone[name] / plan.mu_joint * (1.0 - 1e-9)
 
 
