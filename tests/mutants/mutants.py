@@ -52,7 +52,10 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/privacy/run.py", "self._left[name] = max(self._left[name] - cost, 0.0)", "pass", ("tests/unit/privacy/test_noise_run.py",)),
     Mutant(f"{_S}rules.py", "far=twice * (FAR - 1.0) * C / mu_far", "far=(FAR - 1.0) * C / mu_far", _PASS),
     Mutant(f"{_S}rules.py", "return (FAR - 1.0) * self.clip", "return (FAR - 2.0) * self.clip", _PASS),
-    Mutant("dpmodels/scoring/passes.py", "size = np.minimum(norm, FAR * plan.clip)", "size = np.minimum(norm, 2.0 * FAR * plan.clip)", _PASS),
+    Mutant(
+        "dpmodels/scoring/passes.py", "size = np.minimum(norm, FAR * plan.clip)", "size = np.minimum(norm, 2.0 * FAR * plan.clip)", _PASS,
+        equivalent="both users cut at plan.far = (FAR - 1) C again, by end_along and by _multiples",
+    ),
     Mutant(f"{_S}cells.py", "np.copysign(_multiples(beyond_clip(norm[some], plan), plan.far), psi[some])",
            "np.copysign(_multiples(beyond_clip(norm[some], plan), plan.clip), psi[some])", ("tests/unit/scoring/test_cells.py",)),
     Mutant("dpmodels/scoring/passes.py", "return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))", "return np.asarray(psi)", _PASS),
@@ -537,6 +540,8 @@ MUTANTS = (
         "psi = np.where(there, psi, 0.0)  # missing",
         "psi = psi + 0.0  # missing",
         ("tests/privacy/test_scoring_sensitivity.py", "|", *replayed("ols-ssp")),
+        equivalent="z and its length are 0 there, so that norms are 0 or NaN, which end_of_numbers, end_along "
+        "and factors count as 0; bins take the rows that are there",
     ),
     *CELLS,
     *MODELS_PEOPLE_FIT,

@@ -533,6 +533,19 @@ def test_no_short_vector_leaves_its_ball(radius):
     assert max(sum(int(x) ** 2 for x in row) for row in k.T) <= 2**40
 
 
+def test_a_row_whose_information_is_not_finite_leaves_nothing_of_it():
+    """Not its score either: it is missing in every part, as with a missing cell."""
+
+    def evaluate(seen, response):
+        return np.ones_like(seen), np.where(response > 0.0, np.inf, 1.0)
+
+    one, rows = score_pass(evaluate, False), block()
+    gone = rows[-1] > 0.0
+    assert 0 < gone.sum() < M
+    parts = [dataclasses.asdict(one.sums([x.copy()])) for x in (rows, rows[:, ~gone])]
+    assert str(parts[0]) == str(parts[1])
+
+
 def test_sums_that_are_not_finite_count_as_nothing():
     from dpmodels.sums.products import ExactSum
 
