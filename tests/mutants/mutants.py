@@ -191,7 +191,10 @@ BY_THEMSELVES = (
         "dpmodels/sums/products.py", "else square >= LEAST", "else square > 0.0", TOTAL,
         equivalent="of a row below 1e-140 steps a score is psi w itself: |psi| <= 1e140 never clips it",
     ),
-    Mutant("dpmodels/sums/products.py", "~((square >= LEAST) & (square <= MOST))", "~(square <= MOST)", TOTAL),
+    Mutant(
+        "dpmodels/sums/products.py", "~((square >= LEAST) & (square <= MOST))", "~(square <= MOST)", TOTAL,
+        equivalent="the root of what is below LEAST is below 1e-140, which end_along takes for 0",
+    ),
     Mutant("dpmodels/sums/products.py", "np.where(there, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
     Mutant("dpmodels/scoring/passes.py", "usable(square, psi, omega)", "usable(square, psi)", TOTAL),
     Mutant("dpmodels/variables.py", "max(-lo, hi) > LARGEST", "hi > LARGEST", TOTAL),

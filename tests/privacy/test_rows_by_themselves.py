@@ -300,6 +300,9 @@ def test_the_parts_of_a_product_are_exact_and_what_is_left_out_is_small(q):
             exact = sum(Fraction(a) * Fraction(x) for a, x in zip(A[i], z[:, j], strict=True))
             off = abs(float(Fraction(float(got[i, j])) - exact))
             assert off <= 4 * q * 2.0 ** (-2 * bits) * top * size[i]
+    for seed in range(20):  # exact, so in whatever order a processor adds up
+        order = np.random.default_rng(seed).permutation(q)
+        assert np.array_equal(mapped(A[:, order], z[order]), got)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, 1e200, 1e-300, 5e-324, 0.0])
@@ -533,11 +536,13 @@ def test_no_short_vector_leaves_its_ball(radius):
     assert max(sum(int(x) ** 2 for x in row) for row in k.T) <= 2**40
 
 
-def test_a_row_whose_information_is_not_finite_leaves_nothing_of_it():
-    """Not its score either: it is missing in every part, as with a missing cell."""
+@pytest.mark.parametrize(("psi", "omega"), [(1.0, np.inf), (np.inf, 1.0), (1e200, 1.0)])
+def test_a_row_whose_score_or_information_is_not_finite_leaves_nothing_of_it(psi, omega):
+    """Nor the other part of it: it is missing in all, as with a missing cell."""
 
     def evaluate(seen, response):
-        return np.ones_like(seen), np.where(response > 0.0, np.inf, 1.0)
+        gone = response > 0.0
+        return np.where(gone, psi, 1.0), np.where(gone, omega, 1.0)
 
     one, rows = score_pass(evaluate, False), block()
     gone = rows[-1] > 0.0
