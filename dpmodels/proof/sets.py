@@ -342,9 +342,13 @@ Places: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 @functools.lru_cache(maxsize=32)
 def diagonal_first(k: int) -> Places:
-    """Return rows and columns of the diagonal of a (k, k) matrix, then of the entries i < j."""
-    i, j = np.triu_indices(k, 1)
-    return np.concatenate([np.arange(k), i]), np.concatenate([np.arange(k), j])
+    """Return rows and columns of the diagonal of a (k, k) matrix, then of the entries i < j.
+
+    Remembered, so not to be written to.
+    """
+    i, j = (np.concatenate([np.arange(k), part]) for part in np.triu_indices(k, 1))
+    i.flags.writeable = j.flags.writeable = False
+    return i, j
 
 
 def symmetric(k: int, entries: npt.NDArray[Any], places: Places) -> npt.NDArray[Any]:

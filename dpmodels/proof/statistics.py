@@ -579,9 +579,8 @@ class RankOne:
 
     def parts(self, flat: Array) -> list[Array]:
         """Return the matrices and the score of what was drawn."""
-        *matrices, score = np.split(flat, np.arange(1, len(self.radii) + 1) * (
-            self.r * (self.r + 1) // 2
-        ))
+        one = self.r * (self.r + 1) // 2
+        *matrices, score = np.split(flat, one * np.arange(1, len(self.radii) + 1))
         return [*(symmetric(self.r, M, diagonal_first(self.r)) for M in matrices), score]
 
     def of(self, k: Integers) -> Any:
