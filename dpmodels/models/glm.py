@@ -26,6 +26,7 @@ from dpmodels.models.newton import (
     minimise,
     passes_over,
     planned_passes,
+    rounding_error,
 )
 from dpmodels.models.objpert import check_common, full_radius, working_map
 from dpmodels.planning import Plan, planning_rows
@@ -280,15 +281,11 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
     B, lam = detail.B, detail.lam
     working = WorkingRows(scale, shift, B, B)
     loss = LogisticLoss()
-    tol = _TOL * B
-    if plan.n is not None:
-        tol *= max(1.0, plan.n * 1e-6)
-    found = minimise(
+    tol = max(_TOL * B, 2.0 * rounding_error(plan.n, B, loss))
+    theta = minimise(
         rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=raw.rows.n,
-        max_iter=int(plan.request["max_iter"]), passes=plan.passes - 1,
-        **passes_over(raw.rows, design, working, loss),
-    )  # fmt: skip
-    theta = found.theta if found.certified else np.zeros(design.p)
+        passes=plan.passes - 1, **passes_over(raw.rows, design, working, loss),
+    ).theta  # fmt: skip
     _, _, H = evaluate(raw.rows.blocks(design), working, loss, theta)
     # |theta - theta*| <= tol/lam moves an eigenvalue by a factor exp(B tol/lam) at most, at both
     # neighbours; the cap makes that an absolute bound (it also pays for rounding)
@@ -349,8 +346,8 @@ _MEAN_CAP = positive(
 
 _FAMILY = one_of("family", "response family", "binomial", "poisson")
 
-#: Not smaller: at the cap the answer jumps to zero, and whether a fit gets there is private.
-_ITER = Option("max_iter", "public cap on Newton steps over rows that are kept", 500, int, lower=99)
+#: Accepted so that old calls run: whether a cap on steps is reached would depend on the rows.
+_ITER = Option("max_iter", "no effect: steps go on until the minimum is found", 500, int, lower=99)
 
 _LAM = positive("lam", "public ridge in working units; None: by rule, from eps, delta, n")
 

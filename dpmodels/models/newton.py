@@ -1,9 +1,14 @@
 """The minimum of a sum of losses: damped Newton over rows, until the gradient is certified small.
 
-Minimises F(theta) = sum_i l(x_i'theta; y_i) + (lam/2)|theta|^2 + tilt'theta. The source is read a
-public number of times (``planned_passes``): once where the mapped rows of a public n fit into a
-public amount of memory, where they stay until the minimum is found; else ``PASSES`` times. Those
-passes add up integers, by tasks where there are any; the steps are taken by the caller.
+Minimises F(theta) = sum_i l(x_i'theta; y_i) + (lam/2)|theta|^2 + tilt'theta, from theta = 0:
+
+1. Newton steps on sums of floats (rows in memory) or of integers (a pass over the source).
+2. The gradient at the end is added up in exact integers, from predictors that are rounded once. If
+   it is not small enough, steps go on with such sums.
+
+There is no cap on the steps: whether a cap is reached would depend on the rows, and the answer
+would jump there (``glm.md``, 4.4). Rows of a public n that fit into a public amount of memory are
+read once. Otherwise the source is read ``PASSES`` times, and more often only if that is not enough.
 """
 
 from __future__ import annotations
@@ -22,8 +27,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array, brent
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.mechanisms import Profile, delta_gdp, mu_gdp
-from dpmodels.sources.rows import BLOCK_ROWS
-from dpmodels.sources.summed import counted, sampled, skimmed
+from dpmodels.sources.summed import counted, skimmed
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -52,6 +56,8 @@ class LogisticLoss:
     score: float = 1.0
     curvature: float = 0.25
     one_sided: bool = True
+    #: Rounding of a row's score, in units of 2^-53 of its bound (``glm.md``, 4.4).
+    rounding: float = 9.0
 
     def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
         """Return (sum of w l, w l' (m,), w l'' (m,)) at linear predictors ``eta``, weights w."""
@@ -87,6 +93,11 @@ class PoissonLoss:
         """Bound of l''."""
         return self.cap
 
+    @property
+    def rounding(self) -> float:
+        """Rounding of a row's score, in units of 2^-53 of its bound (``glm.md``, 4.4)."""
+        return 9.0 + math.log(max(self.cap, 1.0))
+
     def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
         """Return (sum of w l, w l' (m,), w l'' (m,))."""
         top = float(np.log(self.cap))
@@ -101,7 +112,6 @@ Loss = LogisticLoss | PoissonLoss
 #: Value, gradient and Hessian of a sum of losses; and what returns them, with or without Hessian.
 Sums = tuple[float, Array, Array]
 At = Callable[[Array, bool], Sums]
-Places = npt.NDArray[np.intp]
 
 #: Bits of the lower word of a gradient.
 _LOW = 26
@@ -110,13 +120,23 @@ _TOP = 2.0**62
 
 
 def lattice_sums(
-    blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array, curved: bool
-) -> tuple[npt.NDArray[Any], ...]:
+    blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array, curved: bool,
+    base: Array | None = None,
+) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
+    """Return :func:`mapped_sums` of the blocks of a source."""
+    return mapped_sums((rows.apply(block) for block in blocks), rows, loss, theta, curved, base)
+
+
+def mapped_sums(
+    found: Iterable[Mapped], rows: WorkingRows, loss: Loss, theta: Array, curved: bool,
+    base: Array | None = None,
+) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
     """Return value, gradient (two words each) and Hessian of the sum of losses, as integers.
 
-    The same in any order of the blocks (``glm.md``, 4.4). A row of the gradient is cut to steps
-    of :func:`grain`, one of the Hessian to the lattice of ``proof/theory.md`` 1.5 (steps of Newton
-    need no more); the value of a block to 2^-30. Confidential, as ``theta`` is.
+    With ``base`` (p,) they are of ``base + theta``, and each linear predictor is rounded once, not
+    at every product. The same in any order of the blocks (``glm.md``, 4.4). A row of the gradient
+    is cut to steps of :func:`grain`, one of the Hessian to the lattice of ``proof/theory.md`` 1.5
+    (steps of Newton need no more); the value of a block to 2^-30. Confidential, as ``theta`` is.
     """
     p = len(theta)
     value, high, low = (np.zeros(k, dtype=np.int64) for k in (2, p, p))
@@ -124,12 +144,14 @@ def lattice_sums(
     step = 1.0 / (grain(rows, loss) * 2.0**_LOW)
     root = TOP / math.sqrt(loss.curvature * rows.radius * rows.reach)
     with np.errstate(all="ignore"):
-        for block in blocks:
-            X, y, w = rows.apply(block)
+        for X, y, w in found:
             # each row by itself: its integers do not depend on its place
-            part, first, second = loss.terms(mapped(theta[None], X)[0], y, w)
+            eta = mapped(theta[None], X)[0]
+            if base is not None:
+                eta = _predictor(base, X, eta)
+            part, first, second = loss.terms(eta, y, w)
             # where F cannot be computed it is large: the step is not taken
-            whole = int(np.clip(np.nan_to_num(part * 2.0**30, nan=_TOP), -_TOP, _TOP))
+            whole = int(np.clip(np.nan_to_num(part / _VALUE_STEP, nan=_TOP), -_TOP, _TOP))
             value += (whole >> 31, whole & (1 << 31) - 1)
             g = X * first
             g *= step  # a power of two
@@ -144,19 +166,39 @@ def lattice_sums(
     return value[:1], value[1:], high, low, curvature.integers()
 
 
+def _predictor(base: Array, X: Array, more: Array) -> Array:
+    """Return ``base @ X + more`` (m,), rounded once.
+
+    The rounding errors of products and sums are exact floats (Dekker 1971; Knuth), added at the
+    end. So large coefficients that cancel cost no digits.
+    """
+    total, rest = np.zeros(X.shape[1]), more.copy()
+    for t, x in zip(base, X, strict=True):
+        t_high, x_high = (v * _SPLIT - (v * _SPLIT - v) for v in (t, x))
+        t_low, x_low = t - t_high, x - x_high
+        product = t * x
+        rest += ((x_high * t_high - product) + x_high * t_low + x_low * t_high) + x_low * t_low
+        grown = total + product
+        part = grown - total
+        rest += (total - (grown - part)) + (product - part)
+        total = grown
+    return total + rest
+
+
 def passes_over(
     rows: Any, design: Design, working: WorkingRows, loss: Loss
 ) -> dict[str, Callable[..., Any]]:
     """Return what :func:`minimise` reads rows with: blocks to be kept by the caller, or tasks."""
 
-    def sums(theta: Array, curved: bool) -> Sums:
-        job = functools.partial(lattice_sums, rows=working, loss=loss, theta=theta, curved=curved)
+    def sums(theta: Array, curved: bool, base: Array | None = None) -> Sums:
+        job = functools.partial(
+            lattice_sums, rows=working, loss=loss, theta=theta, curved=curved, base=base
+        )
         return real_sums(counted(rows, design, job), working, loss)
 
     return {
         "blocks": lambda: rows.blocks(design),
         "sums": sums,
-        "start": lambda places: sampled(rows, design, range(design.q), places),
         "skim": lambda: skimmed(rows, design),
     }
 
@@ -165,7 +207,7 @@ def grain(rows: WorkingRows, loss: Loss) -> float:
     """Return the step of a row's gradient: a power of two, 2^-64 of its bound or more.
 
     A sum over n rows is off by less than ``2^-63 n sqrt(p) B score``; half of the tolerance, which
-    pays for rounding, is 2^-51 n B score at least.
+    pays for rounding, is at least :func:`rounding_error`.
     """
     return 2.0 ** (math.ceil(math.log2(rows.radius * loss.score)) - 64)
 
@@ -185,17 +227,22 @@ def real_sums(sums: tuple[npt.NDArray[Any], ...], rows: WorkingRows, loss: Loss)
 
 Mapped = tuple[Array, Array, Array]
 
-#: Pays for the float rounding of norm, factor and product: mapped rows have norm at most B.
 #: Bytes of mapped rows that are kept for the length of a fit.
 KEEP = 2**28
-#: Passes over rows that are not kept: one that keeps a sample, the others from its minimum on.
+#: Passes over rows that are not kept. More are read only where the minimum takes more.
 PASSES = 12
+#: Rows that the tolerance is planned for where their number is private.
+PRIVATE_ROWS = 2**22
+#: Splits a float into two halves of 26 bits (Dekker 1971).
+_SPLIT = 2.0**27 + 1.0
 #: A step that shrinks the gradient to this part of it is followed by steps with the same Hessian.
 _FAST = 0.05
-#: F is not said to rise unless it does by this part of its size: rounding of a sum of blocks.
-_ROUNDING = 1e-11
-#: Steps of the start on a sample.
-_START_STEPS = 100
+#: A step by which F is not seen to fall must leave this part of the smallest gradient so far.
+_CALMER = 0.9
+#: F is not said to rise unless it does by this part of its size, and by twice its step in integers.
+_ROUNDING, _VALUE_STEP = 1e-11, 2.0**-30
+#: Length below which a step is no step: floats cannot tell the two ends.
+_SHORTEST = 2.0**-60
 
 
 @dataclass(frozen=True)
@@ -249,12 +296,13 @@ class WorkingRows:
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the solver stopped. Confidential."""
+    """Result of :func:`minimise`. Confidential."""
 
     theta: Array  # (p,)
-    gradient: Array  # (p,)
     hessian: Array  # (p, p): of the sum of losses, ridge left out; at an iterate near theta
-    certified: bool  # The gradient norm is at most half the tolerance
+    # Whether the gradient norm is at most half the tolerance. False only where floats allow no
+    # better point: theta is the best then, and is released like any other.
+    certified: bool
     evaluations: int  # Of F and its derivatives, on kept rows or by a pass
 
 
@@ -283,82 +331,82 @@ def planned_passes(n: int | None, p: int) -> int:
 
     ``n`` is None where the number of rows is private.
     """
-    return 1 if n is not None and _stride(n, p) == 1 else PASSES
+    return 1 if n is not None and 8 * (p + 2) * n <= KEEP else PASSES
 
 
-def _stride(n: int, p: int) -> int:
-    return max(1, math.ceil(8 * (p + 2) * n / KEEP))
+def rounding_error(n: int | None, radius: float, loss: Loss) -> float:
+    """Return a bound of the rounding error of a sum of gradients of n rows (``glm.md``, 4.4).
+
+    A private number of rows (``n`` is None) counts as ``PRIVATE_ROWS``.
+    """
+    return (PRIVATE_ROWS if n is None else n) * radius * loss.score * loss.rounding * 2.0**-53
 
 
 def minimise(
     blocks: Callable[[], Iterable[Array]], rows: WorkingRows, loss: Loss, lam: float, tilt: Array,
-    tol: float, *, n: int, max_iter: int, passes: int = 1,
-    skim: Callable[[], object] | None = None, sums: At | None = None,
-    start: Callable[[Places], Array] | None = None,
+    tol: float, *, n: int, passes: int = 1, skim: Callable[[], object] | None = None,
+    sums: Callable[..., Sums] | None = None,
 ) -> Minimum:  # fmt: skip
     """Minimise F until ``|grad F| <= tol / 2`` (the other half pays for rounding).
 
-    ``blocks`` gives a fresh pass; ``tilt`` (p,) is sigma b, the random linear term of objective
-    perturbation, or zero. The source is read exactly ``passes`` times, whatever the rows hold:
-    ``skim`` reads it once without looking at the rows, for the passes that are left over. n decides
-    which rows are kept; of those ``max_iter`` caps the steps, and ``start`` gives some of them,
-    (q, m), by their places, in one pass. ``sums(theta, curved)`` is one pass over the others. All
-    three default to reading ``blocks``.
-
     A step is accepted if F falls by a part of what Newton promises (Armijo), or if the gradient
-    norm falls and F does not rise beyond rounding; otherwise it is halved. F is strongly convex
-    with a Lipschitz gradient: the iteration converges from anywhere, separated classes included
-    (``glm.md``, 4.4).
+    norm falls below nine tenths of the smallest so far and F does not rise beyond rounding;
+    otherwise it is halved. F is strongly convex with a Lipschitz gradient: the iteration converges
+    from anywhere, separated classes included (``glm.md``, 4.4).
+
+    Parameters
+    ----------
+    blocks : callable
+        Gives a fresh pass over blocks (q, m).
+    tilt : (p,) array
+        sigma b, the random linear term of objective perturbation, or zero.
+    tol : float
+        At least ``2 rounding_error(n, rows.radius, loss)``.
+    n : int
+        Number of rows: scales what counts as a rise of F beyond rounding, and nothing else.
+    passes : int
+        1: the rows are read once and kept. Otherwise the source is read at least so often.
+    skim : callable, optional
+        Reads the source once and looks at nothing: for planned passes that are left over.
+    sums : callable, optional
+        ``sums(theta, curved, base)`` is one pass over rows that are not kept.
     """
-    theta = np.zeros(len(tilt))
-    stride = _stride(n, len(tilt))
-    kept = _kept(blocks, rows, n, stride, start)
+    if passes == 1:
+        found = (rows.apply(block) for block in blocks())
+        kept = [(X.copy(), y.copy(), w.copy()) for X, y, w in found]
+        coarse: At = functools.partial(_sums, kept, loss)
 
-    def at_kept(theta: Array, curved: bool) -> Sums:
-        return _sums(kept, loss, theta, curved)
-
-    left = passes - 1
-    if stride == 1:
-        found = _newton(at_kept, loss, lam, tilt, tol, theta, max_iter, n)
+        def fine(theta: Array, curved: bool, base: Array | None = None) -> Sums:
+            return real_sums(mapped_sums(kept, rows, loss, theta, curved, base), rows, loss)
     else:
-        part = sum(X.shape[1] for X, _, _ in kept) / n
-        near = (lam * part, tilt * part, tol * part, theta, _START_STEPS, n)
-        theta = _newton(at_kept, loss, *near).theta
-        kept = []
 
-        def at_blocks(theta: Array, curved: bool) -> Sums:
-            return real_sums(lattice_sums(blocks(), rows, loss, theta, curved), rows, loss)
+        def by_blocks(theta: Array, curved: bool, base: Array | None = None) -> Sums:
+            words = lattice_sums(blocks(), rows, loss, theta, curved, base)
+            return real_sums(words, rows, loss)
 
-        found = _newton(sums or at_blocks, loss, lam, tilt, tol, theta, left, n)
-        left -= found.evaluations
-    for _ in range(left):
+        coarse = fine = sums or by_blocks
+    start = np.zeros(len(tilt))
+    near = _newton(coarse, loss, lam, tilt, tol, start, n)
+    exactly = functools.partial(fine, base=near.theta)
+    shifted = tilt + lam * near.theta
+    last = _newton(exactly, loss, lam, shifted, tol, start, n, hessian=near.hessian)
+    evaluations = near.evaluations + last.evaluations
+    for _ in range(passes - evaluations if passes > 1 else 0):
         if skim is not None:
             skim()
         else:
             deque(blocks(), maxlen=0)
-    return found
-
-
-def _kept(
-    blocks: Callable[[], Iterable[Array]], rows: WorkingRows, n: int, stride: int,
-    start: Callable[[Places], Array] | None,
-) -> list[Mapped]:  # fmt: skip
-    """Return all mapped rows, or every ``stride``-th: one pass."""
-    if stride == 1:
-        found = (rows.apply(block) for block in blocks())
-        return [(X.copy(), y.copy(), w.copy()) for X, y, w in found]
-    if start is None:
-        parts = [block[:, ::stride].copy() for block in blocks()]
-        return [rows.apply(part) for part in parts]
-    cells = start(np.arange(0, n, stride))
-    at = range(0, cells.shape[1], BLOCK_ROWS)
-    return [rows.apply(cells[:, a : a + BLOCK_ROWS]) for a in at]
+    return Minimum(near.theta + last.theta, last.hessian, last.certified, evaluations)
 
 
 def _newton(
-    sums: At, loss: Loss, lam: float, tilt: Array, tol: float, theta: Array, most: int, n: int
-) -> Minimum:
-    """Iterate from ``theta`` with at most ``most`` evaluations of F and its derivatives."""
+    sums: At, loss: Loss, lam: float, tilt: Array, tol: float, theta: Array, n: int,
+    hessian: Array | None = None,
+) -> Minimum:  # fmt: skip
+    """Iterate from ``theta`` until the gradient is small, or floats allow no better point.
+
+    ``hessian`` is one at a point near ``theta``, if there is one.
+    """
     ridge = lam * np.eye(len(theta))
 
     def at(t: Array, curved: bool) -> Sums:
@@ -366,36 +414,38 @@ def _newton(
         value += 0.5 * lam * float(t @ t) + float(tilt @ t)
         return value, gradient + lam * t + tilt, hessian
 
-    value, gradient, hessian = at(theta, True)
-    used, length, fast = 1, 1.0, False
-    while used < most:
-        size = float(np.linalg.norm(gradient))
-        if size <= 0.5 * tol:
-            break
-        step = np.linalg.solve(hessian + ridge, -gradient)
-        new_value, new_gradient, new_hessian = at(theta + length * step, not fast)
+    fast = hessian is not None
+    value, gradient, fresh = at(theta, not fast)
+    H = fresh if hessian is None else hessian
+    used, length = 1, 1.0
+    size = least = float(np.linalg.norm(gradient))
+    while size > 0.5 * tol and length >= _SHORTEST:
+        step = np.linalg.solve(H + ridge, -gradient)
+        new_value, new_gradient, fresh = at(theta + length * step, not fast)
         used += 1
-        ratio = float(np.linalg.norm(new_gradient)) / size
-        allowed = _ROUNDING * (abs(value) + n * loss.score)
-        falls = new_value <= value + 1e-4 * length * float(gradient @ step)
-        if not falls and not (ratio <= 0.9 and new_value <= value + allowed):
+        new_size = float(np.linalg.norm(new_gradient))
+        allowed = _ROUNDING * (abs(value) + n * loss.score) + 2.0 * _VALUE_STEP
+        armijo = value + 1e-4 * length * float(gradient @ step)
+        falls = new_value < value and new_value <= armijo
+        if not falls and not (new_size <= _CALMER * least and new_value <= value + allowed):
             if fast:
                 # the old Hessian is no good here: a fresh one, at the same place
                 fast = False
-                value, gradient, hessian = at(theta, True)
+                value, gradient, H = at(theta, True)
                 used += 1
             else:
                 length *= 0.5
             continue
-        theta, value, gradient = theta + length * step, new_value, new_gradient
+        ratio = new_size / size
+        theta, value, gradient, size = theta + length * step, new_value, new_gradient, new_size
+        least = min(least, size)
         if not fast:
-            hessian = new_hessian
-        elif ratio > _FAST and used < most:
-            value, gradient, hessian = at(theta, True)
+            H = fresh
+        elif ratio > _FAST and size > 0.5 * tol:
+            value, gradient, H = at(theta, True)
             used += 1
         fast, length = length == 1.0 and ratio <= _FAST, 1.0
-    certified = float(np.linalg.norm(gradient)) <= 0.5 * tol
-    return Minimum(theta, gradient, hessian, certified, used)
+    return Minimum(theta, H, size <= 0.5 * tol, used)
 
 
 def back_map(scale: Array, shift: Array, intercept: bool) -> Array:

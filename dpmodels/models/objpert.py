@@ -26,6 +26,7 @@ from dpmodels.models.newton import (
     minimise,
     passes_over,
     planned_passes,
+    rounding_error,
     two_sided_profile,
 )
 from dpmodels.planning import Plan, Purchase, column_radius
@@ -290,9 +291,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         steps = first + steps
     rho = math.sqrt(shares["coef"]) * mu / (2.0 if relation == "replace" else 1.0)
     sigma = radius * loss.score / rho
-    tol = 1e-8 * sigma
-    if n is not None:
-        tol = max(tol, n * radius * loss.score * 2.0**-50)
+    tol = max(1e-8 * sigma, 2.0 * rounding_error(n, radius, loss))
     detail = GlmDetail(
         loss, radius, REACH * radius, lam, rho, sigma, tol,
         {s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)},
@@ -331,7 +330,7 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
             yield Z[:, start : start + 8192].copy()
 
     found = minimise(
-        blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1], max_iter=200,
+        blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1],
         passes=planned_passes(Z.shape[1], len(half)),
     )  # fmt: skip
     return tuple(float(v) for v in back_map(scale, shift, intercept) @ found.theta)
@@ -362,8 +361,6 @@ def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]
 
 #: Rescaling never magnifies a unit half-range column (a dummy) more than this.
 _MAX_SCALE, _MAX_DUMMY = 50.0, 2.5
-#: Released coefficients within this many sds of the output noise of 0: not certified.
-_AT_CENTRE = 6.0
 
 
 def working_map(design: Design) -> tuple[Array, Array]:
@@ -426,21 +423,12 @@ def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
     found = minimise(
         rows=working, loss=detail.loss, lam=detail.lam, tilt=tilt, tol=detail.tol, n=raw.rows.n,
-        max_iter=int(plan.request["max_iter"]), passes=detail.passes,
-        **passes_over(raw.rows, design, working, detail.loss),
+        passes=detail.passes, **passes_over(raw.rows, design, working, detail.loss),
     )  # fmt: skip
-    # Not certified within the (public) cap: glm.md, 4.4 - the answer is then the centre of
-    # the prior, whatever the rows.
-    theta = found.theta if found.certified else np.zeros(design.p)
-    values["theta"] = raw.gaussian_real(OUT_STEP, theta, 2.0 * detail.tol / detail.lam)
+    values["theta"] = raw.gaussian_real(OUT_STEP, found.theta, 2.0 * detail.tol / detail.lam)
     if plan.request.inference:
         values["information"] = _information(ask, detail, design, working, values["theta"])
-    # *Released* coefficients within 6 sds of the noise of an inexact optimum of zero, in every
-    # coordinate, are the answer of a fit that did not certify. A fit that certifies is there with a
-    # probability of about (1e-4)^p or less: its own noise is larger by 1e5 and more.
-    sd = 2.0 * detail.tol / detail.lam / detail.mu[OUT_STEP]
-    reply = not bool((np.abs(values["theta"]) <= _AT_CENTRE * sd).all())
-    return Release(values, plan.guarantee, design, reply=reply, detail=(scale, shift))
+    return Release(values, plan.guarantee, design, detail=(scale, shift))
 
 
 def _information(
@@ -496,11 +484,6 @@ def information_sums(
 # -- Coefficients and standard errors of a private GLM, from released numbers alone.
 
 
-_NOT_CERTIFIED = (
-    "The optimum was not certified within the planned passes, so that a fixed answer (the centre "
-    "of the ridge, plus noise) was released in its place; it says nothing about the coefficients. "
-    "A larger lam=, a tighter cap on counts or fewer columns would help."
-)
 #: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
 _HIGH_NOISE = 1.0
 
@@ -561,9 +544,7 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
     design = release.design
     names = design.names
     if not release.reply:
-        if "theta" not in release.values:
-            return no_ranges_note(names)
-        return Estimate.silent(names, _NOT_CERTIFIED)
+        return no_ranges_note(names)
     scale, shift = release.detail
     A = back_map(scale, shift, design.has_intercept)
     theta = release.values["theta"]

@@ -337,7 +337,8 @@ def parts_of(steps: Iterable[Step]) -> Parts:
         elif isinstance(m, Profile):
             losses, masses, infinite = _of_profile(m)
             deltas.append(infinite)
-            atoms = _product(atoms, (losses, masses / max(1e-300, 1.0 - infinite)))
+            if len(losses):  # otherwise every loss is beyond the grid: delta is 1
+                atoms = _product(atoms, (losses, masses / max(1e-300, 1.0 - infinite)))
         elif isinstance(m, RDP):
             rdp.append(m)
         else:

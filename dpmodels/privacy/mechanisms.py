@@ -608,17 +608,38 @@ def gaussian_replace(mu: float, failure: float) -> tuple[float, float]:
 def failure_part(mu: float, total: float, relation: str, parts: int = 1) -> float:
     """Return x such that ``parts`` failures of x cost ``total`` under the relation.
 
-    Under replace-one, of k failures: kx + Phi(Phi^{-1}(kx) + mu) = total (``theory.md``, 5).
+    Under replace-one, of k failures: kx + Phi(Phi^{-1}(kx) + mu) = total (``theory.md``, 5). The
+    lower end of the search fits: it costs less than half of ``total``.
+
+    Raises
+    ------
+    RequestError
+        If x is below the smallest float: from mu of about 30 on.
     """
-    lo, hi = 1e-12 * total, total / parts
+    from scipy.special import ndtr
+
+    hi = total / parts
     if relation != "replace":
         return hi
+
+    def fits(x: float) -> bool:
+        return gaussian_replace(mu, parts * x)[1] <= total
+
+    lo = 1e-12 * total
+    if not fits(lo):
+        lo = float(ndtr(-upper_quantile(0.5 * total) - mu)) / (2 * parts)
+    if not lo > 0.0:
+        most = 2.0 * (37.0 - upper_quantile(0.5 * total)) ** 2
+        raise RequestError(
+            "eps= is too large for this method under replace-one: its tests would have to fail "
+            f"with a probability below 1e-308. At this delta type at most eps={most:.3g}, "
+            "or relation='add-remove' if the method has it"
+        )
     while hi / lo >= 1 + 1e-14:
         middle = math.sqrt(lo * hi)
         if not lo < middle < hi:
             break
-        fits = gaussian_replace(mu, parts * middle)[1] <= total
-        lo, hi = (middle, hi) if fits else (lo, middle)
+        lo, hi = (middle, hi) if fits(middle) else (lo, middle)
     return lo
 
 

@@ -547,11 +547,9 @@ class Rows(OfRows):
         self._read_once = True
         if self._left == self._passes:
             self._bar = progress_bar(self._progress, self._passes * self.n, columns)
-        elif self._left < 1 and self._bar is not None:
-            self._bar.total += self.n
-            self._bar.refresh()
         self._left -= 1
-        return self._bar
+        # passes beyond the plan are not shown: how many a minimum takes depends on the rows
+        return self._bar if self._left >= 0 else None
 
     def check(self, seen: int) -> None:
         """Refuse a pass that met another number of rows than there are, where that is public."""

@@ -908,7 +908,7 @@ NOT_AN_END = {
     "scoring.starts._constant_columns": "public points of the box of ranges",
     "scoring.starts._weyl": "public points of the box of ranges",
     "sums.cells.gram_of": "integers, cut in two parts",
-    "models.newton.lattice_sums": "a gradient on a grain of its own (theory.md 4.4)",
+    "models.newton.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel._bins": "a weight and what is left of 1: the two add up",
     "scoring.clusters.PersonScores.of_rows": "summed over a person's part, which is ended",
     "scoring.unit_passes.own_scores": "summed over a unit, whose sum is ended",

@@ -115,13 +115,11 @@ def test_the_minimum_is_certified(n):
 
     rows = WorkingRows(np.ones(3), np.zeros(3), 1.4, 2.0)
     tilt = np.array([40.0, -20.0, 5.0])
-    found = minimise(blocks, rows, LogisticLoss(), 0.5, tilt, 1e-7, n=n, max_iter=100)
+    found = minimise(blocks, rows, LogisticLoss(), 0.5, tilt, 1e-7, n=n)
     gradient = evaluate(blocks(), rows, LogisticLoss(), found.theta)[1] + 0.5 * found.theta + tilt
     assert found.certified and np.linalg.norm(gradient) <= 1e-7
     full = evaluate(blocks(), rows, LogisticLoss(), found.theta)[1] + 0.5 * found.theta + tilt
     np.testing.assert_allclose(full, gradient, atol=1e-8)
-    short = minimise(blocks, rows, LogisticLoss(), 0.5, tilt, 1e-7, n=n, max_iter=1)
-    assert not short.certified
 
 
 def test_few_passes_cannot_be_asked_for(logistic, glm_schema):
