@@ -1,8 +1,8 @@
-"""Warnings told or silenced, locks that an interrupt cannot hold, and errors that tell of no row.
+"""Blocks and locks that an interrupt cannot leave open, warnings, and the guard of private stages.
 
-``warnings.catch_warnings`` saves and restores a list that all threads share: two blocks that
-overlap in time can restore each other's "ignore", for good. Here the first block to open saves
-the filters and the last one to close restores them.
+``warnings.catch_warnings`` saves and restores a list that all threads share, so it would silence
+other threads, too. Here one filter is added, for good, and it ignores a warning only inside a
+``quiet()`` block of the thread that warns.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError, PrivateStageError
@@ -49,60 +49,183 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-_SECRET: ContextVar[bool] = ContextVar("dpmodels_no_bars", default=False)
-
-_LOCK = lock()
-#: The filters to be restored, while any block is open.
-_SAVED: list[warnings.catch_warnings] = []  # type: ignore[type-arg, unused-ignore]
+# -- Blocks that end with their `with` statement, whatever interrupts it
 
 
-class _Block:
-    """A block that is open; gone with its frame, however that ends."""
+class _Held(functools.partial):  # type: ignore[type-arg]
+    """Exit of one ``with`` statement: a call that does nothing and returns an empty string."""
+
+    entered: dict[str, Any]  # "value": set by the enter call, not before
 
 
-_BLOCKS: weakref.WeakSet[_Block] = weakref.WeakSet()
+#: A block as it is listed: whether it lives, and its value once it was entered.
+_Known = tuple[weakref.ref[_Held], dict[str, Any]]
+#: Before Python 3.14 a ``with`` statement looks up ``__enter__`` first, since then ``__exit__``.
+_ENTER_FIRST = sys.version_info < (3, 14)
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Let no warning out while the block runs, in this thread or another."""
-    block = _Block()
-    try:  # from the first step on: an interrupt may come after any
-        with _LOCK:
-            _restore()  # what an interrupt kept the last block from
-            _BLOCKS.add(block)
-            if not _SAVED:
-                saved = warnings.catch_warnings()
-                saved.__enter__()  # changes nothing that shows
-                _SAVED.append(saved)
-                warnings.simplefilter("ignore")
-        yield
-    finally:
-        with _LOCK:
-            _BLOCKS.discard(block)
-            _restore()
+class Scope:
+    """Values of the blocks that are open, in this thread or task and in any.
+
+    A ``with`` statement holds the object that it will call at its end, from its first step on, and
+    lets go of it however it ends. So a block is open while that object lives. No code has to run to
+    close it, and none that an interrupt could come into: the calls of enter and exit are of C.
+    Each thread and task has its own blocks.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._here: ContextVar[tuple[_Known, ...]] = ContextVar(name, default=())
+        self._begun: ContextVar[_Held | None] = ContextVar(f"{name} begun", default=None)
+        self._all: list[_Known] = []
+        self._explicit: list[_Held] = []  # of __enter__() without a with statement
+        self._lock = lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._keep_here)
+
+    def here(self) -> list[Any]:
+        """Return the values of the blocks of this thread or task that are open."""
+        return _values(self._here.get())
+
+    def anywhere(self) -> list[Any]:
+        """Return the values of the blocks that are open in any thread."""
+        return _values(self._all)
+
+    def look_up_enter(self, value: Any) -> Callable[[], Any]:
+        """Return the call that opens a block and returns its value."""
+        held = self._begin_block() if _ENTER_FIRST else self._take_block(value)
+        return functools.partial(held.entered.setdefault, "value", value)
+
+    def look_up_exit(self, value: Any) -> _Held:
+        """Return the object that a block lives by."""
+        return self._take_block(value) if _ENTER_FIRST else self._begin_block()
+
+    def _begin_block(self) -> _Held:
+        """Return a block that is not open yet: the first look-up of a ``with`` statement."""
+        self._note_explicit()
+        held = _Held("".format)
+        held.entered = {}
+        self._begun.set(held)
+        mine = (weakref.ref(held), held.entered)
+        with self._lock:
+            self._all = [*filter(_alive, self._all), mine]
+        self._here.set((*filter(_alive, self._here.get()), mine))
+        return held
+
+    def _take_block(self, value: Any) -> _Held:
+        """Return the block that was begun: the second look-up of a ``with`` statement.
+
+        There is none if somebody called ``__exit__()`` by name: that closes the last block of
+        this value that was opened so.
+        """
+        self._note_explicit()
+        held = self._begun.get()
+        if held is None:
+            held = self._begin_block()
+            for i in reversed(range(len(self._explicit))):
+                if self._explicit[i].entered["value"] is value:
+                    del self._explicit[i]
+                    break
+        self._begun.set(None)
+        return held
+
+    def _note_explicit(self) -> None:
+        """Keep a block open that was entered by ``__enter__()``, without a ``with`` statement."""
+        before = self._begun.get()
+        if before is not None and before.entered:
+            self._explicit.append(before)
+            self._begun.set(None)
+
+    def _keep_here(self) -> None:
+        """Forget, in a forked child, the blocks of threads that are not in it."""
+        self._all = list(self._here.get())
 
 
-def _restore() -> None:
-    """Restore the filters if no block is open; done twice it is done once."""
-    if _SAVED and not _BLOCKS:
-        _SAVED[0].__exit__(None, None, None)
-        _SAVED.clear()
+# The object of a block is never bound to a name here: the traceback of an interrupt would keep it.
 
 
-@contextmanager
-def no_bars() -> Iterator[None]:
-    """Show no bar inside, whatever is asked: how often something runs there is secret."""
-    token = _SECRET.set(True)
-    try:
-        yield
-    finally:
-        _SECRET.reset(token)
+def _alive(block: _Known) -> bool:
+    return block[0]() is not None
+
+
+def _values(blocks: Iterable[_Known]) -> list[Any]:
+    return [entered["value"] for ref, entered in blocks if entered and ref() is not None]
+
+
+class Enter:
+    """``__enter__`` of a class with ``_scope`` and ``_opened``: opens a block when called."""
+
+    def __get__(self, block: Any, owner: Any) -> Any:
+        return _enter_by_class if block is None else block._scope.look_up_enter(block._opened)
+
+
+class Exit:
+    """``__exit__`` of such a class."""
+
+    def __get__(self, block: Any, owner: Any) -> Any:
+        return _exit_by_class if block is None else block._scope.look_up_exit(block._opened)
+
+
+def _enter_by_class(block: Any) -> Any:
+    """Enter as ``contextlib.ExitStack`` does: the block lives by a list of the object."""
+    scope: Scope = block._scope
+    held = scope._begin_block()
+    vars(block).setdefault("_held", []).append(held)
+    scope._begun.set(None)
+    return held.entered.setdefault("value", block._opened)
+
+
+def _exit_by_class(block: Any, *_: object) -> None:
+    vars(block)["_held"].pop()
+
+
+class Within:
+    """Block of a scope for a value of its own."""
+
+    def __init__(self, scope: Scope, opened: Any = True) -> None:
+        self._scope, self._opened = scope, opened
+
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Any: ...
+
+        def __exit__(self, *_: object) -> None: ...
+    else:
+        __enter__, __exit__ = Enter(), Exit()
+
+
+# -- Warnings of one thread
+
+
+_QUIET, _SECRET = Scope("dpmodels_quiet"), Scope("dpmodels_no_bars")
+
+
+class _HereOnly(type):
+    """Class of a category that every warning belongs to inside a quiet block, and none outside."""
+
+    def __subclasscheck__(cls, category: type) -> bool:
+        return bool(_QUIET.here())
+
+
+class _WhileQuiet(Warning, metaclass=_HereOnly):
+    """Category of the one filter that :func:`quiet` adds."""
+
+
+def quiet() -> Within:
+    """Return a block in which this thread lets no warning out, nor raises one."""
+    first = warnings.filters[0] if warnings.filters else ()
+    if _WhileQuiet not in first:
+        warnings.simplefilter("ignore", _WhileQuiet)
+    return Within(_QUIET)
+
+
+def no_bars() -> Within:
+    """Return a block that shows no bar: how often something runs in it is secret."""
+    return Within(_SECRET)
 
 
 def bars_are_secret() -> bool:
-    """Tell if a bar would show what has to stay secret."""
-    return _SECRET.get()
+    """Return whether a bar would show what has to stay secret."""
+    return bool(_SECRET.here())
 
 
 def tell(*found: Warning) -> None:

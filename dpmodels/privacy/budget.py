@@ -8,9 +8,7 @@ draw noise. Killed at any moment, a ledger never under-counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ from dpmodels.privacy.ledger_file import (
     new_account,
 )
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
-from dpmodels.quiet import lock
+from dpmodels.quiet import Enter, Exit, Scope, Within, lock
 from dpmodels.tables.table import FORMATS, RULE, Column, Layout, Row, Shown, Table
 
 if TYPE_CHECKING:
@@ -59,6 +57,11 @@ class Ledger(Shown):
     def table(self) -> Table:
         """Return the steps, and what they come to."""
         return of_call(self)
+
+
+#: Budgets whose blocks enclose what runs here. One may be the block of several threads at once.
+_BLOCKS = Scope("dpmodels_budgets")
+_LOCK = lock()
 
 
 class Budget(Shown):
@@ -369,46 +372,19 @@ class Budget(Shown):
 
     # -- context ---------------------------------------------------------------------------
 
-    def __enter__(self) -> Budget:
-        _BLOCKS.set((*_BLOCKS.get(), self))
-        with _LOCK:
-            _OPEN.append(self)
-        return self
+    _scope, _opened = _BLOCKS, property(lambda self: self)
+    if TYPE_CHECKING:
 
-    def __exit__(self, *exc: object) -> None:
-        with _LOCK:
-            _OPEN.remove(self)
-        blocks = _BLOCKS.get()
-        last = max((i for i, budget in enumerate(blocks) if budget is self), default=None)
-        if last is not None:  # entered in another context: this one has nothing to leave
-            _BLOCKS.set(blocks[:last] + blocks[last + 1 :])
+        def __enter__(self) -> Budget: ...
+
+        def __exit__(self, *_: object) -> None: ...
+    else:
+        __enter__, __exit__ = Enter(), Exit()
 
 
-#: Budgets whose blocks enclose what runs here, the innermost last. Each thread and task has its
-#: own: one budget may be the block of several at once.
-_BLOCKS: ContextVar[tuple[Any, ...]] = ContextVar("dpmodels_budgets", default=())
-#: Budgets whose blocks are open, in any thread.
-_OPEN: list[Budget] = []
-_LOCK = lock()
-
-
-def _of_this_thread() -> None:
-    """Forget, in a forked child, the blocks of threads that are not in it."""
-    _OPEN[:] = [budget for budget in _BLOCKS.get() if isinstance(budget, Budget)]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_of_this_thread)
-
-
-@contextmanager
-def already_charged(paid: Any) -> Iterator[None]:
-    """Let ``paid`` take the charges of the calls inside: they are part of one that was charged."""
-    token = _BLOCKS.set((*_BLOCKS.get(), paid))
-    try:
-        yield
-    finally:
-        _BLOCKS.reset(token)
+def already_charged(paid: Any) -> Within:
+    """Return a block in which ``paid`` takes the charges of calls: they are part of one charged."""
+    return Within(_BLOCKS, paid)
 
 
 def current_budget() -> Budget | None:
@@ -422,9 +398,9 @@ def current_budget() -> Budget | None:
     BudgetError
         This thread is in no block, another one is.
     """
-    blocks = _BLOCKS.get()
+    blocks = _BLOCKS.here()
     found: Budget | None = blocks[-1] if blocks else None
-    if found is None and _OPEN:
+    if found is None and any(isinstance(other, Budget) for other in _BLOCKS.anywhere()):
         raise BudgetError(
             "a `with budget:` block is open in another thread, and does not reach this one: the "
             "call would be charged to nobody. Give it budget=... Nothing was read or charged"

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.program import coerce_all
-from dpmodels.quiet import bars_are_secret
+from dpmodels.quiet import bars_are_secret, quiet
 from dpmodels.sources.tables import WINDOW, Executor, Source
 
 if TYPE_CHECKING:
@@ -236,13 +236,14 @@ def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
     def read() -> None:
         failure: BaseException | None = None
         try:
-            while room.acquire() and not stopped.is_set():
-                item = next(items, _END)
-                if item is _END:
-                    break
-                ready.put((item, None))
-                del item  # or it would live on while the thread waits for room
-            items.close()
+            with quiet():
+                while room.acquire() and not stopped.is_set():
+                    item = next(items, _END)
+                    if item is _END:
+                        break
+                    ready.put((item, None))
+                    del item  # or it would live on while the thread waits for room
+                items.close()
         except BaseException as error:  # whatever it is, it belongs to the caller
             failure = error
         ready.put((_END, failure))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -87,31 +88,94 @@ def test_a_vote_that_cannot_be_hashed_is_an_abstention():
     assert "a" in repr(dp.dp_vote(votes, ["a", "b"], eps=5, delta=1e-6))
 
 
-def test_blocks_that_overlap_in_threads_leave_the_filters_as_they_were():
-    """Fits at the same time in threads left the filter at "ignore" for good."""
-    before = list(warnings.filters)
-    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+def test_a_block_silences_its_own_thread_alone():
+    """One "ignore" was set for the whole process: other threads lost their warnings, too."""
+    inside, heard = threading.Event(), threading.Event()
 
-    def first():
+    def fits():
         with quiet():
-            first_in.set()
-            second_in.wait(5)
-        first_out.set()
+            inside.set()
+            warnings.warn("not heard", UserWarning, stacklevel=1)
+            heard.wait(5)
 
-    def second():
-        first_in.wait(5)
-        with quiet():
-            second_in.set()
-            first_out.wait(5)
-
-    threads = [threading.Thread(target=f) for f in (first, second)]
-    for thread in threads:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        thread = threading.Thread(target=fits)
         thread.start()
-    for thread in threads:
-        thread.join()
-    assert warnings.filters == before
-    with pytest.warns(UserWarning, match="heard"):
+        inside.wait(5)
         warnings.warn("heard", UserWarning, stacklevel=1)
+        heard.set()
+        thread.join()
+        with quiet(), quiet():
+            warnings.warn("not heard", UserWarning, stacklevel=1)
+        warnings.warn("heard again", UserWarning, stacklevel=1)
+    assert [str(w.message) for w in caught] == ["heard", "heard again"]
+
+
+def test_a_block_under_errors_raises_nothing_and_others_do():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with quiet():
+            warnings.warn("silent", UserWarning, stacklevel=1)
+        with pytest.raises(UserWarning, match="loud"):
+            warnings.warn("loud", UserWarning, stacklevel=1)
+        before = list(warnings.filters)
+        with quiet():
+            pass
+        assert warnings.filters == before  # one filter, once
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_hears_its_warnings():
+    """Saved filters of a block in another thread were never restored in a child."""
+    inside, done = threading.Event(), threading.Event()
+
+    def fits():
+        with quiet():
+            inside.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=fits)
+    thread.start()
+    inside.wait(5)
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)  # fork beside threads
+        child = os.fork()
+    if not child:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.warn("heard", UserWarning, stacklevel=1)
+            with quiet():
+                warnings.warn("not heard", UserWarning, stacklevel=1)
+        os.write(write, ",".join(str(w.message) for w in caught).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    done.set()
+    thread.join()
+    assert os.read(read, 100) == b"heard"
+
+
+def test_seeded_fits_in_threads_all_say_so():
+    """Of 12 seeded fits in four threads two said that they are not private."""
+    import pandas as pd
+
+    import dpmodels as dp
+
+    frame = pd.DataFrame({"x": np.linspace(0, 1, 400)})
+
+    def fits():
+        for seed in range(3):
+            dp.dp_mean("x ~ 1", frame, eps=1, delta=1e-6, bounds={"x": (0, 1)}, seed=seed)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        threads = [threading.Thread(target=fits) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sum(w.category is dp.errors.NotPrivateWarning for w in caught) == 12
 
 
 def test_no_other_block_of_the_package_touches_the_filters():
@@ -218,7 +282,7 @@ from dpmodels.quiet import lock, quiet
 
 # a job in the background of a script is started with interrupts ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)
-before, own = list(warnings.filters), lock()
+own = lock()
 left, ready, last = [400], [], [time.monotonic()]
 
 def press():
@@ -243,9 +307,6 @@ while left[0]:
                     pass
     except KeyboardInterrupt:
         left[0] -= 1
-with quiet():  # closes what an interrupted exit left open
-    pass
-
 def another():
     with quiet(), own:
         print("open")
@@ -254,7 +315,10 @@ thread = threading.Thread(target=another, daemon=True)
 thread.start()
 thread.join(20)
 assert not thread.is_alive(), "a lock was left closed"
-assert warnings.filters == before, "the filters were left changed"
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    warnings.warn("heard")
+assert caught, "warnings were left off"
 """
 
 

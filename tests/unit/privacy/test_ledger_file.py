@@ -565,7 +565,7 @@ def test_a_child_of_a_busy_process_does_not_wait_for_ever(tmp_path):
     held, done = threading.Event(), threading.Event()
 
     def busy():
-        with budget, ledger._LOCK, budget._store._lock, quiet_module._LOCK, registry._LOADING:
+        with budget, ledger._LOCK, budget._store._lock, quiet_module._QUIET._lock, registry._LOADING:
             held.set()
             done.wait(60)
 
