@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import BudgetError, DPModelsError, RequestError
+from dpmodels.errors import BudgetError, DamagedError, DPModelsError, RequestError, whole
 from dpmodels.privacy.budget import Budget, kind_of
 from dpmodels.privacy.composition import joint
 from dpmodels.study.asked import canonical_hash
@@ -26,7 +26,9 @@ from dpmodels.verbs import verb_of
 # -- The folder of a run: files that are whole or not there, and one run at a time.
 
 
-RECORD, STARTED, _PART = "record.json", "started.json", ".part-"
+RECORD, STARTED = "record.json", "started.json"
+#: The one file that is not under its name yet; and the Word file that is packed again.
+_PART, _WORD = ".part-study", ".part-study-word.docx"
 #: When all files were written, as the disk has it: 1980-01-02, the first day of zip files.
 _NO_TIME = 315_619_200
 
@@ -58,30 +60,38 @@ def held(ledger: Path) -> Iterator[None]:
 
 
 class Folder:
-    """A folder written file by file, aside and renamed; ``whose``: study, ledger and mode."""
+    """A folder written file by file, each under another name first; ``whose``: study, ledger, mode.
+
+    A folder that is not of this run is refused as it is. In its own folder only files that this run
+    wrote are removed.
+    """
 
     def __init__(self, path: Path, whose: Mapping[str, Any]) -> None:
         self.path = path
+        if path.exists() and not path.is_dir():
+            raise RequestError("--out is a file: give a new or empty folder")
         path.mkdir(parents=True, exist_ok=True)
-        for left in path.rglob(f"{_PART}*"):  # of a run that was killed while it wrote
-            left.unlink()
-        found = next((read_json(path / n) for n in (STARTED, RECORD) if (path / n).exists()), None)
-        if found is None and any(path.iterdir()):
+        names = [n for n in (STARTED, RECORD) if (path / n).is_file()]
+        found = [read_json(path / n) for n in names]
+        if not found and any(one.name != _PART for one in path.iterdir()):
             raise RequestError("the folder of --out holds other files: give a new or empty folder")
-        if found is not None and found.get("run") != dict(whose):
+        if found and found[0].get("run") != dict(whose):
             raise RequestError(
                 "the folder of --out holds the run of another study, ledger or rehearsal (a study "
                 "that was changed is another one): give a new or empty folder"
             )
-        self.write(STARTED, json.dumps({"run": dict(whose)}))
+        for left in (path / _PART, path / _WORD):  # of a run that was killed while it wrote
+            if left.is_file():
+                left.unlink()
+        self._earlier = [name for one in found for name in _written(one)]
+        self.write(STARTED, json.dumps({"run": dict(whose), "earlier": self._earlier}))
         with suppress(FileNotFoundError):
             (path / RECORD).unlink()  # written again at the end
 
     def write(self, name: str, content: str | bytes) -> None:
         """Write a file whole: aside, to the disk, and then under its name."""
-        place = self.path / name
+        place, aside = self.path / name, self.path / _PART
         place.parent.mkdir(exist_ok=True)
-        aside = place.with_name(_PART + place.name)
         with aside.open("wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
@@ -91,7 +101,7 @@ class Folder:
 
     def write_word(self, name: str, table: Any) -> None:
         """Write a table as a Word file, without the time that its parts were packed."""
-        aside, packed = self.path / f"{_PART}word.docx", io.BytesIO()
+        aside, packed = self.path / _WORD, io.BytesIO()
         table.to_word(aside)
         with zipfile.ZipFile(aside) as old, zipfile.ZipFile(packed, "w") as new:
             for one in old.infolist():
@@ -101,11 +111,19 @@ class Folder:
 
     def finish(self, record: str, listed: Any) -> None:
         """Write the record last; tables of an earlier version of the same run go."""
-        for name in {*files_of(self.path)} - {*listed}:
+        for name in {*self._earlier} - {*listed}:
             if name.startswith("tables/"):
-                (self.path / name).unlink()
+                (self.path / name).unlink(missing_ok=True)
         self.write(RECORD, record)
         (self.path / STARTED).unlink()
+
+
+def _written(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of files that an earlier run into a folder says it wrote."""
+    outputs, earlier = record.get("outputs"), record.get("earlier")
+    names = [one.get("name") for one in outputs or () if isinstance(one, dict)]
+    names += earlier if isinstance(earlier, list) else []
+    return [n for n in names if isinstance(n, str) and ".." not in Path(n).parts]
 
 
 def files_of(path: Path) -> list[str]:
@@ -250,7 +268,10 @@ class Verified(Shown):
         return not self.problems
 
     def table(self) -> Table:
-        """Return what left, and what it cost."""
+        """Return what left, and what it cost; of a damaged record nothing but that."""
+        if not self.record:
+            facts = (("Verdict", "DOES NOT HOLD"), ("Held against", self.against))
+            return Table(title="Outputs of a study", facts=facts, notes=self.problems)
         rows = [(o["name"], o["kind"], o["of"], o["sha256"][:12]) for o in self.record["outputs"]]
         cost = (self.record["guarantee"] or {"statement": "nothing was charged"})["statement"]
         rehearsed = self.record["run"]["mode"] == "rehearsal"
@@ -273,16 +294,19 @@ def verify(folder: Path, ledger: Any = None) -> Verified:
     record = read_json(folder / RECORD)
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise RequestError("record.json is damaged, or of another version of dpmodels")
-    problems: list[str] = []
-    try:
-        problems += map(str, check_seal(record, "record.json", "Run it again"))
-    except DPModelsError as error:
-        problems.append(str(error))
-    problems += [*_of_files(folder, record), *_of_totals(folder, record)]
-    if ledger is not None:
-        problems += _of_ledger(record, Budget.open_readonly(ledger))
     against = "the record and the fits" if ledger is None else "the record, the fits and the ledger"
-    return Verified(tuple(problems), record, against)
+    budget = None if ledger is None else Budget.open_readonly(ledger)
+    try:
+        with whole("record.json", "Run it again"):
+            if check_seal(record, "record.json", "Run it again"):
+                raise DamagedError("record.json is damaged: its checksum is gone. Run it again")
+            problems = [*_of_files(folder, record), *_of_totals(folder, record)]
+            problems += () if budget is None else _of_ledger(record, budget)
+            verified = Verified(tuple(problems), record, against)
+            str(verified)  # whatever it shows is there
+            return verified
+    except DamagedError as error:  # nothing more is read of it
+        return Verified((str(error),), {}, against)
 
 
 def _of_files(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:

@@ -316,9 +316,20 @@ def _files(ran: Any, folder: Any, found: Any, of: Output) -> list[Output]:
             folder.write(name, table.render("tex") + "\n")
         else:
             frame = _frame(found).assign(run="REHEARSAL" if ran.rehearsal else "release")
-            folder.write(name, frame.to_csv(index=False, lineterminator="\n"))
+            folder.write(name, _no_formulas(frame).to_csv(index=False, lineterminator="\n"))
         out.append((name, *of[1:]))
     return out
+
+
+def _no_formulas(frame: Any) -> Any:
+    """Return the frame with an apostrophe before each text that a spreadsheet would compute."""
+
+    def harmless(cell: Any) -> Any:
+        if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+            return f"'{cell}"
+        return cell
+
+    return frame.rename(columns=harmless).apply(lambda column: column.map(harmless))
 
 
 def _frame(found: Any) -> Any:

@@ -9,10 +9,11 @@ import signal
 import sqlite3
 import time
 
+import numpy as np
 import pytest
 
 from dpmodels import Budget, Study, cli, load
-from dpmodels.errors import BudgetError, RequestError, StudyError
+from dpmodels.errors import BudgetError, DPModelsError, RequestError, StudyError
 from dpmodels.study import record as folders
 from dpmodels.study.record import charges_of, held
 from tests.unit.study.samples import STUDY
@@ -174,7 +175,7 @@ def test_stopped_at_any_file(study, data, tmp_path, monkeypatch, stop):
 
     def stopping(self, name, content):
         if next(count) == stop:
-            (self.path / ".part-half").write_text("half")
+            (self.path / folders._PART).write_text("half")
             raise KeyboardInterrupt
         write(self, name, content)
 
@@ -398,6 +399,146 @@ def test_verify_finds_what_was_changed(study, data, tmp_path, damage):
         ledger = other
     found = Study.verify(out, ledger)
     assert not found.ok and "DOES NOT HOLD" in str(found)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, data):
+    place = tmp_path_factory.mktemp("finished")
+    (place / "study.toml").write_text(STUDY, encoding="utf-8")
+    Study.read(place / "study.toml").run(data, ledger=place / "ledger", out=place / "out")
+    return place
+
+
+def _changes(value, at=()):
+    """Yield (place, change) of single changes of a JSON value, of every kind."""
+    yield at, "gone"
+    for new in (None, 0, "", [], {}, [1], {"a": 1}, "x", -1.5, True):
+        if type(new) is not type(value):
+            yield at, new
+    if isinstance(value, (dict, list)):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _changes(one, (*at, key))
+
+
+@pytest.mark.parametrize("resealed", [False, True])
+def test_a_changed_record_gets_a_verdict(finished, resealed):
+    """41 of 398 single changes ended in a KeyError or TypeError. With a seal made again, too."""
+    from dpmodels.tables.table import sealed
+
+    record = finished / "out" / "record.json"
+    text = record.read_text(encoding="utf-8")
+    rng = np.random.default_rng(0)
+    found = [c for c in _changes(json.loads(text)) if c[0]]
+    holds = 0
+    try:
+        for k in rng.permutation(len(found))[:400]:
+            (*way, last), new = found[k]
+            changed = json.loads(text)
+            inside = changed
+            for key in way:
+                inside = inside[key]
+            if new == "gone":
+                del inside[last]
+            else:
+                inside[last] = new
+            if resealed:
+                changed.pop("checksum", None)
+                changed = sealed(changed)
+            record.write_text(json.dumps(changed), encoding="utf-8")
+            try:
+                verified = Study.verify(finished / "out", finished / "ledger")
+            except DPModelsError:
+                continue
+            holds += verified.ok
+            assert isinstance(str(verified), str) and verified.table()
+    finally:
+        record.write_text(text, encoding="utf-8")
+    assert resealed or not holds
+    assert Study.verify(finished / "out", finished / "ledger").ok
+
+
+@pytest.mark.parametrize("step", ["run", "rehearse"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_files_of_others_are_left_alone(study, data, tmp_path, step, marked):
+    """Every file `.part-*` below the folder was deleted before anybody asked whose it was."""
+    asked, out = study(), tmp_path / "theirs"
+    (out / "deep" / ".part-2").mkdir(parents=True)
+    for name in (".part-1", "deep/.part-3", "deep/.part-2/x", "y.csv"):
+        (out / name).write_text("precious")
+    if marked:
+        (out / "record.json").write_text("{}")
+    before = contents(out)
+    with pytest.raises(RequestError, match="new or empty folder"):
+        if step == "run":
+            asked.run(data, ledger=tmp_path / "ledger", out=out)
+        else:
+            asked.rehearse(out=out)
+    assert contents(out) == before
+    with pytest.raises(RequestError, match="new or empty folder"):
+        asked.run(data, ledger=tmp_path / "ledger", out=out / "y.csv")
+
+
+def test_in_its_own_folder_only_its_own_files_go(study, data, tmp_path):
+    asked, out = study(), tmp_path / "out"
+    asked.run(data, ledger=tmp_path / "ledger", out=out)
+    theirs = ("tables/mine.csv", "tables/.part-mine", ".part-mine", "fits/.part-mine")
+    for name in theirs:
+        (out / name).write_text("precious")
+    asked.run(data, ledger=tmp_path / "ledger", out=out)
+    assert all((out / name).read_text() == "precious" for name in theirs)
+
+
+def test_no_cell_of_a_table_is_a_formula_of_a_spreadsheet(tmp_path):
+    """A level such as =HYPERLINK(...) stood as it was in tables/*.csv."""
+    import csv
+
+    import pandas as pd
+
+    levels = ["=HYPERLINK(1)", "@SUM(A1)", "+1+1", "-2+3", "plain"]
+    quoted = ", ".join(f'"{level}"' for level in levels)
+    text = f"""
+[study]
+title = "Formulas"
+[data]
+n = 4000
+[budget]
+eps = 4
+delta = 1e-6
+[schema.g]
+type = "levels"
+levels = [{quoted}]
+[schema.y]
+type = "real"
+lower = 0
+upper = 1
+[[release]]
+name = "counts"
+verb = "table"
+formula = "~ g"
+eps = 2
+delta = 5e-7
+[[release]]
+name = "model"
+verb = "ols"
+formula = "y ~ g"
+eps = 2
+delta = 5e-7
+[report]
+formats = ["csv"]
+"""
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": rng.choice(levels, 4000), "y": rng.random(4000)})
+    out = tmp_path / "out"
+    Study.read(tmp_path / "study.toml").run(frame, ledger=tmp_path / "ledger", out=out)
+    cells = [
+        cell for path in (out / "tables").glob("*.csv")
+        for line in csv.reader(path.read_text(encoding="utf-8").splitlines()) for cell in line
+    ]  # fmt: skip
+    assert any("HYPERLINK" in cell for cell in cells)
+    for cell in cells:
+        if cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+            float(cell)  # a number
 
 
 # -- as typed in a shell ----------------------------------------------------------------------
