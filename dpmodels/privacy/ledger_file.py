@@ -10,10 +10,11 @@ import os
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -221,15 +222,15 @@ class Witness:
                 f"what was spent. Nothing was charged. Bring the file back; {self._deliberate()}"
             )
 
-    def check(self, identity: str, held: int, mark_of: dict[int, str | None]) -> None:
+    def check(self, identity: str, held: int, mark_of: Callable[[int], str | None]) -> None:
         """Refuse a ledger that holds fewer charges than were committed, or others.
 
         Parameters
         ----------
         held : int
             Number of charges in the file.
-        mark_of : dict
-            Number -> mark of its charges.
+        mark_of : callable
+            Number -> mark of its charge.
         """
         last = self.last()
         if last is None:
@@ -241,7 +242,7 @@ class Witness:
                 f"{self.path.name!r} lists. Nothing was charged. Put the file back; "
                 f"{self._deliberate()}"
             )
-        if held < number or (number and mark != "-" and mark_of.get(number) != mark):
+        if held < number or (number and mark != "-" and mark_of(number) != mark):
             raise BudgetError(
                 f"the ledger {str(self._ledger)!r} has lost charges: {number} were committed, the "
                 f"file is an older copy with {held} calls. Nothing was charged. Bring back the "
@@ -269,7 +270,8 @@ class Witness:
 # Three things hold a file to what was committed. A file beside it lists the charges (``Witness``),
 # so that an older copy, a stale journal or an emptied file is noticed by whoever opens it next. A
 # hard link is refused. Each row bears a hash of itself and of the row before, and the totals one
-# of all: a changed bit lowers no account.
+# of all: a changed bit lowers no account. Rows are held against their hashes once in the life of a
+# store, which keeps their sums; afterwards only rows that came since are read.
 #
 # The format has a number (``PRAGMA user_version``); files of another number are refused. Unknown
 # columns and keys are left alone.
@@ -301,13 +303,33 @@ _HASHED = (
 )
 
 
-def _chained(db: sqlite3.Connection) -> Iterator[tuple[int, str]]:
-    """Yield (number, hash) of every call, each hash of the call and of the hash before."""
-    chain = ""
-    rows = db.execute(f"SELECT {_HASHED} FROM calls ORDER BY number").fetchall()  # noqa: S608
-    for row in rows:
-        chain = _hash([chain, *row])
-        yield int(row[0]), chain
+@dataclass(frozen=True)
+class _Known:
+    """The rows of a file up to a number, held against their hashes, and their sums."""
+
+    identity: str = ""
+    number: int = 0
+    chain: str = ""  # hash of the last row
+    sums: tuple[float, ...] = (0.0,) * 5  # mu2, pure, failure, charged_eps, charged_delta
+
+    def is_in(self, db: sqlite3.Connection) -> bool:
+        """Return whether the last of these rows is in the file as it was."""
+        row = db.execute("SELECT chain FROM calls WHERE number = ?", (self.number,)).fetchone()
+        same = str(_meta(db).get("id")) == self.identity
+        return same and row is not None and row[0] == self.chain
+
+    def later(self, db: sqlite3.Connection) -> Iterator[tuple[_Known, str | None]]:
+        """Yield what is known after each later row, and the hash that the row bears.
+
+        A hash is of the row and of the hash before. Sums are added in the order of the charges,
+        as in memory.
+        """
+        identity, known = str(_meta(db).get("id")), self
+        query = f"SELECT chain, {_HASHED} FROM calls WHERE number > ? ORDER BY number"  # noqa: S608
+        for written, *row in db.execute(query, (self.number,)):
+            sums = tuple(a + b for a, b in zip(known.sums, row[7:12], strict=True))
+            known = _Known(identity, int(row[0]), _hash([known.chain, *row]), sums)
+            yield known, written
 
 
 def _hash(value: Any) -> str:
@@ -346,6 +368,7 @@ class FileStore:
         self._made: dict[int, str] = {}
         self._witness = Witness(path)
         self._lock = lock()
+        self._known = _Known()
 
     # -- opening ---------------------------------------------------------------------------
 
@@ -451,17 +474,31 @@ class FileStore:
                 raise self._lost(number, last[0])
             self._seen = max(self._seen, last, key=lambda seen: seen[0])
 
-    def _verify(self, db: sqlite3.Connection) -> None:
-        """Hold the rows against their hashes, and the whole against the file beside it."""
-        written = dict(db.execute("SELECT number, chain FROM calls").fetchall())
-        if written != dict(_chained(db)) or _meta(db).get("seal") != _seal_of(db):
-            raise BudgetError(
-                f"the ledger {str(self.path)!r} is damaged: a row is not as it was written. "
-                "Nothing was charged. Restore it from a backup: an empty one would forget what "
-                "was spent"
-            )
-        marks = dict(db.execute("SELECT number, mark FROM calls").fetchall())
-        self._witness.check(str(_meta(db).get("id")), _last(db)[0], marks)
+    def _verify(self, db: sqlite3.Connection, *, anew: bool = False) -> _Known:
+        """Hold rows against their hashes, and the whole against the file beside it.
+
+        Rows that this store has seen are not read again, unless ``anew``.
+        """
+        known = self._known
+        if anew or not known.is_in(db):
+            known = _Known()
+        for later, written in known.later(db):
+            if written != later.chain:
+                raise self._damaged()
+            known = later
+        if _meta(db).get("seal") != _seal_of(db):
+            raise self._damaged()
+        with self._lock:
+            self._known = known
+        held = _last(db)[0]
+        self._witness.check(str(_meta(db).get("id")), held, lambda number: _last(db, number)[1])
+        return known
+
+    def _damaged(self) -> BudgetError:
+        return BudgetError(
+            f"the ledger {str(self.path)!r} is damaged: a row is not as it was written. Nothing "
+            "was charged. Restore it from a backup: an empty one would forget what was spent"
+        )
 
     def _lost(self, seen: int, held: int) -> BudgetError:
         return BudgetError(
@@ -533,11 +570,12 @@ class FileStore:
     def account(self) -> Account:
         """Return the current state of the stopping rule."""
         with self._reading() as db:
-            return _account(db)
+            return _account(db, self._verify(db))
 
     def charges(self) -> tuple[Charge, ...]:
         """Return the charged calls in order."""
         with self._reading() as db:
+            self._verify(db, anew=True)
             return _charges(db)
 
     def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
@@ -555,8 +593,8 @@ class FileStore:
         new: list[Charge] = []
         mark = secrets.token_hex(16)
         with self._transaction() as db:
-            _check_pages(db, self.path)
-            before = _account(db)
+            known = self._verify(db)
+            before = _account(db, known)
             after, admitted = admit_all(before, guarantees)
             _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
             for i, (guarantee, entry) in enumerate(admitted):
@@ -583,11 +621,9 @@ class FileStore:
                     ),
                 )
                 new.append(Charge(number, when, names[i], guarantee, entry))
-            chains = dict(_chained(db))
-            for charge in new:
+            for later, _ in list(known.later(db)):
                 db.execute(
-                    "UPDATE calls SET chain = ? WHERE number = ?",
-                    (chains[charge.number], charge.number),
+                    "UPDATE calls SET chain = ? WHERE number = ?", (later.chain, later.number)
                 )
             _seal(db)
             identity = str(_meta(db)["id"])
@@ -728,14 +764,8 @@ def _compare(saved: Mapping[str, Any], asked: Mapping[str, Any], file: Path) -> 
             )
 
 
-def _account(db: sqlite3.Connection) -> Account:
-    saved = _meta(db)
-    rows = db.execute(
-        "SELECT mu2, pure, failure, charged_eps, charged_delta FROM calls ORDER BY number"
-    ).fetchall()
-    sums = [0.0] * 5  # added in the order of the charges, as in memory
-    for row in rows:
-        sums = [a + b for a, b in zip(sums, row, strict=True)]
+def _account(db: sqlite3.Connection, known: _Known) -> Account:
+    saved, sums = _meta(db), known.sums
     caps = saved["caps"]
     return Account(
         saved["eps"],
@@ -748,7 +778,7 @@ def _account(db: sqlite3.Connection) -> Account:
         None if caps is None else (caps[0], caps[1], caps[2]),
         (sums[0], sums[1], sums[2]),
         (sums[3], sums[4]),
-        len(rows),
+        known.number,
         tuple((box[0], box[1], box[2]) for box in saved.get("boxes", ())),
     )
 
@@ -769,8 +799,9 @@ def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:
     return tuple(out)
 
 
+@lru_cache(maxsize=256)
 def _guarantee(
-    text: str, relation: str, unit: str, eps: float, delta: float, pair: Sequence[float]
+    text: str, relation: str, unit: str, eps: float, delta: float, pair: tuple[float, float]
 ) -> Guarantee:
     """Rebuild a guarantee; one with a mechanism unknown here is shown by its pair."""
     try:
