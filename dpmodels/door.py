@@ -9,7 +9,7 @@ noise (``tests/unit/test_wall.py``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpmodels import _testing
@@ -25,7 +25,7 @@ from dpmodels.errors import (
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import guarded, tell
-from dpmodels.records import check_seed
+from dpmodels.records import Release, check_seed
 from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.units import Person, column_of
@@ -85,11 +85,14 @@ class Opened:
             budget, charge = self._ledger
             budget.note(charge, step, text)
 
-    def note(self, reply: bool) -> None:
-        """Write what came of the test into the ledger: an output that was paid for."""
+    def note(self, reply: bool, ended: str = "") -> None:
+        """Write what came of the test into the ledger: an output that was paid for.
+
+        A no-reply belongs to the step that it ``ended`` at, if that is known.
+        """
         tests = [step.name for step in self.guarantee.steps if step.reply_test]
         if tests:
-            self.remark(tests[-1], "reply" if reply else "NO REPLY")
+            self.remark((not reply and ended) or tests[-1], "reply" if reply else "NO REPLY")
 
     @property
     def charged(self) -> str:
@@ -285,6 +288,9 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
             raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
         if run.float_note and not set(FLOAT_NOTES) & set(guarantee.notes):
             raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
+        if isinstance(found, Release) and not replied:
+            drawn = [name for name in steps if name not in run.undrawn]
+            found = replace(found, ended=drawn[-1] if drawn else "")
         return found
     finally:
         if isinstance(rows, OfRows):  # votes are not

@@ -75,7 +75,7 @@ class Scope:
 
     def __init__(self, name: str) -> None:
         self._here: ContextVar[tuple[_Known, ...]] = ContextVar(name, default=())
-        self._begun: ContextVar[_Held | None] = ContextVar(f"{name} begun", default=None)
+        self._begun: ContextVar[_Held | None] = ContextVar(f"{name}_first", default=None)
         self._all: list[_Known] = []
         self._explicit: list[_Held] = []  # of __enter__() without a with statement
         self._lock = lock()
@@ -112,7 +112,7 @@ class Scope:
         return held
 
     def _take_block(self, value: Any) -> _Held:
-        """Return the block that was begun: the second look-up of a ``with`` statement.
+        """Return the block of the first look-up: the second of a ``with`` statement.
 
         There is none if somebody called ``__exit__()`` by name: that closes the last block of
         this value that was opened so.
@@ -316,6 +316,14 @@ def one_thread() -> Any:
     return found[1].limit(limits=1)
 
 
+def _interrupted_duckdb(error: BaseException) -> bool:
+    """Return whether an error is DuckDB's word for Ctrl-C: in a query, or as it read a frame."""
+    if type(error) is RuntimeError:
+        return error.args == ("Query interrupted",)
+    theirs = type(error).__module__ in ("duckdb", "_duckdb")
+    return theirs and str(error).rstrip(": ").endswith(": KeyboardInterrupt")
+
+
 def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
     """Run a private stage: no warning gets out, and an exception says nothing about the rows.
 
@@ -346,8 +354,7 @@ def guarded(stage: Callable[[], T], *, charged: bool = True) -> T:
                 if isinstance(error, kind)
             )
         except BaseException as error:  # a panic of a library written in Rust is no Exception
-            # DuckDB's word for Ctrl-C, which it takes for itself while a query runs
-            if type(error) is RuntimeError and error.args == ("Query interrupted",):
+            if _interrupted_duckdb(error):
                 interrupt = KeyboardInterrupt
             elif _testing.RERAISE.get():
                 raise

@@ -156,6 +156,7 @@ class Release:
     detail: Any = field(default=None)
     # What a step turned out to be, for the ledger: by released numbers.
     remarks: Mapping[str, str] = field(default_factory=dict)
+    ended: str = ""  # For a no-reply: the last step that was drawn. Set by the door
 
 
 # -- An estimate: post-processing of a release, in the user's units

@@ -106,6 +106,8 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
         request: Request = getattr(given, "request", given)
         try:
             return step(given, *rest)
+        except MemoryError:  # left first: its traceback holds what there was no room for
+            pass
         except (ArithmeticError, ValueError, IndexError, PrivacyBugError) as error:
             ours = isinstance(error, DPModelsError)
             if ours and not (isinstance(error, PrivacyBugError) and _extreme(request)):
@@ -119,6 +121,10 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
                 f"number on the way is beyond floating point ({type(error).__name__}: {error}). "
                 f"{charged}. Take less extreme numbers; delta is usually between 1e-4 and 1e-12"
             ) from error
+        raise RequestError(
+            f"{request.verb}(method={request.method.name!r}) needs more memory than there is here. "
+            f"{charged}. Take fewer columns or levels"
+        )
 
     return done
 
@@ -267,7 +273,7 @@ def call(
     with one_thread():
         estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_copied_rows(request.copies)
-    door.note(release.reply)
+    door.note(release.reply, release.ended)
     for step, text in release.remarks.items():
         door.remark(step, text)
     tell(*map(UtilityWarning, estimate.warnings))

@@ -94,6 +94,10 @@ OF_PEOPLE = (
 LEAST_WEIGHT = 0.1
 
 
+#: Columns whose products of two have a covariance matrix of about a gigabyte.
+MOST_COLUMNS = 150
+
+
 @dataclass(frozen=True, eq=False)
 class Back:
     """The way from mapped rows w to rows (x, 1)."""
@@ -111,6 +115,16 @@ class Back:
             out += [f"{a}^2" if b == a else f"{a}*{b}" for b in names[i:]]
             out.append(a)
         return (*out, self.last)
+
+
+def check_columns(design: Design) -> None:
+    """Refuse more columns than the covariance of their moments has room for: public facts."""
+    if design.p > MOST_COLUMNS:
+        raise RequestError(
+            f"dp_moments takes at most {MOST_COLUMNS} columns, and this formula has {design.p}: "
+            "the covariance of all products of two would need more than a gigabyte. Split the "
+            "formula, or fit the model itself: dp_ols takes more columns"
+        )
 
 
 def covariance(T: Array, V: Array) -> Array:
@@ -178,6 +192,7 @@ def moment_estimate(
 
 def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_moments(method="pmt")``. The public data are part of the request."""
+    check_columns(design)
     if request.public is None:
         raise RequestError(
             "method='pmt' needs public data: public= a table with the same columns, or second "
@@ -250,6 +265,7 @@ class SecondDetail:
 
 def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
+    check_columns(design)
     split = Split(request, design, {"moments": (_STEP, 1.0)})
     detail = SecondDetail(split["moments"], planning_rows(request, n), guessed_rows(request))
     return split.plan(n, shares={}, detail=detail)
@@ -334,6 +350,7 @@ class WhitenedDetail:
 
 def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one release of the moments of (1, x), or two by a rule on public numbers."""
+    check_columns(design)
     rows, p = planning_rows(request, n), design.p
     part = gaussian_part(request, design.unknown)
     x = noise_ratio(mu_like(part.mechanism(1.0 - part.share), p + 1), p, rows)
@@ -437,6 +454,7 @@ class PaperSecond:
 
 def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan the one release. ``rho=`` is its zCDP parameter, as in the paper."""
+    check_columns(design)
     if request.public is None:
         raise RequestError("method='pmt_paper' needs public data: public=")
     mu = published_mu(request)

@@ -431,7 +431,7 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         The file holds public and released numbers only; its size does not grow with the data.
         """
-        table_files.check_saved(path).write_text(dumps(self._record), encoding="utf-8")
+        table_files.write_whole(table_files.check_saved(path), dumps(self._record))
 
     # -- other spellings, accepted and not listed ------------------------------------------
     coefplot = also("plot")
@@ -457,7 +457,7 @@ class Fit(Written, Held, MaketablesPlugin):
         """Return the JSON text that :meth:`save` writes, and write it to ``path`` if given."""
         text = dumps(self._record)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            table_files.write_whole(Path(path), text)
         return text
 
     @classmethod

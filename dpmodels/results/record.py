@@ -91,6 +91,7 @@ class Record:
     scales: Mapping[str, float] = field(default_factory=dict)
     bought: tuple[str, ...] = ()  # Columns whose range was bought
     why: str = ""  # For a no-reply: which kind of step ended the run
+    ended: str = ""  # For a no-reply: the last step that was drawn
     #: A noised table that the fit was made from: public, kept in memory, left out of files.
     # The release of ``method="drcl"`` and its kin.
     table: Any = field(default=None, compare=False, repr=False)
@@ -120,6 +121,7 @@ class Record:
             scales={str(k): float(v) for k, v in plan.scales.items()},
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),
             why=release.why,
+            ended=release.ended,
             table=release.detail if hasattr(release.detail, "__noisy_table__") else None,
         )
 
@@ -253,12 +255,9 @@ def outcomes(record: Record) -> dict[str, str]:
     tests = [k for k, step in enumerate(steps) if step.reply_test]
     if record.estimate.released or not tests:
         return {steps[k].name: "reply" for k in tests}
-    end = tests[-1]
-    if record.why == "ranges":
-        # The purchase of ranges opens the plan; which of its steps found nothing is not told.
-        end = next((k for k, step in enumerate(steps) if not step.reply_test), len(steps)) - 1
-    notes = {} if record.why == "ranges" else {steps[k].name: "reply" for k in tests if k < end}
-    notes[steps[max(end, 0)].name] = "NO REPLY"
+    end = next((k for k, step in enumerate(steps) if step.name == record.ended), tests[-1])
+    notes = {steps[k].name: "reply" for k in tests if k < end}
+    notes[steps[end].name] = "NO REPLY"
     return notes | {step.name: "charged" for step in steps[end + 1 :]}
 
 
@@ -287,6 +286,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "scales": dict(record.scales),
         "bought": list(record.bought),
         "why": record.why,
+        **({"ended": record.ended} if record.ended else {}),
         "guarantee": record.guarantee.to_dict(),
         "estimate": _estimate_out(record.estimate),
     }
@@ -316,6 +316,7 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
                 scales={k: float(v) for k, v in saved["scales"].items()},
                 bought=tuple(saved["bought"]),
                 why=saved["why"],
+                ended=str(saved.get("ended", "")),
             )
         )
 
@@ -324,7 +325,7 @@ def _checked(record: Record) -> Record:
     """Return a record whose parts fit together."""
     est = record.estimate
     p = len(est.names)
-    texts = (record.why, *est.names, *est.notes, *est.warnings, *record.bought)
+    texts = (record.why, record.ended, *est.names, *est.notes, *est.warnings, *record.bought)
     sizes = [(est.params, (p,)), (est.vcov_sampling, (p, p)), (est.vcov_privacy, (p, p))]
     if (
         any(array is not None and array.shape != shape for array, shape in sizes)

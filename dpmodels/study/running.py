@@ -227,8 +227,11 @@ def _released(
     given = paper.arguments(asked) | ({} if private else {"seed": 1})
     problem = ""
     try:
-        fit = call(asked.verb, asked.formula, rows, asked.options,
-                         budget=_Marked(budget, mark), **given)  # fmt: skip
+        options = {**asked.options}
+        if options.get("on_no_reply") == "raise":  # an outcome of a study, which keeps its fit
+            del options["on_no_reply"]
+        fit = call(asked.verb, asked.formula, rows, options,
+                   budget=_Marked(budget, mark), **given)  # fmt: skip
     except BudgetExceededError as error:
         return Outcome(asked, "not made", str(error), charges=charges)
     except DPModelsError as error:  # its text may name a file: said here, and not in the folder

@@ -11,6 +11,8 @@ import contextlib
 import hashlib
 import json
 import math
+import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial, wraps
@@ -358,12 +360,48 @@ def write_as(shown_: Shown, fmt: str, path: Any) -> None:
         raise RequestError(f"a table is written to a path such as 'table.html', got {shown(path)}")
     path = Path(path)
     if fmt == "docx":
-        _markup("write")(shown_.table(), path)
+        write_whole(path, partial(_markup("write"), shown_.table()))
         return
     text = shown_.render(fmt)
     if fmt == "html":
         text = _PAGE.format(shown_.table().title or "Table", text)
-    path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+    write_whole(path, text if text.endswith("\n") else f"{text}\n")
+
+
+def write_whole(path: Path, write: str | Callable[[Path], object]) -> None:
+    """Write a file under another name and rename it: it is whole, or as it was before.
+
+    ``write`` is the text, or a function that writes to the path that it is given.
+
+    Raises
+    ------
+    RequestError
+        The file cannot be written, for example on a full disk. No part of it is left.
+    """
+    place = path.resolve()
+    special = place.exists() and not place.is_file()  # a pipe, a terminal
+    aside = place if special else place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
+    problem = ""
+    try:
+        if isinstance(write, str):
+            aside.write_text(write, encoding="utf-8")
+        else:
+            write(aside)
+        if not special:
+            with contextlib.suppress(OSError):
+                shutil.copymode(place, aside)
+            aside.replace(place)
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    finally:
+        if not special:
+            with contextlib.suppress(OSError):
+                aside.unlink(missing_ok=True)
+    if problem:
+        raise RequestError(
+            f"{shown(str(path))} could not be written ({problem}). Nothing is lost: write it to "
+            "another place"
+        )
 
 
 # -- results as JSON -------------------------------------------------------------------------------
@@ -435,7 +473,7 @@ def save(result: Any, path: Any) -> None:
     """Write a result as JSON text."""
     found = check_saved(path)
     saved = sealed({"format": FORMAT, "version": VERSION, "result": _out(result)})
-    found.write_text(json.dumps(saved, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+    write_whole(found, json.dumps(saved, allow_nan=False, indent=1) + "\n")
 
 
 def load(saved: Any) -> Any:

@@ -37,6 +37,24 @@ def test_interrupts_come_through_fresh(kind):
     assert "stage" not in names
 
 
+def test_an_interrupt_inside_duckdb_is_an_interrupt():
+    """Of 568 interrupts two came as an error, by which DuckDB said how reading a frame failed."""
+    duckdb = pytest.importorskip("duckdb")
+    read = "Invalid Input Error: reading the schema of 'part' failed: KeyboardInterrupt: "
+    cell = "Conversion Error: Could not convert string 'KeyboardInterrupt' to INT32"
+    for error, kind in (
+        (RuntimeError("Query interrupted"), KeyboardInterrupt),
+        (duckdb.InvalidInputException(read), KeyboardInterrupt),
+        (duckdb.ConversionException(cell), PrivateStageError),
+    ):
+
+        def stage(error=error):
+            raise error
+
+        with pytest.raises(kind):
+            guarded(stage)
+
+
 def test_other_errors_are_withheld():
     for error in (ValueError(SECRET), asyncio.CancelledError(SECRET), BaseException(SECRET)):
 

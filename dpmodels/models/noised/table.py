@@ -25,7 +25,15 @@ from dpmodels.models.noised.curves import delta_exact, exact_eps, tradeoff
 from dpmodels.privacy.run import own_proof
 from dpmodels.quiet import tell
 from dpmodels.sums.ask import Ask
-from dpmodels.tables.table import Table, Written, check_seal, own_names, plain, sealed
+from dpmodels.tables.table import (
+    Table,
+    Written,
+    check_seal,
+    own_names,
+    plain,
+    sealed,
+    write_whole,
+)
 from dpmodels.units import named
 
 if TYPE_CHECKING:
@@ -270,13 +278,11 @@ class NoisyTable(Written):
         frame = pd.DataFrame(self.values.T, columns=list(self.names), copy=False)
         for name, column in self.public.items():  # a public name may be a noised one too
             frame[f"public:{name}"] = column
-        if table == "parquet":
-            frame.to_parquet(cells, index=False)
-        else:
-            frame.to_csv(cells, index=False)
+        to_file = frame.to_parquet if table == "parquet" else frame.to_csv
+        write_whole(cells, lambda aside: to_file(aside, index=False))
         saved = sealed(_facts(self, cells.name, __version__))
         text = json.dumps(saved, indent=1, allow_nan=False, default=str)
-        facts.write_text(text, encoding="utf-8")
+        write_whole(facts, text)
         return facts
 
     @classmethod

@@ -15,8 +15,10 @@ import time
 import warnings
 from unittest import mock
 
+import numpy as np
 import pytest
 
+import dpmodels as dp
 from dpmodels import quiet as quiet_module
 from dpmodels import registry
 from dpmodels.errors import BudgetError, BudgetExceededError, LedgerWarning
@@ -564,6 +566,21 @@ def test_a_changed_row_is_noticed(tmp_path, change):
     for act in (*lists, lambda: Budget.open(path), lambda: Budget.open_readonly(path)):
         with pytest.raises(BudgetError, match=r"damaged|lost charges"):
             act()
+
+
+def test_a_no_reply_is_noted_at_the_step_that_it_ended_at(tmp_path, quiet):
+    """The ledger named the last test of the plan, the fit's ledger the last search of a range."""
+    rng = np.random.default_rng(0)
+    frame = {"x": np.ones(300), "y": rng.uniform(0, 1, 300)}  # x hardly varies
+    budget = Budget.open(tmp_path / "l.db", eps=10, delta=1e-3)
+    fit = dp.dp_ols("y ~ x", frame, eps=1, delta=1e-6, method="eptr", budget=budget)
+    assert not fit.released
+    (charge,) = budget.charges
+    ended = fit._record.ended
+    assert dict(charge.notes) == {ended: "NO REPLY"} and ended.startswith("scale of")
+    assert fit.ledger.notes[ended] == "NO REPLY"
+    again = dp.load(fit.save(tmp_path / "fit.json") or tmp_path / "fit.json")
+    assert again.ledger.notes == fit.ledger.notes
 
 
 def test_a_charge_reads_rows_that_came_since_and_no_others(tmp_path):

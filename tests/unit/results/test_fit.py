@@ -162,8 +162,10 @@ def test_outcomes_when_ranges_were_not_found(parts):
         Step(name, Gaussian(1e-3), reply_test=True) for name in ("scale of pH", "range of pH")
     )
     promise = replace(release.guarantee, eps=1.01, steps=(*bought, *release.guarantee.steps))
-    record = Fit(plan, replace(release, guarantee=promise), estimate)._record
+    release = replace(release, guarantee=promise, ended="scale of pH")
+    record = Fit(plan, release, estimate)._record
     assert outcomes(record) == {
-        "range of pH": "NO REPLY",
+        "scale of pH": "NO REPLY",
+        "range of pH": "charged",
         **dict.fromkeys(("scale", "bound", "coef", "variance"), "charged"),
     }

@@ -260,9 +260,12 @@ def test_a_short_budget_leaves_the_rest(study, data, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")
-def test_no_reply_goes_on(study, data, tmp_path):
+@pytest.mark.parametrize("more", ["", ', on_no_reply = "raise"'])
+def test_no_reply_goes_on(study, data, tmp_path, more):
+    """With on_no_reply="raise" a paid no-reply was "lost", and --again charged it again."""
     text = STUDY.replace('formula = "wage ~ educ + C(region)"\neps = 2',
-                         'formula = "wage ~ educ + C(region)"\neps = 2\noptions = {method = "eptr"}')  # fmt: skip
+                         'formula = "wage ~ educ + C(region)"\neps = 2\n'
+                         f'options = {{method = "eptr"{more}}}')
     text = text.replace("n = 3_000", "n = 60")
     ran = study(text).run(data.head(60), ledger=tmp_path / "ledger", out=tmp_path / "out")
     statuses = [o.status for o in ran.outcomes]
@@ -270,6 +273,9 @@ def test_no_reply_goes_on(study, data, tmp_path):
     assert statuses[1] == "released"
     assert "no reply" in (tmp_path / "out" / "report.html").read_text()
     assert Study.verify(tmp_path / "out", tmp_path / "ledger").ok
+    once = charged(study(text), tmp_path / "ledger")
+    study(text).run(data.head(60), ledger=tmp_path / "ledger", out=tmp_path / "out", again=True)
+    assert charged(study(text), tmp_path / "ledger") == once
 
 
 def test_nothing_is_charged_where_the_data_do_not_fit(study, data, tmp_path):
