@@ -103,7 +103,11 @@ def dp_eptr(
     2.9
     """
     names = _named(names, size)
-    return call("dp_eptr", default="coin", **locals())
+    return call(
+        "dp_eptr", default="coin", estimator=estimator, safety=safety, alpha=alpha, formula=formula,
+        data=data, eps=eps, delta=delta, method=method, size=size, names=names, schema=schema,
+        bounds=bounds, budget=budget, seed=seed, options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -178,8 +182,12 @@ def dp_gptr(
             f"size= is the length of the output, for example size=1; got {shown(size)}"
         )
     names, method = _named(names, size), test
-    del test
-    return call("dp_gptr", default=method, inference=False, **locals())
+    return call(
+        "dp_gptr", default=method, inference=False, mechanism=mechanism, privacy_loss=privacy_loss,
+        formula=formula, data=data, eps=eps, delta=delta, sensitivity=sensitivity, size=size,
+        names=names, schema=schema, bounds=bounds, budget=budget, seed=seed, options=options,
+        method=method,
+    )  # fmt: skip
 
 
 def _named(names: Sequence[str] | None, size: int) -> tuple[str, ...] | None:

@@ -97,7 +97,11 @@ def dp_mean(
     {'mdvis': 2.9}
     """
     formula = columns_formula(formula)
-    return call("dp_mean", default="clipped", **locals())
+    return call(
+        "dp_mean", default="clipped", formula=formula, data=data, eps=eps, delta=delta,
+        method=method, schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -170,10 +174,11 @@ def dp_moments(
     (3, 3)
     """
     formula = columns_formula(columns)
-    del columns  # a formula from here on
     return call(
-        "dp_moments", default=lambda: choose_method("dp_moments", method, public), **locals()
-    )
+        "dp_moments", default=lambda: choose_method("dp_moments", method, public), data=data,
+        eps=eps, delta=delta, method=method, schema=schema, bounds=bounds, public=public,
+        budget=budget, seed=seed, progress=progress, options=options, formula=formula,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -226,7 +231,10 @@ def dp_pca(
     """
     formula = columns_formula(formula)
     method = options.pop("method", None)
-    return call("dp_pca", default="gptr", **locals())
+    return call(
+        "dp_pca", default="gptr", formula=formula, data=data, eps=eps, delta=delta, k=k,
+        schema=schema, bounds=bounds, budget=budget, seed=seed, options=options, method=method,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -281,7 +289,11 @@ def dp_npreg(
     >>> fit.predict(pd.DataFrame({"disea": [5.0, 20.0]})).round(1).tolist()
     [0.8, 1.2]
     """
-    return call("dp_npreg", default="functional", **locals())
+    return call(
+        "dp_npreg", default="functional", formula=formula, data=data, eps=eps, delta=delta,
+        method=method, schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -339,7 +351,11 @@ def dp_bayes(
     >>> fit.predict(data.head(2)).tolist()
     [0, 0]
     """
-    return call("dp_bayes", default="sums", **locals())
+    return call(
+        "dp_bayes", default="sums", formula=formula, data=data, eps=eps, delta=delta, method=method,
+        schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 # -- ``dp_iv``: two-stage least squares with differential privacy.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import call
 from dpmodels.api.releases import REQUIRED
-from dpmodels.api.requests import choose_method, glm_arguments
+from dpmodels.api.requests import Choice, choose_method, glm_arguments
 from dpmodels.errors import RequestError, shown
 from dpmodels.verbs import like
 
@@ -121,8 +121,11 @@ def dp_ols(
     True
     """
     return call(
-        "dp_ols", default=lambda: choose_method("dp_ols", method, public), **locals()
-    )
+        "dp_ols", default=lambda: choose_method("dp_ols", method, public), formula=formula,
+        data=data, eps=eps, delta=delta, method=method, schema=schema, bounds=bounds, public=public,
+        inference=inference, budget=budget, seed=seed, progress=progress, unit=unit,
+        options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -217,14 +220,15 @@ def dp_glm(
         formula, family=family, event=event, link=link, offset=offset, exposure=exposure, **options
     )
     options |= {} if unit is None else {"unit": unit}
-    del family, link, event, offset, exposure, unit  # in the formula and the options
+
+    def default() -> Choice:
+        return choose_method("dp_glm", method, public, inference=inference, options=options)
+
     return call(
-        "dp_glm",
-        default=lambda: choose_method(
-            "dp_glm", method, public, inference=inference, options=options
-        ),
-        **locals(),
-    )
+        "dp_glm", default=default, formula=formula, data=data, eps=eps, delta=delta, method=method,
+        schema=schema, bounds=bounds, public=public, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options, design_options=design_options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -291,7 +295,11 @@ def dp_quantreg(
     """
     if "q" in options:  # statsmodels' word
         tau = options.pop("q")
-    return call("dp_quantreg", default="scoring", **locals())
+    return call(
+        "dp_quantreg", default="scoring", formula=formula, data=data, eps=eps, delta=delta, tau=tau,
+        method=method, schema=schema, bounds=bounds, public=public, inference=inference,
+        budget=budget, seed=seed, progress=progress, unit=unit, options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -367,7 +375,11 @@ def dp_mest(
             f"dp_mest needs a loss: dp_mest({shown(formula)}, data, loss='huber', ...), or "
             "'expectile', 'median', dp.IndexLoss(...)"
         )
-    return call("dp_mest", default="scoring", **locals())
+    return call(
+        "dp_mest", default="scoring", formula=formula, data=data, loss=loss, eps=eps, delta=delta,
+        method=method, schema=schema, bounds=bounds, public=public, inference=inference,
+        budget=budget, seed=seed, progress=progress, unit=unit, options=options,
+    )  # fmt: skip
 
 
 # -- ``dp_feols``, ``dp_fepois``: regressions with an effect of every person.

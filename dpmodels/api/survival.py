@@ -91,7 +91,11 @@ def dp_survfit(
     >>> bool(fit.quantile(0.5)["estimate"].between(6, 8).all())
     True
     """
-    return call("dp_survfit", default="table", **locals())
+    return call(
+        "dp_survfit", default="table", formula=formula, data=data, eps=eps, delta=delta,
+        times=times, breaks=breaks, conf_type=conf_type, method=method, schema=schema,
+        bounds=bounds, budget=budget, seed=seed, progress=progress, options=options,
+    )  # fmt: skip
 
 
 @like(dp_survfit)
@@ -173,7 +177,11 @@ def dp_survdiff(
                 "formula, or fit.survdiff()"
             )
         return survdiff_of(data)
-    return call("dp_survdiff", default="logrank", **locals())
+    return call(
+        "dp_survdiff", default="logrank", formula=formula, data=data, eps=eps, delta=delta,
+        times=times, breaks=breaks, method=method, schema=schema, bounds=bounds, budget=budget,
+        seed=seed, progress=progress, options=options,
+    )  # fmt: skip
 
 
 def survdiff_of(fit: Any) -> Fit:
@@ -278,4 +286,8 @@ def dp_coxph(
     >>> bool(0.5 < fit.params["x"] < 0.9)
     True
     """
-    return call("dp_coxph", default="scoring", **locals())
+    return call(
+        "dp_coxph", default="scoring", formula=formula, data=data, eps=eps, delta=delta,
+        breaks=breaks, concordance=concordance, method=method, schema=schema, bounds=bounds,
+        budget=budget, seed=seed, progress=progress, unit=unit, options=options,
+    )  # fmt: skip

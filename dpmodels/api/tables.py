@@ -160,7 +160,6 @@ def dp_table(
     ['(missing)', 4.0]
     """
     formula = with_groups(formula, by)
-    del by  # in the formula from here on
     if is_moments(data):
         asked = given_names(
             quantiles=quantiles, histogram=histogram, budget=budget, seed=seed, schema=schema,
@@ -168,7 +167,11 @@ def dp_table(
         )  # fmt: skip
         asked += [*options, *given_names(eps=eps, delta=delta)]
         return table_from_moments(formula, data, asked)
-    return call("dp_table", default="joint", **locals())
+    return call(
+        "dp_table", default="joint", formula=formula, data=data, eps=eps, delta=delta,
+        quantiles=quantiles, histogram=histogram, method=method, schema=schema, bounds=bounds,
+        budget=budget, seed=seed, progress=progress, options=options,
+    )  # fmt: skip
 
 
 #: More quantiles than this come from a tree: it has all of them for one price.
@@ -267,9 +270,12 @@ def dp_quantile(
     formula = quantile_formula(formula)
     for word in ("tau", "quantiles", "probs"):  # of dp_quantreg, of dp_table, of R
         q = options.pop(word, q)
-    del word
     default = method or (lambda: Choice(*quantile_method(q, inference, delta)))
-    return call("dp_quantile", **locals())
+    return call(
+        "dp_quantile", formula=formula, data=data, q=q, eps=eps, delta=delta, method=method,
+        schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options, default=default,
+    )  # fmt: skip
 
 
 def test_arguments(formula: Any, test: Any) -> tuple[str, str]:

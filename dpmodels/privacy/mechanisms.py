@@ -629,11 +629,13 @@ def failure_part(mu: float, total: float, relation: str, parts: int = 1) -> floa
     if not fits(lo):
         lo = float(ndtr(-upper_quantile(0.5 * total) - mu)) / (2 * parts)
     if not lo > 0.0:
-        most = 2.0 * (37.0 - upper_quantile(0.5 * total)) ** 2
+        room = 37.0 - upper_quantile(0.5 * total)
+        most = f"at most eps={2.0 * room * room:.3g} at this delta"
+        remedy = most if room > 1.0 else "delta=1e-9"
         raise RequestError(
-            "eps= is too large for this method under replace-one: its tests would have to fail "
-            f"with a probability below 1e-308. At this delta type at most eps={most:.3g}, "
-            "or relation='add-remove' if the method has it"
+            "eps= and delta= are too extreme for this method under replace-one: its tests would "
+            f"have to fail with a probability below 1e-308. Type {remedy}, or "
+            "relation='add-remove' if the method has it. Nothing was read or charged"
         )
     while hi / lo >= 1 + 1e-14:
         middle = math.sqrt(lo * hi)
