@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
-from dpmodels.models.survival.curve import Curve, covariance_of, curves, level_at
+from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
 from dpmodels.models.survival.table import CellNoise, layout_of
 from dpmodels.tables.table import Column, Row, Table, new_axes
 from dpmodels.tables.table import Layout as Look
@@ -29,6 +29,8 @@ def curves_from(record: Any) -> tuple[Curve, ...]:
     """Return the curves of a fit: functions of its released cells and public facts."""
     arrays = record.estimate.arrays
     layout = layout_of(record.design, record.call.options)
+    if len(arrays["cells"]) != layout.M:  # of a file of version 0.2
+        layout = layout_of(record.design, record.call.options, opening=False)
     return curves(layout, CellNoise(layout, float(arrays["sd"][0])), np.asarray(arrays["cells"]))
 
 
@@ -54,8 +56,9 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = []
-    for curve in curves_from(record):
+    rows, found = [], curves_from(record)
+    first = first_shown(found)
+    for curve in found:
         low, high = curve.band(level, _conf_type(record))
         table = {
             "time": curve.layout.edges[1:],
@@ -69,7 +72,7 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
         }
         if not conf_int:
             del table["conf_low"], table["conf_high"]
-        rows.append(pd.DataFrame(table).assign(strata=_label(curve)))
+        rows.append(pd.DataFrame(table).iloc[first:].assign(strata=_label(curve)))
     return pd.concat(rows, ignore_index=True)
 
 
@@ -93,7 +96,7 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
                 )
             )
         )  # fmt: skip
-        more.append(_life_table(curve, digits, level, _conf_type(record)))
+        more.append(_life_table(curve, digits, level, _conf_type(record), first_shown(found)))
     return columns, tuple(rows), tuple(more)
 
 
@@ -107,8 +110,8 @@ def _one(x: float) -> str:
     return _fixed(x, 1)
 
 
-def _life_table(curve: Curve, digits: int, level: float, conf_type: str) -> Table:
-    """Return the life table of a group; of many intervals some."""
+def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: int) -> Table:
+    """Return the life table of a group from an interval on; of many intervals some."""
     interval = f"{100 * level:g} % interval"
     columns = (
         Column(_label(curve) if curve.layout.G > 1 else "Time", left=True), Column("At risk"),
@@ -117,11 +120,11 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str) -> Tabl
     )  # fmt: skip
     low, high = curve.band(level, conf_type)
     K = curve.layout.K
-    every = -(-K // _SHOWN)
-    chosen = [k for k in range(K) if (k + 1) % every == 0 or k == K - 1]
+    every = -(-(K - first) // _SHOWN)
+    chosen = [k for k in range(first, K) if (k + 1 - first) % every == 0 or k == K - 1]
     rows: list[Row] = []
     for k in chosen:
-        since = 0 if not rows else chosen[len(rows) - 1] + 1
+        since = first if not rows else chosen[len(rows) - 1] + 1
         few = [
             float(curve.S[k]), float(curve.S[k] * math.sqrt(curve.variance[k])),
             float(curve.S[k] * math.sqrt(curve.privacy[k])), float(low[k]), float(high[k]),
@@ -255,8 +258,8 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
     import pandas as pd
 
     record, level = fit._record, fit._level(level)
-    rows = []
-    for curve in curves_from(record):
+    rows, found = [], curves_from(record)
+    for curve in found:
         low, high = curve.band(level, _conf_type(record))
         with np.errstate(divide="ignore"):
             table = {
@@ -267,7 +270,7 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
                 "conf_high": -np.log(low),
                 "strata": _label(curve),
             }
-        rows.append(pd.DataFrame(table))
+        rows.append(pd.DataFrame(table).iloc[first_shown(found) :])
     return pd.concat(rows, ignore_index=True)
 
 
@@ -277,7 +280,7 @@ def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
 
     found = curves_from(fit._record)
     edges = list(found[0].layout.edges)
-    wanted = edges if times is None else _listed(times, "times", "[0, 12]")
+    wanted = list(dict.fromkeys(edges)) if times is None else _listed(times, "times", "[0, 12]")
     for t in wanted:
         if t not in edges:
             shown = ", ".join(f"{e:g}" for e in edges)
@@ -410,8 +413,8 @@ def plot_curves(
 
 def _risk_rows(ax: Axes, found: Any, edges: Any, colors: list[str]) -> None:
     """Write released numbers at risk under the axis, a line a group."""
-    step = max(1, -(-(len(edges) - 1) // _RISK))
-    places = list(range(0, len(edges), step))
+    different = np.unique(edges, return_index=True)[1]
+    places = different[:: max(1, -(-(len(different) - 1) // _RISK))]
     for i, (curve, color) in enumerate(zip(found, colors, strict=True)):
         for k in places:
             ax.annotate(
