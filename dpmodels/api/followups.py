@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 METRICS = ("auc", "logloss", "rmse")
 #: Least probability of a prediction in a log loss.
 _LEAST = 0.01
-#: Squared errors are kept up to so many residual sds; residuals of a diagnosis too.
-_SDS = 4.0
+#: Squared errors are kept up to so many residual sds; residuals of a diagnosis too, those of
+#: skewed responses up to more.
+_SDS, _LONG = 4.0, 8.0
 
 
 def score(
@@ -93,8 +94,9 @@ def diagnose(
     low, high = (np.array([c.interval[k] for _, c in columns]) for k in (0, 1))
     at = AtBounds(low, high, np.array([j for j, _ in columns], dtype=np.intp))
     edges = _edges(fit, predictor, bins)
-    sigma = 0.5 if event else float(fit.stats.get("sigma") or _width(fit) / 4.0)
-    clip = 1.0 if event else min(_SDS * sigma, _width(fit))
+    spread, notes = _spreads(fit, predictor, edges)
+    sds = _SDS if fit.stats.get("sigma") else _LONG
+    clip = 1.0 if event else min(sds * float(spread.max()), _width(fit))
     residuals = BinnedResiduals(predictor, edges, clip)
     parts: dict[str, tuple[Sums, float]] = {
         "cells at their bounds": (at, 0.3), "residuals by prediction": (residuals, 0.7),
@@ -102,9 +104,45 @@ def diagnose(
     plan, (counts, sums) = _released(fit, data, parts, eps, delta, "diagnose", budget, seed)
     found = diagnosis(
         plan.guarantee, plan.n, tuple(c.name for _, c in columns), counts, noise_sd(plan, 0),
-        sums, edges, clip, noise_sd(plan, 1), sigma,
+        sums, edges, clip, noise_sd(plan, 1), spread,
     )  # fmt: skip
-    return replace(found, notes=(*found.notes, *_rows_noted(fit)))
+    return replace(found, notes=(*found.notes, *notes, *_rows_noted(fit)))
+
+
+def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple[str, ...]]:
+    """Return the standard deviation of a response by bin of its prediction, and what is said of it.
+
+    It is that of the family at the fitted means, averaged over the public rows of the bin, with
+    the released dispersion; of a linear model the released residual standard deviation.
+    """
+    from dpmodels.families import family_of
+    from dpmodels.verbs import verb_of
+
+    seen = _public_means(fit, predictor)
+    place = np.searchsorted(edges, seen, side="right")
+    stats, bins = fit.stats, len(edges) + 1
+    if verb_of(fit.model).loss == "family":
+        family = family_of(fit.options["family"])
+        phi = stats.get("dispersion") if family.dispersion == "free" else 1.0
+        alpha = stats.get("alpha") or fit.options.get("alpha") or family.alpha or 1.0
+        what = f"of family={family.name!r} at the fitted mean"
+        if family.is_event or family.name in ("poisson", "geometric"):
+            phi = 1.0 if phi is None or family.is_event else phi
+        variance = None if phi is None else phi * family.variance(seen, float(alpha))
+    elif fit.design.response.kind == "event":
+        p = np.clip(seen, 0.0, 1.0)
+        variance, what = p * (1.0 - p), "of events at the fitted probability"
+    else:
+        sigma = stats.get("sigma")
+        variance = None if not sigma else np.full(len(seen), float(sigma) ** 2)
+        what = "the released residual one"
+    if variance is None:
+        note = "No residual variance was released: errors of bins are bounds, and z is too small."
+        return np.full(bins, _width(fit) / 4.0), (note,)
+    total = np.bincount(place, weights=variance, minlength=bins)
+    mean = total / np.maximum(np.bincount(place, minlength=bins), 1)
+    note = f"Errors of bins take the spread of a row to be {what}."
+    return np.sqrt(np.maximum(mean, 1e-300)), (note,)
 
 
 def _released(
@@ -172,14 +210,18 @@ def _predictor(fit: Fit) -> Predictor:
 
 def _edges(fit: Fit, predictor: Predictor, bins: Any) -> Array:
     """Return edges between bins: quantiles of predictions over the public box."""
-    from dpmodels.formula.describe import public_points
-
     if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= 1000:
         raise RequestError("bins= is a whole number from 2 to 1000")
+    return np.unique(np.quantile(_public_means(fit, predictor), np.arange(1, bins) / bins))
+
+
+def _public_means(fit: Fit, predictor: Predictor) -> Array:
+    """Return predictions of points of the public box."""
+    from dpmodels.formula.describe import public_points
+
     X = np.asarray(fit.design.matrix(public_points(fit.design, 8192)), dtype=float)
     X = X[np.isfinite(X).all(axis=1)]
-    seen = predictor.mean(X @ predictor.params)
-    return np.unique(np.quantile(seen, np.arange(1, bins) / bins))
+    return np.asarray(predictor.mean(X @ predictor.params))
 
 
 def _width(fit: Fit) -> float:

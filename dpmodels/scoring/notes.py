@@ -122,7 +122,7 @@ def fit_notes(
             "would help: dp.plan() says by how much, at no cost.",
         )
     notes.append(
-        "Errors and P are widened for possible clipping bias (column bias), by a rule calibrated "
+        "P and intervals allow for possible clipping bias (column Bias <=), by a rule calibrated "
         "on real tables, not a proof."
     )
     notes.append(_errors(plan))

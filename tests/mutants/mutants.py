@@ -1418,7 +1418,7 @@ _OF_SURVIVAL = tuple(
         ("dpmodels/models/survival/table.py", "out + (target - self.totals @ out) @ inverse @ CV", "out", (_SURV + "test_curve.py",)),
         ("dpmodels/formula/survival.py", "happened = np.where(stop > time.interval[1], 0.0, happened)", "pass", ("tests/unit/formula/test_survival.py",)),
         ("dpmodels/formula/survival.py", "raw = _unclipped(env)", "raw = env", ("tests/unit/formula/test_survival.py",)),
-        ("dpmodels/formula/survival.py", "ok &= (given >= 0.0) & (begin < stop)", "ok &= begin < stop", ("tests/unit/formula/test_survival.py",)),
+        ("dpmodels/formula/survival.py", "ok &= (given >= 0.0) & (given < stop) & (begin < ended)", "ok &= begin < stop", ("tests/unit/formula/test_survival.py",)),
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_QUERIES, *_OF_SURVIVAL)
@@ -1522,7 +1522,7 @@ _OF_PREDICTED = tuple(
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = np.diag(1.0 / d)", _PREDICTED),
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = noise.covariance(J)", _PREDICTED),
         (_OFFSET, "return f * np.exp(-Z @ k),", "return f,", _PREDICTED),
-        (_OFFSET, "left = rest @ np.repeat(np.eye(K), each, axis=0)", "left = np.repeat(np.eye(K), each, axis=0)", _PREDICTED),
+        (_OFFSET, "left = rest @ np.repeat(np.eye(table.K), reps, axis=0)", "left = np.repeat(np.eye(table.K), reps, axis=0)", _PREDICTED),
         (_M + "survival/cox.py", "hazards *= 1.0 if line.factors is None else line.factors", "pass", _PREDICTED),
         (_M + "survival/cox.py", "inference.sampling + inference.privacy", "inference.sampling", ("-m", "", "tests/statistical/test_predicted_survival.py")),
         ("dpmodels/results/kinds.py", "gradient[:, 1 : p + 1] += X[:, :, None]", "pass", ("-m", "", "tests/statistical/test_predicted_survival.py")),

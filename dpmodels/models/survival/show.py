@@ -12,6 +12,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
 from dpmodels.models.survival.table import CellNoise, layout_of
+from dpmodels.tables.numbers import cell, fixed, places, spread_of
 from dpmodels.tables.table import Column, Row, Table, new_axes
 from dpmodels.tables.table import Layout as Look
 
@@ -92,7 +93,7 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
             Row(
                 (
                     _label(curve), _one(curve.followed), _one(float(curve.d.sum())),
-                    *(_fixed(v, min(digits, 2)) for v in median),
+                    *(_number(v, digits, spread_of(*median[1:])) for v in median),
                 )
             )
         )  # fmt: skip
@@ -100,14 +101,14 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
     return columns, tuple(rows), tuple(more)
 
 
-def _fixed(x: float, digits: int) -> str:
-    """Return a number with so many decimals; "." where it is not known."""
-    text = f"{x:.{digits}f}" if math.isfinite(x) else "."
-    return text[1:] if float(text if text != "." else 1.0) == 0.0 and text[0] == "-" else text
+def _number(x: float, digits: int, error: float = math.nan) -> str:
+    """Return ``x`` with two digits of its error or more; "." where it is not known."""
+    (few,) = places([error], digits)
+    return cell(x, few, digits) if math.isfinite(x) else "."
 
 
 def _one(x: float) -> str:
-    return _fixed(x, 1)
+    return fixed(x, 1) if math.isfinite(x) else "."
 
 
 def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: int) -> Table:
@@ -135,7 +136,7 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: 
                     f"{curve.layout.edges[k + 1]:g}", _one(float(curve.entering[since])),
                     _one(float(curve.d[since : k + 1].sum())),
                     _one(float(curve.c[since : k + 1].sum())),
-                    *(_fixed(min(max(v, 0.0), 1.0) if v == v else v, digits) for v in few),
+                    *(_number(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
                 )
             )
         )  # fmt: skip
@@ -316,7 +317,9 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
         Column("O - E"), Column("Std. Error"), Column("privacy", "of which"),
     )  # fmt: skip
     rows = tuple(
-        Row((name, *(_one(v) for v in values[:3]), *(_fixed(v, 2) for v in values[3:])))
+        Row((
+            name, *(_one(v) for v in values[:3]), *(_number(v, 2, values[4]) for v in values[3:])
+        ))
         for name, *values in _groups(record)
     )
     return columns, rows, ()
