@@ -447,7 +447,8 @@ def shrunk(record: Record) -> Array:
     if link is None or link.name not in HANDLED or response is None or est.vcov_privacy is None:
         return b
     ends, V = design.intervals()[:p], inference.covariance(est)
-    if not np.isfinite(ends).all():
+    # hazards and effects of people have no intercept of their own: no public guess is of them
+    if not np.isfinite(ends).all() or len(b) % p:
         return b
     middle, level, tau2 = prior(link, response, est.stats)
     level *= 1.0 if design.offset is None else UNKNOWN

@@ -51,6 +51,8 @@ ENOUGH = 24
 WITHIN = (0.2, 8.0)
 #: Newton's steps of three coefficients, and the largest log of a factor.
 _STEPS, _REACH = 20, 5.0
+#: Largest hazard of a cell by itself, over the smoothed one.
+_MOST = 1e3
 
 
 def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline, float]:
@@ -189,7 +191,7 @@ def _unsmoothed(
     d, exposure = np.maximum(table.d, 0.0), np.maximum(table.exposure, 1e-300)
     mass = line.rates[s] * np.diff(line.edges)
     smooth, width = np.add.reduceat(mass, first), np.diff(table.edges)
-    f = np.repeat(d / exposure * width / smooth, reps)
+    f = np.repeat(np.minimum(d / exposure * width / smooth, _MOST), reps)  # where anybody is left
     expected = mass * np.repeat(exposure / width, reps)
     Z = line.terms[s].T
     k = _poisson(expected * f, expected, Z)
@@ -463,7 +465,7 @@ def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     line, theta = model.timeline, fit.state.theta
     A, a = found.coordinates.back()
     p, first = A.shape
-    hazards = line.hazards(theta, first) * math.exp(min(float(A[0] @ theta[:first] + a[0]), 700.0))
+    hazards = line.hazards(theta, first) * math.exp(min(float(A[0] @ theta[:first] + a[0]), 300.0))
     hazards *= 1.0 if line.factors is None else line.factors
     whole = np.zeros((p + len(theta) - first, len(theta)))
     whole[:p, :first] = A
