@@ -47,10 +47,16 @@ def _number(what: str, value: Any, least: float) -> float:
     return float(value)
 
 
+def _is_pair(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) == 2
+
+
 def _by_stratum(what: str, value: Any, strata: str | None) -> Any:
     """Return a number, or one a stratum, as it is kept: (stratum, number) pairs."""
     if value is None:
         return None
+    if isinstance(value, tuple) and value and all(_is_pair(one) for one in value):
+        value = dict(value)  # as it is kept: a survey built again from its own fields
     if isinstance(value, str) or hasattr(value, "dtype") or isinstance(value, (list, tuple)):
         raise RequestError(
             f"{what}= takes public numbers, for example {what}={{'north': 60, 'south': 40}}: a "

@@ -12,11 +12,12 @@ import numpy as np
 
 from dpmodels.api.releases import holds_moments, is_release, signed
 from dpmodels.door import answered, checked, people_count, row_count, rows_of
-from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import Schema, declared_schema
+from dpmodels.privacy.composition import neighbours_of
 from dpmodels.records import check_eps_delta
 from dpmodels.survey import Survey
-from dpmodels.units import column_of, person_of
+from dpmodels.units import column_of, named, person_of, unit_of
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 METRICS = ("auc", "logloss", "rmse")
 #: Least probability of a prediction in a log loss.
 _LEAST = 0.01
-#: Squared errors are kept up to so many residual sds; residuals of a diagnosis too.
-_SDS = 4.0
+#: Squared errors are kept up to so many residual sds; residuals of a diagnosis too, those of
+#: skewed responses up to more.
+_SDS, _LONG = 4.0, 8.0
 
 
 def score(
@@ -59,8 +61,20 @@ def score(
     )
     tau = noise_sd(plan, 0)
     if isinstance(what, ClassCounts):
-        return auc_score(plan.guarantee, sums, what.edges, tau)
-    return loss_score(metric, plan.guarantee, sums, what.clip, tau)
+        found = auc_score(plan.guarantee, sums, what.edges, tau)
+    else:
+        found = loss_score(metric, plan.guarantee, sums, what.clip, tau)
+    return replace(found, notes=(*found.notes, *_rows_noted(fit)))
+
+
+def _rows_noted(fit: Fit) -> tuple[str, ...]:
+    """Return notes on the rows of a fit that its follow-up uses too, and on errors by cluster."""
+    notes = [f"Of the rows with {fit.design.subset}, as the fit."] if fit.design.subset else []
+    sample = fit._record.call.survey
+    if sample is not None:
+        of = Survey.from_dict(sample).text or "its design"
+        notes.append(f"Errors assume that rows are independent; those of the fit are by {of}.")
+    return tuple(notes)
 
 
 def diagnose(
@@ -80,17 +94,55 @@ def diagnose(
     low, high = (np.array([c.interval[k] for _, c in columns]) for k in (0, 1))
     at = AtBounds(low, high, np.array([j for j, _ in columns], dtype=np.intp))
     edges = _edges(fit, predictor, bins)
-    sigma = 0.5 if event else float(fit.stats.get("sigma") or _width(fit) / 4.0)
-    clip = 1.0 if event else min(_SDS * sigma, _width(fit))
+    spread, notes = _spreads(fit, predictor, edges)
+    sds = _SDS if fit.stats.get("sigma") else _LONG
+    clip = 1.0 if event else min(sds * float(spread.max()), _width(fit))
     residuals = BinnedResiduals(predictor, edges, clip)
     parts: dict[str, tuple[Sums, float]] = {
         "cells at their bounds": (at, 0.3), "residuals by prediction": (residuals, 0.7),
     }  # fmt: skip
     plan, (counts, sums) = _released(fit, data, parts, eps, delta, "diagnose", budget, seed)
-    return diagnosis(
+    found = diagnosis(
         plan.guarantee, plan.n, tuple(c.name for _, c in columns), counts, noise_sd(plan, 0),
-        sums, edges, clip, noise_sd(plan, 1), sigma,
+        sums, edges, clip, noise_sd(plan, 1), spread,
     )  # fmt: skip
+    return replace(found, notes=(*found.notes, *notes, *_rows_noted(fit)))
+
+
+def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple[str, ...]]:
+    """Return the standard deviation of a response by bin of its prediction, and what is said of it.
+
+    It is that of the family at the fitted means, averaged over the public rows of the bin, with
+    the released dispersion; of a linear model the released residual standard deviation.
+    """
+    from dpmodels.families import family_of
+    from dpmodels.verbs import verb_of
+
+    seen = _public_means(fit, predictor)
+    place = np.searchsorted(edges, seen, side="right")
+    stats, bins = fit.stats, len(edges) + 1
+    if verb_of(fit.model).loss == "family":
+        family = family_of(fit.options["family"])
+        phi = stats.get("dispersion") if family.dispersion == "free" else 1.0
+        alpha = stats.get("alpha") or fit.options.get("alpha") or family.alpha or 1.0
+        what = f"of family={family.name!r} at the fitted mean"
+        if family.is_event or family.name in ("poisson", "geometric"):
+            phi = 1.0 if phi is None or family.is_event else phi
+        variance = None if phi is None else phi * family.variance(seen, float(alpha))
+    elif fit.design.response.kind == "event":
+        p = np.clip(seen, 0.0, 1.0)
+        variance, what = p * (1.0 - p), "of events at the fitted probability"
+    else:
+        sigma = stats.get("sigma")
+        variance = None if not sigma else np.full(len(seen), float(sigma) ** 2)
+        what = "the released residual one"
+    if variance is None:
+        note = "No residual variance was released: errors of bins are bounds, and z is too small."
+        return np.full(bins, _width(fit) / 4.0), (note,)
+    total = np.bincount(place, weights=variance, minlength=bins)
+    mean = total / np.maximum(np.bincount(place, minlength=bins), 1)
+    note = f"Errors of bins take the spread of a row to be {what}."
+    return np.sqrt(np.maximum(mean, 1e-300)), (note,)
 
 
 def _released(
@@ -101,11 +153,14 @@ def _released(
     from dpmodels.models.holdout import plan_holdout, release
 
     checked(budget, seed)
-    if column_of(fit.privacy.unit) is not None:
+    unit = column_of(fit.privacy.unit)
+    if unit is not None:
         raise RequestError(
             f"the fit protects {fit.privacy.unit}, and a held-out table would be scored row by "
             "row: keep one row of each of its people, and score a fit without unit= on it"
         )
+    _check_relation(fit, "the number of held-out rows")
+    _check_budget(fit, budget, fit.privacy.relation, None)
     source = _source(fit, data, "held-out table")
     n = row_count(source, None, fit.design.variables[0], asks_n=False)
     if n < 1:
@@ -155,14 +210,18 @@ def _predictor(fit: Fit) -> Predictor:
 
 def _edges(fit: Fit, predictor: Predictor, bins: Any) -> Array:
     """Return edges between bins: quantiles of predictions over the public box."""
-    from dpmodels.formula.describe import public_points
-
     if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= 1000:
         raise RequestError("bins= is a whole number from 2 to 1000")
+    return np.unique(np.quantile(_public_means(fit, predictor), np.arange(1, bins) / bins))
+
+
+def _public_means(fit: Fit, predictor: Predictor) -> Array:
+    """Return predictions of points of the public box."""
+    from dpmodels.formula.describe import public_points
+
     X = np.asarray(fit.design.matrix(public_points(fit.design, 8192)), dtype=float)
     X = X[np.isfinite(X).all(axis=1)]
-    seen = predictor.mean(X @ predictor.params)
-    return np.unique(np.quantile(seen, np.arange(1, bins) / bins))
+    return np.asarray(predictor.mean(X @ predictor.params))
 
 
 def _width(fit: Fit) -> float:
@@ -202,6 +261,9 @@ def cox_zph(
     checked(budget, seed)
     if not fit.released:
         raise NotReleasedError("this fit got no reply: there is nothing to check")
+    column = column_of(fit.privacy.unit)
+    _check_relation(fit, f"the number of {'rows' if column is None else 'people'} in the table")
+    _check_budget(fit, budget, fit.privacy.relation, column)
     estimate: Any = fit._record.estimate
     arrays, design = fit.arrays, fit.design
     params = np.asarray(fit.params, dtype=float)
@@ -216,7 +278,7 @@ def cox_zph(
         estimate.vcov_sampling[np.ix_(kept, kept)], joint[np.ix_(own, own)],
         float(fit.stats["events"]), kept + 1, design.q,
     )  # fmt: skip
-    source, column = _source(fit, data, "table"), column_of(fit.privacy.unit)
+    source = _source(fit, data, "table")
     person = person_of(column, units, columns=source.kinds)
     if person is None:
         n = row_count(source, None, design.variables[0], asks_n=False)
@@ -304,12 +366,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     given = {**_old_arguments(fit), "eps": eps, "delta": delta, **changed}
     attached = as_source(data).schema_attr
     if "schema" not in changed:
-        own = fit.design.schema
-        labels = fit._record.call.labels
-        if labels is not None:  # of units and strata, which the formula does not name
-            own = Schema.from_dict(labels).update(own)
-        declared = declared_schema(None, attached)
-        given["schema"] = own if declared is None else declared.update(own)
+        given["schema"] = _old_schema(fit, attached)
     new = function(text, data, **given)
     eps, delta = (getattr(fit.privacy, k) + getattr(new.privacy, k) for k in ("eps", "delta"))
     both = (
@@ -321,17 +378,41 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     return Fit._of(replace(record, estimate=estimate))
 
 
+def _rows_protected(fit: Any) -> dict[str, Any]:
+    """Return the arguments that say which rows a fit used, and whom its guarantee protects."""
+    design = fit.design
+    return {
+        "na": fit._record.call.na, "relation": fit.privacy.relation, "subset": design.subset,
+        "weights": design.weights, "unit": column_of(fit.privacy.unit),
+    }  # fmt: skip
+
+
+def _without_defaults(said: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that differ from those of a plain call."""
+    plain = {"level": 0.95, "na": "zero-row", "relation": "replace", "inference": True}
+    return {k: v for k, v in said.items() if v is not None and v != plain.get(k)}
+
+
+def _old_schema(fit: Any, attached: Schema | None) -> Schema:
+    """Return the schema of a fit, units and strata included, over what the table declares."""
+    own: Schema = fit.design.schema
+    labels = fit._record.call.labels
+    if labels is not None:  # of units and strata, which the formula does not name
+        own = Schema.from_dict(labels).update(own)
+    declared = declared_schema(None, attached)
+    return own if declared is None else declared.update(own)
+
+
 def _old_arguments(fit: Any) -> dict[str, Any]:
     """Return the arguments of a call that differ from their defaults."""
     from dpmodels.registry import method_names, resolve
 
-    call, design = fit._record.call, fit.design
+    call = fit._record.call
     defaults = {o.name: o.default for o in resolve(call.verb, call.method).options}
     own = {k: v for k, v in call.options.items() if k not in defaults or v != defaults[k]}
     said = {
-        "method": call.method, "level": call.level, "na": call.na, "relation": call.relation,
-        "inference": call.inference, "subset": design.subset, "weights": design.weights,
-        "unit": column_of(fit.privacy.unit),
+        "method": call.method, "level": call.level, "inference": call.inference,
+        **_rows_protected(fit),
     }  # fmt: skip
     if call.survey is not None:
         survey = Survey.from_dict(call.survey)
@@ -339,17 +420,85 @@ def _old_arguments(fit: Any) -> dict[str, Any]:
             own = {**own, "vcov": {"CRV1": survey.psu}, "psus": survey.psus}
         else:
             own, said = {**own, "design": survey}, {**said, "weights": None}
-    plain = {"level": 0.95, "na": "zero-row", "relation": "replace", "inference": True}
-    kept = {k: v for k, v in said.items() if v is not None and v != plain.get(k)}
+    kept = _without_defaults(said)
     if len(method_names(call.verb)) == 1:  # a verb with one method need not take method=
         kept.pop("method", None)
     return {**own, **kept}
 
 
-def means(fit: Any, names: list[str], data: Any, **paid: Any) -> Any:
-    """Release the means of numbers among the predictors of a fit; see ``fit.avg_slopes``."""
-    import dpmodels.api as verbs
+def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: Any) -> Any:
+    """Release the means of numbers among the predictors of a fit; see ``fit.avg_slopes``.
 
-    quoted = [name if name.isidentifier() else f"`{name}`" for name in names]
-    schema = fit.design.schema.restrict(names)
-    return verbs.dp_mean(f"{' + '.join(quoted)} ~ 1", data, schema=schema, **paid)
+    They are those of the rows of the fit (its subset, weights and design of the sample), and the
+    release protects whom the fit protects. Where the number of rows is private they are part of a
+    release of second moments.
+    """
+    import dpmodels.api as verbs
+    from dpmodels.sources.tasks import as_source
+
+    call, said = fit._record.call, _rows_protected(fit)
+    _check_budget(fit, budget, said["relation"], said["unit"])
+    design = None
+    if call.survey is not None:
+        survey = Survey.from_dict(call.survey)
+        weights = said.pop("weights")
+        design = replace(survey, weights=weights, errors_only=False)
+    quoted = " + ".join(name if name.isidentifier() else f"`{name}`" for name in names)
+    _check_means(said, design, quoted)
+    given = {**_without_defaults(said), "schema": _old_schema(fit, as_source(data).schema_attr)}
+    if said["relation"] == "add-remove":
+        guess = {"n_guess": call.options.get("n_guess")}
+        return verbs.dp_moments(f"~ {quoted}", data, **given, **guess, budget=budget, **paid)
+    if design is not None:
+        given["design"] = design
+    return verbs.dp_mean(f"{quoted} ~ 1", data, **given, budget=budget, **paid)
+
+
+def _check_means(said: dict[str, Any], design: Survey | None, quoted: str) -> None:
+    """Refuse means that no method releases for the unit, relation and weights of the fit."""
+    weighted = said.get("weights") is not None or design is not None
+    if not weighted or (said["unit"] is None and said["relation"] == "replace"):
+        return
+    whom = [f"unit={said['unit']!r}"] if said["unit"] is not None else []
+    whom += ["relation='add-remove'"] if said["relation"] == "add-remove" else []
+    verb = "dp_mean" if said["relation"] == "replace" else "dp_moments"
+    raise RequestError(
+        f"weighted means are released for rows and a public number of them, and this fit has "
+        f"{', '.join(whom)}: give public rows, or means without weights, "
+        f"newdata=dp.{verb}('~ {quoted}', data, eps=..., delta=..., {', '.join(whom)})"
+    )
+
+
+def _check_budget(fit: Any, budget: Any, relation: str, unit: str | None) -> None:
+    """Refuse a budget that counts other units or neighbours than a follow-up of a fit protects."""
+    from dpmodels.privacy.budget import current_budget
+
+    checked(budget, None)
+    budget = current_budget() if budget is None else budget
+    if budget is None:
+        return
+    other = column_of(budget.unit) != unit
+    if not other and (budget.relation == relation or relation == "add-remove"):
+        return
+    words = [f"unit={unit!r}"] if unit is not None else []
+    words += [f"relation={relation!r}"] if relation != "replace" else []
+    own = "".join(f", {word}" for word in words)
+    raise BudgetError(
+        f"a follow-up protects what its fit protects ({neighbours_of(relation, _unit(unit))}), and "
+        f"this budget another ({neighbours_of(budget.relation, budget.unit)}). Charge it to "
+        f"budget=dp.Budget(eps=..., delta=...{own})"
+    )
+
+
+def _unit(column: str | None) -> str:
+    return "record" if column is None else unit_of(column)
+
+
+def _check_relation(fit: Any, number: str) -> None:
+    """Refuse a follow-up that needs a public number of units where the fit keeps it private."""
+    if fit.privacy.relation == "add-remove":
+        raise RequestError(
+            f"the fit protects against adding or removing {named(fit.privacy.unit)}, and here "
+            f"{number} would be public: make the fit with relation='replace', which takes it for "
+            "public, and ask that fit"
+        )

@@ -5,8 +5,10 @@ block buffer; :class:`Survival` says which. The design of a table (``build_survi
 these rows alone, that of a regression (``build_survival_design``) has them beside its columns.
 
 A row whose follow-up makes no sense (an event that is neither of its two codes, a time that is
-missing or not positive, ``start >= stop``) has NaN as its time: it counts as nothing, whatever the
-other rows are. Negative cells are seen before the declared range clips them.
+missing or negative, ``start >= stop``) has NaN as its time: it counts as nothing, whatever the
+other rows are. Negative cells are seen before the declared range clips them. A time of 0 is valid,
+as in R: an event then happens while everybody is at risk. What is entered before the declared range
+is there from its beginning.
 """
 
 from __future__ import annotations
@@ -93,6 +95,13 @@ def _limited(values: Array, interval: Interval) -> Array:
     return values if interval is None else np.clip(values, interval[0], interval[1])
 
 
+def _entered(given: Array, interval: Interval) -> Array:
+    """Return times of entry; 0 before the declared range, in which nothing is seen to happen."""
+    if interval is None:
+        return given
+    return np.where(given < interval[0], 0.0, np.minimum(given, interval[1]))
+
+
 def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str, str]) -> FollowUp:
     """Return the nodes of a row's follow-up, each NaN where the row counts as nothing."""
 
@@ -100,14 +109,15 @@ def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str
         raw = _unclipped(env)
         shape = (raw.m,)
         stop, happened = (np.broadcast_to(n.evaluate(raw), shape) for n in (time, event))
-        ok = (stop > 0.0) & ((happened == 0.0) | (happened == 1.0))
+        ok = (stop >= 0.0) & ((happened == 0.0) | (happened == 1.0))
         if time.interval is not None:  # what comes after the declared range is not seen
             happened = np.where(stop > time.interval[1], 0.0, happened)
-        stop, begin = _limited(stop, time.interval), np.zeros(shape)
+        ended, begin = _limited(stop, time.interval), np.zeros(shape)
         if start is not None:
             given = np.broadcast_to(start.evaluate(raw), shape)
-            begin = _limited(given, time.interval)
-            ok &= (given >= 0.0) & (begin < stop)
+            begin = _entered(given, time.interval)
+            ok &= (given >= 0.0) & (given < stop) & (begin < ended)
+        stop = ended
         return tuple(np.where(ok, x, np.nan) for x in (begin, stop, happened))  # type: ignore[return-value]
 
     variables = time.variables | event.variables | (start.variables if start else frozenset())
@@ -115,7 +125,8 @@ def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str
     def node(which: int, interval: Interval) -> Node:
         return Node(interval, lambda env: read(env)[which], variables)
 
-    begun = None if start is None else node(0, time.interval)
+    ends = None if time.interval is None else (0.0, time.interval[1])
+    begun = None if start is None else node(0, ends)
     return FollowUp(begun, node(1, time.interval), node(2, (0.0, 1.0)), names)
 
 

@@ -21,6 +21,7 @@ from dpmodels.proof.sets import STEPS, Box, OneHot
 from dpmodels.proof.statistics import ByClass, Powers, Sum
 from dpmodels.sums.ask import Added, Ask, Counts, Query
 from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.tables.numbers import MISSING, cell, places, spread_of
 from dpmodels.tables.table import Column, Layout, Result, Row, Table
 
 if TYPE_CHECKING:
@@ -299,10 +300,9 @@ class Score(Result):
     def table(self) -> Table:
         """Return the table."""
         low, high = self.conf_int()
-        cells = (
-            f"{x:.4f}" if math.isfinite(x) else "n/a"
-            for x in (self.value, self.se, self.se_sampling, self.se_privacy, low, high)
-        )
+        (few,) = places([self.se if math.isfinite(self.se) else spread_of(low, high)], 4)
+        numbers = (self.value, self.se, self.se_sampling, self.se_privacy, low, high)
+        cells = (cell(x, few, 4) if math.isfinite(x) else MISSING for x in numbers)
         heads = ("Value", "Std. Error", "sampling", "privacy", "2.5 %", "97.5 %")
         return Table(
             columns=(Column(left=True, width=9), *(Column(h, width=9) for h in heads)),
@@ -386,22 +386,25 @@ class Diagnosis(Result):
     def table(self) -> Table:
         """Return both tables."""
 
-        def cell(x: float) -> str:
-            return f"{x:.4f}" if math.isfinite(x) else "" if math.isinf(x) else "n/a"
+        def text(x: float, error: float) -> str:
+            (few,) = places([error], 4)
+            return "" if math.isinf(x) else cell(x, few, 4)
 
+        share, sure = (text(100.0 * x, 100.0 * self.complete_se)
+                       for x in (self.complete, self.complete_se))  # fmt: skip
         first = Table(
-            facts=(("Complete rows", f"{self.complete:.1%} (std. error {self.complete_se:.1%})"),),
+            facts=(("Complete rows", f"{share} % (std. error {sure} %)"),),
             columns=(Column("column", left=True, width=20), Column("at its bounds", width=14),
                      Column("Std. Error", width=11)),
-            rows=tuple(Row((str(r.column), cell(r.share), cell(r.std_error)))
+            rows=tuple(Row((str(r.column), *(text(x, r.std_error) for x in (r.share, r.std_error))))
                        for r in self.bounds.itertuples()),
         )  # fmt: skip
         heads = ("from", "to", "rows", "mean residual", "Std. Error", "z")
         second = Table(
             columns=tuple(Column(h, left=k == 0, width=11) for k, h in enumerate(heads)),
             rows=tuple(
-                Row((cell(r.low), cell(r.high), f"{r.rows:.0f}", cell(r.mean), cell(r.std_error),
-                     cell(r.z)))
+                Row((*(text(x, r.std_error) for x in (r.low, r.high)), f"{r.rows:.0f}",
+                     *(text(x, r.std_error) for x in (r.mean, r.std_error)), text(r.z, 1.0)))
                 for r in self.residuals.itertuples()
             ),
         )  # fmt: skip
@@ -434,9 +437,12 @@ class Diagnosis(Result):
 
 def diagnosis(
     promise: Guarantee, n: int, names: tuple[str, ...], at: Array, tau_at: float,
-    binned: Array, edges: Array, clip: float, tau: float, sigma: float,
+    binned: Array, edges: Array, clip: float, tau: float, spread: Array,
 ) -> Diagnosis:  # fmt: skip
-    """Return a diagnosis from released counts and sums."""
+    """Return a diagnosis from released counts and sums.
+
+    ``spread`` holds the standard deviation of a row of each bin.
+    """
     import pandas as pd
 
     complete = max(float(at[-1]), 1.0)
@@ -452,7 +458,7 @@ def diagnosis(
         high = edges[j] if j < len(edges) else math.inf
         one = noisy_mean(count, total, 0.0, tau)
         mean, noise = one.value * clip, one.se_privacy * clip
-        sampling = sigma / math.sqrt(count) if count > 0 else math.nan
+        sampling = float(spread[j]) / math.sqrt(count) if count > 0 else math.nan
         error = math.hypot(noise, sampling)
         rows.append((low, high, count, mean, noise, error, mean / error))
     heads = ["low", "high", "rows", "mean", "std_error_privacy", "std_error", "z"]

@@ -121,7 +121,7 @@ class Numbers(Intervals):
     def bse(self) -> pd.Series[float]:
         """Root of the variances, sqrt(sampling^2 + privacy^2).
 
-        The printed error also holds what an interval allows for a bias: ``fit.errors()``.
+        The printed standard error. Intervals and p-values also allow for a bias: ``fit.errors()``.
         """
         return self._errors("total", "bse")
 
@@ -145,9 +145,9 @@ class Numbers(Intervals):
         Returns
         -------
         DataFrame
-            Indexed by coefficient: ``error`` (printed; z, p and intervals rest on it: the half
-            width of the 95 % interval over 1.96), ``std_error`` (root of the variances, ``bse``),
-            its parts ``sampling`` and ``privacy``, and ``bias_bound``.
+            Indexed by coefficient: ``error`` (half the width of the 95 % interval over 1.96, bias
+            included), ``std_error`` (root of the variances, printed, ``bse``), its parts
+            ``sampling`` and ``privacy``, and ``bias_bound``.
 
         Privacy
         -------
@@ -197,10 +197,10 @@ class JointTests(Held):
 
     @property
     def zvalues(self) -> pd.Series[float]:
-        """Estimate over the error that decides (``fit.errors()["error"]``).
+        """Normal (or t) quantiles of the p-values, with the sign of the estimate.
 
-        That is the total standard error, and what the interval allows for a bias. NaN where a
-        coefficient is not determined at this budget.
+        Without a bound on the bias that is estimate over standard error, with one less. NaN where
+        a coefficient is not determined at this budget.
         """
         est = self._record.estimate
         return inference.series(inference.statistics(est), est.names, "zvalues")

@@ -18,6 +18,7 @@ from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
 from dpmodels.results.record import Record, interval_of
+from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Column, Layout, Result, Row, Table
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ class Combinations(Result):
 
     labels: tuple[str, ...]
     # L, effect, sd, bias, error: rows of weights (of a smooth function its gradient), estimates,
-    # total standard errors, bounds on the bias, and the errors that z, p and intervals rest on
-    # (printed): these hold both.
+    # standard errors without bias (printed), bounds on the bias, and the errors that p and
+    # intervals rest on: these hold both.
     L: Array
     effect: Array
     sd: Array
@@ -79,7 +80,7 @@ class Combinations(Result):
             {
                 "term": list(self.labels),
                 "estimate": self.effect,
-                "std_error": self.error,
+                "std_error": self.sd,
                 "statistic": self.statistic,
                 "p_value": self.pvalue,
                 "conf_low": self.low,
@@ -137,20 +138,21 @@ class Combinations(Result):
     def table(self) -> Table:
         """Return the table."""
         low_name, high_name = inference.bound_names(self.level)
-        few = f.decimals_of(self.error, 4)
-        cells = zip(
-            self.labels, f.column(self.effect, few), f.column(self.error, few),
-            f.tested(f.z_column(self.statistic, 2), self.untested),
-            f.tested([f.p_value(p) for p in self.pvalue], self.untested),
-            f.column(self.low, few, self.high), f.column(self.high, few, self.low), strict=True,
-        )  # fmt: skip
+        few = places(self.sd, 4)
+        biased = self.record.estimate.bias is not None and bool((self.bias > 0.0).any())
+        numbers = [(self.what, self.effect), ("Std. Error", self.sd)]
+        if self.on_scale is None:  # means of a model with a link: their intervals say it
+            numbers += [("Bias <=", self.bias)] if biased else []
+        numbers += [(low_name, self.low), (high_name, self.high)]
+        spec = [(head, by_row(values, few, 4)) for head, values in numbers]
+        if self.on_scale is None:  # and no test against 0
+            spec.append(
+                ("P>|z|", f.tested([f.p_value(p) for p in self.pvalue], self.untested))
+            )
         width = max(12, *(len(label) + 1 for label in self.labels))
-        heads = (self.what, "Std. Error", "z", "P>|z|", low_name, high_name)
-        columns = (Column(left=True, width=width), *(Column(h, width=10) for h in heads))
+        columns = (Column(left=True, width=width), *(Column(h, width=10) for h, _ in spec))
+        cells = zip(self.labels, *(texts for _, texts in spec), strict=True)
         notes = self.notes
-        if self.on_scale is not None:  # means of a model with a link: no test against 0
-            columns = (*columns[:3], *columns[5:])
-            cells = ((*row[:3], *row[5:]) for row in cells)  # type: ignore[assignment]
         if self.untested is not None and self.untested.any():
             gone = [label for label, u in zip(self.labels, self.untested, strict=True) if u]
             more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
@@ -159,11 +161,8 @@ class Combinations(Result):
                 "n/d: not determined or not to be tested, as the summary says of their "
                 f"coefficients: {', '.join(gone[:6])}{more}.",
             )
-        if self.record.estimate.bias is not None:
-            notes = (
-                *notes,
-                "Intervals and P are widened for possible clipping bias (the bias bound).",
-            )
+        if biased:
+            notes = (*notes, inference.bias_rule(self.level))
         return Table(columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_LAYOUT)
 
 

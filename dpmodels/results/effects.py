@@ -37,6 +37,7 @@ from dpmodels.results.contrasts import (
     range_of,
 )
 from dpmodels.results.inference import checked_errors
+from dpmodels.survey import Survey
 from dpmodels.verbs import new_release, verb_of
 
 if TYPE_CHECKING:
@@ -139,7 +140,18 @@ def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
     )
     even = [name for name in needed if fit.design.schema[name].codes]
     text += f"; equal weights to the levels of {', '.join(even)}." if even else "."
-    return _Rows(table, len(cells), (text,), tuple(moving) if V is not None else (), V)
+    notes = (text, *_of_release(released))
+    return _Rows(table, len(cells), notes, tuple(moving) if V is not None else (), V)
+
+
+def _of_release(released: Any) -> tuple[str, ...]:
+    """Return the rows that released means are of, and the guarantee of their release."""
+    design, sample = released.design, released._record.call.survey
+    said = [f"{name} {text}" for name, text in (("subset", design.subset),
+            ("weights", design.weights)) if text]  # fmt: skip
+    said += [f"design {Survey.from_dict(sample).text}"] if sample is not None else []
+    used = f"The means are of: {', '.join(said)}. " if said else ""
+    return (f"{used}Privacy of the means: {released.privacy.statement()}.",)
 
 
 def _link(fit: Any) -> Link:
@@ -251,7 +263,8 @@ def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
     if unknown:
         raise RequestError(
             f"no argument {unknown[0]}=: newdata, variables=, by=, level=, and eps=, delta=, "
-            "budget= for an average over private rows"
+            "budget= for an average over private rows, which are those that the fit used and are "
+            "protected as the fit protects them (unit, relation, subset, weights, design)"
         )
     if data is None or "eps" not in given or "delta" not in given:
         raise RequestError(
@@ -434,7 +447,8 @@ def shrunk(record: Record) -> Array:
     if link is None or link.name not in HANDLED or response is None or est.vcov_privacy is None:
         return b
     ends, V = design.intervals()[:p], inference.covariance(est)
-    if not np.isfinite(ends).all():
+    # hazards and effects of people have no intercept of their own: no public guess is of them
+    if not np.isfinite(ends).all() or len(b) % p:
         return b
     middle, level, tau2 = prior(link, response, est.stats)
     level *= 1.0 if design.offset is None else UNKNOWN

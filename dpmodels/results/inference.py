@@ -27,6 +27,7 @@ from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.records import Estimate
+from dpmodels.tables.numbers import MISSING, number
 from dpmodels.tables.table import Column, Layout, Result, Row, Table, also
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 KINDS = ("total", "sampling", "privacy")
-#: Level of the interval whose half width the printed error is of.
+#: Level of the interval whose half width :func:`deciding` is of.
 DECIDES = 0.95
 TIDY = (
     "term",
@@ -101,7 +102,7 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
 
 
 def deciding(est: Estimate) -> Array:
-    """Return (p,) errors that intervals, z and p rest on: total, with the allowance for a bias.
+    """Return (p,) errors that intervals and p rest on: total, with the allowance for a bias.
 
     The half width of the 95 % interval over that of an unbiased normal (or t) estimate: without
     a bias bound the total standard error.
@@ -110,6 +111,19 @@ def deciding(est: Estimate) -> Array:
     if est.bias is None:
         return se
     return half_width(se, est.bias, DECIDES, est.use_t) / quantile(DECIDES, est.use_t)
+
+
+def bias_rule(level: float) -> str:
+    """Return the rule of intervals and P that allow for a bias, which a reader can check."""
+    from scipy.special import ndtri
+
+    two, one = quantile(level), float(ndtri(level))
+    share = f"{level:g}".removeprefix("0")
+    return (
+        "P and intervals allow for a bias of up to the bound b. Interval: estimate +- c SE, where "
+        f"P(|N(b/SE, 1)| <= c) = {share} (c = {two:.2f} for b = 0, about {one:.3f} + b/SE for "
+        "b > SE). P: the level at which it touches 0, P(|N(b/SE, 1)| >= |estimate|/SE)."
+    )
 
 
 def widened(est: Estimate) -> Array:
@@ -137,8 +151,7 @@ def widened(est: Estimate) -> Array:
 def statistics(est: Estimate) -> Array:
     """Return (p,) adjusted statistics: z (or t) whose two-sided p-value is :func:`p_values`.
 
-    Without a bias bound estimate over error; with one less, so that z, p and the interval say the
-    same at every level. NaN where untested.
+    Without a bias bound estimate over standard error; with one less. NaN where untested.
     """
     size = _adjusted_sizes(est)
     return np.asarray(np.sign(est.params) * size)
@@ -276,7 +289,7 @@ def tidy(
     columns = (
         list(est.names),
         params,
-        deciding(est),
+        standard_errors(est),
         standard_errors(est, "sampling"),
         standard_errors(est, "privacy"),
         statistics(est),
@@ -316,86 +329,6 @@ def glance(record: Record, *, style: str | None) -> pd.DataFrame:
 
 
 # -- How numbers look in a report, and which coefficients it shows, in which order, by which names.
-
-
-MISSING = "n/a"
-
-
-def number(x: float, decimals: int, beside: float = 0.0) -> str:
-    """Return ``x`` with ``decimals`` decimals; fewer when it is large, ``1.23e-05`` when tiny.
-
-    Tiny is judged by the larger of ``x`` and ``beside``: an end of an interval near zero is not
-    tiny if the other end is far.
-    """
-    if math.isnan(x):
-        return MISSING
-    if math.isinf(x):
-        return "inf" if x > 0 else "-inf"
-    size = abs(x)
-    if _is_odd(x, decimals, beside):
-        return f"{x:.2e}"
-    whole = len(str(int(size)))
-    return _fixed(x, max(0, min(decimals, decimals + 3 - whole)))
-
-
-def _is_odd(x: float, decimals: int, beside: float = 0.0) -> bool:
-    """Return whether a number is too large or too small for decimals."""
-    if not math.isfinite(x):
-        return False
-    size = abs(x)
-    return size >= 1e7 or (size > 0 and max(size, abs(beside)) < 10.0 ** -max(decimals - 1, 3))
-
-
-def column(
-    values: Iterable[float], decimals: int, beside: Iterable[float] | None = None
-) -> list[str]:
-    """Return the numbers of a column in one notation.
-
-    Where a number is too small for ``decimals``, the column gets up to two decimals more; if they
-    do not do, or a number is too large, all cells have an exponent. With ``beside``, the other
-    ends of intervals, both columns come to the same.
-    """
-    cells = [float(x) for x in values]
-    others = [0.0] * len(cells) if beside is None else [float(x) for x in beside]
-    pairs = list(zip(cells, others, strict=True))
-    if not any(_is_odd(x, decimals, w) or _is_odd(w, decimals, x) for x, w in pairs):
-        same = _common(abs(v) for pair in pairs for v in pair if math.isfinite(v))
-        few = max(0, min(decimals, decimals + 3 - same))
-        return [_fixed(x, few) if math.isfinite(x) else number(x, decimals) for x, _ in pairs]
-    found = [[abs(v) for v in pair if math.isfinite(v)] for pair in pairs]
-    sizes = [max(finite) for finite in found if finite]
-    least = min(size for size in sizes if size > 0)
-    wanted = 1 - math.floor(math.log10(least))
-    if max(sizes) < 1e4 and wanted <= decimals + 2:
-        return [_fixed(x, wanted) if math.isfinite(x) else number(x, decimals) for x in cells]
-    return [f"{x:.2e}" if math.isfinite(x) else number(x, decimals) for x in cells]
-
-
-def z_column(values: Iterable[float], decimals: int) -> list[str]:
-    """Return statistics of tests: one that is nearly 0 is 0, and takes no other to an exponent."""
-    return column((0.0 if abs(z) < 0.5 * 10.0**-decimals else z for z in values), decimals)
-
-
-def _common(sizes: Iterable[float]) -> int:
-    """Return the digits before the point of the largest number of a column."""
-    return len(str(int(max(sizes, default=0.0))))
-
-
-def decimals_of(errors: Iterable[float], most: int) -> int:
-    """Return the decimals of estimates with these errors: at most ``most``, and no finer than this.
-
-    The smallest error has three digits: standard errors are themselves known to a percent or so at
-    best, and an estimate to a part of its error.
-    """
-    sizes = [float(e) for e in errors if math.isfinite(e) and e > 0.0]
-    if not sizes:
-        return most
-    return max(0, min(most, 2 - math.floor(math.log10(min(sizes)))))
-
-
-def _fixed(x: float, decimals: int) -> str:
-    text = f"{x:.{decimals}f}"
-    return text[1:] if float(text) == 0 and text.startswith("-") else text
 
 
 def tested(cells: Iterable[str], untested: Iterable[bool] | None) -> list[str]:

@@ -350,16 +350,17 @@ def _log_hazard_errors(
 def _times(times: Any, edges: Array) -> Array:
     """Return public times, or refuse those that were not followed."""
     at: Any = None
+    first, last = max(float(edges[0]), 0.0), float(edges[-1])
     try:
         at = np.atleast_1d(np.asarray(times, dtype=float))
     except (TypeError, ValueError):
         at = None
     if at is None or at.ndim != 1 or not np.isfinite(at).all():
-        raise RequestError(f"times= takes numbers between {edges[0]:g} and {edges[-1]:g}")
-    if (at < edges[0]).any() or (at > edges[-1]).any():
-        odd = at[(at < edges[0]) | (at > edges[-1])][0]
+        raise RequestError(f"times= takes numbers between {first:g} and {last:g}")
+    if (at < first).any() or (at > last).any():
+        odd = at[(at < first) | (at > last)][0]
         raise RequestError(
-            f"times= holds {odd:g}; follow-up was released from {edges[0]:g} to {edges[-1]:g}"
+            f"times= holds {odd:g}; follow-up was released from {first:g} to {last:g}"
         )
     return np.asarray(at, dtype=float)
 

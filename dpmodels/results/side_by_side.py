@@ -30,6 +30,7 @@ from dpmodels.results.moments import moments_of
 from dpmodels.results.plot import coefplot
 from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.markup import ascii_text
+from dpmodels.tables.numbers import by_row, number, places
 from dpmodels.tables.table import (
     RULE,
     Column,
@@ -41,6 +42,7 @@ from dpmodels.tables.table import (
     check_file,
     write_file,
 )
+from dpmodels.units import column_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 _ALSO = {"markdown": "md", "latex": "tex"}
 _LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76)
 TYPES = ("text", "md", "html", "tex", "df")
-_DEFAULT_STATS = ("nobs", "eps_delta", "relation", "reply")
+_DEFAULT_STATS = ("nobs", "eps_delta", "relation")
 _LABELS = {
     "nobs": "Observations",
     "eps_delta": "ε, δ",
@@ -80,7 +82,7 @@ _MEANT = {
     **dict.fromkeys(("names", "model_names", "column_labels"), "headers=['First', 'Second']"),
     **dict.fromkeys(("vcov", "cluster", "robust"), "no kind of error: it is that of each fit"),
     **dict.fromkeys(("exp", "eform", "exponentiated"), "exponentiate=True"),
-    **dict.fromkeys(("se_type", "std_error", "statistic"), "se='split', or leave it out"),
+    **dict.fromkeys(("se_type", "std_error", "statistic"), "se='total', or se='split'"),
 }
 
 
@@ -91,7 +93,7 @@ class Etable(Result):
     # One a fit: number with method, response, and what else makes the model what it is, a line
     # each.
     fits: tuple[str, ...]
-    # Two a coefficient (estimates, and brackets with the standard errors), a rule, and the facts of
+    # Two a coefficient (estimates, and brackets with intervals or errors), a rule, and the facts of
     # the fits.
     rows: tuple[Row, ...]
     notes: tuple[str, ...]  # The last is the guarantee of the table
@@ -138,7 +140,7 @@ class Etable(Result):
 def etable(
     *fits: Any,
     type: str | None = None,
-    se: str = "total",
+    se: str = "ci",
     stats: Sequence[str] | None = None,
     digits: int = 3,
     labels: Mapping[str, str] | None = None,
@@ -163,13 +165,14 @@ def etable(
     type : {"text", "md", "html", "tex", "df"}, optional
         None: an object that prints as text and shows as HTML in a notebook. Else a string, or
         a DataFrame for ``"df"``.
-    se : {"total", "split"}
-        Standard errors in brackets: total, or ``(sampling|privacy)``.
+    se : {"ci", "total", "split"}
+        In brackets under an estimate: its interval, its standard error (without bias), or both
+        parts of that, ``(sampling|privacy)``.
     stats : list of str, optional
         Lines under the coefficients: "nobs", "eps_delta", "relation", "reply", "method", "df",
         or any column of ``fit.glance()``.
     digits : int
-        Decimals.
+        Decimals; a row has more where its standard error would show fewer than two digits.
     labels : mapping, optional
         Coefficient (or part of an interaction, or response) -> what is printed.
     order, keep, drop : str or list of str, optional
@@ -207,11 +210,11 @@ def etable(
         type = str(listed.pop())
     given = fits_of("etable", listed)
     type = _ALSO.get(type or "", type)
-    choice("se", se, ("total", "split"))
+    choice("se", se, ("ci", "total", "split"))
     more = " A Word file: file='table.docx'" if type in ("word", "docx") else ""
     choice("type", type or "text", TYPES, more=more)
     path = None if file is None else check_file(file)
-    if exponentiate and se != "total":
+    if exponentiate and se != "ci":
         raise RequestError("exponentiate=True shows intervals of ratios in brackets: leave se= out")
     names = chosen(_shared_names(given), order=order, keep=keep, drop=drop)
     columns = [_cells(fit, se, digits, stars, exponentiate) for fit in given]
@@ -221,8 +224,8 @@ def etable(
         for k, text in enumerate((labelled(name, labels), ""))
     ]
     facts = [
-        Row((_LABELS.get(key, key), *(_stat(fit, key, digits) for fit in given)))
-        for key in (_DEFAULT_STATS if stats is None else stats)
+        Row((_label(key, given), *(_stat(fit, key, digits) for fit in given)))
+        for key in (_default_stats(given) if stats is None else stats)
     ]
     frames = [
         fit.tidy(style="python", **({"exponentiate": True} if exponentiate else {})).assign(
@@ -233,13 +236,17 @@ def etable(
     numbers = pd.concat(frames, ignore_index=True)
     shared = {plain_name(name): name for name in names}
     numbers["term"] = [shared.get(plain_name(str(n)), n) for n in numbers["term"]]
-    notes = [f"Std. errors in brackets: {'(sampling | privacy)' if se == 'split' else 'total'}."]
+    biased = any(fit._record.estimate.bias is not None for fit in given)
+    levels = ", ".join(dict.fromkeys(f"{100 * fit.level:g} %" for fit in given))
+    notes = [f"{levels} intervals in brackets."]
     if exponentiate:
-        levels = dict.fromkeys(f"{100 * fit.level:g} %" for fit in given)
-        notes = [f"Ratios: exp of the coefficients; {', '.join(levels)} intervals in brackets."]
+        notes = [f"Ratios: exp of the coefficients; {levels} intervals in brackets."]
+    elif se != "ci":
+        which = " (sampling | privacy)" if se == "split" else ""
+        notes = [f"Std. errors in brackets{which}{'; bias is not in them' if biased else ''}."]
     notes += [STARS] if stars else []
-    if any(fit._record.estimate.bias is not None for fit in given):
-        notes.append("Errors, P and intervals are widened for possible clipping bias.")
+    if biased and (se == "ci" or stars):
+        notes.append("Intervals and P allow for possible clipping bias.")
     ran: dict[str, list[str]] = {}
     for k, fit in enumerate(given, 1):
         name = fit.facts.title
@@ -329,28 +336,45 @@ def _above(headers: Any, fits: int) -> list[list[str]]:
 modelsummary = etable
 
 
+def _default_stats(given: Sequence[Any]) -> list[str]:
+    """Return the lines under the coefficients; a reply is one where a test is part of a method."""
+    tested = any(step.reply_test for fit in given for step in fit.privacy.steps)
+    silent = any(not fit.released for fit in given)
+    return [*_DEFAULT_STATS, "reply"] if tested or silent else list(_DEFAULT_STATS)
+
+
+def _label(key: str, given: Sequence[Any]) -> str:
+    """Return the name of a line; what is counted are people where people are protected."""
+    if key == "nobs":
+        people = [column_of(fit.privacy.unit) is not None for fit in given]
+        if any(people):
+            return "People" if all(people) else "Observations or people"
+    return _LABELS.get(key, key)
+
+
 def _cells(
     fit: Any, se: str, digits: int, stars: bool, exponentiate: bool
 ) -> dict[str, tuple[str, str]]:
     """Plain coefficient name -> (estimate, bracket)."""
     est = fit._record.estimate
     names = [plain_name(name) for name in est.names]
-    error = inference.deciding(est)
+    error, sampling, privacy = (inference.standard_errors(est, kind) for kind in inference.KINDS)
+    known = error if np.isfinite(error).any() else privacy
+    params, (low, high) = np.asarray(est.params), inference.conf_int(est, fit.level)
     if exponentiate:
-        low, high = (np.exp(end) for end in inference.conf_int(est, fit.level))
-        params = np.exp(est.params)
-        few = f.decimals_of(params * error, digits)
-        ends = zip(f.column(low, few), f.column(high, few), strict=True)
-        brackets = [f"[{a}, {b}]" for a, b in ends]
+        params, low, high = np.exp(params), np.exp(low), np.exp(high)
+        known = np.abs(params) * known
+    few = places(known, digits)
+
+    def written(*parts: Any) -> list[tuple[str, ...]]:
+        return list(zip(*(by_row(part, few, digits) for part in parts), strict=True))
+
+    if se == "ci":
+        brackets = [f"[{a}, {b}]" for a, b in written(low, high)]
     else:
-        params = est.params
-        both = [inference.standard_errors(est, kind) for kind in ("sampling", "privacy")]
-        parts = [error] if se == "total" else both
-        few = f.decimals_of(error if np.isfinite(error).any() else both[1], digits)
-        # errors have the decimals of the estimates, and no exponents of their own
-        inside = zip(*(f.column(part, few, params) for part in parts), strict=True)
+        inside = written(error) if se == "total" else written(sampling, privacy)
         brackets = [f"({'|'.join(words)})" for words in inside]
-    shown = f.column(params, few)
+    shown = [text for (text,) in written(params)]
     if stars:
         shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
     return dict(zip(names, zip(shown, brackets, strict=True), strict=True))
@@ -376,7 +400,7 @@ def _stat(fit: Fit, key: str, digits: int) -> str:
     value = row[key]
     if isinstance(value, str):
         return value
-    return str(int(value)) if key == "df" else f.number(float(value), digits)
+    return str(int(value)) if key == "df" else number(float(value), digits)
 
 
 def joint_line(fits: Sequence[Fit]) -> str:

@@ -24,6 +24,7 @@ from dpmodels.results.record import (
     rows_used,
 )
 from dpmodels.survey import Survey
+from dpmodels.tables.numbers import by_row, number, places
 from dpmodels.tables.table import Column, Layout, Page, Row, Table, check_format
 from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
@@ -64,11 +65,11 @@ _WEIGHTS = (
     (70, ("Ranges bought", "Ranges estimated", "That bias exceeds")),
     (65, ("Most of the variance",)),
     (60, ("Errors are model-based", "Privacy: converted")),
-    (45, ("Errors and P are widened", "Intervals and p-values are bias-aware", "Chosen by")),
+    (45, ("P and intervals allow", "Intervals and p-values are bias-aware", "Chosen by")),
     (42, ("Errors allow", "Each person counts once")),
     (40, ("Values outside", "Rows with missing")),
     (37, ("Predictions are shrunk",)),
-    (35, ("Error:", "Std. Error:")),
+    (35, ("Standard error", "Std. Error:")),
     (30, ("Largest share",)),
     (20, ("Not reported",)),
     (17, (OF_ITS_OWN,)),
@@ -256,11 +257,9 @@ def _errors(record: Record) -> list[str]:
         ]
     if np.isnan(est.params).all() or np.isnan(inference.standard_errors(est)).all():
         return ["No coefficient of this fit has standard errors: the notes below say why."]
-    whole = (
-        "Error: total² = sampling² + privacy²"
-        if est.bias is None
-        else "Error: total holds sampling error, privacy noise and possible clipping bias (bias)"
-    )
+    whole = "Standard error² = sampling² + privacy²"
+    if est.bias is not None:
+        whole += "; possible clipping bias (Bias <=) is in P and intervals alone"
     reference = "Normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)"
     tested = any(step.reply_test for step in record.guarantee.steps)
     return [
@@ -399,8 +398,8 @@ _LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, 
 #: is printed where its sd is at most so much.
 COMPLETE, UNSURE = "complete_share", 0.1
 _RATIOS = (
-    "Exponentiated: estimates and ends of intervals; standard errors and tests are those of the "
-    "coefficients."
+    "Exponentiated: estimates and ends of intervals are ratios; P is that of the coefficients, "
+    "whose standard errors are in summary()."
 )
 
 
@@ -490,7 +489,7 @@ def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
         facts.append((kind.count, str(len(record.estimate.names))))
     norm = row_norm(record.design)
     if full and norm == norm and not kind.body:
-        facts.append(("Row norm bound", f.number(norm, 4)))
+        facts.append(("Row norm bound", number(norm, 4)))
     if full or not record.estimate.released:
         facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
     for label, key in kind.header:
@@ -506,7 +505,7 @@ def _with_error(stats: Mapping[str, float], key: str) -> str:
         low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
         return f"{value:.3f} [{low},{high}]"
     few = 0 if key == "events" else 4
-    return f.number(value, few) + (f" ({f.number(error, 4)})" if error is not None else "")
+    return number(value, few) + (f" ({number(error, 4)})" if error is not None else "")
 
 
 def _table(
@@ -528,36 +527,36 @@ def _table(
     low_name, high_name = inference.bound_names(level)
     p = inference.p_values(est)
     letter = "z" if est.use_t is None else "t"
-    z = f.z_column(inference.statistics(est), max(digits - 2, 1))
-    error = inference.deciding(est)
+    error = inference.standard_errors(est)
     parts = {kind: inference.standard_errors(est, kind) for kind in ("sampling", "privacy")}
-    few = f.decimals_of(error if np.isfinite(error).any() else parts["privacy"], digits)
-    total = f.column(error, few)
-    # parts of an error have its decimals, unless it is written with exponents
-    beside = None if any("e" in cell for cell in total) else error
+    known = error if np.isfinite(error).any() else parts["privacy"]
+    few = places(known * np.abs(params) if exponentiate else known, digits)
     marks, legend = marks_of(record)
     biased = est.bias is not None and bool((np.nan_to_num(est.bias) > 0.0).any())
-    errors = "Error (incl. bias)" if biased else "Std. Error"
-
-    def part(name: str, cells: list[str], width: int = 7) -> tuple[Column, list[str]]:
-        return Column(name, errors, width=width, blocks=(1,), wide=name != "share"), cells
-
-    bias = [part("bias", f.column(np.asarray(est.bias), few, beside))] if biased else []
     marked = [m + f.stars(v) for m, v in zip(marks, p, strict=True)] if stars else marks
+
+    def column(name: str, values: Any, width: int, **where: Any) -> tuple[Column, list[str]]:
+        return Column(name, width=width, **where), by_row(values, few, digits)
+
+    # errors of a ratio are those of its logarithm: its interval says what is known
+    errors = [] if exponentiate else [
+        column("Std. Error", error, 10, blocks=(0, 1)),
+        column("sampling", parts["sampling"], 8, blocks=(1,)),
+        column("privacy", parts["privacy"], 7, blocks=(1,)),
+    ]  # fmt: skip
+    if biased and not exponentiate:
+        errors.append(column("Bias <=", np.asarray(est.bias), 7, blocks=(1,)))
     spec = (
         (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
-        (Column(estimates, width=10), f.column(params, few)),
-        (Column("total", errors, width=8, blocks=(0, 1), alone=errors), total),
-        part("sampling", f.column(parts["sampling"], few, beside), 8),
-        part("privacy", f.column(parts["privacy"], few, beside)),
-        *bias,
-        part("share", [f.percent(v) for v in inference.privacy_share(est)]),
-        (Column(letter, width=7), f.tested(z, est.untested)),
+        column(estimates, params, 10),
+        *errors,
+        column(low_name, low, 7),
+        column(high_name, high, 8),
         (Column(f"P>|{letter}|", width=8), f.tested([f.p_value(v) for v in p], est.untested)),
-        (Column(low_name, width=7), f.column(low, few, high)),
-        (Column(high_name, width=8), f.column(high, few, low)),
         *([(Column(left=True, width=3 if stars else 1), marked)] if any(marked) or stars else []),
     )
+    if biased:
+        legend = (*legend, inference.bias_rule(level))
     columns = tuple(column for column, _ in spec)
     cells = zip(*(texts for _, texts in spec), strict=True)
     return columns, tuple(map(Row, cells)), (*legend, *((STARS,) if stars else ()))

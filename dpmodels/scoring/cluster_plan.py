@@ -190,12 +190,19 @@ class ClusterPlan:
         ratio = self.printed(p).get("noise of errors by cluster", 0.0)
         # over the size of J where rows of one cluster have nothing in common: its smallest
         alone = ratio * self.radii(p).guess if ratio else 0.0
-        if ratio <= HIGH_NOISE * self.loose and alone <= TOO_NOISY:
+        most, said = HIGH_NOISE * self.loose, []
+        if ratio > most:
+            said.append(f"about {ratio:.2g} of their size (above {most:.2g})")
+        if alone > TOO_NOISY:
+            said.append(
+                f"about {alone:.2g} of it where rows of one cluster have little in common (above "
+                f"{TOO_NOISY:g})"
+            )
+        if not said:
             return ()
         return (
-            f"the noise of the errors by cluster will be about {ratio:.2g} of their size (above "
-            f"{HIGH_NOISE * self.loose:.2g}), {alone:.2g} of it where rows of one cluster have "
-            f"little in common (above {TOO_NOISY:g}): they may not be determined at this budget. "
+            f"the noise of the errors by cluster will be {', and '.join(said)}: they may not be "
+            "determined at this budget. "
             f"Fewer coefficients or a larger eps help: {self._enough(p)}. Without the clusters "
             "errors would be too small",
         )

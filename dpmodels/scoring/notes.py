@@ -122,7 +122,7 @@ def fit_notes(
             "would help: dp.plan() says by how much, at no cost.",
         )
     notes.append(
-        "Errors and P are widened for possible clipping bias (column bias), by a rule calibrated "
+        "P and intervals allow for possible clipping bias (column Bias <=), by a rule calibrated "
         "on real tables, not a proof."
     )
     notes.append(_errors(plan))
@@ -167,11 +167,14 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
             "errors are given: declare it, psus=<number>."
         )
     elif lost:
+        ratio = found.noise(lost[0])
+        size = "the released one is not positive" if math.isinf(ratio) else (
+            f"its noise is {ratio:.2g} times its size, above 1"
+        )  # fmt: skip
         out.append(
-            f"The design variance is not determined at this budget (its noise is "
-            f"{found.noise(lost[0]):.2g} of its size, above 1), so errors by cluster are bounds "
-            "from above: those of rows, times the largest design effect that its noise allows. "
-            "Fewer coefficients, more rows or a larger eps would help."
+            f"The design variance is not determined at this budget ({size}), so errors by cluster "
+            "are bounds from above: those of rows, times the largest design effect that its noise "
+            "allows. Fewer coefficients, more rows or a larger eps would help."
         )
     return out
 

@@ -62,11 +62,11 @@ def test_the_layout_line_by_line(make_fit):
         'Method:       ePTR least squares (method="eptr")        Observations:               1599',
         " " * 56 + "Residual sd:              0.6500",
         "-" * 88,
-        "                             ------ Std. Error ------",
-        "                    Estimate    total sampling privacy       z    P>|z|   2.5 %   97.5 %",
+        "                          Estimate Std. Error sampling privacy   2.5 %   97.5 %    P>|z|",
         "-" * 88,
-        "Intercept             2.6130   0.2594   0.2310  0.1180   10.07  < 1e-16  2.1046   3.1214",
-        "alcohol               0.3412   0.0204   0.0164  0.0121   16.74  < 1e-16  0.3013   0.3811",
+        "Intercept                    2.613      0.259    0.231   0.118   2.105    3.121  < 1e-16",
+        "alcohol                     0.3412     0.0204   0.0164  0.0121  0.3013   0.3811  < 1e-16",
+        "volatile_acidity            -1.238      0.117    0.097   0.065  -1.468   -1.008  < 1e-16",
     ]
     full = make_fit().summary(full=True).as_text(88).splitlines()
     assert full[:4] == lines[:4]
@@ -77,5 +77,5 @@ def test_the_layout_line_by_line(make_fit):
     assert "Row norm bound:" in facts and "Reply:                  released" in facts
     biased = make_fit(estimate={"bias": np.array([0.1, 0.01, 0.05, 0.05, 0.1])}).summary()
     lines += biased.as_text(88).splitlines()
-    assert "------ Error (incl. bias) ------" in str(biased) and " privacy    bias " in str(biased)
+    assert " privacy Bias <= " in str(biased) and "estimate +- c SE" in str(biased)
     assert all(len(line) <= 88 for line in lines)

@@ -95,7 +95,7 @@ MODELS_PEOPLE_FIT = (
 _NUMBERS = ("tests/unit/scoring/test_report_numbers.py",)
 NUMBERS = (
     Mutant("dpmodels/after/inference.py", "part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)", "part = np.minimum(ONE_WAY_WEIGHTS * r + few, 1.0)", ("tests/unit/after/test_allowance_numbers.py",)),
-    Mutant("dpmodels/models/survival/cox.py", "np.maximum(curve.Y - 0.5 * curve.d, 0.0)", "np.maximum(curve.Y + 0.5 * curve.d, 0.0)", ("tests/unit/models/survival/test_offset.py",)),
+    Mutant("dpmodels/models/survival/cox.py", "np.maximum(curve.Y - half * curve.d, 0.0)", "np.maximum(curve.Y + half * curve.d, 0.0)", ("tests/unit/models/survival/test_offset.py",)),
     Mutant(f"{_M}table/nulls.py", "D = np.clip(P - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(P - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
     Mutant("dpmodels/models/panel.py", "M * M * (1 + rho * rho), K, c2)", "M * M * (1 - rho * rho), K, c2)", ("tests/unit/models/test_random_intercepts.py", "-k", "by_hand")),
     Mutant("dpmodels/scoring/cluster_plan.py", "if averaged else 1.0, part,", "if averaged else 0.0, part,", _NUMBERS),
@@ -1414,7 +1414,7 @@ _OF_SURVIVAL = tuple(
         ("dpmodels/models/survival/table.py", "out + (target - self.totals @ out) @ inverse @ CV", "out", (_SURV + "test_curve.py",)),
         ("dpmodels/formula/survival.py", "happened = np.where(stop > time.interval[1], 0.0, happened)", "pass", ("tests/unit/formula/test_survival.py",)),
         ("dpmodels/formula/survival.py", "raw = _unclipped(env)", "raw = env", ("tests/unit/formula/test_survival.py",)),
-        ("dpmodels/formula/survival.py", "ok &= (given >= 0.0) & (begin < stop)", "ok &= begin < stop", ("tests/unit/formula/test_survival.py",)),
+        ("dpmodels/formula/survival.py", "ok &= (given >= 0.0) & (given < stop) & (begin < ended)", "ok &= begin < stop", ("tests/unit/formula/test_survival.py",)),
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_QUERIES, *_OF_SURVIVAL)
@@ -1518,7 +1518,7 @@ _OF_PREDICTED = tuple(
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = np.diag(1.0 / d)", _PREDICTED),
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = noise.covariance(J)", _PREDICTED),
         (_OFFSET, "return f * np.exp(-Z @ k),", "return f,", _PREDICTED),
-        (_OFFSET, "left = rest @ np.repeat(np.eye(K), each, axis=0)", "left = np.repeat(np.eye(K), each, axis=0)", _PREDICTED),
+        (_OFFSET, "left = rest @ np.repeat(np.eye(table.K), reps, axis=0)", "left = np.repeat(np.eye(table.K), reps, axis=0)", _PREDICTED),
         (_M + "survival/cox.py", "hazards *= 1.0 if line.factors is None else line.factors", "pass", _PREDICTED),
         (_M + "survival/cox.py", "inference.sampling + inference.privacy", "inference.sampling", ("-m", "", "tests/statistical/test_predicted_survival.py")),
         ("dpmodels/results/kinds.py", "gradient[:, 1 : p + 1] += X[:, :, None]", "pass", ("-m", "", "tests/statistical/test_predicted_survival.py")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +17,8 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves
-from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
+from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, opened
+from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
 from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
@@ -50,40 +51,99 @@ ENOUGH = 24
 WITHIN = (0.2, 8.0)
 #: Newton's steps of three coefficients, and the largest log of a factor.
 _STEPS, _REACH = 20, 5.0
+#: Largest hazard of a cell by itself, over the smoothed one.
+_MOST = 1e3
 
 
 def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline, float]:
-    """Return the offset of a released table, and the events in it."""
-    rates, events = hazards_of(layout, noise, cells)
-    line = in_halves(np.array(layout.edges), rates, events)
-    parts = [
-        _unsmoothed(own, noise, line, s) for s, own in enumerate(curves(layout, noise, cells))
-    ]
+    """Return the offset of a released table, and the events in it.
+
+    Events at the beginning of the range have a cell of their own before it where they stand out of
+    the noise; else they count at the beginning of the first cell.
+    """
+    found = curves(layout, noise, cells)
+    apart = opened(found)
+    tables = [_Table.of(curve, apart) for curve in found]
+    skipped = int(apart)
+    rates, events = hazards_of([table.after(skipped) for table in tables])
+    line = in_halves(tables[0].edges[skipped:], rates, events)
+    each = line.K // (tables[0].K - skipped)
+    reps: Index = np.full(tables[0].K, each, dtype=np.intp)
+    if apart:
+        reps[0] = 1
+        line = _with_opening(line, tables)
+    parts = [_unsmoothed(own, noise, line, s, reps) for s, own in enumerate(tables)]
     factors, spread = (np.array(part) for part in zip(*parts, strict=True))
-    return replace(line, factors=factors, spread=spread), float(events.sum())
+    total = float(sum(table.d.sum() for table in tables))
+    return replace(line, factors=factors, spread=spread), total
 
 
-def hazards_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Array, Array]:
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The cells of a curve that a hazard is made of: events, time at risk, and their weights."""
+
+    edges: Array  # (K + 1,)
+    d: Array  # (K,) events
+    exposure: Array  # (K,) time at risk
+    # (K, M) weights of the released cells
+    of_d: Array
+    of_exposure: Array
+
+    @property
+    def K(self) -> int:
+        """Number of cells."""
+        return len(self.d)
+
+    @classmethod
+    def of(cls, curve: Curve, apart: bool) -> _Table:
+        """Return the cells of a curve; that of the beginning is left out unless it is ``apart``.
+
+        A beginning of no length gets that of an average cell, before the range: all that counts is
+        who is at risk there, which is everybody, whole.
+        """
+        edges, first = np.array(curve.layout.edges), int(curve.layout.opening and not apart)
+        half = np.full(curve.layout.K, 0.5)
+        if apart:
+            half[0] = 0.0
+            if edges[0] == edges[1]:
+                edges[0] -= (edges[-1] - edges[1]) / (len(edges) - 2)
+        width = np.diff(edges)
+        exposure = np.maximum(curve.Y - half * curve.d, 0.0) * width
+        of_d, _, of_Y = curve.weights
+        of_exposure = width[:, None] * (of_Y - half[:, None] * of_d)
+        return cls(edges, curve.d, exposure, of_d, of_exposure).after(first)
+
+    def after(self, first: int) -> _Table:
+        """Return the cells from the given one on."""
+        return _Table(self.edges[first:], *(
+            part[first:] for part in (self.d, self.exposure, self.of_d, self.of_exposure)
+        ))  # fmt: skip
+
+
+def hazards_of(tables: Sequence[_Table]) -> tuple[Array, Array]:
     """Return (hazard a unit of time of every cell, events), each (strata, K).
 
     Three-cell moving sums of events over exposure, within ``WITHIN`` times the mean.
     """
     rates, events = [], []
-    for curve in curves(layout, noise, cells):
-        exposure = _exposure(curve)
-        mean = max(float(curve.d.sum()), 1.0) / max(float(exposure.sum()), 1e-300)
+    for table in tables:
+        mean = max(float(table.d.sum()), 1.0) / max(float(table.exposure.sum()), 1e-300)
         three = np.ones(3)
-        d, time = (np.convolve(v, three)[1:-1] for v in (curve.d, exposure))
+        d, time = (np.convolve(v, three)[1:-1] for v in (table.d, table.exposure))
         found = np.where(time > 0.0, d / np.maximum(time, 1e-300), mean)
         rates.append(np.clip(found, WITHIN[0] * mean, WITHIN[1] * mean))
-        events.append(curve.d)
+        events.append(table.d)
     return np.array(rates), np.array(events)
 
 
-def _exposure(curve: Curve) -> Array:
-    """Return the time at risk in every cell, (K,)."""
-    width = np.diff(curve.layout.edges)
-    return np.asarray(np.maximum(curve.Y - 0.5 * curve.d, 0.0) * width)
+def _with_opening(line: Timeline, tables: Sequence[_Table]) -> Timeline:
+    """Return the timeline with the cell of the beginning, whose hazard is not smoothed."""
+    rates = [max(float(t.d[0]), 0.5) / max(float(t.exposure[0]), 1e-300) for t in tables]
+    events = [float(t.d[0]) for t in tables]
+    return Timeline(
+        np.concatenate([tables[0].edges[:1], line.edges]),
+        np.column_stack([rates, line.rates]), np.column_stack([events, line.events]),
+    )  # fmt: skip
 
 
 def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
@@ -116,7 +176,9 @@ def _lines(edges: Array, fine: Array, own: Array) -> Array:
 # -- What a cumulative hazard is made of: the cells as they were released
 
 
-def _unsmoothed(curve: Curve, noise: CellNoise, line: Timeline, s: int) -> tuple[Array, Array]:
+def _unsmoothed(
+    table: _Table, noise: CellNoise, line: Timeline, s: int, reps: Index
+) -> tuple[Array, Array]:
     """Return (factors (F,) to the hazard of each cell by itself, covariance (F, F) of the logs).
 
     Moving sums keep noise out of the passes, and bend what is cumulated. The time terms of a fit
@@ -125,25 +187,20 @@ def _unsmoothed(curve: Curve, noise: CellNoise, line: Timeline, s: int) -> tuple
     the errors of the cells (events are Poisson given the exposure; the noise of the table is in
     both) ``I - P`` is left, P the projection on the time terms in the metric of the events.
     """
-    edges = np.array(curve.layout.edges)
-    K = len(edges) - 1
-    each = line.K // K
-    d, exposure = np.maximum(curve.d, 0.0), np.maximum(_exposure(curve), 1e-300)
+    first = np.concatenate([[0], np.cumsum(reps)[:-1]])
+    d, exposure = np.maximum(table.d, 0.0), np.maximum(table.exposure, 1e-300)
     mass = line.rates[s] * np.diff(line.edges)
-    smooth = mass.reshape(K, each).sum(axis=1)
-    f = np.repeat(d / exposure * np.diff(edges) / smooth, each)
-    expected = mass * np.repeat(exposure / np.diff(edges), each)
+    smooth, width = np.add.reduceat(mass, first), np.diff(table.edges)
+    f = np.repeat(np.minimum(d / exposure * width / smooth, _MOST), reps)  # where anybody is left
+    expected = mass * np.repeat(exposure / width, reps)
     Z = line.terms[s].T
     k = _poisson(expected * f, expected, Z)
-    # what a unit of each cell of the table adds to the log of a cell's hazard
-    of_d, _, of_Y = curve.weights
     d = np.maximum(d, 1.0)
-    J = of_d / d[:, None]
-    J -= np.diff(edges)[:, None] * (of_Y - 0.5 * of_d) / exposure[:, None]
+    J = table.of_d / d[:, None] - table.of_exposure / exposure[:, None]
     errors = np.diag(1.0 / d) + noise.covariance(J)
-    D = np.repeat(d, each) / each
+    D = np.repeat(d / reps, reps)
     rest = np.eye(line.K) - Z @ np.linalg.pinv(Z.T @ (D[:, None] * Z)) @ (Z.T * D)
-    left = rest @ np.repeat(np.eye(K), each, axis=0)
+    left = rest @ np.repeat(np.eye(table.K), reps, axis=0)
     return f * np.exp(-Z @ k), left @ errors @ left.T
 
 
@@ -408,7 +465,7 @@ def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     line, theta = model.timeline, fit.state.theta
     A, a = found.coordinates.back()
     p, first = A.shape
-    hazards = line.hazards(theta, first) * math.exp(min(float(A[0] @ theta[:first] + a[0]), 700.0))
+    hazards = line.hazards(theta, first) * math.exp(min(float(A[0] @ theta[:first] + a[0]), 300.0))
     hazards *= 1.0 if line.factors is None else line.factors
     whole = np.zeros((p + len(theta) - first, len(theta)))
     whole[:p, :first] = A

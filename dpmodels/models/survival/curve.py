@@ -180,10 +180,9 @@ class Curve:
                 f"time {t:g} is outside of the table, [{edges[0]:g}, {end:g}]: the call's times= "
                 "or breaks= say how far it goes"
             )
+        k = np.searchsorted(edges - near, t, side="right") - 1
         if after:
-            k = np.searchsorted(edges + near, t, side="left")
-        else:
-            k = np.searchsorted(edges - near, t, side="right") - 1
+            k = max(k, np.searchsorted(edges + near, t, side="left"))
         return np.asarray(np.arange(self.layout.K + 1) == k, dtype=float)  # S = 1 at the first end
 
     def up_to(self, tau: float) -> Array:
@@ -196,8 +195,8 @@ class Curve:
         w = np.zeros(self.layout.K + 1)
         for k in range(self.layout.K):
             width = min(edges[k + 1], tau) - edges[k]
-            if width <= 0.0:
-                break
+            if width <= 0.0:  # the beginning, or after tau
+                continue
             if edges[k + 1] <= tau:
                 w[k] += 0.5 * width
                 w[k + 1] += 0.5 * width
@@ -219,6 +218,20 @@ class Curve:
 def curves(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Curve, ...]:
     """Return the curves of all tabulated groups."""
     return tuple(Curve(layout, noise, cells, g) for g in range(layout.G))
+
+
+def opened(found: Sequence[Curve]) -> bool:
+    """Return whether events at the beginning of the range stand out of the noise of their count."""
+    if not found[0].layout.opening:
+        return False
+    weights = sum(curve.weights[0][0] for curve in found)
+    sd = math.sqrt(float(found[0].noise.covariance(np.atleast_2d(weights))[0, 0]))
+    return sum(float(curve.d[0]) for curve in found) > _DETERMINED * sd
+
+
+def first_shown(found: Sequence[Curve]) -> int:
+    """Return the first interval that is shown: that of the beginning if it has events."""
+    return int(found[0].layout.opening and not opened(found))
 
 
 def covariance_of(parts: Sequence[tuple[Curve, Array]]) -> tuple[float, float]:
@@ -395,12 +408,12 @@ def curves_of(plan: Plan[Any], release: Release) -> tuple[Curve, ...]:
 _MOST = 600
 
 
-def names_of(layout: Layout) -> tuple[str, ...]:
-    """Return ``S(12)``, ``S(12)[g=a]``: group by group."""
+def names_of(layout: Layout, first: int = 0) -> tuple[str, ...]:
+    """Return ``S(12)``, ``S(12)[g=a]``: group by group, from the given interval on."""
     return tuple(
         f"S({t:g})" + (f"[{label}]" if label else "")
         for label in layout.labels
-        for t in layout.edges[1:]
+        for t in layout.edges[1 + first :]
     )
 
 
@@ -408,13 +421,20 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
     """Survival at the end of every interval, by group, with both errors."""
     detail = plan.detail
     found = curves_of(plan, release)
-    sampling, privacy = _covariances(found)
+    first = first_shown(found)
+    sampling, privacy = _covariances(found, first)
     notes = [
         "Counts are noisy, and may be negative or no whole numbers; at every time numbers at risk, "
         "events and survival come from one release.",
         f"Intervals are made on the scale {plan.request['conf_type']!r}"
         + (" (R's default is 'log')." if plan.request["conf_type"] == "log-log" else "."),
     ]
+    if opened(found):
+        low = detail.layout.edges[1]
+        notes.append(
+            f"Events at {low:g}, the beginning of the declared range, count first: everybody is "
+            "at risk of them."
+        )
     ended = [c for c in found if c.known < detail.layout.K]
     if ended:
         notes.insert(
@@ -436,8 +456,8 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
             "Errors take episodes for independent: of recurrent events they are too small."
         )
     return Estimate(
-        names_of(detail.layout),
-        np.concatenate([np.clip(c.S, 0.0, 1.0) for c in found]),
+        names_of(detail.layout, first),
+        np.concatenate([np.clip(c.S[first:], 0.0, 1.0) for c in found]),
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         stats={"events": float(sum(c.d.sum() for c in found))},
@@ -446,23 +466,24 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
     )
 
 
-def _covariances(found: tuple[Curve, ...]) -> tuple[Any, Any]:
-    """Return the two covariances of S at the ends of the intervals, all groups."""
-    layout = found[0].layout
-    size = layout.G * layout.K
-    S = np.concatenate([c.S for c in found])
+def _covariances(found: tuple[Curve, ...], first: int) -> tuple[Any, Any]:
+    """Return the two covariances of S at the ends of the intervals shown, all groups."""
+    K = found[0].layout.K - first
+    size = len(found) * K
+    S = np.concatenate([c.S[first:] for c in found])
     if size > _MOST:  # the diagonals alone
         parts = []
         for v in ("greenwood", "privacy"):
             own = np.full((size, size), np.nan)
-            own[np.diag_indices(size)] = S**2 * np.concatenate([getattr(c, v) for c in found])
+            each = np.concatenate([getattr(c, v)[first:] for c in found])
+            own[np.diag_indices(size)] = S**2 * each
             parts.append(own)
         return parts[0], parts[1]
     sampling = np.zeros((size, size))
     for c in found:
-        at = slice(c.group * layout.K, (c.group + 1) * layout.K)
-        sampling[at, at] = np.minimum.outer(c.greenwood, c.greenwood)
-    privacy = found[0].noise.covariance(np.concatenate([c.J for c in found]))
+        at = slice(c.group * K, (c.group + 1) * K)
+        sampling[at, at] = np.minimum.outer(c.greenwood[first:], c.greenwood[first:])
+    privacy = found[0].noise.covariance(np.concatenate([c.J[first:] for c in found]))
     scale = np.outer(S, S)
     return sampling * scale, privacy * scale
 

@@ -191,8 +191,10 @@ class FollowedUp:
         low, high = float(line.edges[0]), float(line.edges[-1])
         T = rows[where.time]
         start = np.full_like(T, low) if where.start is None else rows[where.start]
-        there = np.isfinite(u.sum(axis=0)) & (start < T) & (start < high)
-        if model.people and where.start is not None:
+        late = where.start is not None
+        there = np.isfinite(u.sum(axis=0)) & (start < high)
+        there &= (start < T) if late else (start <= T)  # an event at the beginning counts
+        if model.people and late:
             there = there & self._own(block, start, T, there, self._bytes(block, u))
         u = np.where(there, u, 0.0)
         T, start = np.where(there, T, low), np.where(there, start, low)

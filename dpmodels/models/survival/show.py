@@ -10,8 +10,9 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
-from dpmodels.models.survival.curve import Curve, covariance_of, curves, level_at
+from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
 from dpmodels.models.survival.table import CellNoise, layout_of
+from dpmodels.tables.numbers import cell, fixed, places, spread_of
 from dpmodels.tables.table import Column, Row, Table, new_axes
 from dpmodels.tables.table import Layout as Look
 
@@ -29,6 +30,8 @@ def curves_from(record: Any) -> tuple[Curve, ...]:
     """Return the curves of a fit: functions of its released cells and public facts."""
     arrays = record.estimate.arrays
     layout = layout_of(record.design, record.call.options)
+    if len(arrays["cells"]) != layout.M:  # of a file of version 0.2
+        layout = layout_of(record.design, record.call.options, opening=False)
     return curves(layout, CellNoise(layout, float(arrays["sd"][0])), np.asarray(arrays["cells"]))
 
 
@@ -54,8 +57,9 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = []
-    for curve in curves_from(record):
+    rows, found = [], curves_from(record)
+    first = first_shown(found)
+    for curve in found:
         low, high = curve.band(level, _conf_type(record))
         table = {
             "time": curve.layout.edges[1:],
@@ -69,7 +73,7 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
         }
         if not conf_int:
             del table["conf_low"], table["conf_high"]
-        rows.append(pd.DataFrame(table).assign(strata=_label(curve)))
+        rows.append(pd.DataFrame(table).iloc[first:].assign(strata=_label(curve)))
     return pd.concat(rows, ignore_index=True)
 
 
@@ -89,26 +93,26 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
             Row(
                 (
                     _label(curve), _one(curve.followed), _one(float(curve.d.sum())),
-                    *(_fixed(v, min(digits, 2)) for v in median),
+                    *(_number(v, digits, spread_of(*median[1:])) for v in median),
                 )
             )
         )  # fmt: skip
-        more.append(_life_table(curve, digits, level, _conf_type(record)))
+        more.append(_life_table(curve, digits, level, _conf_type(record), first_shown(found)))
     return columns, tuple(rows), tuple(more)
 
 
-def _fixed(x: float, digits: int) -> str:
-    """Return a number with so many decimals; "." where it is not known."""
-    text = f"{x:.{digits}f}" if math.isfinite(x) else "."
-    return text[1:] if float(text if text != "." else 1.0) == 0.0 and text[0] == "-" else text
+def _number(x: float, digits: int, error: float = math.nan) -> str:
+    """Return ``x`` with two digits of its error or more; "." where it is not known."""
+    (few,) = places([error], digits)
+    return cell(x, few, digits) if math.isfinite(x) else "."
 
 
 def _one(x: float) -> str:
-    return _fixed(x, 1)
+    return fixed(x, 1) if math.isfinite(x) else "."
 
 
-def _life_table(curve: Curve, digits: int, level: float, conf_type: str) -> Table:
-    """Return the life table of a group; of many intervals some."""
+def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: int) -> Table:
+    """Return the life table of a group from an interval on; of many intervals some."""
     interval = f"{100 * level:g} % interval"
     columns = (
         Column(_label(curve) if curve.layout.G > 1 else "Time", left=True), Column("At risk"),
@@ -117,11 +121,11 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str) -> Tabl
     )  # fmt: skip
     low, high = curve.band(level, conf_type)
     K = curve.layout.K
-    every = -(-K // _SHOWN)
-    chosen = [k for k in range(K) if (k + 1) % every == 0 or k == K - 1]
+    every = -(-(K - first) // _SHOWN)
+    chosen = [k for k in range(first, K) if (k + 1 - first) % every == 0 or k == K - 1]
     rows: list[Row] = []
     for k in chosen:
-        since = 0 if not rows else chosen[len(rows) - 1] + 1
+        since = first if not rows else chosen[len(rows) - 1] + 1
         few = [
             float(curve.S[k]), float(curve.S[k] * math.sqrt(curve.variance[k])),
             float(curve.S[k] * math.sqrt(curve.privacy[k])), float(low[k]), float(high[k]),
@@ -132,7 +136,7 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str) -> Tabl
                     f"{curve.layout.edges[k + 1]:g}", _one(float(curve.entering[since])),
                     _one(float(curve.d[since : k + 1].sum())),
                     _one(float(curve.c[since : k + 1].sum())),
-                    *(_fixed(min(max(v, 0.0), 1.0) if v == v else v, digits) for v in few),
+                    *(_number(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
                 )
             )
         )  # fmt: skip
@@ -255,8 +259,8 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
     import pandas as pd
 
     record, level = fit._record, fit._level(level)
-    rows = []
-    for curve in curves_from(record):
+    rows, found = [], curves_from(record)
+    for curve in found:
         low, high = curve.band(level, _conf_type(record))
         with np.errstate(divide="ignore"):
             table = {
@@ -267,7 +271,7 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
                 "conf_high": -np.log(low),
                 "strata": _label(curve),
             }
-        rows.append(pd.DataFrame(table))
+        rows.append(pd.DataFrame(table).iloc[first_shown(found) :])
     return pd.concat(rows, ignore_index=True)
 
 
@@ -277,7 +281,7 @@ def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
 
     found = curves_from(fit._record)
     edges = list(found[0].layout.edges)
-    wanted = edges if times is None else _listed(times, "times", "[0, 12]")
+    wanted = list(dict.fromkeys(edges)) if times is None else _listed(times, "times", "[0, 12]")
     for t in wanted:
         if t not in edges:
             shown = ", ".join(f"{e:g}" for e in edges)
@@ -313,7 +317,9 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
         Column("O - E"), Column("Std. Error"), Column("privacy", "of which"),
     )  # fmt: skip
     rows = tuple(
-        Row((name, *(_one(v) for v in values[:3]), *(_fixed(v, 2) for v in values[3:])))
+        Row((
+            name, *(_one(v) for v in values[:3]), *(_number(v, 2, values[4]) for v in values[3:])
+        ))
         for name, *values in _groups(record)
     )
     return columns, rows, ()
@@ -410,8 +416,8 @@ def plot_curves(
 
 def _risk_rows(ax: Axes, found: Any, edges: Any, colors: list[str]) -> None:
     """Write released numbers at risk under the axis, a line a group."""
-    step = max(1, -(-(len(edges) - 1) // _RISK))
-    places = list(range(0, len(edges), step))
+    different = np.unique(edges, return_index=True)[1]
+    places = different[:: max(1, -(-(len(different) - 1) // _RISK))]
     for i, (curve, color) in enumerate(zip(found, colors, strict=True)):
         for k in places:
             ax.annotate(

@@ -1,8 +1,8 @@
 """A table of follow-up: what is released of it, how it is counted, and its noise.
 
 Cells are (group, event | censored | entered, interval), at its first break apart from within it,
-and "beyond" for each group; see
-``theory.md``, 1. More than 32 intervals are released as a binary tree.
+and "beyond" for each group; see ``theory.md``, 1. The first interval is the beginning of the
+declared range itself. More than 32 intervals are released as a binary tree.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Intervals where the call does not say, and most of which each has noise of its own.
 INTERVALS, FLAT = 16, 32
+#: Whole numbers in an interval from which on it does not matter that breaks are none of them.
+_PERIODS = 8
 #: Most intervals, and most intervals times cells: errors are matrices of that size.
 _MOST, _MOST_ENTRIES = 1024, 5_000_000
 
@@ -49,6 +51,9 @@ class Layout:
     stratas: tuple[str, ...] = ("",)
     entries: bool = False  # Entries are tabulated: ``Surv(start, stop, event)``
     episodes: int = 1  # Whole episodes that a unit may have there
+    # Whether the first interval, of length 0 for a range from 0, holds the events at the beginning
+    # of the declared range: everybody is at risk of them.
+    opening: bool = False
 
     @property
     def K(self) -> int:
@@ -96,7 +101,8 @@ class Layout:
     @property
     def levels(self) -> int:
         """Levels that are released: 1 where every interval is released by itself."""
-        return 1 if self.K <= FLAT else math.ceil(math.log2(self.K))
+        K = self.K - self.opening
+        return 1 if K <= FLAT else math.ceil(math.log2(K))
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -162,10 +168,11 @@ def rounding(edges: npt.ArrayLike) -> float:
     return 1e-12 * float(np.max(np.abs(edges)))
 
 
-def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:
+def layout_of(design: Design, options: Mapping[str, Any], *, opening: bool = True) -> Layout:
     """Return the layout of a call; refuse breaks that are not public, or none at all.
 
-    ``options`` may hold ``times``, ``breaks`` and ``max_episodes``.
+    ``options`` may hold ``times``, ``breaks`` and ``max_episodes``. Without ``opening`` events at
+    the beginning of the range are in the first interval after it, as in files of version 0.2.
     """
     survival = design.survival
     assert survival is not None
@@ -173,7 +180,7 @@ def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:
     name = column.name
     if name not in design.schema:  # an expression: what is declared is a variable of it
         name = next((v for v in design.variables if v in name), name)
-    edges = _edges(name, column.interval, options.get("times"), options.get("breaks"))
+    edges = _edges(name, column.interval, options.get("times"), options.get("breaks"), opening)
     entries = survival.start is not None
     episodes = options.get("max_episodes")
     if episodes is not None and not entries:
@@ -181,9 +188,11 @@ def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:
             "max_episodes= belongs to Surv(start, stop, event): with Surv(time, event) each unit "
             "counts once"
         )
+    opening = opening and (not entries or edges[0] > 0.0)  # an episode from 0 ends later
     layout = Layout(
-        edges, survival.groups or ("",), survival.stratas or ("",), entries, int(episodes or 1)
-    )
+        (0.0, *edges) if opening else edges, survival.groups or ("",), survival.stratas or ("",),
+        entries, int(episodes or 1), opening,
+    )  # fmt: skip
     if layout.K * layout.M > _MOST_ENTRIES:
         raise RequestError(
             f"{layout.K:,} intervals of {layout.G:,} groups are too many for one table: take fewer "
@@ -193,7 +202,7 @@ def layout_of(design: Design, options: Mapping[str, Any]) -> Layout:
 
 
 def _edges(
-    name: str, interval: tuple[float, float] | None, times: Any, breaks: Any
+    name: str, interval: tuple[float, float] | None, times: Any, breaks: Any, opening: bool
 ) -> tuple[float, ...]:
     """Return the ends of the intervals: declared times, or equal parts of the declared range."""
     if times is not None and breaks is not None:
@@ -214,6 +223,8 @@ def _edges(
                 "at which survival is wanted: times=[6, 12, 24, 60]"
             )
         low, high = interval
+        if given is None and opening:
+            return _whole(low, high)
         return tuple(float(v) for v in np.linspace(low, high, count + 1))
     try:
         points = [float(v) for v in given]
@@ -235,6 +246,21 @@ def _edges(
     if not 1 <= len(edges) - 1 <= _MOST:
         raise RequestError(f"{word}= needs a time after {low:g}, and at most {_MOST} of them")
     return tuple(edges)
+
+
+def _whole(low: float, high: float) -> tuple[float, ...]:
+    """Return about :data:`INTERVALS` ends of intervals, whole numbers among them if the range is.
+
+    Follow-up in whole periods then ends at breaks: who is censored within an interval of several
+    periods is at risk of half of its events, which holds if its last period is its end.
+    """
+    if low != round(low) or high != round(high) or high - low > _PERIODS * INTERVALS:
+        return tuple(float(v) for v in np.linspace(low, high, INTERVALS + 1))
+    width = round(high - low)
+    parts = max(1, round(INTERVALS / width))
+    step = max(1, round(width / INTERVALS))
+    inner = np.arange(0, width * parts, step) / parts
+    return (*(float(low + v) for v in inner), float(high))
 
 
 # -- The exact cells of a survival table: of rows, and of people (``theory.md``, 2).

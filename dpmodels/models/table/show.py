@@ -10,6 +10,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
+from dpmodels.tables.numbers import MISSING, cell, places, spread_of
 from dpmodels.tables.table import Column, Row, Table, new_axes, one_line
 from dpmodels.tables.table import Layout as Look
 
@@ -44,16 +45,15 @@ def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
     return out
 
 
-def number(x: float, decimals: int) -> str:
-    """Return ``x`` with ``decimals`` decimals, fewer where it is large, an exponent where tiny."""
-    if not math.isfinite(x):
-        return "." if math.isnan(x) else f"{x:g}"
-    size = abs(x)
-    if size >= 1e9 or 0.0 < size < 10.0 ** -(decimals + 1):
-        return f"{x:.2e}"
-    whole = len(str(int(size)))
-    text = f"{x:.{max(0, min(decimals, decimals + 3 - whole))}f}"
-    return text.replace("-0.0", "0.0") if float(text) == 0.0 else text
+def _dotted(cells: list[str]) -> list[str]:
+    """Return cells with a point where a number is not known."""
+    return ["." if text == MISSING else text for text in cells]
+
+
+def number(x: float, decimals: int, error: float = math.nan) -> str:
+    """Return ``x`` with two digits of its error or more; without one with so many decimals."""
+    (few,) = places([error], decimals)
+    return _dotted([cell(x, few, decimals)])[0]
 
 
 def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
@@ -104,10 +104,11 @@ def _listing(
     )  # fmt: skip
     rows = []
     for i, item in enumerate(items):
+        noise, sure = float(numbers["se_privacy"][i]), 100.0 * float(numbers["share_se"][i])
         counts = (float(numbers[k][i]) for k in ("estimate", "se_privacy", "low", "high"))
-        shares = (100.0 * numbers[k][i] for k in ("share", "share_low", "share_high"))
-        percents = ("." if v != v else f"{v:.1f} %" for v in shares)
-        rows.append(Row((_cell(item), *(number(v, 1) for v in counts), *percents)))
+        shares = (100.0 * float(numbers[k][i]) for k in ("share", "share_low", "share_high"))
+        percents = ("." if v != v else f"{number(v, 1, sure)} %" for v in shares)
+        rows.append(Row((_cell(item), *(number(v, 1, noise) for v in counts), *percents)))
     return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
 
 
@@ -119,13 +120,13 @@ def _crossed(layout: Layout, section: Section, numbers: dict[str, Array]) -> Tab
         Column(f"{rows_axis.name} \\ {columns_axis.name}", left=True),
         *(Column(label) for label in (*columns_axis.labels, "Total")),
     )
+    noise = float(np.nanmax(numbers["se_privacy"])) if numbers["se_privacy"].size else 0.0
     rows = [
-        Row((label, *(number(float(v), 1) for v in (*row, row.sum()))))
+        Row((label, *(number(float(v), 1, noise) for v in (*row, row.sum()))))
         for label, row in zip(rows_axis.labels, matrix, strict=True)
     ]
     down = matrix.sum(axis=0)
-    rows.append(Row(("Total", *(number(float(v), 1) for v in (*down, down.sum())))))
-    noise = float(np.nanmax(numbers["se_privacy"])) if numbers["se_privacy"].size else 0.0
+    rows.append(Row(("Total", *(number(float(v), 1, noise) for v in (*down, down.sum())))))
     rows.append(Row(("noise sd of a cell", f"{noise:.3g}", *("",) * (len(columns) - 2))))
     return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
 
@@ -149,8 +150,9 @@ def _groups(
     rows = [
         Row((
             _cell(item), number(float(estimate[g, 0]), 1),
-            *(number(float(v[g, 1]), digits) for v in (estimate, total, privacy, low, high)),
-            number(float(estimate[g, 2]), digits),
+            *(number(float(v[g, 1]), digits, float(total[g, 1]))
+              for v in (estimate, total, privacy, low, high)),
+            number(float(estimate[g, 2]), digits, float(total[g, 2])),
         ))
         for g, item in enumerate(items[::3])
     ]  # fmt: skip
@@ -167,10 +169,14 @@ def _points(
         *(Column(f"{100 * q:g} %", "quantile") for q in layout.quantiles),
     )
     values = numbers["estimate"].reshape(-1, per)
+    errors = spread_of(numbers["low"], numbers["high"]).reshape(-1, per)
     rows = [
-        Row((_cell(items[g * per]), *(number(float(v), digits) for v in row)))
+        Row((
+            _cell(items[g * per]),
+            *(number(float(v), digits, float(e)) for v, e in zip(row, errors[g], strict=True)),
+        ))
         for g, row in enumerate(values)
-    ]
+    ]  # fmt: skip
     return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
 
 
@@ -271,7 +277,9 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
         Column("privacy", "of which"), Column("low", interval), Column("high", interval),
     )  # fmt: skip
     listed = _estimates(record, level)
-    rows = (Row((name, *(number(v, digits) for v in values))) for name, *values in listed)
+    rows = (
+        Row((name, *(number(v, digits, values[1]) for v in values))) for name, *values in listed
+    )
     return columns, tuple(rows), ()
 
 
@@ -306,7 +314,7 @@ def quantile_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tup
     est = record.estimate
     values = zip(est.params, est.arrays["low"], est.arrays["high"], strict=True)
     rows = tuple(
-        Row((name, *(number(float(v), digits) for v in three)))
+        Row((name, *(number(float(v), digits, spread_of(*map(float, three[1:]))) for v in three)))
         for name, three in zip(est.names, values, strict=True)
     )
     return columns, rows, ()

@@ -48,7 +48,7 @@ def k():
 
 
 FEATURES = {
-    "lm, summary": lambda k, p: "Error (incl. bias)" in str(k.fit.summary()),
+    "lm, summary": lambda k, p: "Bias <=" in str(k.fit.summary()),
     "confint, vcov": lambda k, p: k.fit.conf_int().shape == (6, 2) and k.fit.vcov().shape == (6, 6),
     "predict with an interval": lambda k, p: (
         list(k.fit.predict(newdata=k.new, interval="prediction")) == ["fit", "lwr", "upr"]

@@ -1,4 +1,4 @@
-"""z, p, the printed error and the interval of a row agree; what is untested has no z and p."""
+"""P, the printed error, the bias and the interval of a row agree; what is untested has no P."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_a_summary_says_n_d(quiet):
     shown = fit.errors()["error"].to_numpy()
     half = (fit.conf_int().to_numpy()[:, 1] - fit.params.to_numpy()) / inference.quantile(0.95)
     assert shown == pytest.approx(half)
-    assert fit.tidy()["std_error"].to_numpy() == pytest.approx(shown)
+    assert fit.tidy()["std_error"].to_numpy() == pytest.approx(fit.bse.to_numpy())
 
 
 def test_a_widened_covariance_holds_every_combination():
@@ -95,7 +95,7 @@ def test_a_widened_covariance_holds_every_combination():
     assert inference.widened(Estimate(("a",), np.zeros(1), V[:1, :1], V[:1, :1])) == 2.0 * V[:1, :1]
 
 
-def test_a_contrast_prints_the_z_of_its_p_and_the_error_of_its_interval(quiet):
+def test_a_contrast_has_the_p_of_its_row_and_an_error_without_bias(quiet):
     import pandas as pd
     from scipy.stats import norm
 
@@ -107,12 +107,13 @@ def test_a_contrast_prints_the_z_of_its_p_and_the_error_of_its_interval(quiet):
     bounds = {"x": (-1, 1), "v": (-1, 1), "y": (-5, 5)}
     fit = dp.dp_ols("y ~ x + v", frame, eps=1, delta=1e-6, bounds=bounds, seed=1)
     found = fit.contrast({"x": 1}).summary_frame().iloc[0]
-    assert found["std_error"] == pytest.approx(fit.errors().loc["x", "error"], rel=1e-9)
+    assert found["std_error"] == pytest.approx(fit.bse["x"], rel=1e-9)
+    assert abs(found["statistic"]) < abs(found["estimate"]) / found["std_error"]
     assert found["statistic"] == pytest.approx(fit.zvalues["x"], rel=1e-9)
     assert found["p_value"] == pytest.approx(2 * norm.sf(abs(found["statistic"])), rel=1e-9)
     half = (found["conf_high"] - found["conf_low"]) / 2
-    assert half == pytest.approx(inference.quantile(0.95) * found["std_error"], rel=1e-9)
-    assert found["std_error"] > fit.bse["x"]
+    error = fit.errors().loc["x", "error"]
+    assert half == pytest.approx(inference.quantile(0.95) * error, rel=1e-9)
 
 
 @pytest.mark.parametrize("free", [None, 3.0, 40.0])
@@ -175,3 +176,37 @@ def test_a_joint_test_and_its_p_value_say_the_same(free):
             assert one.adjusted == pytest.approx(inference.statistics(est)[0] ** 2, rel=1e-5)
     far = wald(np.eye(2), np.array([300.0, 0.0]), np.eye(2), bias=np.array([1.0, 1.0]))
     assert 290.0**2 < far.adjusted < 300.0**2
+
+
+def test_a_referee_can_check_a_row_by_hand(quiet):
+    """The footnote's rule, from the printed numbers: P and both ends, within rounding."""
+    import pandas as pd
+    from scipy import optimize, stats
+
+    import dpmodels as dp
+
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (4000, 2)), columns=["x", "v"])
+    frame["y"] = np.clip(0.2 * frame["x"] + 0.3 * rng.standard_t(3, 4000), -5, 5)
+    bounds = {"x": (-1, 1), "v": (-1, 1), "y": (-5, 5)}
+    fit = dp.dp_ols("y ~ x + v", frame, eps=1, delta=1e-6, bounds=bounds, seed=1)
+    table = fit.summary().table()
+    heads = [c.label for c in table.columns if c.label]
+    assert heads == [
+        "Estimate", "Std. Error", "sampling", "privacy", "Bias <=", "2.5 %", "97.5 %", "P>|z|",
+    ]  # fmt: skip
+    assert any("estimate +- c SE" in line for line in table.legend)
+    for row in table.rows:
+        b, se, sampling, privacy, bias, low, high = (float(x) for x in row.cells[1:8])
+        assert se == pytest.approx(np.hypot(sampling, privacy), rel=0.05)
+        a = bias / se
+        inside = lambda c, a=a: stats.norm.cdf(c - a) - stats.norm.cdf(-c - a) - 0.95  # noqa: E731
+        c = optimize.brentq(inside, 1.0, 10.0 + a)
+        assert (low, high) == pytest.approx((b - c * se, b + c * se), abs=0.1 * se)
+        p = row.cells[8]
+        if not p.startswith("<"):
+            x = abs(b) / se
+            tail = stats.norm.sf(x - a) + stats.norm.cdf(-x - a)
+            assert float(p) == pytest.approx(tail, rel=0.25, abs=0.02)
+    frame = fit.tidy()
+    assert (frame["statistic"].abs() <= (frame["estimate"] / frame["std_error"]).abs()).all()

@@ -44,10 +44,10 @@ def test_seeded_fits_and_mixed_relations_get_no_sum(make_fit, parts):
 
 def test_cells(make_fit):
     frame = etable([make_fit(), make_fit(reply=False)], "df", se="split", digits=2)
-    assert frame.loc["alcohol"].iloc[0] == "0.34" and frame.loc["alcohol"].iloc[1] == "n/a"
-    assert "(0.02|0.01)" in frame.iloc[:, 0].tolist()
+    assert frame.loc["alcohol"].iloc[0] == "0.341" and frame.loc["alcohol"].iloc[1] == "n/a"
+    assert "(0.016|0.012)" in frame.iloc[:, 0].tolist()
     assert frame.attrs["notes"][-1].startswith("Fits on the same data")
-    total = etable(make_fit(), "df", digits=4)
+    total = etable(make_fit(), "df", digits=4, se="total")
     assert f"({math.hypot(0.0164, 0.0121):.4f})" in total.iloc[:, 0].tolist()
 
 
@@ -155,11 +155,32 @@ def test_ratios_with_intervals_in_tables_frames_and_pictures():
         etable(fit, exponentiate=True, se="split")
 
 
-def test_a_column_has_one_number_of_decimals(make_fit):
+def test_a_row_shows_two_digits_of_its_error(make_fit):
     import numpy as np
 
-    for scale in (1e-3, 1.0, 300.0, 1e4):
+    for scale in (1e-6, 1e-3, 1.0, 300.0, 1e4):
         params = scale * np.array([2.613, 0.0341, -1.238, 641.0, -0.304])
-        table = etable(make_fit(estimate={"params": params}), "df", stats=[])
-        cells = [c.strip("()") for c in table.iloc[:, 0]]
-        assert len({len(c.partition(".")[2]) for c in cells if "e" not in c}) == 1, cells
+        fit = make_fit(estimate={"params": params, "vcov_sampling": np.diag((params / 50) ** 2)})
+        table = etable(fit, "df", stats=[], se="total")
+        for error, cell in zip(fit.bse, table.iloc[1::2, 0], strict=True):
+            digits = cell.strip("()").partition("e")[0].replace(".", "").strip("0")
+            assert len(digits) >= 2 or float(cell.strip("()")) == pytest.approx(error, rel=0.01)
+            assert float(cell.strip("()")) == pytest.approx(error, rel=0.05)
+
+
+def test_people_are_called_people_and_a_reply_is_where_a_test_was(make_fit, quiet):
+    import numpy as np
+    import pandas as pd
+
+    import dpmodels as dp
+
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"x": rng.uniform(0, 1, 2000), "id": np.arange(2000) // 2})
+    bounds, call = {"x": (0, 1)}, {"eps": 1, "delta": 1e-6, "seed": 1}
+    rows = dp.dp_mean("x ~ 1", data, bounds=bounds, **call)
+    people = dp.dp_mean("x ~ 1", data, bounds=bounds, unit="id", **call)
+    index = [list(etable(*fits, "df").index) for fits in ((rows,), (people,), (rows, people))]
+    assert "Observations" in index[0] and "People" in index[1]
+    assert "Observations or people" in index[2] and not any("Reply" in one for one in index)
+    assert "Reply" in etable(make_fit(), "df").index  # eptr tests
+    assert "95 % intervals in brackets." in etable(rows).notes

@@ -169,6 +169,6 @@ def test_a_short_page_has_one_sentence_a_note_and_the_share_of_rows_that_count()
     assert len(bare) <= 3 and all(". " not in note for note in bare)
     full = fit.summary(full=True).table()
     assert {"Row norm bound", "Reply", "Split, %"} <= set(dict((*full.facts, *full.aside)))
-    at = [column.label for column in table.columns].index("bias")
+    at = [column.label for column in table.columns].index("Bias <=")
     shown = [float(row.cells[at]) for row in table.rows]
     assert shown == pytest.approx(fit.bias_bound.to_numpy(), abs=1e-3)

@@ -5,15 +5,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpmodels.models.survival.cox import _exposure, in_halves
+from dpmodels.models.survival.cox import _Table, in_halves
 
 
 def test_who_dies_in_a_cell_is_at_risk_for_half_of_it():
+    """Who dies at the beginning is at risk of it whole, in a cell as wide as the others."""
+    layout = SimpleNamespace(edges=[0.0, 2.0, 5.0, 6.0], opening=False, K=3)
+    weights = (np.eye(3), np.eye(3), np.eye(3))
     curve = SimpleNamespace(
-        Y=np.array([100.0, 60.0, 1.0]), d=np.array([20.0, 6.0, 4.0]),
-        layout=SimpleNamespace(edges=[0.0, 2.0, 5.0, 6.0]),
+        Y=np.array([100.0, 60.0, 1.0]), d=np.array([20.0, 6.0, 4.0]), layout=layout,
+        weights=weights,
     )  # fmt: skip
-    assert _exposure(curve) == pytest.approx([180.0, 171.0, 0.0])  # never below nothing
+    found = _Table.of(curve, apart=False).exposure
+    assert found == pytest.approx([180.0, 171.0, 0.0])  # never below nothing
+    layout.edges, layout.opening = [0.0, 0.0, 5.0, 6.0], True
+    opened, left_out = _Table.of(curve, apart=True), _Table.of(curve, apart=False)
+    assert opened.edges == pytest.approx([-3.0, 0.0, 5.0, 6.0])
+    assert opened.exposure == pytest.approx([300.0, 285.0, 0.0])
+    assert left_out.edges == pytest.approx([0.0, 5.0, 6.0]) and left_out.K == 2
 
 
 @pytest.mark.parametrize("edges", [[0, 1, 2, 3, 4], [0, 1, 3, 6, 10], [0, 2]])
