@@ -528,6 +528,12 @@ class Builder:
                 f"event={shown(event)}: the response {text!r} is a number, so its event is one "
                 "too, for example event=1"
             )
+        if abs(event) >= iv.LARGEST_EXACT:
+            raise FormulaError(
+                f"event={shown(event)}: from 2^53 = 9007199254740992 on numbers do not tell "
+                "neighbouring whole numbers apart. Declare the codes as levels, which are compared "
+                f"exactly: {text} = dp.Levels([...])"
+            )
         wanted = float(event)
 
         def happened(env: Any) -> Any:

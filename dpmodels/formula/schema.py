@@ -17,6 +17,7 @@ from typing import Any
 
 from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, shown
 from dpmodels.formula.parser import category_names, inline_variables, needed_variables
+from dpmodels.formula.types import check_types
 from dpmodels.variables import Binary, Count, Real, Variable, as_variable
 
 _ATTRS_KEY = "dpmodels_schema"
@@ -273,6 +274,7 @@ def schema_for(
     short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
     inline = {} if formula is None else inline_variables(formula)
     out: dict[str, Variable] = {}
+    silent: list[str] = []  # names of which nothing is declared
     missing_text: list[str] = []
     for name in needed:
         if name not in data_columns:
@@ -287,10 +289,12 @@ def schema_for(
             out[name] = inline[name]
         elif kind == "bool":
             out[name] = Binary()
-        elif kind in ("text", "category", "string", "object"):
+        elif kind in ("text", "category", "string", "object"):  # nested ones are refused below
             missing_text.append(name)
         else:
             out[name] = Real()
+            silent.append(name)
+    check_types(data_columns, out, silent, short)
     if missing_text:
         count = len(missing_text)
         where = f' of "{formula}"' if formula else ""

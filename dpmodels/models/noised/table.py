@@ -200,6 +200,7 @@ class NoisyTable(Written):
         after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
         are clipped.
         """
+        from dpmodels.formula.types import check_types
         from dpmodels.sources.tasks import as_source, need_rows
 
         checked(budget, seed)
@@ -220,6 +221,7 @@ class NoisyTable(Written):
                 f"append() needs the columns of the release ({', '.join(needed)}); the new data "
                 f"has no column {missing[0]!r}"
             )
+        check_types(source.kinds, self.design.kinds)
         n = row_count(source, None, needed[0], asks_n=False)
         if n < 1:
             raise RequestError("the table to append has no rows")
