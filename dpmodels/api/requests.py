@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpmodels.arrays import plain
-from dpmodels.errors import FormulaError, RequestError, SchemaError, choice, did_you_mean, shown
+from dpmodels.errors import (
+    FormulaError,
+    RequestError,
+    SchemaError,
+    SourceError,
+    choice,
+    did_you_mean,
+    path_of,
+    shown,
+)
 from dpmodels.records import Request, check_eps_delta, check_n, check_seed
 from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
@@ -646,7 +655,8 @@ def not_the_private_data(public: Any, data: Any) -> None:
     """
     same = public is data
     if isinstance(public, (str, os.PathLike)) and isinstance(data, (str, os.PathLike)):
-        same = same or os.path.realpath(public) == os.path.realpath(data)
+        paths = [path_of(x, "the path of a table", SourceError) for x in (public, data)]
+        same = same or os.path.realpath(paths[0]) == os.path.realpath(paths[1])
     if same:
         raise RequestError(
             "public= is the private data itself: everything in public= is used without noise. "

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, shown
+from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, path_of, shown
 from dpmodels.formula.parser import category_names, inline_variables, needed_variables
 from dpmodels.formula.types import check_types
 from dpmodels.variables import Binary, Count, Real, Variable, as_variable
@@ -191,13 +191,14 @@ class Schema(Mapping[str, Variable]):
     def save(self, path: Any) -> None:
         """Write a ``.toml`` or ``.json`` file."""
         text = self.to_json() if str(path).endswith(".json") else self.to_toml()
-        with open(path, "w", encoding="utf-8") as file:
+        file_path = path_of(path, "the path of a schema", SchemaError)
+        with file_path.open("w", encoding="utf-8") as file:
             file.write(text)
 
     @classmethod
     def load(cls, path: Any) -> Schema:
         """Read a ``.toml`` or ``.json`` file."""
-        with open(path, encoding="utf-8") as file:
+        with path_of(path, "the path of a schema", SchemaError).open(encoding="utf-8") as file:
             text = file.read()
         return cls.from_json(text) if str(path).endswith(".json") else cls.from_toml(text)
 

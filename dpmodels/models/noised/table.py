@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.door import answered, checked, row_count, rows_of
-from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown, whole
+from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, path_of, shown, whole
 from dpmodels.models.noised.calibration import Group, Layout, NoisePlan
 from dpmodels.models.noised.curves import delta_exact, exact_eps, tradeoff
 from dpmodels.privacy.run import own_proof
@@ -591,7 +591,7 @@ VERSION = 1
 
 
 def _paths(path: str | Path) -> tuple[Path, Path]:
-    base = Path(path)
+    base = path_of(path, "the path of a release")
     if base.suffix in (".json", ".parquet", ".csv"):
         base = base.with_suffix("")
     return base, base.with_name(base.name + ".json")
