@@ -16,6 +16,14 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def dimensions(cells: Any) -> int:
+    """Return the number of dimensions of a column: 2 for a frame, a table or a matrix."""
+    found = getattr(cells, "ndim", None)
+    if isinstance(found, int):
+        return found
+    return 2 if hasattr(cells, "columns") or hasattr(cells, "column_names") else 1
+
+
 def brent(f: Callable[[float], float], lo: float, hi: float, **how: Any) -> float:
     """Return a root of f between ends where its signs differ, as ``scipy.optimize.brentq``.
 

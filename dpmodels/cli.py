@@ -25,6 +25,7 @@ from dpmodels.errors import (
     RequestError,
     SchemaError,
     UnknownOptionError,
+    path_of,
 )
 from dpmodels.verbs import function_of
 
@@ -102,11 +103,12 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _fit(arguments: argparse.Namespace) -> int:
     options = dict(_option(text) for text in arguments.option)
     bounds = _bounds(arguments.bounds)
-    if not (arguments.data.startswith("duckdb:") or Path(arguments.data).exists()):
+    file = path_of(arguments.data, "the path of a table")
+    if not (arguments.data.startswith("duckdb:") or file.exists()):
         raise FileNotFoundError(2, "no such file", arguments.data)
     budget = None
     if arguments.ledger is not None:
-        existing = Path(arguments.ledger).exists()
+        existing = path_of(arguments.ledger, "--ledger").exists()
         if not existing and (arguments.budget_eps is None or arguments.budget_delta is None):
             raise RequestError(
                 f"there is no ledger {arguments.ledger!r} yet. To create it add its total, for "
@@ -171,7 +173,7 @@ def _methods(arguments: argparse.Namespace) -> int:
 
 
 def _ledger(arguments: argparse.Namespace) -> int:
-    if not Path(arguments.file).exists():
+    if not path_of(arguments.file, "the path of a ledger").exists():
         raise FileNotFoundError(2, "no such file", arguments.file)
     print(dp.Budget.open_readonly(arguments.file).report())
     return DONE

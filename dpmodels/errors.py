@@ -7,8 +7,10 @@ It never contains a private value, and whether it is raised never depends on pri
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "UtilityWarning",
     "choice",
     "did_you_mean",
+    "path_of",
     "shown",
     "whole",
 ]
@@ -193,9 +196,37 @@ def shown(value: Any) -> str:
         return repr(value)
     if kind is int and abs(value) < 10**15:
         return repr(value)
-    if kind is str and len(value) <= 40:
+    if kind is str and len(value) <= 40 and len(value.splitlines()) <= 1:
         return repr(value)
     return f"<{kind.__name__}>"
+
+
+#: Longest path, and longest name in it, in bytes.
+_LONGEST_PATH, _LONGEST_NAME = 4095, 255
+
+
+def path_of(
+    value: Any, what: str = "the path of a file", error: type[DPModelsError] = RequestError
+) -> Path:
+    """Return an argument as a path, or refuse it: text that cannot be one is not quoted.
+
+    Text with a line break, or longer than a path, is a table passed by mistake.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise error(f"{what} must be a string or a Path, got {shown(value)}")
+    text = os.fspath(value)
+    if isinstance(text, bytes):
+        raise error(f"{what} must be a string or a Path, got <bytes>")
+    names = text.replace(os.sep, "/").encode("utf-8", "surrogatepass").split(b"/")
+    odd = "\0" in text or len(text.splitlines()) > 1 or text[-1:] in ("\n", "\r")
+    if odd or sum(map(len, names)) + len(names) > _LONGEST_PATH or any(
+        len(name) > _LONGEST_NAME for name in names
+    ):
+        raise error(
+            f"{what} was expected, and the text given has a line break or is longer than a path. "
+            "Write it to a file and give the path of that, or pass a frame"
+        )
+    return Path(text)
 
 
 def choice(

@@ -79,12 +79,12 @@ LINKS: dict[str, Link] = {
 }
 
 
-def _event(y: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray((y == 0.0) | (y == 1.0))
+def _share(y: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((y >= 0.0) & (y <= 1.0))
 
 
-def _counts(y: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray((y >= 0.0) & (y == np.floor(y)) & np.isfinite(y))
+def _from_zero(y: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((y >= 0.0) & np.isfinite(y))
 
 
 def _xlogx(y: Array) -> Array:
@@ -165,20 +165,21 @@ FAMILIES: dict[str, Family] = {
     for family in (
         Family(
             "binomial", ("logit", "probit", "cloglog"), "event",
-            lambda mu, _: mu * (1.0 - mu), _event, "an event (0 or 1)", canonical="logit",
+            lambda mu, _: mu * (1.0 - mu), _share, "an event, 0 or 1, or a share",
+            canonical="logit",
             loss="logistic",
             convex=lambda y, _: _xlogx(y) + _xlogx(1.0 - y),
             convex_slope=lambda mu, _: np.log(mu / (1.0 - mu)),
             aliases=("logistic", "logit", "bernoulli", "quasibinomial"),
         ),
         Family(
-            "poisson", ("log",), "real", lambda mu, _: mu, _counts, "whole numbers from 0",
+            "poisson", ("log",), "real", lambda mu, _: mu, _from_zero, "numbers from 0",
             canonical="log", dispersion="free", loss="poisson", counts="whole",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "quasipoisson", ("log",), "real", lambda mu, _: mu,
-            lambda y: (y >= 0.0) & np.isfinite(y), "numbers from 0",
+            _from_zero, "numbers from 0",
             canonical="log", dispersion="free", aliases=("quasi-poisson",), counts="loose",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
@@ -190,7 +191,7 @@ FAMILIES: dict[str, Family] = {
         ),
         Family(
             "negative_binomial", ("log",), "real", lambda mu, alpha: mu * (1.0 + alpha * mu),
-            _counts, "whole numbers from 0", dispersion="alpha", counts="whole",
+            _from_zero, "numbers from 0", dispersion="alpha", counts="whole",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
             aliases=(
                 "negativebinomial", "negative binomial", "negative.binomial", "negbin", "nb",
@@ -198,8 +199,8 @@ FAMILIES: dict[str, Family] = {
             ),
         ),
         Family(
-            "geometric", ("log",), "real", lambda mu, _: mu * (1.0 + mu), _counts,
-            "whole numbers from 0", dispersion="free", alpha=1.0, loss="geometric", counts="loose",
+            "geometric", ("log",), "real", lambda mu, _: mu * (1.0 + mu), _from_zero,
+            "numbers from 0", dispersion="free", alpha=1.0, loss="geometric", counts="loose",
             convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(

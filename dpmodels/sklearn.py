@@ -342,7 +342,7 @@ def _classes(given: Any, y: Any) -> list[Any]:
             "example classes=(0, 1) or classes=('no', 'yes'); the second is the event"
         )
     for label in given:
-        occurs = kind not in ("datetime", "duration")  # text and lists can hold any
+        occurs = kind not in ("datetime", "duration", "nested")  # text and lists can hold any
         if kind == "numeric":
             occurs = isinstance(label, (int, float, np.number)) and bool(np.isfinite(label))
         elif kind == "bool":

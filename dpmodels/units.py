@@ -16,6 +16,8 @@ from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, sho
 
 #: Units that are no column: a row, or one variable of a row.
 LEVELS = ("record", "attribute")
+#: Kinds of columns whose cells name nobody.
+NO_IDS = ("bool", "datetime", "duration", "nested")
 #: Who can put rows in the order of people on disk (``sort=``).
 SORTERS = ("duckdb",)
 #: Rows of a person where nothing says how many: a guess too large costs a little noise in the
@@ -122,7 +124,7 @@ def person_of(
             f"unit={shown(unit)}: the data has no column of this name."
             f"{did_you_mean(unit, columns)} Columns: {', '.join(list(map(str, columns))[:12])}"
         )
-    if columns is not None and columns[unit] in ("bool", "datetime", "duration"):
+    if columns is not None and columns[unit] in NO_IDS:
         raise RequestError(
             f"unit={unit!r}: a column of type {columns[unit]} names no person. Ids are whole "
             "numbers or text"
@@ -381,7 +383,7 @@ def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
         for i, cell in enumerate(column):
             cells[i] = cell
         column = cells
-    return _of_array(column.reshape(-1))
+    return _of_array(column)
 
 
 def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:

@@ -174,6 +174,7 @@ def _released(
 
 def _source(fit: Fit, data: Any, what: str) -> Any:
     """Return the table of a new release, which has the variables of the fit."""
+    from dpmodels.formula.types import check_types
     from dpmodels.sources.tasks import as_source
 
     source = as_source(data)
@@ -183,6 +184,7 @@ def _source(fit: Fit, data: Any, what: str) -> Any:
                 f"the {what} has no column {name!r}."
                 f"{did_you_mean(name, source.kinds)} It needs {', '.join(fit.design.variables)}"
             )
+    check_types(source.kinds, fit.design.kinds)
     return source
 
 

@@ -163,8 +163,8 @@ def dp_glm(
     family : str or family of statsmodels
         "binomial" (links "logit", "probit", "cloglog"), "poisson", "quasipoisson", "gamma",
         "negative_binomial" and "geometric" (link "log"), "gaussian"; the usual aliases too. A
-        response that the family cannot have (a negative or broken count) is a missing cell: the
-        row counts as empty, silently.
+        response that the family cannot have (a negative count) is a missing cell: the row counts
+        as empty, silently. Amounts that are not whole are fitted, as in R; so are shares.
     link : str, optional
         Default: the family's first.
     method : str, optional

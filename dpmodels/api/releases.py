@@ -21,7 +21,7 @@ from dpmodels.errors import (
 )
 from dpmodels.quiet import one_thread, tell
 from dpmodels.records import Estimate, Release, Request, check_eps_delta, check_n
-from dpmodels.units import LEVELS, NO_PEOPLE, identifier_among
+from dpmodels.units import LEVELS, NO_IDS, NO_PEOPLE, identifier_among
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -58,7 +58,9 @@ def _plan(
     from dpmodels.formula.build import build_design
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
+    from dpmodels.formula.types import check_types
     from dpmodels.models.noised.release import Settings, plan_table
+    from dpmodels.variables import Text
 
     settings = Settings.of(options)
     declared = declared_schema(schema, source.schema_attr)
@@ -71,6 +73,8 @@ def _plan(
                 f"public_columns: the data has no column {shown(name)}."
                 + did_you_mean(name, source.kinds)
             )
+        if source.kinds[name] == "nested":
+            check_types(source.kinds, {name: Text()})
     terms = [
         f"`{text}`" if text in source.kinds and not text.isidentifier() else text
         for text in _asked(columns, source.kinds, declared)
@@ -92,8 +96,7 @@ def _plan(
     if rows < 1:
         raise RequestError("the table has no rows")
     plan = plan_table(design, rows, eps, delta, settings, full)
-    no_ids = ("bool", "datetime", "duration")
-    countable = [c for c, kind in source.kinds.items() if kind not in no_ids]
+    countable = [c for c, kind in source.kinds.items() if kind not in NO_IDS]
     name = identifier_among([*full, *countable]) if settings.unit == "record" else ""
     if not name:
         return plan

@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpmodels.arrays import plain
-from dpmodels.errors import FormulaError, RequestError, SchemaError, choice, did_you_mean, shown
+from dpmodels.errors import (
+    FormulaError,
+    RequestError,
+    SchemaError,
+    SourceError,
+    choice,
+    did_you_mean,
+    path_of,
+    shown,
+)
 from dpmodels.records import Request, check_eps_delta, check_n, check_seed
 from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.survey import Frame, Survey
-from dpmodels.units import LEVELS, Person, identifier_among, person_of
-from dpmodels.variables import Binary, Count, Levels, Real, Text
+from dpmodels.units import LEVELS, NO_IDS, Person, identifier_among, person_of
+from dpmodels.variables import Count, Levels, Text
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -106,6 +115,8 @@ def labels_declared(
     survey: Survey, declared: Schema | None, kinds: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the variables of the columns of labels, or refuse."""
+    from dpmodels.formula.types import check_types
+
     known = {} if declared is None else dict(declared.variables)
     out: dict[str, Any] = {}
     for what, name in (("psu", survey.psu), ("strata", survey.strata)):
@@ -124,6 +135,7 @@ def labels_declared(
         out[name] = known.get(name)
         if what == "psu" and not isinstance(out[name], (Count, Levels)):
             out[name] = Text()
+    check_types(kinds, out)
     return out
 
 
@@ -389,10 +401,10 @@ def check_declared(
     kinds: Mapping[str, str], declared: Schema | None, bounds: Any, needed: Iterable[str],
     formula: str,
 ) -> None:  # fmt: skip
-    """Refuse what would be taken for something else without a word: by names and types alone.
+    """Refuse what would be taken for something else without a word: by names alone.
 
     A declaration that no column has, where a column of the formula with nearly that name has none;
-    a date or text as a number; a column of a file without types.
+    a column of a file without types.
     """
     given = bounds if isinstance(bounds, Mapping) else {}
     known = set() if declared is None else set(declared)
@@ -416,44 +428,6 @@ def check_declared(
             f"schema={{{name!r}: dp.Real(lower, upper)}} (dp.Real() buys its range); a category: "
             f"{{{name!r}: dp.Levels([...])}}. A Parquet file or a frame has types"
         )
-    for name in needed:
-        kind = kinds.get(name)
-        said = declared.get(name) if declared is not None and name in known else None
-        number = name in given or isinstance(said, (Real, Count))
-        if kind == "datetime" and (number or isinstance(said, Binary)):
-            ends = given.get(name) if name in given else getattr(said, "interval", None)
-            if ends is None or max(map(abs, ends)) < _SECONDS:
-                raise SchemaError(
-                    f"{name!r} is a date, and {_declared_as(said)} takes numbers: seconds since "
-                    "1970, which this range does not hold. Make a number with a unit first, for "
-                    f"example days since a public date: (data[{name!r}] - "
-                    "pd.Timestamp('2020-01-01')).dt.days"
-                )
-        if kind == "text" and number:
-            raise SchemaError(
-                f"{name!r} is a column of text, and {_declared_as(said)} takes numbers. A "
-                f"category: schema={{{name!r}: dp.Levels([...])}}; numbers kept as text: "
-                f"data[{name!r}] = pd.to_numeric(data[{name!r}], errors='coerce')"
-            )
-        if kind == "text" and isinstance(said, Binary) and said.levels is None:
-            raise SchemaError(
-                f"{name!r} is a column of text, and dp.Binary() takes 0/1. Say what stands for 0 "
-                f"and for 1: schema={{{name!r}: dp.Binary(('no', 'yes'))}}"
-            )
-    for name in silent:
-        if kinds[name] in ("datetime", "duration"):
-            raise SchemaError(
-                f"{name!r} is a date, and would enter as seconds since 1970. Make a number with a "
-                f"unit and a range first, for example days since a public date: {name}_days"
-            )
-
-
-#: Dates are seconds since 1970: a range below four months of them was not meant so.
-_SECONDS = 1e7
-
-
-def _declared_as(said: Any) -> str:
-    return "a range in bounds=" if said is None else f"dp.{type(said).__name__}"
 
 
 def check_level(level: Any) -> None:
@@ -623,8 +597,7 @@ def build_request(
     labels = {} if survey is None else labels_declared(survey, declared, kinds)
     unsaid: list[str] = []  # columns that may name people, where nobody said whose rows these are
     if person is None and resolved.get("unit") != "attribute":
-        no_ids = ("bool", "datetime", "duration")
-        unsaid = [*(declared or ()), *(c for c, kind in kinds.items() if kind not in no_ids)]
+        unsaid = [*(declared or ()), *(c for c, kind in kinds.items() if kind not in NO_IDS)]
     request = Request(
         verb=verb,
         formula=formula,
@@ -682,7 +655,8 @@ def not_the_private_data(public: Any, data: Any) -> None:
     """
     same = public is data
     if isinstance(public, (str, os.PathLike)) and isinstance(data, (str, os.PathLike)):
-        same = same or os.path.realpath(public) == os.path.realpath(data)
+        paths = [path_of(x, "the path of a table", SourceError) for x in (public, data)]
+        same = same or os.path.realpath(paths[0]) == os.path.realpath(paths[1])
     if same:
         raise RequestError(
             "public= is the private data itself: everything in public= is used without noise. "
@@ -704,6 +678,7 @@ def read_public(public: Any, design: Design) -> PublicMoments:
         given = PublicMoments.of(public)
         given = given if response else constant_first(given, names)
         return given.checked(every, response=response)
+    from dpmodels.formula.types import check_types
     from dpmodels.sources.rows import Rows, count_rows
     from dpmodels.sources.tasks import as_source
 
@@ -714,6 +689,7 @@ def read_public(public: Any, design: Design) -> PublicMoments:
             f"the public data have no column {', '.join(absent)}.\n  public:  "
             f"{', '.join(source.kinds)}\n  needed:  {', '.join(design.variables)}"
         )
+    check_types(source.kinds, design.kinds)
     m = source.n if source.n is not None else count_rows(source, design.variables[0])
     parts = [b.copy() for b in Rows(source, m).blocks(design)] if m else []
     Z = np.concatenate(parts, axis=1) if parts else np.zeros((design.q, 0))

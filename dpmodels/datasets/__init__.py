@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpmodels.errors import SourceError
+from dpmodels.errors import SourceError, path_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +128,7 @@ def wine(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     place = path if path is not None else os.environ.get(_ENV)
     if not place:
         raise SourceError(f"wine() needs your copy of the data. {_WHERE}")
-    place = Path(place)
+    place = path_of(place)
     file = place if place.is_file() else place / _JOINED[0]
     if file.is_file():
         joined: pd.DataFrame = pd.read_csv(BytesIO(_checked(file, _JOINED[1])), compression="gzip")

@@ -58,6 +58,23 @@ def class_response(
     )
 
 
+def _no_event(text: str, interval: iv.Interval, variable: bool) -> str:
+    """Return the refusal of a number as an event, with spellings for codes 0, 1 and for 1, 2."""
+    written = f"`{text}`" if variable and not text.isidentifier() else text
+    cut = f"{sum(interval) / 2.0:g}" if interval is not None else "0"
+    declared = (
+        f" Or declare its codes: schema={{{text!r}: dp.Binary()}} for 0 and 1, or "
+        f"schema={{{text!r}: dp.Levels([1, 2])}}, the second of which is the event."
+        if variable
+        else ""
+    )
+    return (
+        f"the response {text!r} must be an event, 0 or 1. Say which number is the event: event=1, "
+        f"or event=2 for codes 1 and 2.{declared} Or write the event as a comparison: "
+        f"{{{written} > {cut}}} ~ ..."
+    )
+
+
 def atom_of(text: str, factor: Factor, reduced: bool) -> Atom:
     """Return the columns of one factor in one coding."""
     if isinstance(factor, Node):
@@ -506,12 +523,7 @@ class Builder:
             kind = "response"
             if response_ok == "event":
                 if interval != (0.0, 1.0):
-                    raise FormulaError(
-                        f"the response {text!r} must be an event, 0 or 1. Say which number is the "
-                        f"event: event=1; or declare {text} = dp.Binary(), or two levels of which "
-                        f'the second is the event: {text} = dp.Levels(["no", "yes"]); or write '
-                        f"the event as a comparison: {{{text} > 0}} ~ ..."
-                    )
+                    raise FormulaError(_no_event(text, interval, text in self.schema))
                 kind = "event"
             if offset is not None:
                 interval = iv.subtract(interval, self.scalar(offset, "offset").interval)
@@ -527,6 +539,12 @@ class Builder:
             raise FormulaError(
                 f"event={shown(event)}: the response {text!r} is a number, so its event is one "
                 "too, for example event=1"
+            )
+        if abs(event) >= iv.LARGEST_EXACT:
+            raise FormulaError(
+                f"event={shown(event)}: from 2^53 = 9007199254740992 on numbers do not tell "
+                "neighbouring whole numbers apart. Declare the codes as levels, which are compared "
+                f"exactly: {text} = dp.Levels([...])"
             )
         wanted = float(event)
 

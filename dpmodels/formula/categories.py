@@ -18,6 +18,7 @@ from dpmodels.formula.compile import (
     compile_factor,
     compile_scalar,
     numbers,
+    too_large,
     variable_cat,
     variable_name,
     whole,
@@ -27,6 +28,7 @@ from dpmodels.formula.refuse import need_levels, need_range, refused_call, refus
 from dpmodels.formula.words import (
     CALLS,
     FUNCTIONS,
+    LARGEST_EXACT,
     REGISTERED,
     Array,
     Basis,
@@ -98,16 +100,24 @@ def _source(inner: ast.expr, levels: tuple[Any, ...] | None, ctx: Context) -> Ca
             return cat if levels is None else _relevel(name, cat, levels, ctx)
         if isinstance(variable, Text) or (levels is None and not isinstance(variable, Binary)):
             raise need_levels(name, isinstance(variable, Real), variable.interval, ctx)
+        _check_exact(levels or (), inner, ctx)
         return _numeric_levels(compile_scalar(inner, ctx), levels or (0, 1))
     value = compile_factor(inner, ctx)
     if isinstance(value, Cat) and levels is None:
         return value
     if isinstance(value, Node) and (value.boolean or levels is not None):
+        _check_exact(levels or (), inner, ctx)
         return _numeric_levels(value, levels or (0, 1))
     raise ctx.refuse(
         f"the levels of {pretty(inner, ctx)} are not declared",
         f"Cut it at public points: cut({pretty(inner, ctx)}, breaks=[...])",
     )
+
+
+def _check_exact(levels: tuple[Any, ...], inner: ast.expr, ctx: Context) -> None:
+    for level in levels:
+        if not isinstance(level, str) and abs(level) >= LARGEST_EXACT:
+            raise ctx.fail(*too_large(level, pretty(inner, ctx)))
 
 
 def _numeric_levels(x: Node, levels: tuple[Any, ...]) -> Cat:

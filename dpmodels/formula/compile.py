@@ -28,6 +28,7 @@ from dpmodels.formula.refuse import (
 )
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import (
+    LARGEST_EXACT,
     REGISTERED,
     Array,
     Basis,
@@ -267,6 +268,7 @@ def _number_test(
             f"the comparison in {pretty(node, ctx)} is not part of the formula language",
             "Use < <= > >= == != between numbers",
         )
+    _check_exact(left, op, right, ctx)
     test = _COMPARE[type(op)]
     a, b = compile_scalar(left, ctx), compile_scalar(right, ctx)
 
@@ -275,6 +277,26 @@ def _number_test(
         return np.where(np.isnan(x) | np.isnan(y), np.nan, test(x, y))
 
     return Node((0.0, 1.0), values, a.variables | b.variables, boolean=True)
+
+
+def _check_exact(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) -> None:
+    """Refuse comparisons with numbers so large that floats merge neighbouring whole numbers."""
+    for side, other in ((left, right), (right, left)):
+        value = literal(side)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        equal = isinstance(op, (ast.Eq, ast.NotEq))
+        if abs(value) >= LARGEST_EXACT and (equal or isinstance(value, int)):
+            raise ctx.fail(*too_large(value, pretty(other, ctx)))
+
+
+def too_large(value: float, text: str) -> tuple[str, str]:
+    """Return why a number cannot be compared with cells, and what to type instead."""
+    return (
+        f"{value:.17g} is compared as a number, and from 2^53 = 9007199254740992 on numbers do not "
+        "tell neighbouring whole numbers apart",
+        f"Declare the codes as levels, which are compared exactly: {text} = dp.Levels([...])",
+    )
 
 
 def comparisons(tree: ast.AST, ctx: Context) -> Iterator[tuple[ast.expr, Node, bool]]:

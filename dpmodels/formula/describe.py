@@ -86,7 +86,7 @@ def describe(
             + Schema.template(formula).replace("\n", "\n  ")
         )
     needed = needed_variables(formula, names, engine=engine, subset=subset, weights=weights)
-    full = schema_for(dict.fromkeys(names, "numeric"), schema, bounds, needed, formula=formula)
+    full = schema_for(dict.fromkeys(names, "unknown"), schema, bounds, needed, formula=formula)
     left = formula.split("~", 1)[0].strip().strip("`") if "~" in formula else ""
     classes = isinstance(full.variables.get(left), Levels)
     design = build_design(

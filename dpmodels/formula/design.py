@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells, coerce
+from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells, coerce_all
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, magnitude
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
@@ -347,7 +347,7 @@ class Design:
                     f"{needed}"
                 )
             variable = self.schema[name]
-            cells = coerce(_listed(new[name]), variable)
+            cells = coerce_all({name: _listed(new[name])}, {name: variable})[name]
             if outside == "nan" and variable.interval is not None:
                 lo, hi = variable.interval
                 with np.errstate(invalid="ignore"):
@@ -521,7 +521,7 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
         if name not in used:
             continue
         variable, raw = design.schema[name], _listed(new[name])
-        cells = coerce(raw, variable)
+        cells = coerce_all({name: raw}, {name: variable})[name]
         given = ~np.asarray(pd.isna(np.asarray(raw, dtype=object)), dtype=bool)
         lost = (np.asarray(cells) < 0) if isinstance(variable, Levels) else np.isnan(cells)
         unknown = int((lost & given).sum())

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import dimensions
+from dpmodels.errors import SourceError
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Array, Basis, Cat, Interval, Node
+from dpmodels.formula.words import LARGEST_EXACT, Array, Basis, Cat, Interval, Node
 from dpmodels.quiet import quiet
 from dpmodels.variables import Binary, Levels, Text, Variable
 
@@ -382,6 +384,13 @@ class Program:
 # cell is mapped by itself.
 
 
+#: Error message for a column that is a matrix or a frame.
+TWO_DIMENSIONS = (
+    "column {0!r} has {1} dimensions, and a column has one value per row. Give each of its columns "
+    "a name of its own, for example {{'{0}1': {0}[:, 0], '{0}2': {0}[:, 1]}}; a single column is "
+    "{0}.reshape(-1)"
+)
+
 _TRUE = {"true": 1.0, "false": 0.0}
 
 
@@ -411,6 +420,8 @@ def coerce_all(
     with quiet(), np.errstate(all="ignore"):
         out = {}
         for name, variable in variables.items():
+            if dimensions(columns[name]) != 1:  # flattened, one row would be several
+                raise SourceError(TWO_DIMENSIONS.format(name, dimensions(columns[name])))
             known = None
             if seen is not None and isinstance(variable, Levels):
                 known = _by_categories(columns[name], variable, name, seen)
@@ -455,9 +466,6 @@ def _coerced(column: Any, variable: Variable) -> Any:
     return _numbers(kind, payload)
 
 
-#: Ticks of a second, by the unit of an Arrow type.
-_TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-
 # -- opening a column ----------------------------------------------------------------------
 
 
@@ -478,7 +486,7 @@ def _open(column: Any) -> tuple[str, Any]:
     if isinstance(array, np.ma.MaskedArray):
         cells: Any = array.astype(object)
         return "numpy", cells.filled(None)
-    return "numpy", array.reshape(-1) if array.ndim != 1 else array
+    return "numpy", array
 
 
 def _object_array(cells: Any) -> Any:
@@ -505,6 +513,9 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
 
         if not pa.types.is_timestamp(dtype.pyarrow_dtype):
             return _open_arrow(column.array.__arrow_array__())
+    if pd.api.types.is_integer_dtype(dtype):  # exact beyond 2^53, whether or not a cell is missing
+        missing = column.isna().to_numpy(dtype=bool)
+        return "masked", (column.to_numpy(dtype=dtype.numpy_dtype, na_value=0), missing)
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
     if pd.api.types.is_datetime64_any_dtype(dtype):
@@ -548,7 +559,9 @@ def _open_polars(column: Any) -> tuple[str, Any]:
 
     dtype = column.dtype
     if dtype.is_numeric() or dtype == pl.Boolean:
-        if column.null_count() or dtype.is_decimal():
+        if dtype.is_decimal() or (column.null_count() and dtype.is_integer()):
+            return _open_arrow(column.to_arrow())  # exact
+        if column.null_count():
             return "numpy", column.cast(pl.Float64, strict=False).to_numpy()
         return "numpy", column.to_numpy()
     if dtype in (pl.Categorical, pl.Enum):
@@ -587,9 +600,8 @@ def _open_arrow(column: Any) -> tuple[str, Any]:
         return "numpy", np.full(len(column), np.nan)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "text", column
-    if pa.types.is_time(kind):  # Python has no nanoseconds of the day: a cell could fail
-        ticks = column.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).cast(pa.float64())
-        return "numpy", ticks.to_numpy(zero_copy_only=False) / _TICKS[kind.unit]
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):  # in no unit that somebody named
+        return "numpy", np.full(len(column), np.nan)
     if pa.types.is_temporal(kind):
         return "numpy", column.to_numpy(zero_copy_only=False)
     return "numpy", _python_cells(column)
@@ -635,9 +647,8 @@ def _array_numbers(cells: Any) -> Any:
     kind = cells.dtype.kind
     if kind in "fiub":
         return cells.astype(np.float64)
-    if kind in "Mm":
-        unit = "datetime64[ns]" if kind == "M" else "timedelta64[ns]"
-        whole = cells.astype(unit)
+    if kind == "M":
+        whole = cells.astype("datetime64[ns]")
         return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) * 1e-9)
     if kind in "USO":
         out = np.empty(cells.shape[0])
@@ -657,10 +668,10 @@ def _number(cell: Any) -> float:
                 cell = datetime.datetime(cell.year, cell.month, cell.day)
             aware = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
             return float(aware.timestamp())
-        if isinstance(cell, (np.datetime64, np.timedelta64)):
+        if isinstance(cell, np.datetime64):
             return float(_array_numbers(np.array([cell]))[0])
-        if isinstance(cell, datetime.timedelta):
-            return cell.total_seconds()
+        if isinstance(cell, (np.timedelta64, datetime.timedelta)):
+            return np.nan  # in no unit that somebody named
         if isinstance(cell, (complex, np.complexfloating)):
             return np.nan
         return float(cell)
@@ -733,7 +744,7 @@ def _level_map(variable: Levels) -> Callable[[Any], int]:
     printed = dict(text)  # of numbers: a float that is whole matches "1" as an integer does
     for level, code in text.items():
         printed.setdefault(_whole(level), code)
-    numbers = {float(x): c for x, c in exact.items() if not isinstance(x, str)}
+    numbers = {x: c for x, c in exact.items() if not isinstance(x, str)}
     other = -1 if variable.other is None else variable.levels.index(variable.other)
 
     def one(cell: Any) -> int:
@@ -742,14 +753,25 @@ def _level_map(variable: Levels) -> Callable[[Any], int]:
         if isinstance(cell, str):
             code = text.get(cell)
             if code is None and numbers:
-                code = numbers.get(_number(cell))
+                code = numbers.get(_exact_number(cell))
         else:
-            code = numbers.get(_number(cell)) if numbers else None
+            code = numbers.get(_exact_number(cell)) if numbers else None
             if code is None and text:
                 code = printed.get(_printed(cell))
         return other if code is None else code
 
     return one
+
+
+def _exact_number(cell: Any) -> float:
+    """Return the number of a cell: whole numbers exactly, where floats would merge neighbours."""
+    if isinstance(cell, (int, np.integer)):
+        return int(cell)
+    number = _number(cell)
+    if not LARGEST_EXACT <= abs(number) < math.inf or isinstance(cell, (float, np.floating)):
+        return number
+    exact = decimal.Decimal(cell.replace("_", "") if isinstance(cell, str) else cell)
+    return int(exact) if exact == exact.to_integral_value() else number
 
 
 def _whole(text: str) -> str:

@@ -15,8 +15,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, shown
+from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, path_of, shown
 from dpmodels.formula.parser import category_names, inline_variables, needed_variables
+from dpmodels.formula.types import check_types
 from dpmodels.variables import Binary, Count, Real, Variable, as_variable
 
 _ATTRS_KEY = "dpmodels_schema"
@@ -190,13 +191,14 @@ class Schema(Mapping[str, Variable]):
     def save(self, path: Any) -> None:
         """Write a ``.toml`` or ``.json`` file."""
         text = self.to_json() if str(path).endswith(".json") else self.to_toml()
-        with open(path, "w", encoding="utf-8") as file:
+        file_path = path_of(path, "the path of a schema", SchemaError)
+        with file_path.open("w", encoding="utf-8") as file:
             file.write(text)
 
     @classmethod
     def load(cls, path: Any) -> Schema:
         """Read a ``.toml`` or ``.json`` file."""
-        with open(path, encoding="utf-8") as file:
+        with path_of(path, "the path of a schema", SchemaError).open(encoding="utf-8") as file:
             text = file.read()
         return cls.from_json(text) if str(path).endswith(".json") else cls.from_toml(text)
 
@@ -273,6 +275,7 @@ def schema_for(
     short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
     inline = {} if formula is None else inline_variables(formula)
     out: dict[str, Variable] = {}
+    silent: list[str] = []  # names of which nothing is declared
     missing_text: list[str] = []
     for name in needed:
         if name not in data_columns:
@@ -287,10 +290,12 @@ def schema_for(
             out[name] = inline[name]
         elif kind == "bool":
             out[name] = Binary()
-        elif kind in ("text", "category", "string", "object"):
+        elif kind in ("text", "category", "string", "object"):  # nested ones are refused below
             missing_text.append(name)
         else:
             out[name] = Real()
+            silent.append(name)
+    check_types(data_columns, out, silent, short)
     if missing_text:
         count = len(missing_text)
         where = f' of "{formula}"' if formula else ""

@@ -21,6 +21,9 @@ from dpmodels.variables import LARGEST, Variable
 # -- Interval arithmetic: from the declared range of a variable to the range of a design column
 
 
+#: Floats at or above this do not tell neighbouring whole numbers apart.
+LARGEST_EXACT = 2.0**53
+
 Interval = tuple[float, float] | None
 
 

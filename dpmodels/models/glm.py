@@ -116,14 +116,36 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
         closing=FitStatistics() if asked else None,
     )  # fmt: skip
     plan = plan_fit(request, design, planning_rows(request, n), model)
-    return replace(plan, advice=(*_clipped_counts(request, design), *plan.advice))
+    own = (*_outside(request, design), *_clipped_counts(request, design))
+    return replace(plan, advice=(*own, *plan.advice))
+
+
+def _outside(request: Request, design: Design) -> tuple[str, ...]:
+    """Warn of a declared range with values that the family cannot have. Reads public facts.
+
+    Raises ``RequestError`` if it holds no value that the family can have.
+    """
+    response, family = design.response, family_of(request["family"])
+    if response is None or response.interval is None:
+        return ()
+    low, high = response.interval
+    text = (
+        f"{response.name!r} is declared from {low:g} to {high:g}, and family={family.name!r} takes "
+        f"{family.domain}"
+    )
+    if not family.valid(np.array([low, high])).any():
+        raise RequestError(f"{text}. For such numbers use family='gaussian'. Nothing was charged")
+    if low >= 0.0 or family.valid(np.array([low])).all():
+        return ()
+    return (f"{text}: rows below count as empty. For such numbers use family='gaussian'",)
 
 
 def _clipped_counts(request: Request, design: Design) -> tuple[str, ...]:
     """Warn of counts that are declared to be 0 or 1: all others would be clipped to 1. Public."""
-    response = design.response
+    response, family = design.response, family_of(request["family"])
     if not (
-        family_of(request["family"]).domain == "whole numbers from 0"
+        family.counts
+        and family.name != "quasipoisson"
         and response is not None
         and response.interval is not None
         and response.interval[1] <= 1.0

@@ -18,7 +18,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning, RequestError, choice, shown
+from dpmodels.errors import (
+    BudgetError,
+    DPModelsError,
+    LedgerWarning,
+    RequestError,
+    choice,
+    path_of,
+    shown,
+)
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Step
@@ -656,8 +664,9 @@ class FileStore:
 
 def _resolved(path: str | os.PathLike[str]) -> Path:
     """Return the file itself: the working directory and links are looked at once, here."""
+    file = path_of(path, "the path of the ledger", BudgetError)
     try:
-        return Path(path).resolve()
+        return file.resolve()
     except (OSError, RuntimeError, ValueError):  # a loop of links, a null character
         pass
     raise BudgetError("the path of the ledger cannot be used: it names no file")

@@ -600,7 +600,7 @@ def predict_class(fit: Any, new: Any, *, what: str, outside: str, **asked: Any) 
 def _truth(fit: Any, new: Any) -> list[Any]:
     """Return the true class of each public row as the model reads it; None where it is missing."""
     from dpmodels.formula.build import build_design
-    from dpmodels.formula.program import coerce
+    from dpmodels.formula.program import coerce_all
     from dpmodels.variables import Levels
 
     design, levels = fit.design, list(fit.design.levels)
@@ -609,10 +609,10 @@ def _truth(fit: Any, new: Any) -> list[Any]:
     if variable is not None and name not in new:
         raise RequestError(f"the new data has no column {name!r}, the response")
     if isinstance(variable, Levels):
-        codes = coerce(new[name], variable)
+        codes = coerce_all({name: new[name]}, {name: variable})[name]
         return [variable.levels[c] if c >= 0 else None for c in codes.tolist()]
     if variable is not None:
-        cells = np.asarray(coerce(new[name], variable), dtype=float)
+        cells = np.asarray(coerce_all({name: new[name]}, {name: variable})[name], float)
     else:
         text = "~ 0 + " + design.formula.partition("~")[0]
         event = build_design(text, design.schema, na=design.na, one_sided_ok=True)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown, whole
+from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, path_of, shown, whole
 from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
@@ -457,7 +457,7 @@ class Fit(Written, Held, MaketablesPlugin):
         """Return the JSON text that :meth:`save` writes, and write it to ``path`` if given."""
         text = dumps(self._record)
         if path is not None:
-            table_files.write_whole(Path(path), text)
+            table_files.write_whole(path_of(path), text)
         return text
 
     @classmethod

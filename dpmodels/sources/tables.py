@@ -6,17 +6,18 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, dimensions
 from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
-from dpmodels.formula.program import coerce, coerce_all
+from dpmodels.formula.program import TWO_DIMENSIONS, coerce, coerce_all
 from dpmodels.formula.schema import Schema
+from dpmodels.formula.types import ColumnKind
 from dpmodels.units import Ids, OneType
 from dpmodels.variables import Real, Variable
 
@@ -34,8 +35,9 @@ class Source(Protocol):
 
     @property
     def kinds(self) -> Mapping[str, str]:
-        """Column -> "numeric", "bool", "category", "text", "datetime", "duration", or one of two.
+        """Column -> its kind.
 
+        "numeric", "bool", "category", "text", "datetime", "duration" or "nested" (lists, records);
         "object": any cells; "unknown": CSV files and lists.
         """
         ...
@@ -68,27 +70,55 @@ def numpy_kind(dtype: Any) -> str:
     """Public kind of a pandas or numpy dtype."""
     letter = getattr(dtype, "kind", "O")
     if letter == "O" and str(dtype) == "category":
-        return "category"
+        of = getattr(getattr(dtype, "categories", None), "dtype", None)
+        return ColumnKind("category", _cells_type(of) if of is not None else "")
+    if type(dtype).__name__ == "ArrowDtype":
+        return arrow_kind(dtype.pyarrow_dtype)
     if isinstance(dtype, np.dtype) and letter == "O":  # whatever its cells are
         return "object"
-    return {"i": "numeric", "u": "numeric", "f": "numeric", "b": "bool", "m": "duration",
+    kind = {"i": "numeric", "u": "numeric", "f": "numeric", "b": "bool", "m": "duration",
             "M": "datetime"}.get(letter, "text")  # fmt: skip
+    return ColumnKind(kind, _cells_type(dtype))
+
+
+def _cells_type(dtype: Any) -> str:
+    """Return "int64", "float32", "bool" or "datetime64[ns]" for the dtypes that are those."""
+    letter = getattr(dtype, "kind", "O")
+    if letter in "iuf":
+        bits = 8 * int(getattr(dtype, "itemsize", 8))
+        return {"i": "int", "u": "uint", "f": "float"}[letter] + str(bits)
+    if letter == "M":
+        return f"datetime64[{getattr(dtype, 'unit', None) or str(dtype)[11:-1]}]"
+    return "bool" if letter == "b" else ""
 
 
 def arrow_kind(dtype: Any) -> str:
     """Public kind of an Arrow type, by its printed name (no pyarrow import needed)."""
     text = str(dtype)
     if text.startswith("dictionary"):
-        return "category"
+        of = getattr(dtype, "value_type", None)
+        number = of is not None and arrow_kind(of) in ("numeric", "bool")
+        return ColumnKind("category", getattr(arrow_kind(of), "cells", "") if number else "")
+    if text.startswith(_NESTED):
+        return "nested"
+    if "interval" in text:  # months, days and nanoseconds, of DuckDB
+        return ColumnKind("duration", "duration")
     if text.startswith(("int", "uint", "float", "double", "half", "decimal")):
-        return "numeric"
+        return ColumnKind("numeric", _ARROW_CELLS.get(text, text.partition("128")[0]))
     if text == "bool":
-        return "bool"
+        return ColumnKind("bool", "bool")
     if text.startswith(("timestamp", "date")):
-        return "datetime"
+        unit = {"date32": "D", "date64": "ms"}.get(text.partition("[")[0])
+        return ColumnKind("datetime", f"datetime64[{unit or text[10:].split(',')[0].strip(']')}]")
     if text.startswith(("time", "duration")):
-        return "duration"
+        return ColumnKind("duration", "time" if text.startswith("time") else "duration")
     return "text"
+
+
+#: Beginnings of the names of Arrow types whose cells hold several values.
+_NESTED = ("list", "large_list", "fixed_size_list", "struct", "map", "sparse_union", "dense_union",
+           "extension<arrow.fixed_shape_tensor")  # fmt: skip
+_ARROW_CELLS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def check_names(names: Iterable[Any]) -> None:
@@ -280,7 +310,12 @@ class DictSource:
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         check_names(data)
+        for name, cells in data.items():
+            _check_column(name, cells)
+        data = _aligned_series(data)
         self._data = {k: own_column(v) for k, v in data.items()}
+        for name, column in self._data.items():  # what only its array shows, as of a sparse matrix
+            _check_column(name, column)
         lengths = {len(v) for v in self._data.values()}
         if len(lengths) > 1:
             raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
@@ -301,6 +336,64 @@ class DictSource:
             Partition(DictSource, {c: _slice(v, a, b) for c, v in columns.items()}, a, b - a)
             for a, b in aligned(self._rows, rows)
         ]
+
+
+def _check_column(name: str, cells: Any) -> None:
+    """Refuse a value of a mapping that is not a column: one value per row, in an order.
+
+    **Privacy.** Looks at types and shapes, never at a cell.
+    """
+    found = dimensions(cells)
+    if found > 1:
+        raise SourceError(f"{TWO_DIMENSIONS.format(name, found)}. Nothing was charged")
+    said = ""
+    if isinstance(cells, Mapping):
+        said = "a mapping, whose keys would be read as cells. Give pd.DataFrame(data) instead"
+    elif isinstance(cells, Set):
+        said = "a set, which has no order. Give a list or an array, with one value per row"
+    elif isinstance(cells, (str, bytes, bytearray, memoryview)):
+        said = f"a {type(cells).__name__}. Give a list or an array, with one value per row"
+    elif found < 1 or not (hasattr(cells, "__len__") or hasattr(cells, "__iter__")):
+        said = "a single value. Give a list or an array, with one value per row"
+    if said:
+        raise SourceError(f"column {name!r} is {said}. Nothing was charged")
+
+
+def _aligned_series(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the columns, with pandas Series matched by their index as ``pd.DataFrame`` does.
+
+    Where a Series lacks a label its cell is missing. Whole numbers and truth values are then kept
+    in types that can say so: others would turn into floats.
+    """
+    series = {k: v for k, v in data.items() if _is_series(v)}
+    first = next(iter(series.values()), None)
+    if first is None or all(v.index is first.index or v.index.equals(first.index)
+                            for v in series.values()):  # fmt: skip
+        return data
+    import pandas as pd
+
+    safe = {k: v.astype(_nullable(v.dtype)) for k, v in series.items()}
+    frame = withheld(lambda: pd.DataFrame(safe), _NOT_ALIGNED)
+    return {k: frame[k] if k in series else v for k, v in data.items()}
+
+
+#: Said of Series that pandas cannot match; its own message could quote their labels.
+_NOT_ALIGNED = (
+    "the Series of the mapping have different indexes, which cannot be matched (a label occurs "
+    "twice). Nothing was charged. Give a DataFrame, or pair them by place: "
+    "{'y': y.to_numpy(), 'x': x.to_numpy()}"
+)
+
+
+def _is_series(cells: Any) -> bool:
+    return type(cells).__module__.split(".")[0] == "pandas" and hasattr(cells, "index")
+
+
+def _nullable(dtype: Any) -> Any:
+    """Return a type of the same cells that can hold a missing one."""
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iub":
+        return dtype
+    return "boolean" if dtype.kind == "b" else dtype.name.replace("i", "I").replace("u", "U")
 
 
 def own_column(cells: Any) -> Any:

@@ -20,7 +20,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpmodels.errors import ClusterError, DPModelsError, RequestError, SourceError, shown
+from dpmodels.errors import (
+    ClusterError,
+    DPModelsError,
+    RequestError,
+    SourceError,
+    path_of,
+    shown,
+)
 from dpmodels.quiet import guarded, holding_memory
 from dpmodels.sources.files import DatasetSource, path_source
 from dpmodels.sources.summed import Partial, Task, done_by_bytes
@@ -267,7 +274,7 @@ class FramesSource:
         self.n: int | None = None
         parts: list[Any] | None = None
         if isinstance(data, Iterator):
-            first = withheld(lambda: next(data, None))
+            first = _part(withheld(lambda: next(data, None)))
 
             def once() -> Iterator[Any]:
                 if first is not None:
@@ -287,11 +294,13 @@ class FramesSource:
                 return iter(made)
 
             self._open = opened
-            first = withheld(lambda: next(self._open(), None))
+            first = _part(withheld(lambda: next(self._open(), None)))
         else:
             parts = list(data)
             self._open = lambda: iter(parts)
             first = parts[0] if parts else None
+            for place, part in enumerate(parts, 1):
+                _part(part, place)
         if first is None:
             raise SourceError("the iterable of tables is empty: its columns are not known")
         head = as_source(first)
@@ -313,6 +322,18 @@ class FramesSource:
             yield from TypedPart(self._as_source(part), self._types, _FIRST).chunks(names)
 
 
+def _part(part: Any, place: int = 1) -> Any:
+    """Return a part of a table; what is none is described by its type and place, not quoted."""
+    if isinstance(part, (str, os.PathLike)) and not (
+        isinstance(part, os.PathLike) and path_of(part, error=SourceError).exists()
+    ):
+        raise SourceError(
+            f"part {place} of the iterable, <{type(part).__name__}>, is not a table. Each part "
+            "must be a frame; give a list of paths for several files"
+        )
+    return part
+
+
 def _refuse_reader(data: Any) -> None:
     module = type(data).__module__.split(".")[0]
     if module == "pandas" and type(data).__name__ in ("TextFileReader", "JsonReader"):
@@ -323,6 +344,8 @@ def _refuse_reader(data: Any) -> None:
             "example lambda: (part for part in pd.read_json(path, lines=True, chunksize=10**5, "
             "dtype={'x': float}))"
         )
+    if hasattr(data, "read"):
+        raise SourceError("an open file is not a table. Give its path, as in data='study.csv'")
 
 
 def as_source(data: Any) -> Source:
@@ -358,7 +381,7 @@ def as_source(data: Any) -> Source:
     if hasattr(data, "__arrow_c_stream__"):
         return ArrowSource(data)
     if isinstance(data, (str, os.PathLike)):
-        return path_source([Path(data)])
+        return path_source([path_of(data, "the path of a table", SourceError)])
     if isinstance(data, np.ndarray):
         raise SourceError(
             "a bare array has no column names. For example: "
@@ -366,13 +389,27 @@ def as_source(data: Any) -> Source:
         )
     listed = isinstance(data, (list, tuple))
     if listed and data and all(isinstance(d, (str, os.PathLike)) for d in data):
-        return path_source([Path(d) for d in data])
+        return path_source(_listed_paths(data))
     if listed or isinstance(data, Iterator) or callable(data):
         return FramesSource(data, as_source)
     raise SourceError(
         f"cannot read a {type(data).__name__} as a table. Pass a pandas or polars frame, an Arrow "
         "table, a path to a Parquet or CSV file, or a list of frames"
     )
+
+
+def _listed_paths(given: Sequence[Any]) -> list[Path]:
+    """Return the paths of a list; an entry that is no file is named by its place, not quoted."""
+    paths = []
+    for place, entry in enumerate(given, 1):
+        path = path_of(entry, f"entry {place} of the list: the path of a table", SourceError)
+        if not path.exists():
+            raise SourceError(
+                f"entry {place} of the list, <{type(entry).__name__}>, is not the path of a file. "
+                "A list is a table if its entries are paths, or frames with the same columns"
+            )
+        paths.append(path)
+    return paths
 
 
 # -- What runs where the rows are: a task on a Dask worker, or one that another engine calls.

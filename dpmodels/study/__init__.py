@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import StudyError
+from dpmodels.errors import StudyError, path_of
 
 if TYPE_CHECKING:
     from dpmodels.study.asked import Paper
@@ -62,7 +62,7 @@ class Study:
         """Run the study on rows made from the schema alone; every page says REHEARSAL."""
         from dpmodels.study.running import rehearse
 
-        return rehearse(self._paper, Path(out))
+        return rehearse(self._paper, path_of(out, "out="))
 
     def run(self, data: Any, *, ledger: str | Path, out: str | Path, again: bool = False) -> Ran:
         """Make the releases, the report and the record; go on where a killed run stopped.
@@ -89,14 +89,14 @@ class Study:
         """
         from dpmodels.study.running import run
 
-        return run(self._paper, data, Path(ledger), Path(out), again=again)
+        return run(self._paper, data, path_of(ledger, "ledger="), path_of(out, "out="), again=again)
 
     @staticmethod
     def verify(out: str | Path, ledger: Any = None) -> Verified:
         """Hold a folder against its record: hashes, totals, and the guarantee of the ledger."""
         from dpmodels.study.record import verify
 
-        return verify(Path(out), ledger)
+        return verify(path_of(out, "out="), ledger)
 
 
 # -- ``dpmodels study``: new, check, rehearse, run, verify.

@@ -22,6 +22,7 @@ from dpmodels.errors import (
     StudyError,
     UnknownOptionError,
     did_you_mean,
+    path_of,
     shown,
 )
 from dpmodels.formula.parser import category_names, needed_variables
@@ -599,7 +600,7 @@ class _Reader:
 
 def read(path: str | Path) -> Paper:
     """Return what the file of a study asks for; a file that is no TOML is refused."""
-    file = Path(path)
+    file = path_of(path, "the path of the file of a study")
     if not file.is_file():
         raise StudyError(f"{file.name}:1:1: there is no such file. A new one: dpmodels study new "
                          '"wage ~ educ" > study.toml')  # fmt: skip

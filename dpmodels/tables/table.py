@@ -32,6 +32,7 @@ from dpmodels.errors import (
     UtilityWarning,
     choice,
     did_you_mean,
+    path_of,
     shown,
     whole,
 )
@@ -339,7 +340,7 @@ def check_file(path: Any) -> Path:
     """Return the path of a file whose suffix is known, or refuse it."""
     if not isinstance(path, (str, Path)):
         raise RequestError(f"file= takes a path such as 'table.tex', got {shown(path)}")
-    found = Path(path)
+    found = path_of(path)
     if found.suffix.lower() not in SUFFIXES:
         known = ", ".join(SUFFIXES)
         raise RequestError(
@@ -358,7 +359,7 @@ def write_as(shown_: Shown, fmt: str, path: Any) -> None:
     """Write a table in one format, whatever the name of the file."""
     if not isinstance(path, (str, Path)):
         raise RequestError(f"a table is written to a path such as 'table.html', got {shown(path)}")
-    path = Path(path)
+    path = path_of(path)
     if fmt == "docx":
         write_whole(path, partial(_markup("write"), shown_.table()))
         return
@@ -432,7 +433,7 @@ def check_saved(path: Any) -> Path:
     """Return the path that something is saved at; the suffix of a table is refused."""
     if not isinstance(path, (str, Path)):
         raise RequestError(f"save takes a path such as 'fit.json', got {shown(path)}")
-    found = Path(path)
+    found = path_of(path)
     if found.suffix.lower() in SUFFIXES:
         how = {".html": "to_html", ".tex": "to_latex", ".md": "to_markdown", ".docx": "to_word"}
         instead = how.get(found.suffix.lower(), "to_html")
@@ -541,11 +542,12 @@ def _in(saved: Any) -> Any:
 
 def read(path: Any) -> Any:
     """Return the JSON of a file, or None where it is none."""
-    if not isinstance(path, (str, Path)) or not Path(path).is_file():
+    file = path_of(path, "the path of a saved file")
+    if not file.is_file():
         raise RequestError(f"there is no file {shown(str(path))}")
     found: Any = None
     with contextlib.suppress(json.JSONDecodeError, RecursionError, UnicodeDecodeError):
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.door import answered, checked, row_count, rows_of
-from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown, whole
+from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, path_of, shown, whole
 from dpmodels.models.noised.calibration import Group, Layout, NoisePlan
 from dpmodels.models.noised.curves import delta_exact, exact_eps, tradeoff
 from dpmodels.privacy.run import own_proof
@@ -208,6 +208,7 @@ class NoisyTable(Written):
         after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
         are clipped.
         """
+        from dpmodels.formula.types import check_types
         from dpmodels.sources.tasks import as_source, need_rows
 
         checked(budget, seed)
@@ -228,6 +229,7 @@ class NoisyTable(Written):
                 f"append() needs the columns of the release ({', '.join(needed)}); the new data "
                 f"has no column {missing[0]!r}"
             )
+        check_types(source.kinds, self.design.kinds)
         n = row_count(source, None, needed[0], asks_n=False)
         if n < 1:
             raise RequestError("the table to append has no rows")
@@ -595,7 +597,7 @@ VERSION = 1
 
 
 def _paths(path: str | Path) -> tuple[Path, Path]:
-    base = Path(path)
+    base = path_of(path, "the path of a release")
     if base.suffix in (".json", ".parquet", ".csv"):
         base = base.with_suffix("")
     return base, base.with_name(base.name + ".json")

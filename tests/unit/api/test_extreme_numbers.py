@@ -94,20 +94,20 @@ def test_types_that_arrow_does_not_have_are_named(name, lazy):
         dp.dp_ols("y ~ x", frame.lazy() if lazy else frame, eps=1, delta=1e-6, bounds=BOUNDS)
 
 
-def test_times_of_the_day_are_seconds_whatever_their_nanoseconds():
+def test_times_of_the_day_are_missing_whatever_their_nanoseconds():
     """One cell with nanoseconds, which Python has not, had made the private stage fail."""
     pa = pytest.importorskip("pyarrow")
     from dpmodels.formula.program import coerce
 
     ticks = [1, 3_600_000_000_001, None]
     cells = pa.array(ticks, pa.int64()).cast(pa.time64("ns"))
-    found = coerce(cells, dp.Real(0, 86_400))
-    assert found[:2] == pytest.approx([1e-9, 3600.000000001]) and np.isnan(found[2])
+    assert np.isnan(coerce(cells, dp.Real(0, 86_400))).all()
     short = pa.array([datetime.time(0, 1)], pa.time32("s"))
-    assert coerce(short, dp.Real(0, 86_400)) == pytest.approx([60.0])
+    assert np.isnan(coerce(short, dp.Real(0, 86_400))).all()
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({"x": pl.Series("x", [1] * 40).cast(pl.Time), "y": [0.5] * 40})
-    assert dp.dp_ols("y ~ x", frame, eps=1, delta=1e-6, bounds=BOUNDS).released
+    with pytest.raises(SchemaError, match="time of day"):
+        dp.dp_ols("y ~ x", frame, eps=1, delta=1e-6, bounds=BOUNDS)
 
 
 @pytest.mark.parametrize("kind", ["date32", "date64"])

@@ -60,7 +60,6 @@ def test_float64_is_not_copied():
         (np.array([Hostile(), 1.0], object), [nan, 1]),
         (np.array([1 + 2j, 3]), [nan, nan]),
         (np.array(["1970-01-02", "NaT"], "datetime64[D]"), [86400, nan]),
-        (np.array([5, "NaT"], "timedelta64[s]"), [5, nan]),
         (np.ma.masked_array([1.0, 2.0], [False, True]), [1, nan]),
         (pd.Series([1, None], dtype="Int64"), [1, nan]),
         (pd.Series([1.5, None], dtype="Float64"), [1.5, nan]),

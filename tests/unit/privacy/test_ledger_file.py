@@ -362,7 +362,7 @@ def test_a_ledger_that_was_deleted(tmp_path):
     assert not path.exists()  # a new one would forget what was spent
     with pytest.raises(BudgetError, match="no ledger yet"):
         Budget.open(path)
-    with pytest.raises(BudgetError, match="names no file"):
+    with pytest.raises(BudgetError, match="path of the ledger"):
         Budget.open("a\0b")
 
 
