@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,7 @@ class Coordinates:
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none.
     constant: Array | None = None
     offset: int | None = None  # Row of the block that the start subtracts from the response
+    mean_weight: float = 1.0  # Released mean weight of a row: weights count over it
 
     @property
     def rank(self) -> int:
@@ -442,6 +443,20 @@ class ScalePlan:
     places: tuple[int, ...]  # Their rows in the block
     mu: float  # Of the whole scoring, scales included
     relation: str
+    label: ClassVar[str] = "scales"
+    share: ClassVar[float] = SHARE
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps of the ledger. Shares are of the whole scoring."""
+        return tuple(
+            Step(name, Gaussian(self.mu * math.sqrt(share)), share=share)
+            for name, share in zip(_STEPS, SHARES, strict=True)
+        )
+
+    def locate(self, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
+        """Return coordinates that look from the released centres and scales."""
+        return recentred(self, coordinates, design, ask)
 
     def histograms(self, k: int) -> Stack:
         """Return histogram k (0: places, 1: distances) of every number: one bin each."""
@@ -455,14 +470,6 @@ class ScalePlan:
 
 
 _STEPS = ("places of values", "scales of values")
-
-
-def scale_steps(plan: ScalePlan) -> tuple[Step, ...]:
-    """Return the steps of the ledger; shares are of the whole scoring."""
-    return tuple(
-        Step(name, Gaussian(plan.mu * math.sqrt(share)), share=share)
-        for name, share in zip(_STEPS, SHARES, strict=True)
-    )
 
 
 def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
