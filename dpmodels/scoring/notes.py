@@ -140,7 +140,8 @@ def fit_notes(
     if lost.any():
         notes.append(
             f"Not determined by the design, whatever the rows: {those(names, lost)} (a column is a "
-            "combination of others). Drop a term."
+            "combination of others, or subset= excludes its level). Drop a term, or choose a base "
+            "level that subset= leaves."
         )
     return notes
 

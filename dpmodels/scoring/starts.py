@@ -86,10 +86,14 @@ class Coordinates:
 
     def back(self) -> tuple[Array, Array]:
         """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
-        p, unit = self.W0.shape[1], self.unit
-        keep = [*range(p), -1]
-        A, a = replace(unit, scale=unit.scale[keep], shift=unit.shift[keep]).back()
+        A, a = of_columns(self.unit, self.W0.shape[1]).back()
         return A @ self.W0.T, a
+
+
+def of_columns(unit: UnitScale, p: int) -> UnitScale:
+    """Return the map of the p predictors and the response, without what stands aside."""
+    keep = [*range(p), -1]
+    return replace(unit, scale=unit.scale[keep], shift=unit.shift[keep])
 
 
 def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
@@ -138,7 +142,7 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
         identified = np.ones(design.p, dtype=bool)
     else:
         M = _box_moments(design, unit)
-        W0, identified = inverse_root(_column_moments(design, unit) if M is None else M)
+        W0, identified = inverse_root(_column_moments(design, unit) if M is None else M, unit)
     for array in (unit.scale, unit.shift, W0, identified, unit.one):
         if array is not None:
             array.setflags(write=False)
@@ -177,7 +181,7 @@ def narrowed(
     M = _box_moments(design, coordinates.unit, box)
     if M is None:
         return coordinates
-    W0, identified = inverse_root(M)
+    W0, identified = inverse_root(M, coordinates.unit)
     return replace(
         coordinates, W0=W0, identified=identified, centre=np.zeros(len(W0)),
         constant=constant_direction(design, coordinates.unit, W0),
@@ -275,18 +279,22 @@ def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
     return float(np.linalg.norm(C @ middle + shift)) + reach
 
 
-def inverse_root(M: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return ``(M^{-1/2}, identified)`` of public second moments, without aliased directions.
 
-    (r, p); of full rank it is the symmetric root.
+    (r, p); of full rank it is the symmetric root. A coefficient is identified if no aliased
+    direction changes it in the user's units: the column of a level that ``subset=`` excludes is
+    constant after centring, but it says nothing of the intercept.
     """
     values, vectors = np.linalg.eigh(M)
     keep = values > ALIASED * max(float(values[-1]), 0.0)
     if keep.all():
         return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
     W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
-    lost = np.sum(vectors[:, ~keep] ** 2, axis=1)
-    return np.ascontiguousarray(W0), lost <= _UNIDENTIFIED
+    moved = of_columns(unit, len(M)).back()[0] @ vectors[:, ~keep]
+    moved /= np.abs(unit.scale[: len(M), None])  # over half ranges: of no unit
+    moved /= np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
+    return np.ascontiguousarray(W0), np.sum(moved**2, axis=1) <= _UNIDENTIFIED
 
 
 def _box_moments(
