@@ -39,6 +39,8 @@ POINTS = (1 << 12, 64, 1 << 15)
 ALIASED = 1e-10
 #: Coefficients with this much of their squared length in aliased directions are not identified.
 _UNIDENTIFIED = 1e-6
+#: Columns with this part of their own square beyond the columns before them are combinations.
+_DEPENDENT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,10 +293,26 @@ def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_
     if keep.all():
         return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
     W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
+    first = _independent(M) if unit.intercept else np.empty(0, dtype=np.intp)
+    if len(first) == len(W0):  # the constant, and what comes first, in coordinates of their own
+        W0 = np.zeros_like(W0)
+        W0[:, first] = inverse_root(M[np.ix_(first, first)], unit)[0]
     moved = of_columns(unit, len(M)).back()[0] @ vectors[:, ~keep]
     moved /= np.abs(unit.scale[: len(M), None])  # over half ranges: of no unit
     moved /= np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
     return np.ascontiguousarray(W0), np.sum(moved**2, axis=1) <= _UNIDENTIFIED
+
+
+def _independent(M: Array) -> npt.NDArray[np.intp]:
+    """Return the columns that are not combinations of columns before them."""
+    kept: list[int] = []
+    for j in range(len(M)):
+        left = float(M[j, j])
+        if kept:
+            left -= float(M[j, kept] @ np.linalg.solve(M[np.ix_(kept, kept)], M[kept, j]))
+        if left > _DEPENDENT * max(float(M[j, j]), 1e-300):
+            kept.append(j)
+    return np.array(kept, dtype=np.intp)
 
 
 def _box_moments(

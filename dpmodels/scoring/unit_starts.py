@@ -492,12 +492,17 @@ def in_order(coordinates: Coordinates) -> Coordinates:
     The intercept stays by itself: where a box is far too wide or narrow, a column of its own scale
     is out, which the released scales repair; a symmetric root would mix it into all of them.
     """
-    Q, R = np.linalg.qr(coordinates.W0[:, ::-1])
+    r, p = coordinates.W0.shape
+    used = np.flatnonzero(coordinates.W0.any(axis=0))  # combinations of columns before are left out
+    used = used if len(used) == r else np.arange(p)
+    Q, R = np.linalg.qr(coordinates.W0[:, used[::-1]])
     turn = Q[:, ::-1].T
     sign = np.where(np.diag(R)[::-1] < 0.0, -1.0, 1.0)
     turn = turn * sign[:, None]
     a = coordinates.constant
+    W0 = np.zeros((r, p))
+    W0[:, used] = np.tril(R[::-1, ::-1], R.shape[1] - len(R)) * sign[:, None]
     return replace(
-        coordinates, W0=np.tril(R[::-1, ::-1], R.shape[1] - len(R)) * sign[:, None],
+        coordinates, W0=W0,
         centre=turn @ coordinates.centre, constant=None if a is None else turn @ a,
     )  # fmt: skip

@@ -71,3 +71,18 @@ def test_two_columns_that_are_one_are_lost_both_and_the_intercept_is_not():
     assert set(fit.bse.index[fit.bse.isna()]) == {"Intercept", "x", "I(2 * x + 1)"}
     fit = dp.dp_ols("y ~ x + I(2 * x) + k", frame, eps=4, delta=1e-6, schema=SCHEMA, seed=1)
     assert set(fit.bse.index[fit.bse.isna()]) == {"x", "I(2 * x)"}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_effects_of_people_are_those_of_the_rows_that_are_left(seed):
+    """Deterministic: seeded. The first coordinate, which falls out of a person, is the constant.
+
+    It was a mixture of columns: x had 0.00 (0.02) where 1 is true.
+    """
+    fit = dp.dp_feols(
+        "y ~ x + k | person", table(), eps=4, delta=1e-6, schema=SCHEMA, subset="k != 'd'",
+        unit="person", seed=seed,
+    )  # fmt: skip
+    assert set(fit.bse.index[fit.bse.isna()]) == {"k[T.d]"}
+    for name, true in (("x", 1.0), ("k[T.b]", 0.5), ("k[T.c]", -0.5)):
+        assert abs(fit.params[name] - true) < 0.15 and fit.bse[name] < 0.1
