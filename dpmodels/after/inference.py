@@ -497,7 +497,8 @@ class Allowance:
         """Return what part of all the rows of leverage are, and their |w|^2 (``theory.md``, 4)."""
         r = rows @ self.inverse
         square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)
-        share = np.sum((r @ self.H) * r, axis=1) / np.sum(r * r, axis=1) / square
+        length = np.maximum(np.sum(r * r, axis=1), 1e-300)  # of an empty column 0
+        share = np.sum((r @ self.H) * r, axis=1) / length / square
         return share, square
 
     def _length(self, rows: Array) -> Array:
@@ -571,7 +572,7 @@ class Allowance:
         if self.carried is None or not self.leverage_factor:
             return np.zeros(len(rows))
         r = rows @ self.inverse
-        length = np.linalg.norm(r, axis=1)
+        length = np.maximum(np.linalg.norm(r, axis=1), 1e-300)  # of an empty column 0
         share, square = self._share(rows, few)
         part = square * np.abs(r @ self.d) / (length * math.sqrt(self.phi) * self.carried.clip)
         beyond = self.carried.beyond(share, np.sqrt(square / self.phi))

@@ -260,6 +260,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         high_noise = noise_ratio(mu_gdp(request.eps, request.delta), design.p, n) > NOISY
         dummies = sum(c.kind == "dummy" for c in design.columns)
         rescale = not (high_noise and 2 * dummies > design.p)
+    rescale = rescale and design.p > design.has_intercept  # an intercept alone has no scale
     to_buy = design.unknown
     bought = bounds_share(request, to_buy)
     failure = FAILURE_SHARE * request.delta if to_buy else 0.0
@@ -305,9 +306,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
             "noise of the score (working units)": sigma,
         },
         advice=_advice(detail, design, n),
-        # the design without its intercept has nothing to rescale
-        passes=detail.passes + (purchase is not None)
-        + (rescale and design.p > design.has_intercept) + request.inference,
+        passes=detail.passes + (purchase is not None) + rescale + request.inference,
     )  # fmt: skip
 
 
@@ -413,7 +412,7 @@ def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     detail = plan.detail
     values: dict[str, Array] = {}
     scale, shift = working_map(design)
-    if detail.rescale and design.p > design.has_intercept:
+    if detail.rescale:
         values["sums"], scale, shift = _rescale(ask, detail, design, scale, shift)
     top = None if detail.loss.one_sided else detail.loss.score
     working = WorkingRows(

@@ -67,12 +67,13 @@ def without_constant(coordinates: Coordinates) -> Coordinates:
     (below ``LEAK`` of its spread): a column that varies within few people would be looked for
     among the many within whom the others do.
     """
-    W0 = coordinates.W0[1:]
-    p = W0.shape[1]
-    if len(W0) == p - 1:  # full rank: row i is of column i + 1 and those before it
-        spread = 1.0 / np.abs(np.concatenate([[np.inf], np.diag(W0[:, 1:])]))
-        own = np.eye(p)[1:] > 0.0
-        W0 = np.where(own | (np.abs(W0) * spread >= LEAK), W0, 0.0)
+    W0 = coordinates.W0[1:].copy()
+    used = np.flatnonzero(coordinates.W0.any(axis=0))
+    if len(used) == coordinates.rank:  # row i is of column i + 1 of these and those before it
+        part = W0[:, used]
+        spread = 1.0 / np.abs(np.concatenate([[np.inf], np.diag(part[:, 1:])]))
+        own = np.eye(len(used))[1:] > 0.0
+        W0[:, used] = np.where(own | (np.abs(part) * spread >= LEAK), part, 0.0)
     return replace(coordinates, W0=W0, centre=coordinates.centre[1:], constant=None)
 
 

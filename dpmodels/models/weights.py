@@ -22,7 +22,7 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import STEPS, Box, ConvexHull, OneHot
+from dpmodels.proof.sets import STEPS, Box, ConvexHull
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
@@ -31,6 +31,7 @@ from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scores import floored, roots
+from dpmodels.scoring.weights import CLEAR_SDS, STEP, weight_middles, weight_query
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import (
     ExactSum,
@@ -145,27 +146,10 @@ def said(plan: ClusterPlan, found: ClusterRelease) -> str:
 # histogram of ``w/W`` tells (W the declared largest weight), or ``population=`` does.
 
 
-#: Share of mu^2 of the histogram of weights, and its step.
-SHARE, STEP = 0.05, "weights"
-#: Half octaves of w/W: the first begins at W, the last holds everything below and nothing.
-_BINS = 32
+#: Share of mu^2 of the histogram of weights.
+SHARE = 0.05
 #: T over the mean weight: least, and factor of (mu n/K)^.45.
 _LEAST, _GROWS = 4.0, 0.36
-#: Counts below so many sds are noise.
-_SEEN = 2.0
-
-
-def _of_weights(
-    blocks: Iterable[Array], place: int, top: float
-) -> tuple[npt.NDArray[np.object_]]:
-    """Return how many weights lie in each half octave of the declared range: a row is in one."""
-    out = np.zeros(_BINS, dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            bins = np.floor(-2.0 * np.log2(block[place] / top))
-            bins = np.where(np.isfinite(bins), np.clip(bins, 0, _BINS - 1), _BINS - 1)
-            out += np.bincount(bins.astype(np.intp), minlength=_BINS)
-    return (out.astype(object),)
 
 
 @dataclass(frozen=True)
@@ -191,8 +175,7 @@ def trim_of(
         return Trim(1.0, 1.0, 0.0)
     interval = design.z[place].interval
     assert interval is not None
-    job = functools.partial(_of_weights, place=place, top=float(interval[1]))
-    noisy = ask(STEP, Query(Sum(OneHot(_BINS)), Counts(design, job), first_array))
+    noisy = ask(STEP, weight_query(design, place, float(interval[1])))
     return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
 
 
@@ -200,8 +183,8 @@ def trimmed(
     counts: Array, sd: float, most: float, strength: float, population: float | None, n: int
 ) -> Trim:
     """Return where weights are cut, by the released histogram of ``w/most``. Sees no row."""
-    middle = most * 2.0 ** (-(np.arange(_BINS) + 0.5) / 2.0)
-    seen = np.where(counts > _SEEN * sd, counts, 0.0)
+    middle = weight_middles(most)
+    seen = np.where(counts > CLEAR_SDS * sd, counts, 0.0)
     total = float(np.sum((seen * middle)[:-1]))
     mean = total / n if population is None else population / n
     mean = min(max(mean, middle[-2]), most)

@@ -197,7 +197,7 @@ class CellPass:
         seen = seen_by_row(t.seen, t.slopes, block, cells)
         psi, omega = centre.evaluate(seen, block[-1])
         if centre.weights is not None:
-            weight = block[self.grid.numbers.index(centre.weights)]
+            weight = block[self.grid.numbers.index(centre.weights)] / centre.mean_weight
             psi = psi * weight
             omega = weight if omega is None else omega * weight
         length = t.length.take(cells)

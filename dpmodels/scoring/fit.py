@@ -42,7 +42,7 @@ from dpmodels.scoring.notes import (
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Score, State, roots
-from dpmodels.scoring.starts import most_root, scale_steps, unweighted
+from dpmodels.scoring.starts import most_root, unweighted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -80,11 +80,11 @@ def plan_fit(
     )  # fmt: skip
     scoring = detail.scoring(rank, request.relation)
     noise, forecast = scoring.noise, scoring.forecast
-    opening = () if scales is None else scale_steps(scales)
+    opening = () if scales is None else scales.steps
     asked = math.fsum(s.share or 0.0 for s in opening)
     left = paid.rest * (1.0 - asked)
     closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
-    printed = {"scales": asked * paid.rest} if opening else {}
+    printed = {} if scales is None else {scales.label: asked * paid.rest}
     for name, one in zip(own.names(len(shares)), shares, strict=True):
         printed[name] = one * (left - math.fsum(closes.values()))
     numbers, expected = own.shown(detail, scoring)
@@ -144,8 +144,8 @@ STOPPED = (
     "levels with more rows or events would help): "
 )
 BEYOND = (
-    "Effects beyond what the declared ranges allow (more than three ranges of the response), so "
-    "they are noise and not tested: "
+    "Effects beyond what the declared ranges allow (more than three ranges of the response), with "
+    "intervals as wide, so they are noise and not tested: "
 )
 FEW = (
     "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
@@ -268,7 +268,7 @@ def estimate_fit(
                 stopped = _on_its_way(fit, inference, T)
         open_ = inference.undetermined(T) | inference.lost
         if people:
-            open_ |= _too_wide(plan, design, own, fit, inference, T)
+            open_ |= _too_wide(plan, design, own, fit, inference, T, A @ fit.state.theta + a)
         parts.append(
             Part(
                 fit, inference, A @ fit.state.theta + a, T, open_,
@@ -398,13 +398,16 @@ def _marks(
             design, coordinates, _at_means(fit, part.inference.H, coordinates), fit.state.theta,
             score, part.inference.H, fit.plans[-1].rows, part.inference.privacy,
         )  # fmt: skip
+    widths = functools.partial(half_widths, part.inference)
     if score is not None and score.of_residual:
-        beyond = effects_beyond(design, part.params)
+        beyond = effects_beyond(design, part.params, lambda rows: widths(rows @ part.T))
     elif plan.request.verb == "dp_feols":
         # slopes within people, and of their means
         first, k = int(own[0] == design.names[0]), design.p - 1
-        slopes = [np.append(0.0, part.params[i : i + k]) for i in range(first, len(beyond), k)]
-        found = [effects_beyond(design, b)[1:] for b in slopes]
+        found = []
+        for i in range(first, len(beyond), k):
+            b, T = np.append(0.0, part.params[i : i + k]), part.T[i : i + k]
+            found.append(effects_beyond(design, b, lambda rows: widths(rows[:, 1:] @ T))[1:])  # noqa: B023
         beyond = np.concatenate([np.zeros(first, bool), *found])
     return beyond, few
 
@@ -485,16 +488,21 @@ def _cut_deviances(found: ScoringRelease) -> list[str]:
     ]
 
 
+def half_widths(inference: Inference, rows: Array) -> Array:
+    """Return half widths of .95 intervals of linear functions of the step, (k, r)."""
+    V = inference.sampling + inference.privacy
+    se = np.sqrt(np.maximum(np.sum((rows @ V) * rows, axis=1), 0.0))
+    a = np.divide(inference.allowance.bias(rows), se, out=np.zeros_like(se), where=se > 0.0)
+    return np.asarray(critical_value(a, 0.95) * se)
+
+
 def _too_wide(
     plan: Plan[Any], design: Design, names: Sequence[str], fit: Fitting, inference: Inference,
-    T: Array,
+    T: Array, params: Array,
 ) -> Mask:  # fmt: skip
     """Say which coefficients of people have intervals too wide to be of use."""
-    V = T @ (inference.sampling + inference.privacy) @ T.T
-    se = np.sqrt(np.maximum(np.diag(V), 0.0))
-    a = np.divide(inference.allowance.bias(T), se, out=np.zeros_like(se), where=se > 0.0)
     linear = plan.request.verb in LINEAR if fit.score is None else bool(fit.score.of_residual)
-    return too_wide(design, names, critical_value(a, 0.95) * se, linear=linear)
+    return too_wide(design, names, half_widths(inference, T), linear=linear, params=params)
 
 
 def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:

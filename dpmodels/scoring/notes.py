@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +140,8 @@ def fit_notes(
     if lost.any():
         notes.append(
             f"Not determined by the design, whatever the rows: {those(names, lost)} (a column is a "
-            "combination of others). Drop a term."
+            "combination of others, or subset= excludes its level). Drop a term, or choose a base "
+            "level that subset= leaves."
         )
     return notes
 
@@ -192,6 +193,8 @@ MOST = 400
 #: An estimated effect over the declared range of its variables is no more than so many ranges of
 #: the response.
 RANGES = 3.0
+#: An effect is known where the half width of its interval is at most this part of it.
+KNOWN = 0.5
 #: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
 #: ratio that is not known to this factor is of no use.
 LINEAR, RATIO = frozenset({"dp_ols", "dp_feols"}), 100.0
@@ -307,10 +310,19 @@ def reaching_events(
     return one if clip <= one.clip else one.clipped_at(clip, unimodal=True)
 
 
-def too_wide(design: Design, names: Sequence[str], half: Array, *, linear: bool) -> Mask:
+def is_known(effect: Array, half: Array) -> Mask:
+    """Return whether effects are large against the half widths of their intervals."""
+    return np.asarray(half <= KNOWN * np.abs(effect))
+
+
+def too_wide(
+    design: Design, names: Sequence[str], half: Array, *, linear: bool,
+    params: Array | None = None,
+) -> Mask:  # fmt: skip
     """Say which coefficients have intervals wider than their declared ranges allow to be of use.
 
-    ``half``: half widths. Of effects on the response itself (``linear``): wider, over the range of
+    ``half``: half widths. A coefficient that is known (:func:`is_known`) is of use however wide its
+    range is declared. Of effects on the response itself (``linear``): wider, over the range of
     the column, than the range of the response. Else of logs of ratios: a ratio over the range is
     not known to a factor of ``RATIO``.
     """
@@ -323,11 +335,19 @@ def too_wide(design: Design, names: Sequence[str], half: Array, *, linear: bool)
         for column in design.columns
         if column.interval is not None
     }
-    return np.asarray(half * np.array([width.get(name) or 1.0 for name in names]) > most)
+    wide = half * np.array([width.get(name) or 1.0 for name in names]) > most
+    return np.asarray(wide if params is None else wide & ~is_known(params, half))
 
 
-def effects_beyond(design: Design, params: Array) -> Mask:
+def effects_beyond(
+    design: Design, params: Array, half_widths: Callable[[Array], Array] | None = None
+) -> Mask:
     """Say which columns belong to variables with an effect that no declared range allows.
+
+    Such an effect is noise if its interval is as wide: an effect that is known
+    (:func:`is_known`) only says that the range was declared too widely. ``half_widths`` returns
+    the half widths of linear functions of the coefficients, (k, p). If it is None, no effect is
+    known.
 
     The largest difference of ``x'b`` over what a set of variables may be, all else fixed, against
     ``RANGES`` ranges of the response; from zero on, where no columns add up to a constant and the
@@ -354,8 +374,17 @@ def effects_beyond(design: Design, params: Array) -> Mask:
         own = rows.group == number
         moved = rows.moved[own][0]
         found = rows.rows[own][:, moved] @ params[moved]
-        if float(np.ptp(found)) > most:
-            beyond |= moved
+        if not float(np.ptp(found)) > most:
+            continue
+        doubtful = moved
+        if half_widths is not None:
+            effect = np.zeros((1, p))
+            some = rows.rows[own][:, moved]
+            effect[0, moved] = some[np.argmax(found)] - some[np.argmin(found)]
+            if is_known(effect @ params, half_widths(effect))[0]:
+                continue
+            doubtful = moved & ~is_known(params, half_widths(np.eye(p)))
+        beyond |= doubtful
     return beyond
 
 

@@ -74,6 +74,7 @@ class Centre:
     # offset, weights: rows of the block that hold them.
     offset: int | None = None
     weights: int | None = None
+    mean_weight: float = 1.0  # Weights count over it
 
 
 @dataclass(frozen=True)
@@ -340,7 +341,7 @@ def seen_rows(
         image[-1] = 0.0
     psi, omega = centre.evaluate(seen, block[-1])
     if centre.weights is not None:
-        weight = block[centre.weights]
+        weight = block[centre.weights] / centre.mean_weight
         psi = psi * weight
         omega = weight if omega is None else omega * weight
     square = squares(z)

@@ -56,16 +56,13 @@ from dpmodels.scoring.run import (
 )
 from dpmodels.scoring.scores import LeastSquares, Score, Start, State, floored, mean_row, roots
 from dpmodels.scoring.starts import (
-    SHARE as SCALES,
-)
-from dpmodels.scoring.starts import (
     STRONG,
     Coordinates,
     ScalePlan,
     longest_row,
     numbers_of,
-    recentred,
 )
+from dpmodels.scoring.weights import WeightPlan
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import Job, summed
 from dpmodels.sums.ask import Ask, Moments, Read, moments_query
@@ -190,10 +187,10 @@ def plan_scoring(
 
 def _schedule(
     request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | None]:
+) -> tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | WeightPlan | None]:
     """Return (chains, mu, shares of start and passes, guide, scales that are asked about first)."""
     scales = _scales(request, design, model, mu, rows)
-    mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))
+    mu *= math.sqrt(1.0 - (0.0 if scales is None else scales.share))
     p, rules = design.p, model.chains[0].score.rules
     given = request.shares_of(ROWS.names(len(rules.passes)))
     shares = passes_of(rules, mu, rows, p) if given is None else tuple(given.values())
@@ -204,8 +201,12 @@ def _schedule(
     return model.chains, mu, shares, Pilot(pilot_share(x), windows, first_share(x)), scales
 
 
-def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -> ScalePlan | None:
-    """Return what is asked about centres and scales before the start, by public numbers.
+def _scales(
+    request: Request, design: Design, model: Model, mu: float, n: int
+) -> ScalePlan | WeightPlan | None:
+    """Return what is asked about numbers or weights before the start, by public numbers.
+
+    Of rows with weights their mean.
 
     Least squares of rows about declared ranges: of the response where there are many columns and
     mu n is not so large that noise of a start in units of a range does no harm; of every number on
@@ -224,7 +225,9 @@ def _scales(request: Request, design: Design, model: Model, mu: float, n: int) -
                 'ranges="uncertain" is for linear models of rows with declared ranges, without '
                 "offset= and split=: leave it out, or bounds='private' buys ranges"
             )
-        return None
+        place = design.auxiliary_place("weights")
+        top = None if place is None else design.z[place].interval
+        return None if place is None or top is None else WeightPlan(place, top[1], mu)
     names, places = numbers_of(design, predictors=wanted)
     return ScalePlan(names, places, mu, request.relation)
 
@@ -279,9 +282,9 @@ def _advice(scoring: RowsPlan) -> tuple[str, ...]:
 def _locate(
     detail: ScoredDetail, _: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask
 ) -> tuple[Coordinates, tuple[Any, ...]]:
-    """Return coordinates that look from the released centres and scales, where any were asked."""
+    """Return coordinates that look from what was released of numbers or weights."""
     if detail.scales is not None:
-        coordinates = recentred(detail.scales, coordinates, design, ask)
+        coordinates = detail.scales.locate(coordinates, design, ask)
     return coordinates, ()
 
 
@@ -421,7 +424,7 @@ def within(
     place = design.auxiliary_place("weights")
     if place is not None:
         interval = design.z[place].interval
-        weight = math.inf if interval is None else interval[1]
+        weight = math.inf if interval is None else interval[1] / coordinates.mean_weight
         psi, omega = psi * weight, omega * weight
     if row * psi > 0.0:
         one = one.within(row * math.sqrt(omega), row * psi)

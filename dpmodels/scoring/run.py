@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.starts import ScalePlan
+    from dpmodels.scoring.weights import WeightPlan
     from dpmodels.sums.ask import Ask, Pass, Read
 
 
@@ -151,7 +152,8 @@ class Strategy:
     before: tuple[str, ...]  # What ``split=`` calls the shares before the passes
     # ``(request, design, n, rows, mu, model)``: (chains as planned, mu, shares, guide, scales).
     schedule: Callable[
-        ..., tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | None]
+        ...,
+        tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | WeightPlan | None],
     ]
     # ``(detail, rank, relation, design)``: the plan of the passes.
     plan: Callable[[Any, int, str, Design], ScoringPlan]
@@ -245,7 +247,7 @@ class ScoredDetail:
     mu: float  # Of all releases but those of ranges, scales and clusters
     shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
     pilot: Pilot  # What the passes before the last read
-    scales: ScalePlan | None = None  # What is asked about centres and scales of rows first
+    scales: ScalePlan | WeightPlan | None = None  # What is asked about numbers or weights first
     clusters: ClusterPlan | None = None  # The pass by cluster, after the others
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.
@@ -276,7 +278,7 @@ def centre_of(
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
         score.evaluate(state, k), score.of_residual, design.auxiliary_place("offset"),
-        design.auxiliary_place("weights"),
+        design.auxiliary_place("weights"), coordinates.mean_weight,
     )  # fmt: skip
 
 

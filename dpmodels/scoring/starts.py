@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ POINTS = (1 << 12, 64, 1 << 15)
 ALIASED = 1e-10
 #: Coefficients with this much of their squared length in aliased directions are not identified.
 _UNIDENTIFIED = 1e-6
+#: Columns with this part of their own square beyond the columns before them are combinations.
+_DEPENDENT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class Coordinates:
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none.
     constant: Array | None = None
     offset: int | None = None  # Row of the block that the start subtracts from the response
+    mean_weight: float = 1.0  # Released mean weight of a row: weights count over it
 
     @property
     def rank(self) -> int:
@@ -85,10 +88,14 @@ class Coordinates:
 
     def back(self) -> tuple[Array, Array]:
         """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
-        p, unit = self.W0.shape[1], self.unit
-        keep = [*range(p), -1]
-        A, a = replace(unit, scale=unit.scale[keep], shift=unit.shift[keep]).back()
+        A, a = of_columns(self.unit, self.W0.shape[1]).back()
         return A @ self.W0.T, a
+
+
+def of_columns(unit: UnitScale, p: int) -> UnitScale:
+    """Return the map of the p predictors and the response, without what stands aside."""
+    keep = [*range(p), -1]
+    return replace(unit, scale=unit.scale[keep], shift=unit.shift[keep])
 
 
 def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
@@ -137,7 +144,7 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
         identified = np.ones(design.p, dtype=bool)
     else:
         M = _box_moments(design, unit)
-        W0, identified = inverse_root(_column_moments(design, unit) if M is None else M)
+        W0, identified = inverse_root(_column_moments(design, unit) if M is None else M, unit)
     for array in (unit.scale, unit.shift, W0, identified, unit.one):
         if array is not None:
             array.setflags(write=False)
@@ -176,7 +183,7 @@ def narrowed(
     M = _box_moments(design, coordinates.unit, box)
     if M is None:
         return coordinates
-    W0, identified = inverse_root(M)
+    W0, identified = inverse_root(M, coordinates.unit)
     return replace(
         coordinates, W0=W0, identified=identified, centre=np.zeros(len(W0)),
         constant=constant_direction(design, coordinates.unit, W0),
@@ -274,18 +281,38 @@ def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
     return float(np.linalg.norm(C @ middle + shift)) + reach
 
 
-def inverse_root(M: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return ``(M^{-1/2}, identified)`` of public second moments, without aliased directions.
 
-    (r, p); of full rank it is the symmetric root.
+    (r, p); of full rank it is the symmetric root. A coefficient is identified if no aliased
+    direction changes it in the user's units: the column of a level that ``subset=`` excludes is
+    constant after centring, but it says nothing of the intercept.
     """
     values, vectors = np.linalg.eigh(M)
     keep = values > ALIASED * max(float(values[-1]), 0.0)
     if keep.all():
         return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
     W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
-    lost = np.sum(vectors[:, ~keep] ** 2, axis=1)
-    return np.ascontiguousarray(W0), lost <= _UNIDENTIFIED
+    first = _independent(M) if unit.intercept else np.empty(0, dtype=np.intp)
+    if len(first) == len(W0):  # the constant, and what comes first, in coordinates of their own
+        W0 = np.zeros_like(W0)
+        W0[:, first] = inverse_root(M[np.ix_(first, first)], unit)[0]
+    moved = of_columns(unit, len(M)).back()[0] @ vectors[:, ~keep]
+    moved /= np.abs(unit.scale[: len(M), None])  # over half ranges: of no unit
+    moved /= np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
+    return np.ascontiguousarray(W0), np.sum(moved**2, axis=1) <= _UNIDENTIFIED
+
+
+def _independent(M: Array) -> npt.NDArray[np.intp]:
+    """Return the columns that are not combinations of columns before them."""
+    kept: list[int] = []
+    for j in range(len(M)):
+        left = float(M[j, j])
+        if kept:
+            left -= float(M[j, kept] @ np.linalg.solve(M[np.ix_(kept, kept)], M[kept, j]))
+        if left > _DEPENDENT * max(float(M[j, j]), 1e-300):
+            kept.append(j)
+    return np.array(kept, dtype=np.intp)
 
 
 def _box_moments(
@@ -442,6 +469,20 @@ class ScalePlan:
     places: tuple[int, ...]  # Their rows in the block
     mu: float  # Of the whole scoring, scales included
     relation: str
+    label: ClassVar[str] = "scales"
+    share: ClassVar[float] = SHARE
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps of the ledger. Shares are of the whole scoring."""
+        return tuple(
+            Step(name, Gaussian(self.mu * math.sqrt(share)), share=share)
+            for name, share in zip(_STEPS, SHARES, strict=True)
+        )
+
+    def locate(self, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
+        """Return coordinates that look from the released centres and scales."""
+        return recentred(self, coordinates, design, ask)
 
     def histograms(self, k: int) -> Stack:
         """Return histogram k (0: places, 1: distances) of every number: one bin each."""
@@ -455,14 +496,6 @@ class ScalePlan:
 
 
 _STEPS = ("places of values", "scales of values")
-
-
-def scale_steps(plan: ScalePlan) -> tuple[Step, ...]:
-    """Return the steps of the ledger; shares are of the whole scoring."""
-    return tuple(
-        Step(name, Gaussian(plan.mu * math.sqrt(share)), share=share)
-        for name, share in zip(_STEPS, SHARES, strict=True)
-    )
 
 
 def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:

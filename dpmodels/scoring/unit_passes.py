@@ -261,7 +261,7 @@ class Regression(Expansion):
         c = self.coordinates
         centre = Centre(
             c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state, k),
-            self.score.of_residual, self.offset, self.weights,
+            self.score.of_residual, self.offset, self.weights, c.mean_weight,
         )  # fmt: skip
         return RegressionRows(centre, self.demean, self.equal)
 
@@ -417,6 +417,9 @@ class PlacesJob:
     places: tuple[int, ...]  # Rows of the block
     edges: tuple[Array, ...]  # tuple of (CELLS - 1,) arrays: inner edges of the cells, of each
     of_people: bool
+    # (p,): columns that add up to the root of a row's weight, by which predictors are multiplied.
+    # None if they are not.
+    root: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
         """Return the masses, (numbers, CELLS), in steps of 2^-20. Confidential."""
@@ -424,6 +427,9 @@ class PlacesJob:
         for block in units_of(blocks):
             for i, j in enumerate(self.places):
                 cells = block.rows[j]
+                if self.root is not None and j < len(self.root):
+                    with np.errstate(all="ignore"):  # rows of weight 0 are missing here
+                        cells = cells / mapped(self.root[None], block.rows[: len(self.root)])[0]
                 there = np.isfinite(cells)
                 many = own_sum(there.astype(float), block.counts)
                 mass = np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), block.counts) * there

@@ -33,7 +33,14 @@ from dpmodels.scoring.rules import (
     information_of_units,
     shares_of_units,
 )
-from dpmodels.scoring.starts import Coordinates, narrowed, numbers_of, shares_of_tree
+from dpmodels.scoring.starts import (
+    Coordinates,
+    constant_columns,
+    narrowed,
+    numbers_of,
+    shares_of_tree,
+    unweighted,
+)
 from dpmodels.scoring.unit_passes import (
     CELLS,
     OCTAVE_ZERO,
@@ -250,8 +257,8 @@ class Number:
     # low, high: its range.
     low: float
     high: float
-    # {"even", "log", "whole"}: cells even on the range, even in ``log(1 + y - low)``, or one a
-    # whole number.
+    # {"even", "log", "whole", "octaves"}: cells even on the range, even in ``log(1 + y - low)``, or
+    # one a whole number, or half octaves below ``high``.
     kind: str = "even"
 
     def bounds(self) -> Array:
@@ -261,6 +268,8 @@ class Number:
         if self.kind == "log":
             top = math.log1p(self.high - self.low)
             return np.asarray(self.low + np.expm1(np.linspace(0.0, top, CELLS + 1)), dtype=float)
+        if self.kind == "octaves":
+            return np.append(0.0, self.high * 2.0 ** (np.arange(1.0 - CELLS, 1.0) / 2.0))
         return np.linspace(self.low, self.high, CELLS + 1, dtype=float)
 
     @property
@@ -344,8 +353,12 @@ def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
     """
     out = []
     names, places = numbers_of(design, predictors=True)
-    for name, place in zip(names[:-1], places[:-1], strict=True):
-        interval = design.z[place].interval
+    plain, asked = design, len(names) - 1
+    if design.scaled and not design.bought:
+        plain = unweighted(design)  # predictors are asked about before they are multiplied
+        asked = 0 if constant_columns(design) is None else asked
+    for name, place in zip(names[:asked], places[:asked], strict=True):
+        interval = plain.z[place].interval
         if interval is not None and interval[1] > interval[0]:
             out.append(Number(name, place, *interval))
     last = design.z[design.q - 1]
@@ -357,6 +370,15 @@ def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
     return tuple(out)
 
 
+def weight_number(design: Design) -> tuple[Number, ...]:
+    """Return the weights of rows as a number to ask about, or nothing without weights."""
+    place = design.auxiliary_place("weights")
+    interval = None if place is None else design.z[place].interval
+    if place is None or interval is None or not interval[1] > 0.0:
+        return ()
+    return (Number(design.z[place].name, place, 0.0, interval[1], "octaves"),)
+
+
 def places_of(many: int, *, people: bool) -> Stack:
     """Return the histograms of so many numbers: a unit's shares of each, or its one cell."""
     one: Any = OneHot(CELLS)
@@ -366,9 +388,11 @@ def places_of(many: int, *, people: bool) -> Stack:
 
 def ask_places(
     ask: Ask, asked: tuple[Number, ...], design: Design, n: float, *, people: bool,
-    read: Read = ALL,
+    read: Read = ALL, root: Array | None = None,
 ) -> tuple[Spread, ...]:  # fmt: skip
     """Release the distributions of numbers.
+
+    ``root``: the columns that add up to what predictors are multiplied by, or None.
 
     Privacy
     -------
@@ -376,7 +400,7 @@ def ask_places(
     """
     statistic = places_of(len(asked), people=people)
     edges = tuple(one.bounds()[1:-1] for one in asked)
-    job = PlacesJob(tuple(one.place for one in asked), edges, people)
+    job = PlacesJob(tuple(one.place for one in asked), edges, people, root)
     step = 1 if people else 2**20  # a row has the whole unit, as a mark
     over = Sums(design, job)
     query = Query(
@@ -468,12 +492,17 @@ def in_order(coordinates: Coordinates) -> Coordinates:
     The intercept stays by itself: where a box is far too wide or narrow, a column of its own scale
     is out, which the released scales repair; a symmetric root would mix it into all of them.
     """
-    Q, R = np.linalg.qr(coordinates.W0[:, ::-1])
+    r, p = coordinates.W0.shape
+    used = np.flatnonzero(coordinates.W0.any(axis=0))  # combinations of columns before are left out
+    used = used if len(used) == r else np.arange(p)
+    Q, R = np.linalg.qr(coordinates.W0[:, used[::-1]])
     turn = Q[:, ::-1].T
     sign = np.where(np.diag(R)[::-1] < 0.0, -1.0, 1.0)
     turn = turn * sign[:, None]
     a = coordinates.constant
+    W0 = np.zeros((r, p))
+    W0[:, used] = np.tril(R[::-1, ::-1], R.shape[1] - len(R)) * sign[:, None]
     return replace(
-        coordinates, W0=np.tril(R[::-1, ::-1], R.shape[1] - len(R)) * sign[:, None],
+        coordinates, W0=W0,
         centre=turn @ coordinates.centre, constant=None if a is None else turn @ a,
     )  # fmt: skip

@@ -81,6 +81,7 @@ from dpmodels.scoring.unit_starts import (
     numbers,
     recentred,
     unit_pass,
+    weight_number,
 )
 from dpmodels.sums.ask import ALL, Ask, Read, Sums
 
@@ -306,6 +307,7 @@ def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> Uni
         # a design whose ranges are to be bought is planned as if it had them
         known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
         asked = numbers(known, response=first.cells)
+    asked += weight_number(design)
     return UnitsPlan(
         first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
         detail.model.closing, detail.people, detail.shares, asked,
@@ -337,12 +339,16 @@ def _locate(
     """Return coordinates of a box about the released places of numbers, and these."""
     if not scoring.asked:
         return in_order(coordinates), ()
-    pilot = scoring.pilot
+    pilot, root = scoring.pilot, None
+    if design.scaled and not design.bought:
+        root = coordinates.unit.one
     spreads = ask_places(
         ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
-        read=pilot.read(),
+        read=pilot.read(), root=root,
     )  # fmt: skip
-    return in_order(recentred(coordinates, design, spreads)), spreads
+    place = design.auxiliary_place("weights")
+    mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
+    return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
 
 
 def _begin(

@@ -84,7 +84,7 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/mean_scores.py", "phi = max(phi, 1.0)  #", "phi = max(phi, 0.0)  #", _RARE),
     Mutant("dpmodels/scoring/starts.py", "square = part[np.isfinite(part)]", "square = part + 0.0", _SCALES),
     Mutant("dpmodels/scoring/starts.py", "differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each", "differ = np.abs(raw[:, 0]) >= 0.0", _SCALES),
-    Mutant("dpmodels/scoring/rows.py", "mu *= math.sqrt(1.0 - (0.0 if scales is None else SCALES))", "mu *= 1.0", _SCALES),
+    Mutant("dpmodels/scoring/rows.py", "mu *= math.sqrt(1.0 - (0.0 if scales is None else scales.share))", "mu *= 1.0", _SCALES),
     Mutant("dpmodels/scoring/starts.py", "lo, hi = max(lo, narrow[0]), min(hi, narrow[1])", "lo, hi = narrow", _SCALES),
     Mutant("dpmodels/results/inference.py", "else adjusted(x, np.asarray(est.bias / se), est.use_t)", "else x", ("tests/unit/results/test_deciding.py",)),
     Mutant("dpmodels/results/inference.py", "x[est.untested] = np.nan", "pass", ("tests/unit/results/test_deciding.py",)),

@@ -917,7 +917,7 @@ NOT_AN_END = {
     "models.panel._Shares.expand": _WHOLE,
     "models.table.quantiles.cells_of": _PLACE,
     "models.table.layout.codes_of": _PLACE,
-    "models.weights._of_weights": _PLACE,
+    "scoring.weights.weight_histogram": _PLACE,
     "scoring.starts._Histogram.over": _PLACE,
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,

@@ -30,7 +30,7 @@ from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.rules import COLUMNS, LINEAR
 from dpmodels.scoring.run import Chain, Model, ScoredDetail, ScoringRelease
 from dpmodels.scoring.scores import LeastSquares
-from dpmodels.scoring.starts import Coordinates, constant_direction
+from dpmodels.scoring.starts import Coordinates, constant_direction, of_columns
 from dpmodels.sums.rowmap import UnitScale
 
 if TYPE_CHECKING:
@@ -541,14 +541,16 @@ def _r_squared(
 ) -> dict[str, float]:
     """Return R-squared of the last pass and its interval (``scoring/theory.md``, 5.8).
 
-    Nothing without an intercept or full rank, or of people, whose residual variance is not that
-    of rows.
+    Nothing without an intercept, or of people, whose residual variance is not that of rows.
     """
     found, last, a, n = part.inference, part.inference.plan, part.constant, plan.detail.rows
-    p, phi, rank = release.design.p, part.before.phi, release.detail.coordinates.rank
-    if not release.design.has_intercept or rank != p or a is None or last.people:
+    coordinates: Coordinates = release.detail.coordinates
+    p, phi = coordinates.rank, part.before.phi
+    if not release.design.has_intercept or a is None or last.people:
         return {}
-    fitted = np.linalg.solve(part.T, part.params)
+    # as a function of rows: of aliased columns there is no other
+    units = np.linalg.inv(of_columns(coordinates.unit, release.design.p).back()[0])
+    fitted = np.linalg.lstsq(units @ part.T, units @ part.params, rcond=None)[0]
     H = found.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)

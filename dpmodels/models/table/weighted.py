@@ -35,7 +35,6 @@ from dpmodels.models.table.table import BACKEND as TABLE
 from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
 from dpmodels.models.weights import (
     SHARE,
-    STEP,
     DesignErrors,
     Trim,
     clipped,
@@ -54,6 +53,7 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
+from dpmodels.scoring.weights import STEP
 from dpmodels.sums.ask import Ask, Counts, Query, first_array
 
 if TYPE_CHECKING:

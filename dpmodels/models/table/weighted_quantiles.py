@@ -51,7 +51,6 @@ from dpmodels.models.table.testing import kind_of, null_of
 from dpmodels.models.table.weighted import statistic, tables_pass
 from dpmodels.models.weights import (
     SHARE,
-    STEP,
     DesignErrors,
     Trim,
     clipped,
@@ -69,6 +68,7 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+from dpmodels.scoring.weights import STEP
 from dpmodels.sums.ask import Ask, Query, first_array
 from dpmodels.sums.products import mapped
 

@@ -22,7 +22,6 @@ from dpmodels.scoring.starts import (
     numbers_of,
     public_coordinates,
     scale_of,
-    scale_steps,
 )
 from dpmodels.variables import Binary, Levels, Real
 
@@ -61,10 +60,10 @@ def test_a_row_is_in_one_bin_of_each_number_at_most(relation):
 
 def test_the_steps_of_the_ledger_are_the_noise_that_is_drawn():
     one = plan()
-    for step, k in zip(scale_steps(one), (0, 1), strict=True):
+    for step, k in zip(one.steps, (0, 1), strict=True):
         assert step.mechanism.mu == pytest.approx(0.3 * math.sqrt(scales.SHARES[k]))
         assert one.noise(k) * step.mechanism.mu == pytest.approx(math.sqrt(6.0))
-    assert sum(s.share for s in scale_steps(one)) == pytest.approx(scales.SHARE)
+    assert sum(s.share for s in one.steps) == pytest.approx(scales.SHARE)
 
 
 def test_half_octaves_of_distances():

@@ -212,3 +212,20 @@ def test_an_undeclared_number_is_told_how_to_name_its_event():
         objpert("y ~ a", data, eps=1, delta=1e-6, bounds={"a": (-1, 1)})
     with pytest.raises(dp.errors.FormulaError, match="is a number, so its event is one too"):
         objpert("y ~ a", data, eps=1, delta=1e-6, bounds={"a": (-1, 1)}, event="yes")
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("options", [{}, {"rescale": True}, {"inference": False}])
+def test_an_intercept_alone_has_no_scale_to_learn(quiet, relation, options):
+    """Planned and then skipped, the step of centres and scales was charged and every call failed.
+
+    Deterministic: seeded.
+    """
+    b = (np.random.default_rng(0).random(5000) < 0.3).astype(float)
+    call = dict(eps=2, delta=1e-6, schema={"b": dp.Binary()}, method="objpert", relation=relation)
+    fit = dp.dp_glm("b ~ 1", {"b": b}, seed=1, **call, **options)
+    assert abs(fit.params.iloc[0] - np.log(b.mean() / (1.0 - b.mean()))) < 0.2
+    assert "scales" not in str(fit.ledger)
+    with pytest.raises(RequestError, match="split= must name coef"):
+        split = {"scale": 0.1, "coef": 0.6, "information": 0.3}
+        dp.dp_glm("b ~ 1", {"b": b}, seed=1, split=split, **call)
