@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
 DIFFER = 0.5
+#: The same for shares and means of numbers: 1 of what is a matter of the unit, 10 of what is not.
+KINDS = 2.0
 #: Noise of the average design effect over it, above which none is given.
 TOO_NOISY = 0.7
 #: A weight in units of the root mean square one that still fits where rows are not clipped.
@@ -83,15 +85,37 @@ class DesignErrors:
     typical: Array
     n: int
     level: float
+    kinds: Array | None = None  # (d,) what each coordinate is of: shares, or a number; None: one
+    least: float = FLOOR  # Design effects below it are not believed
 
     @property
     def average(self) -> tuple[float, float]:
         """Design effect of all coordinates together, and the sd of its noise."""
-        whole = max(float(self.typical.sum()), 1e-12)
-        own = self.typical > 0.0
+        return self._average(self.typical > 0.0)
+
+    def _average(self, own: npt.NDArray[np.bool_]) -> tuple[float, float]:
+        """Return the design effect of some coordinates together, and the sd of its noise."""
+        whole = max(float(self.typical[own].sum()), 1e-12)
         J = self.found.correction * np.diag(self.found.products[0])[own]
         sd = self.found.noise_sd * math.sqrt(len(J)) / whole
-        return max(float(J.sum()) / whole, FLOOR), sd
+        return max(float(J.sum()) / whole, self.least), sd
+
+    def _of_kinds(self, L: Array) -> tuple[Array, Array]:
+        """Return the average that each function is shrunk to, and the sd of its noise.
+
+        It is that of the coordinates of its kind, themselves shrunk to the average of all.
+        """
+        mean, sd = self.average
+        means, sds = np.full(len(L), mean), np.full(len(L), sd)
+        if self.kinds is None or not len(L):
+            return means, sds
+        of = self.kinds[np.argmax(np.abs(L), axis=1)]
+        for kind in np.unique(of):
+            own, own_sd = self._average((self.kinds == kind) & (self.typical > 0.0))
+            weight = _sure(mean, own_sd, KINDS)
+            means[of == kind] = weight * own + (1.0 - weight) * mean
+            sds[of == kind] = math.hypot(weight * own_sd, (1.0 - weight) * sd)
+        return means, sds
 
     @property
     def determined(self) -> bool:
@@ -103,25 +127,30 @@ class DesignErrors:
         """Return (design effects, factors of a normal quantile that allow for degrees of freedom).
 
         L (k, d) are functions of z; ``rows`` (k,) the sums over rows of their squares, as if rows
-        were drawn one by one. A design effect below .7 is not believed. Degrees of freedom are
-        those of the design less what the noise takes (Satterthwaite).
+        were drawn one by one. A design effect below ``least`` is not believed. Degrees of freedom
+        are those of the design less what the noise takes (Satterthwaite).
         """
         from scipy.special import ndtri, stdtrit
 
         if not self.determined:
             return np.full(len(L), math.nan), np.ones(len(L))
-        mean, sd_mean = self.average
+        mean, sd_mean = self._of_kinds(L)
         J = self.found.correction * self.found.products[0]
         v = L / self.scale
         each = np.maximum(rows / self.n, 1e-100)  # of an empty cell; its square is a float
         own = np.einsum("ki,ij,kj->k", v, J, v) / each
         sd = self.found.noise_sd * np.einsum("ki,ki->k", v, v) / each
-        weight = (DIFFER * mean) ** 2 / ((DIFFER * mean) ** 2 + sd**2)
-        effect = np.maximum(weight * own + (1.0 - weight) * mean, FLOOR)
+        weight = _sure(mean, sd)
+        effect = np.maximum(weight * own + (1.0 - weight) * mean, self.least)
         error = np.hypot(weight * sd, (1.0 - weight) * sd_mean) / effect
         free = 1.0 / (1.0 / self.found.df + error**2 / 2.0)
         tail = (1.0 + self.level) / 2.0  # the quantile of t over that of a normal
         return effect, np.asarray(stdtrit(np.clip(free, 1.0, 1e9), tail) / ndtri(tail))
+
+
+def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:
+    """Return how far a design effect with noise is believed beside an average of such."""
+    return (differ * mean) ** 2 / ((differ * mean) ** 2 + sd**2)
 
 
 def said(plan: ClusterPlan, found: ClusterRelease) -> str:

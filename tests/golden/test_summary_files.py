@@ -77,5 +77,6 @@ def test_the_layout_line_by_line(make_fit):
     assert "Row norm bound:" in facts and "Reply:                  released" in facts
     biased = make_fit(estimate={"bias": np.array([0.1, 0.01, 0.05, 0.05, 0.1])}).summary()
     lines += biased.as_text(88).splitlines()
-    assert " privacy Bias <= " in str(biased) and "estimate +- c SE" in str(biased)
+    said = biased.as_text(88)
+    assert " privacy Bias <= " in said and "estimate +- c SE" in said
     assert all(len(line) <= 88 for line in lines)

@@ -317,16 +317,39 @@ def _opened(
     layout: Layout, cells: Array, centre: Array, half: Array, u: Array, whole: Array
 ) -> tuple[list[Codes], dict[int, Array]]:
     """Return the codes of rows along the axes, and the masses of numbers."""
-    numbers = {a.column for a in layout.axes if a.kind != "level"}
-    with np.errstate(all="ignore"):
-        unit = {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
+    unit = _unit(layout, cells, centre, half)
     mass = {b.number: masses(unit[b.number], u, whole) for b in layout.blocks if b.number >= 0}
     return codes_of(layout, cells, unit), mass
 
 
+def _unit(layout: Layout, cells: Array, centre: Array, half: Array) -> dict[int, Array]:
+    """Return the numbers of a block in half-ranges, clipped to [-1, 1]."""
+    numbers = {a.column for a in layout.axes if a.kind != "level"}
+    with np.errstate(all="ignore"):
+        return {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
+
+
+def means_of_people(t: Array, key: npt.NDArray[np.int64]) -> Array:
+    """Return for each row the mean of the numbers with its key; NaN where its own is missing.
+
+    Sums are of whole steps, so the order of rows changes nothing.
+    """
+    there = ~np.isnan(t)
+    own, place = np.unique(key[there], return_inverse=True)
+    steps = end_of_numbers(t[there])
+    total, count = (np.bincount(place, weights=w, minlength=len(own)) for w in (steps, None))
+    out = np.full(len(t), np.nan)
+    out[there] = np.where(count == 1, np.nan, total / np.maximum(count, 1) / STEPS)[place]
+    return np.where(there & np.isnan(out), t, out)  # one row is its mean, to the last digit
+
+
 @dataclass(frozen=True, eq=False)
 class TableOfPeople:
-    """The tables of :func:`statistics` where a person adds the mean of its rows."""
+    """The tables of :func:`statistics` where a person adds the mean of its rows.
+
+    Of a number its rows in a group lay the mean that they have there: the same counts and sums, and
+    squares that say how people differ, which is what errors of their mean rest on.
+    """
 
     layout: Layout
     centre: Array
@@ -341,12 +364,16 @@ class TableOfPeople:
         for part in blocks:
             people += len(part.counts)
             whole = np.full(part.rows.shape[1], STEPS)
-            codes, mass = _opened(
-                layout, part.rows, self.centre, self.half, whole / STEPS, whole
-            )
+            unit = _unit(layout, part.rows, self.centre, self.half)
+            codes = codes_of(layout, part.rows, unit)
             person = np.repeat(np.arange(len(part.counts)), part.counts)
             for block, total in zip(layout.blocks, totals, strict=True):
-                entries = list(placed(layout, block, codes, mass.get(block.number, whole)))
+                mass: Array = whole
+                if block.number >= 0:
+                    (group, _), *_ = placed(layout, block, codes, np.atleast_2d(whole))
+                    own = means_of_people(unit[block.number], person * total.size + group)
+                    mass = masses(own, whole / STEPS, whole)
+                entries = list(placed(layout, block, codes, mass))
                 place = np.concatenate([place for place, _ in entries])
                 weight = np.concatenate([mass for _, mass in entries]).astype(np.int64)
                 whose = np.tile(person, len(entries))

@@ -122,8 +122,8 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, .
     if people:
         notes.append(
             "Each person counts once, in every cell by the share of own rows there: counts are of "
-            "people, means weigh people alike. Sampling errors hold however rows of one person "
-            "depend on each other (too large where they differ much)."
+            "people, means weigh people alike. Standard deviations and errors are of people's "
+            "means, however their rows depend on each other."
         )
     if "means" in kinds:
         notes.append(

@@ -401,8 +401,9 @@ _REFERENCE = (
     "Chi-squared reference; the variance of the statistic is that of sampling and of the noise."
 )
 _PEOPLE = (
-    "Each person counts once, by the mean of own rows. The variance in use is that of one row of "
-    "each, which is no smaller: the level holds however rows of one person depend on each other."
+    "Each person counts once, by the mean of own rows. The variance in use is that of people's "
+    "means (of counts: of one row of each, which is no smaller): the level holds however rows of "
+    "one person depend on each other."
 )
 _NOTES = {
     "mean": ("Hypothesis: the mean is mu0.", _REFERENCE),

@@ -50,7 +50,7 @@ from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
-from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
+from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.weights import STEP
@@ -94,6 +94,14 @@ class CellCoordinates:
     def size(self) -> int:
         """Coordinates."""
         return sum(map(self.cells, self.sections)) + self.weight
+
+    @property
+    def kinds(self) -> Array:
+        """What each coordinate is of, (d,): -1 a share, else the place of its section of means."""
+        out = np.full(self.size, -2.0)
+        for k, (section, at) in enumerate(self.places()):
+            out[at] = -1.0 if section.kind == "counts" else float(k)
+        return out
 
     def places(self) -> Iterable[tuple[Section, slice]]:
         """Yield sections with the coordinates that are theirs."""
@@ -567,7 +575,11 @@ def _ask_by_psu(
         design.auxiliary_place("weights"),
     )  # fmt: skip
     released = release_clusters(clusters, (scorer,), design, ask)
-    return DesignErrors(released, scale, typical, n, plan.request.level)
+    rates = detail.clusters.frame.factors()
+    return DesignErrors(
+        released, scale, typical, n, plan.request.level, coordinates.kinds,
+        FLOOR * float(np.min(rates)) ** 2,
+    )  # fmt: skip
 
 
 def _context(
