@@ -57,8 +57,17 @@ class DamagedError(RequestError):
     """A saved fit, release or schema is not as it was written."""
 
 
+#: Longest message of a formula, and what is kept of the beginning and the end of a longer one.
+_LONGEST_MESSAGE, _HEAD, _TAIL = 1500, 200, 400
+
+
 class FormulaError(DPModelsError, ValueError):
-    """The formula cannot be read."""
+    """The formula cannot be read. A message that quotes a long formula is shortened."""
+
+    def __init__(self, *args: Any) -> None:
+        if args and isinstance(args[0], str) and len(args[0]) > _LONGEST_MESSAGE:
+            args = (f"{args[0][:_HEAD]} [...] {args[0][-_TAIL:]}", *args[1:])
+        super().__init__(*args)
 
 
 class FormulaPrivacyError(FormulaError):

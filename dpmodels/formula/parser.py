@@ -26,6 +26,7 @@ from dpmodels.formula.words import (
     Basis,
     Cat,
     Factor,
+    balanced,
     capped_powers,
     check_columns,
     literal,
@@ -147,7 +148,7 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
         with quiet():
             parser = lib.Parser(feature_flags={"twosided"})
             ordering = "degree" if by_degree else "none"
-            capped = capped_powers(text, len(available or ()) if "." in text else 0)
+            capped = balanced(capped_powers(text, len(available or ()) if "." in text else 0))
             _check_terms(parser.get_ast(capped, context=context), tuple(available or ()))
             formula = lib.Formula.from_spec(
                 capped, ordering=ordering, parser=parser, context=context
@@ -262,6 +263,7 @@ def _parse_patsy(text: str) -> Parsed:
         ) from None
     problem = ""
     desc: Any = None
+    written, text = text, balanced(text)
     if "~" in text and not text.rsplit("~", 1)[1].strip():
         raise FormulaError(f'"{text}" has nothing on the right-hand side. Use "y ~ 1" for the mean')
     try:
@@ -272,10 +274,10 @@ def _parse_patsy(text: str) -> Parsed:
         _check_terms(ast, ())
     try:
         desc = patsy.ModelDesc.from_formula(text)
-    except (patsy.PatsyError, SyntaxError, ValueError, TypeError) as error:
+    except (patsy.PatsyError, SyntaxError, ValueError, TypeError, RecursionError) as error:
         problem = str(error)
     if desc is None:
-        raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
+        raise FormulaError(f'cannot read the formula "{written}"\n  {problem}')
 
     def term(t: Any) -> TermText:
         return tuple((f.code, False) for f in t.factors) or (("1", True),)
