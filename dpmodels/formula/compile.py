@@ -29,6 +29,7 @@ from dpmodels.formula.refuse import (
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import (
     LARGEST_EXACT,
+    MOST_COLUMNS,
     REGISTERED,
     Array,
     Basis,
@@ -444,10 +445,12 @@ def constant_of(node: ast.expr | None, what: str, ctx: Context) -> float | None:
 
 
 def whole(node: ast.expr | None, what: str, default: int | None, low: int, ctx: Context) -> int:
-    """Return a public whole number of at least ``low``."""
+    """Return a public whole number of at least ``low``, no larger than a design is wide."""
     value = default if node is None else literal(node)
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
         raise ctx.fail(f"{what} must be a whole number >= {low}, for example {max(low, 3)}")
+    if value > MOST_COLUMNS:
+        raise ctx.fail(f"{what} must be at most {MOST_COLUMNS}, for example {max(low, 3)}")
     return value
 
 

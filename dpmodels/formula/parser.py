@@ -29,6 +29,7 @@ from dpmodels.formula.words import (
     balanced,
     capped_powers,
     check_columns,
+    check_names,
     literal,
     parse_expression,
     subsets,
@@ -499,6 +500,7 @@ def _needed(
 ) -> tuple[str, ...]:
     """Walk once: a call asks several times. What is a word depends on what was registered."""
     for text in (formula, subset, weights):
+        check_names(text)
         refuse_r(text or "", {*(known or ()), *declared})
     texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
     quick = set(known or ())  # a column whose odd name reads like an expression is a column

@@ -58,8 +58,15 @@ def _short(value: float) -> float | int:
     return int(shown) if shown == int(shown) else shown
 
 
-def _even(interval: tuple[float, float], count: int) -> list[float | int]:
-    return [_short(v) for v in np.linspace(*interval, count + 2)[1:-1].tolist()]
+#: Knots that a message lists.
+_MOST_KNOTS = 40
+
+
+def _even(interval: tuple[float, float], count: int) -> str:
+    """Return evenly spaced knots as a message lists them; too many are left to the reader."""
+    if count > _MOST_KNOTS:
+        return "[...]"
+    return str([_short(v) for v in np.linspace(*interval, count + 2)[1:-1].tolist()])
 
 
 def _declare(text: str) -> str:
@@ -166,7 +173,7 @@ def _all_splines(formula: str, ctx: Context) -> str:
     def fixed(match: re.Match[str]) -> str:
         name, df = match.group(1), int(match.group(2))
         interval = ranges.get(name)
-        knots = "[...]" if interval is None else str(_even(interval, max(df - 3, 1)))
+        knots = "[...]" if interval is None else _even(interval, max(df - 3, 1))
         return f"bs({name}, knots={knots})"
 
     return _BY_DF.sub(fixed, formula)

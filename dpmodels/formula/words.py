@@ -358,6 +358,18 @@ class Context:
         return "unknown" if interval is None else f"[{interval[0]:g}, {interval[1]:g}]"
 
 
+#: Longest name in a formula: searches for what is mistyped take time by its square.
+LONGEST_NAME = 1000
+
+
+def check_names(text: Any) -> None:
+    """Refuse a formula, or another expression, with a name that is longer than any column's."""
+    if isinstance(text, str) and max(map(len, re.split(r"\W+", text))) > LONGEST_NAME:
+        raise FormulaError(
+            f"a name in the formula has more than {LONGEST_NAME} letters. Nothing was charged"
+        )
+
+
 #: Deepest nesting of an expression; a sum of k numbers is k deep.
 DEEPEST = 250
 
@@ -631,8 +643,9 @@ def _next_power(text: str, at: int) -> tuple[int, int, int, str] | None:
         elif sign in "`'\"":
             quoted = sign
         elif (
-            not inside and i >= at and (name := _NAMED.match(text, i))
+            not inside and i >= at
             and not (i and (text[i - 1].isalnum() or text[i - 1] == "_"))  # it begins here
+            and (name := _NAMED.match(text, i))
         ):  # fmt: skip
             return i, name.end(1), name.end(), name[2]
         elif sign in "([{":
