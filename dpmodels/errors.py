@@ -200,6 +200,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if len(str(word)) > _LONGEST_WORD:
         return ""
     close = difflib.get_close_matches(str(word), names, n=1)
+    if not close:  # names are often written in capitals in papers: ePTR, PMT
+        lower = {name.lower(): name for name in reversed(names)}
+        found = difflib.get_close_matches(str(word).lower(), lower, n=1)
+        close = [lower[name] for name in found]
     if not close and len(str(word)) > 2:  # the start of one name alone: conf for confidence
         close = [name for name in names if name.startswith(str(word))]
         close = close if len(close) == 1 else []
