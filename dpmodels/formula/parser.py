@@ -223,6 +223,9 @@ def _hint(text: str) -> str:
     left, tilde, right = text.partition("~")
     if re.search(r"[-+*/:]\s*$", right):
         return f"\n  Fix, without a sign at the end: {text.rstrip(' +-*/:')}"
+    opened = right.count("(") - right.count(")")
+    if opened > 0:
+        return f"\n  Fix, with the brackets closed: {text}{')' * opened}"
     double = re.sub(r"([-+*/:])\s*[-+*/:]+(?!\*)", r"\1", right)
     if double != right:
         return f"\n  Fix, with one sign between two terms: {left}{tilde}{double}"
@@ -503,7 +506,8 @@ def _needed(
         check_names(text)
         refuse_r(text or "", {*(known or ()), *declared})
     texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
-    quick = set(known or ())  # a column whose odd name reads like an expression is a column
+    # a column whose odd name reads like an expression is a column
+    quick = {*(known or ()), *declared}
     names = list(
         dict.fromkeys(n for t in texts for n in ([t] if t in quick else names_in(t, formula)))
     )

@@ -28,6 +28,8 @@ _INSTEAD = {
     "frailty": ' Random intercepts are dp_feols("y ~ x", data, unit="id", re="id").',
     "te": " Smooths of one variable are ns(x, knots=[...]).",
 }
+_SEVERAL = " Several models are several calls, each with a charge: write one formula per call."
+_INSTEAD |= dict.fromkeys(("sw", "sw0", "csw", "csw0", "mvsw"), _SEVERAL)
 _SPLINES = frozenset(["cs", "cc", "te"])
 _NODES: dict[type, str] = {
     ast.Lambda: "a lambda",
@@ -41,6 +43,12 @@ _NODES: dict[type, str] = {
     ast.Starred: "a starred argument",
     ast.Await: "await",
 }
+
+
+def _close_function(name: str, known: Collection[str]) -> str:
+    """Return a suggestion for a function; of three letters any other is another model."""
+    close = len(name) > 3 or name.lower() in known
+    return did_you_mean(name, known) if close else ""
 
 
 def rewritten(node: ast.AST, replacement: str, ctx: Context) -> str:
@@ -279,7 +287,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
     known = sorted({*CALLS, *FUNCTIONS, *REGISTERED} - {"standardize", "Q"})
     return ctx.refuse(
         f"{name}() is not a function of the formula language."
-        f"{_INSTEAD.get(last) or did_you_mean(last, known)}",
+        f"{_INSTEAD.get(last) or _close_function(last, known)}",
         "Known: " + ", ".join(known),
         "A row-wise function of your own can be added: "
         f"dp.register_rowwise({last!r}, func, interval=(lo, hi))",
