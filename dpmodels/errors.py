@@ -45,8 +45,24 @@ __all__ = [
 ]
 
 
+#: Longest line of a message, and what is kept of the beginning and the end of a longer one.
+_LONGEST_LINE, _HEAD, _TAIL = 1200, 200, 300
+
+
 class DPModelsError(Exception):
-    """Base class of everything this package raises on purpose."""
+    """Base class of everything this package raises on purpose.
+
+    A line that quotes a long argument is shortened.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        if args and isinstance(args[0], str) and len(args[0]) > _LONGEST_LINE:
+            lines = [
+                line if len(line) <= _LONGEST_LINE else f"{line[:_HEAD]} [...] {line[-_TAIL:]}"
+                for line in args[0].split("\n")
+            ]
+            args = ("\n".join(lines), *args[1:])
+        super().__init__(*args)
 
 
 class RequestError(DPModelsError, ValueError):
@@ -174,10 +190,20 @@ def whole(what: str, again: str) -> Iterator[None]:
     raise DamagedError(f"{what} is damaged and cannot be read ({problem}). {again}")
 
 
+#: Longest word that is compared with known names.
+_LONGEST_WORD = 200
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest of public names, or an empty string."""
     names = [str(k) for k in known]
+    if len(str(word)) > _LONGEST_WORD:
+        return ""
     close = difflib.get_close_matches(str(word), names, n=1)
+    if not close:  # names are often written in capitals in papers: ePTR, PMT
+        lower = {name.lower(): name for name in reversed(names)}
+        found = difflib.get_close_matches(str(word).lower(), lower, n=1)
+        close = [lower[name] for name in found]
     if not close and len(str(word)) > 2:  # the start of one name alone: conf for confidence
         close = [name for name in names if name.startswith(str(word))]
         close = close if len(close) == 1 else []

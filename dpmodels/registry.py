@@ -8,7 +8,7 @@ method's name.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -366,13 +366,27 @@ def method_names(verb: str) -> list[str]:
     return [m.name for m in found]
 
 
+def _close_method(verb: str, name: Any, names: Sequence[str]) -> str:
+    """Return a suggestion for a method: the closest name, or that of a title with these words."""
+    close = did_you_mean(name, names)
+    words = name.lower().split() if isinstance(name, str) and len(name) <= 100 else []
+    if close or not words or len(name.strip()) < 4:
+        return close
+    titles = {known: _entries(verb, known)[verb, known].titles.lower() for known in names}
+    found = [known for known, title in titles.items() if " ".join(words) in title]
+    found = found or [known for known, title in titles.items() if all(w in title for w in words)]
+    if len(found) > 3 or not found:
+        return ""
+    return f" Did you mean {' or '.join(map(repr, found))}?"
+
+
 def resolve(verb: str, name: str) -> Method:
     """Look a method up; raise ``UnknownMethodError`` with a suggestion."""
     entry = _entries(verb, name).get((verb, name)) if isinstance(name, str) else None
     if entry is None:
         names = method_names(verb)
         raise UnknownMethodError(
-            f"Unknown method: {shown(name)}.{did_you_mean(name, names)}\n"
+            f"Unknown method: {shown(name)}.{_close_method(verb, name, names)}\n"
             f"  Methods for {verb}: {', '.join(map(repr, names))}. See dp.methods()."
         )
     return entry

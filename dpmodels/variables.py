@@ -73,13 +73,13 @@ def _levels(levels: Any, kind: str) -> tuple[Scalar, ...]:
     for level in out:
         if not isinstance(level, (str, int, float, bool)) or level != level:
             raise SchemaError(f"{kind}: a level must be text or a number, got {shown(level)}")
-    twice = [i for i, x in enumerate(out) if x in out[:i]]
-    if twice:
-        first = out.index(out[twice[0]])  # a column handed over by mistake must not be quoted
-        raise SchemaError(
-            f"{kind}: a level is listed twice (at places {first + 1} and {twice[0] + 1}). List "
-            "each level once, from what is known without the data"
-        )
+    places: dict[Scalar, int] = {}
+    for place, level in enumerate(out, 1):
+        if places.setdefault(level, place) != place:  # a column given by mistake is not quoted
+            raise SchemaError(
+                f"{kind}: a level is listed twice (at places {places[level]} and {place}). List "
+                "each level once, from what is known without the data"
+            )
     if len(out) < 2:
         raise SchemaError(f"{kind}: needs at least two levels, got {len(out)}")
     return out

@@ -397,6 +397,7 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
     if not all(names):
         raise RequestError(f'{verb}: nothing stands after "|" in {shown(formula)}')
     first, *others = names
+    first = first[1:-1] if first[:1] == first[-1:] == "`" else first
     if unit is None:
         raise RequestError(
             f"{verb} takes the effects of people off by their own rows, and protects people with "

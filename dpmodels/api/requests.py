@@ -465,6 +465,9 @@ def check_columns(design: Design, formula: str) -> None:
 
 def check_first(formula: Any) -> None:
     """Refuse a call whose first argument is not a formula."""
+    from dpmodels.formula.words import check_names
+
+    check_names(formula)
     if isinstance(formula, str):
         return
     table = hasattr(formula, "columns") or hasattr(formula, "schema")

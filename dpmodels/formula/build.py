@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -277,6 +278,18 @@ def build_cell_design(formula: str, schema: Schema, **how: Any) -> Design:
     return Builder(formula, schema, **how).cell_design()
 
 
+#: Error message for a name that a column of the data and a term share.
+_MADE_TWICE = (
+    '"{0}" makes two columns of one name, {1!r} (terms: {2}), so neither could be tested by name. '
+    "Rename the column of the data, or the levels, that it comes from. Nothing was charged"
+)
+_TICKED = re.compile(r"`[^`]*`")
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
 class Builder:
     """One compilation. Steps: parse, compile each factor, lay out, bound, program.
 
@@ -379,6 +392,7 @@ class Builder:
                 products.append(placed)
                 columns.extend(columns_of(placed, term.name))
             made = tuple(c.name for c in columns[start:])
+            self._check_names(columns[start:])
             assert made == term.columns, f"column names differ from the parser's: {term.columns}"
             norms = {n: part_norms(mine, n) for n in ("l2", "l1", "linf")}
             infos.append(TermInfo(term.name, slice(start, len(columns)), norms["l2"], norms))
@@ -466,6 +480,7 @@ class Builder:
         aside: Mapping[str, Node],
         **facts: Any,
     ) -> Design:
+        self._check_names(columns)
         return Design(
             formula=self.formula, response=response, columns=tuple(columns), schema=self.schema,
             variables=self.variables, terms=tuple(terms), na=self.na, engine=self.engine,
@@ -473,6 +488,22 @@ class Builder:
             aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
             **facts,
         )  # fmt: skip
+
+    def _check_names(self, columns: Sequence[Column]) -> None:
+        """Refuse a name that two terms make, and a term that a column of its name has replaced."""
+        terms: dict[str, str] = {}
+        for column in columns:
+            if column.name in terms:
+                pair = dict.fromkeys((terms[column.name], column.term))
+                raise FormulaError(_MADE_TWICE.format(self.formula, column.name, _quoted(pair)))
+            terms[column.name] = column.term
+        bare = re.sub(r"\s", "", _TICKED.sub("", self.formula))
+        for name in self.schema:
+            written = not name.isidentifier() and re.sub(r"\s", "", name) in bare
+            if written and "(" in name and name in self.compiled:
+                given = f"`{name}`" in self.formula or "." in re.split(r"[\s~+*:/-]+", self.formula)
+                if given:
+                    raise FormulaError(_MADE_TWICE.format(self.formula, name, _quoted([name])))
 
     def _split_offset(self) -> tuple[str | None, tuple[fx.TermText, ...]]:
         offsets, terms = [], []

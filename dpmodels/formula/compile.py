@@ -29,6 +29,7 @@ from dpmodels.formula.refuse import (
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import (
     LARGEST_EXACT,
+    MOST_COLUMNS,
     REGISTERED,
     Array,
     Basis,
@@ -96,10 +97,7 @@ def compile_scalar(node: ast.expr, ctx: Context) -> Node:
         return _compare(node, ctx)
     if isinstance(node, ast.BoolOp):
         parts = [compile_scalar(v, ctx) for v in node.values]
-        out = parts[0]
-        for part in parts[1:]:
-            out = _logical(out, part, isinstance(node.op, ast.And), ctx)
-        return out
+        return _joined_tests(parts, isinstance(node.op, ast.And), ctx)
     if isinstance(node, ast.Call):
         value = ctx.call(node, ctx)
         if isinstance(value, Node):
@@ -250,14 +248,21 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def _compare(node: ast.Compare, ctx: Context) -> Node:
-    out: Node | None = None
     left = node.left
+    parts = []
     for op, right in zip(node.ops, node.comparators, strict=True):
-        part = _level_test(left, op, right, ctx) or _number_test(left, op, right, node, ctx)
-        out = part if out is None else _logical(out, part, True, ctx)
+        found = _level_test(left, op, right, ctx) or _number_test(left, op, right, node, ctx)
+        parts.append(found)
         left = right
-    assert out is not None
-    return out
+    return _joined_tests(parts, True, ctx)
+
+
+def _joined_tests(parts: list[Node], both: bool, ctx: Context) -> Node:
+    """Return all tests joined by and (or by or), in pairs: a thousand are ten deep."""
+    while len(parts) > 1:
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [p[0] if len(p) == 1 else _logical(p[0], p[1], both, ctx) for p in pairs]
+    return parts[0]
 
 
 def _number_test(
@@ -440,10 +445,12 @@ def constant_of(node: ast.expr | None, what: str, ctx: Context) -> float | None:
 
 
 def whole(node: ast.expr | None, what: str, default: int | None, low: int, ctx: Context) -> int:
-    """Return a public whole number of at least ``low``."""
+    """Return a public whole number of at least ``low``, no larger than a design is wide."""
     value = default if node is None else literal(node)
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
         raise ctx.fail(f"{what} must be a whole number >= {low}, for example {max(low, 3)}")
+    if value > MOST_COLUMNS:
+        raise ctx.fail(f"{what} must be at most {MOST_COLUMNS}, for example {max(low, 3)}")
     return value
 
 

@@ -26,8 +26,10 @@ from dpmodels.formula.words import (
     Basis,
     Cat,
     Factor,
+    balanced,
     capped_powers,
     check_columns,
+    check_names,
     literal,
     parse_expression,
     subsets,
@@ -147,7 +149,7 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
         with quiet():
             parser = lib.Parser(feature_flags={"twosided"})
             ordering = "degree" if by_degree else "none"
-            capped = capped_powers(text, len(available or ()) if "." in text else 0)
+            capped = balanced(capped_powers(text, len(available or ()) if "." in text else 0))
             _check_terms(parser.get_ast(capped, context=context), tuple(available or ()))
             formula = lib.Formula.from_spec(
                 capped, ordering=ordering, parser=parser, context=context
@@ -221,6 +223,9 @@ def _hint(text: str) -> str:
     left, tilde, right = text.partition("~")
     if re.search(r"[-+*/:]\s*$", right):
         return f"\n  Fix, without a sign at the end: {text.rstrip(' +-*/:')}"
+    opened = right.count("(") - right.count(")")
+    if opened > 0:
+        return f"\n  Fix, with the brackets closed: {text}{')' * opened}"
     double = re.sub(r"([-+*/:])\s*[-+*/:]+(?!\*)", r"\1", right)
     if double != right:
         return f"\n  Fix, with one sign between two terms: {left}{tilde}{double}"
@@ -262,6 +267,7 @@ def _parse_patsy(text: str) -> Parsed:
         ) from None
     problem = ""
     desc: Any = None
+    written, text = text, balanced(text)
     if "~" in text and not text.rsplit("~", 1)[1].strip():
         raise FormulaError(f'"{text}" has nothing on the right-hand side. Use "y ~ 1" for the mean')
     try:
@@ -272,10 +278,10 @@ def _parse_patsy(text: str) -> Parsed:
         _check_terms(ast, ())
     try:
         desc = patsy.ModelDesc.from_formula(text)
-    except (patsy.PatsyError, SyntaxError, ValueError, TypeError) as error:
+    except (patsy.PatsyError, SyntaxError, ValueError, TypeError, RecursionError) as error:
         problem = str(error)
     if desc is None:
-        raise FormulaError(f'cannot read the formula "{text}"\n  {problem}')
+        raise FormulaError(f'cannot read the formula "{written}"\n  {problem}')
 
     def term(t: Any) -> TermText:
         return tuple((f.code, False) for f in t.factors) or (("1", True),)
@@ -497,9 +503,11 @@ def _needed(
 ) -> tuple[str, ...]:
     """Walk once: a call asks several times. What is a word depends on what was registered."""
     for text in (formula, subset, weights):
+        check_names(text)
         refuse_r(text or "", {*(known or ()), *declared})
     texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
-    quick = set(known or ())  # a column whose odd name reads like an expression is a column
+    # a column whose odd name reads like an expression is a column
+    quick = {*(known or ()), *declared}
     names = list(
         dict.fromkeys(n for t in texts for n in ([t] if t in quick else names_in(t, formula)))
     )

@@ -28,6 +28,8 @@ _INSTEAD = {
     "frailty": ' Random intercepts are dp_feols("y ~ x", data, unit="id", re="id").',
     "te": " Smooths of one variable are ns(x, knots=[...]).",
 }
+_SEVERAL = " Several models are several calls, each with a charge: write one formula per call."
+_INSTEAD |= dict.fromkeys(("sw", "sw0", "csw", "csw0", "mvsw"), _SEVERAL)
 _SPLINES = frozenset(["cs", "cc", "te"])
 _NODES: dict[type, str] = {
     ast.Lambda: "a lambda",
@@ -41,6 +43,12 @@ _NODES: dict[type, str] = {
     ast.Starred: "a starred argument",
     ast.Await: "await",
 }
+
+
+def _close_function(name: str, known: Collection[str]) -> str:
+    """Return a suggestion for a function; of three letters any other is another model."""
+    close = len(name) > 3 or name.lower() in known
+    return did_you_mean(name, known) if close else ""
 
 
 def rewritten(node: ast.AST, replacement: str, ctx: Context) -> str:
@@ -58,8 +66,15 @@ def _short(value: float) -> float | int:
     return int(shown) if shown == int(shown) else shown
 
 
-def _even(interval: tuple[float, float], count: int) -> list[float | int]:
-    return [_short(v) for v in np.linspace(*interval, count + 2)[1:-1].tolist()]
+#: Knots that a message lists.
+_MOST_KNOTS = 40
+
+
+def _even(interval: tuple[float, float], count: int) -> str:
+    """Return evenly spaced knots as a message lists them; too many are left to the reader."""
+    if count > _MOST_KNOTS:
+        return "[...]"
+    return str([_short(v) for v in np.linspace(*interval, count + 2)[1:-1].tolist()])
 
 
 def _declare(text: str) -> str:
@@ -166,7 +181,7 @@ def _all_splines(formula: str, ctx: Context) -> str:
     def fixed(match: re.Match[str]) -> str:
         name, df = match.group(1), int(match.group(2))
         interval = ranges.get(name)
-        knots = "[...]" if interval is None else str(_even(interval, max(df - 3, 1)))
+        knots = "[...]" if interval is None else _even(interval, max(df - 3, 1))
         return f"bs({name}, knots={knots})"
 
     return _BY_DF.sub(fixed, formula)
@@ -272,7 +287,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
     known = sorted({*CALLS, *FUNCTIONS, *REGISTERED} - {"standardize", "Q"})
     return ctx.refuse(
         f"{name}() is not a function of the formula language."
-        f"{_INSTEAD.get(last) or did_you_mean(last, known)}",
+        f"{_INSTEAD.get(last) or _close_function(last, known)}",
         "Known: " + ", ".join(known),
         "A row-wise function of your own can be added: "
         f"dp.register_rowwise({last!r}, func, interval=(lo, hi))",

@@ -358,6 +358,116 @@ class Context:
         return "unknown" if interval is None else f"[{interval[0]:g}, {interval[1]:g}]"
 
 
+#: Longest name in a formula: searches for what is mistyped take time by its square.
+LONGEST_NAME = 1000
+
+
+def check_names(text: Any) -> None:
+    """Refuse a formula, or another expression, with a name that is longer than any column's."""
+    if isinstance(text, str) and max(map(len, re.split(r"\W+", text))) > LONGEST_NAME:
+        raise FormulaError(
+            f"a name in the formula has more than {LONGEST_NAME} letters. Nothing was charged"
+        )
+
+
+#: Deepest nesting of an expression; a sum of k numbers is k deep.
+DEEPEST = 250
+
+
+def check_depth(tree: ast.AST, text: str) -> None:
+    """Refuse an expression that is nested so deeply that walks of it would exhaust the stack."""
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise FormulaError(
+        f"the expression `{text[:60]}{'...' if len(text) > 60 else ''}` is nested more than "
+        f"{DEEPEST} deep, or sums more numbers than that. Make a column of it first, or write "
+        "several terms. Nothing was charged"
+    )
+
+
+def balanced(text: str) -> str:
+    """Return a formula whose long sums are bracketed in pairs of halves: the same terms, not deep.
+
+    Only sums of more than 64 terms are rewritten. Numbers stay outside the brackets, as 0 and 1
+    stand for the intercept.
+    """
+    if text.count("+") + text.count("-") <= _SHORT_SUM:
+        return text
+    frames: list[tuple[list[str], list[str]]] = [([], [])]  # (signs, terms) of open brackets
+    buffer: list[str] = []
+    buffers: list[list[str]] = []
+    quoted, depth = "", 0  # depth: of brackets of arithmetic
+    last = " "  # the last sign that is no blank
+    called = "_`)]"  # before a bracket, beside letters: it is that of a call
+
+    def close() -> str:
+        signs, terms = frames[-1]
+        return _halved(signs, [*terms, "".join(buffer)])
+
+    for sign in text:
+        if quoted:
+            quoted = "" if sign == quoted else quoted
+            buffer.append(sign)
+        elif sign in "`'\"":
+            quoted = sign
+            buffer.append(sign)
+        elif depth or sign in "[{" or (sign == "(" and (last.isalnum() or last in called)):
+            depth += (sign in "([{") - (sign in ")]}")
+            buffer.append(sign)
+        elif sign == "(":
+            buffers.append(buffer)
+            frames.append(([], []))
+            buffer = []
+        elif sign == ")" and len(frames) > 1:
+            inside = close()
+            frames.pop()
+            buffer = [*buffers.pop(), "(", inside, ")"]
+        elif sign in "+-~|" and last not in ("*", ":", "/", "^"):
+            frames[-1][0].append(sign)
+            frames[-1][1].append("".join(buffer))
+            buffer = []
+        else:
+            buffer.append(sign)
+        last = sign if not sign.isspace() else last
+    return close() if len(frames) == 1 else text
+
+
+#: Sums of at most so many terms are left as they are written.
+_SHORT_SUM = 64
+
+
+def _halved(signs: list[str], terms: list[str]) -> str:
+    """Return ``t0 s1 t1 s2 t2 ...`` with its runs of terms that are added put in brackets."""
+    out = [terms[0]]
+    run: list[str] = []
+
+    def flush() -> None:
+        if run:
+            out.append("+" + _tree(run))
+            run.clear()
+
+    for sign, term in zip(signs, terms[1:], strict=True):
+        plain = sign == "+" and term.strip() and not term.strip().isdigit()
+        if plain:
+            run.append(term)
+        else:
+            flush()
+            out.append(sign + term)
+    flush()
+    return "".join(out)
+
+
+def _tree(terms: list[str]) -> str:
+    """Return the sum of terms as a tree of brackets."""
+    while len(terms) > _SHORT_SUM:
+        parts = [terms[i : i + 8] for i in range(0, len(terms), 8)]
+        terms = [p[0] if len(p) == 1 else "(" + "+".join(p) + ")" for p in parts]
+    return "+".join(terms)
+
+
 def parse_expression(text: str, formula: str) -> tuple[ast.expr, dict[str, str]]:
     """Return the syntax tree of a factor and the back-ticked names in it."""
     names: dict[str, str] = {}
@@ -379,6 +489,7 @@ def parse_expression(text: str, formula: str) -> tuple[ast.expr, dict[str, str]]
         problem = "it is too deeply nested, or holds a null byte"
     if tree is None:
         raise FormulaError(f'cannot read `{text}` in "{formula}"\n  {problem}')
+    check_depth(tree.body, text)
     return tree.body, names
 
 
@@ -532,8 +643,9 @@ def _next_power(text: str, at: int) -> tuple[int, int, int, str] | None:
         elif sign in "`'\"":
             quoted = sign
         elif (
-            not inside and i >= at and (name := _NAMED.match(text, i))
+            not inside and i >= at
             and not (i and (text[i - 1].isalnum() or text[i - 1] == "_"))  # it begins here
+            and (name := _NAMED.match(text, i))
         ):  # fmt: skip
             return i, name.end(1), name.end(), name[2]
         elif sign in "([{":

@@ -347,7 +347,7 @@ def dumps(record: Record) -> str:
 def loads(text: str) -> Record:
     """Return the record in a JSON text."""
     saved: Any = None
-    with contextlib.suppress(json.JSONDecodeError, RecursionError):
+    with contextlib.suppress(ValueError, RecursionError):
         saved = json.loads(text)
     if isinstance(saved, Mapping) and saved.get("format") == FORMAT:
         tell(*check_seal(saved, WHAT, AGAIN))

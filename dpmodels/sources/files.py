@@ -75,6 +75,10 @@ def opened_bytes(path: Path) -> IO[bytes]:
     return openers.get(ending, open)(path, "rb")
 
 
+#: Longest first line of a CSV file, in bytes.
+_LONGEST_HEADER = 1 << 20
+
+
 def _header(file: IO[bytes], name: str) -> list[str]:
     """Return the column names: the cells of the first line that is not empty.
 
@@ -82,7 +86,14 @@ def _header(file: IO[bytes], name: str) -> list[str]:
     """
     import pandas as pd
 
-    line = next((text for text in file if text.removeprefix(_BOM).strip()), b"")
+    line = b"\n"
+    while line and not line.removeprefix(_BOM).strip():
+        line = file.readline(_LONGEST_HEADER + 1)
+    if len(line) > _LONGEST_HEADER:
+        raise SourceError(
+            f"{name}: the first line is longer than {_LONGEST_HEADER:,} bytes, so it is not a "
+            "header. Lines must end in a line feed"
+        )
     line = line.removeprefix(_BOM).rstrip(b"\r\n")
     if not line:
         raise SourceError(f"{name}: the file is empty, its columns are not known")
@@ -92,6 +103,13 @@ def _header(file: IO[bytes], name: str) -> list[str]:
             f"{name}: the first line is not a header. Lines must end in a line feed, text must be "
             "UTF-8, and a quote must be closed in its own line"
         )
+    places: dict[str, int] = {}
+    for place, cell in enumerate(cells, 1):
+        if cell and places.setdefault(cell, place) != place:
+            raise SourceError(
+                f"{name}: columns {places[cell]} and {place} of the header have the same name. "
+                "Rename one of them"
+            )
     return list(pd.read_csv(io.BytesIO(line + b"\n"), nrows=0, **_CSV).columns)
 
 

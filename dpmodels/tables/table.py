@@ -546,7 +546,7 @@ def read(path: Any) -> Any:
     if not file.is_file():
         raise RequestError(f"there is no file {shown(str(path))}")
     found: Any = None
-    with contextlib.suppress(json.JSONDecodeError, RecursionError, UnicodeDecodeError):
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(file.read_text(encoding="utf-8"))
     return found
 

@@ -57,7 +57,9 @@ class Settings:
         """Check the options of a call; unknown keys are ignored."""
         unit, noise = options.get("unit", "record"), options.get("noise", "auto")
         choice("unit", unit, UNITS)
-        choice("noise", noise, NOISES)
+        zil = isinstance(noise, str) and "zil" in noise.lower()
+        more = " The ZIL release is clear_prob=: for example clear_prob=0.3" if zil else ""
+        choice("noise", noise, NOISES, more=more)
         p = options.get("clear_prob", 0.0)
         if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
             raise RequestError(f"clear_prob must lie in [0, 1), got {shown(p)}. The default is 0")
