@@ -6,7 +6,6 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import RequestError
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.UtilityWarning")
 
 
