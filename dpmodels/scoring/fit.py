@@ -183,6 +183,8 @@ NARROWEST = 0.9
 STEPS_OF_NOISE = 5.0
 
 
+#: Least part of its half width that the effect of separated events is.
+SEEN_PART = 0.5
 #: Logits per unit of a link, about its middle.
 LOGITS = {"probit": 1.7, "cloglog": 1.3}
 
@@ -444,6 +446,8 @@ def _marks(
         theta, A = logits * fit.state.theta, coordinates.back()[0]
         apart = separated(design, coordinates, M, theta, A)
         apart = apart | stopped & separated(design, coordinates, M, theta, A, least)
+        # an effect of noise is not one of separated events
+        apart = apart & (np.abs(part.params) > SEEN_PART * widths(part.T))
     return beyond, few, apart
 
 
