@@ -171,6 +171,10 @@ _COPIES = (
 )
 
 
+#: Array of an estimate: the side, 1 or -1, on which the interval of a coefficient is open; 0: none.
+OPEN_ENDS = "open_ends"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Coefficients and what is known of their errors."""

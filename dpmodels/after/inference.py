@@ -588,7 +588,7 @@ class Carried:
     # (k,): released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
     counts: Array
     sd: float  # Of their noise
-    n: int
+    n: float
     # Largest residual, in units of the response that phi is of; None: the model sees none, and the
     # open half octave counts as if it were closed.
     longest: float | None

@@ -70,6 +70,11 @@ def explained(
 LEAST_ROWS = 0.1
 
 
+def counted_rows(Q: Array, constant: Array) -> float:
+    """Return the released count of rows, at least 1: ``constant`` is 1 in every complete row."""
+    return max(float(constant @ Q @ constant), 1.0)
+
+
 def isotropic_noise(k: int, s: float) -> Array:
     """Return the entry variances of ``SymN(k, s)``: s^2 on the diagonal, s^2/2 off it."""
     V = np.full((k, k), s * s / 2.0)
@@ -90,7 +95,7 @@ class SecondMoments:
 
     Q: Array  # (k, k)
     V: Array  # (k, k): noise variance of each entry
-    rows: float  # n, or the public guess of it
+    rows: float  # n, or the released count where n is private (its guess, if none is released)
     # (k,): the functional that is 1 in every complete row; None if the release has none.
     constant: Array | None = None
     known: float | None = None  # Effective rows, where they are given and not read off the release

@@ -21,7 +21,7 @@ from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease
 from dpmodels.scoring.scores import Beginning, Curved, State
 from dpmodels.scoring.starts import Coordinates, public_coordinates
-from dpmodels.scoring.unit_passes import BEYOND, Expanded, Expansion, Local, in_u, predictor
+from dpmodels.scoring.unit_passes import BEYOND, CELLS, Expanded, Expansion, Local, in_u, predictor
 from dpmodels.scoring.unit_starts import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.products import mapped
@@ -286,6 +286,14 @@ def _classes(request: Request, design: Design) -> Classes:
         raise RequestError(
             f'"{request.formula}" has a response with {K} declared level: declare all of them, '
             'for example y=dp.Ordered(["low", "mid", "high"])'
+        )
+    if K > CELLS:  # the shares of the levels are asked in one cell each
+        assert design.response is not None
+        name = design.response.name
+        raise RequestError(
+            f"{request.verb} takes a response of at most {CELLS} levels, and {name!r} declares "
+            f"{K}: join levels, or declare a scale as a number, as in schema={{{name!r}: "
+            f"dp.Real(0, {K - 1})}}, and use dp_ols or dp_quantreg"
         )
     if request.verb == "dp_multinom":
         return Multinomial(K)

@@ -15,6 +15,7 @@ from dpmodels.after.moments import (
     TRUSTED,
     UNUSABLE,
     SecondMoments,
+    counted_rows,
     fit_statistics,
     kept_moments,
     regress,
@@ -104,7 +105,7 @@ class Back:
 
     names: tuple[str, ...]  # Of the columns of x
     T: Array  # (q, q): ``(x, 1) = T w``
-    rows: int  # What the sums are divided by: n, or the public guess
+    rows: float  # What the sums are divided by: n, or the released count
     last: str  # What the moment of the constant with itself is called
 
     def labels(self) -> tuple[str, ...]:
@@ -175,7 +176,7 @@ def moment_estimate(
     C = (C + C.T) / 2.0
     cov = covariance(back.T, V) / back.rows**2
     kept = {"moments": C, **(arrays or {})}
-    kept |= kept_moments(SecondMoments(Q, V, float(back.rows)), back.T)
+    kept |= kept_moments(SecondMoments(Q, V, back.rows), back.T)
     if weighted:
         kept["released_weighted"] = np.ones(1)
     upper = np.triu_indices(len(C))
@@ -227,16 +228,24 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     )  # fmt: skip
 
 
+def _rows(plan: Plan[Any], Q: Array, constant: Array) -> float:
+    """Return what sums are divided by: n, or the released count where it is private."""
+    detail = plan.detail
+    if detail.per or plan.request.relation == "replace":
+        return float(detail.rows)
+    return counted_rows(Q, constant)
+
+
 def _of_last_stage(
     plan: Plan[Any], release: Release, T: Array, note: str, *, notes: Sequence[str] = (),
     stats: Mapping[str, float] | None = None, warnings: tuple[str, ...] = (),
 ) -> Estimate:  # fmt: skip
     """Return the moments of the last stage: rows (x, 1) are ``T w``, ``note`` is not of people."""
     detail, stage = plan.detail, release.detail.stages[-1]
-    last = ROWS_OF_ONE if detail.per else WEIGHTS
+    last, rows = ROWS_OF_ONE if detail.per else WEIGHTS, _rows(plan, stage.Q, T[-1])
     return moment_estimate(
-        Back(release.design.names, T, detail.rows, last), stage.Q, stage.V,
-        stats={"noise_sd": stage.s / detail.rows, "radius": stage.radius, **(stats or {})},
+        Back(release.design.names, T, rows, last), stage.Q, stage.V,
+        stats={"noise_sd": stage.s / rows, "radius": stage.radius, **(stats or {})},
         notes=(*plan.sentences, OF_PEOPLE if detail.per else note, *notes), warnings=warnings,
         arrays={"whitened_moments": stage.Q, "whitening": T}, weighted=True,
     )  # fmt: skip
@@ -310,14 +319,15 @@ def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
     T = np.diag(np.append(1.0 / unit.scale, 1.0))
     T[:-1, -1] = -unit.shift / unit.scale
     Q = release.values["Q"]
+    rows = _rows(plan, Q, T[-1])
     s = math.sqrt(2.0 * float(V[0, -1]))  # in svec coordinates
     note = (
         "Moments per row; a row with a missing cell counts as zero, so divide by 'complete rows' "
         "where cells are missing."
     )
     return moment_estimate(
-        Back(release.design.names, T, detail.rows, ROWS_OF_ONE if detail.per else "complete rows"),
-        Q, V, stats={"noise_sd": s / detail.rows}, notes=(OF_PEOPLE if detail.per else note,),
+        Back(release.design.names, T, rows, ROWS_OF_ONE if detail.per else "complete rows"),
+        Q, V, stats={"noise_sd": s / rows}, notes=(OF_PEOPLE if detail.per else note,),
         arrays={"unit_moments": Q}, weighted=detail.per > 0.0,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ from dpmodels.arrays import Array
 from dpmodels.door import answered
 from dpmodels.errors import NotPrivateWarning, RequestError
 from dpmodels.models.custom import safe_number, safe_vector
-from dpmodels.privacy.composition import Guarantee, eps_of_parts
-from dpmodels.privacy.mechanisms import RDP, Approximate, Step, delta_gdp, mu_gdp
+from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts
+from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Step, delta_gdp, mu_gdp
 from dpmodels.privacy.run import RUNS_NOTE, own_proof
 from dpmodels.quiet import no_bars, quiet, tell
 from dpmodels.records import check_eps_delta
@@ -56,6 +56,16 @@ def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
 
 def _step(kind: str, mu: float, mean: float) -> Step:
     return Step(BEST_STEP, RDP(f"best of {kind} runs", (("mu", mu), ("mean", mean))))
+
+
+#: Relative error of a sum of charges that is rounding.
+_ROUNDING = 1.0 + 1e-9
+#: Values of eps at which the cost of a run is compared to that of its mu.
+_EPS_GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+NOT_PROVED = (
+    "the guarantee of this choice is NOT PROVED, as the calls of one run cost more than the run "
+    "may spend, or protect against other neighbours"
+)
 
 
 @lru_cache(maxsize=64)
@@ -103,17 +113,47 @@ class _Paid:
     """Stands for the budget while candidates run: the choice was charged as a whole.
 
     A charge a run would also tell how many there were, which the proof needs to be secret.
+
+    Parameters
+    ----------
+    plan : Choice
+        What one run may spend: a mu, or a pair (eps, delta), and the neighbours.
     """
 
-    def __init__(self) -> None:
-        self.seeded = False
+    def __init__(self, plan: Choice) -> None:
+        self.plan, self.run = plan, list[Guarantee]()
+        self.seeded = self.overspent = False
 
     def charge(self, call: str, guarantee: Guarantee) -> None:
-        """Charge nothing; remember if the noise of a run came from a seed."""
+        """Charge nothing; remember what the call spends, and if its noise came from a seed."""
         self.seeded |= guarantee.seeded
+        self.run.append(guarantee)
+
+    def end_of_run(self) -> None:
+        """Add up the calls of a run, and remember if they cost more than the run may spend."""
+        calls, self.run = self.run, []
+        self.overspent |= bool(calls) and not _within(self.plan, calls)
 
     def note(self, charge: None, step: str, text: str) -> None:
         """Note nothing: what came of a run is as secret as that it was made."""
+
+
+def _within(plan: Choice, calls: Sequence[Guarantee]) -> bool:
+    """Return whether the calls of one run together cost at most what the run may spend."""
+    if any(one.relation != plan.guarantee.relation for one in calls):
+        return False
+    if len(plan.arguments) == 2:
+        eps, delta = plan.arguments
+        return (
+            math.fsum(one.eps for one in calls) <= eps * _ROUNDING
+            and math.fsum(one.delta for one in calls) <= delta * _ROUNDING
+        )
+    (mu,) = plan.arguments
+    steps = [step for one in calls for step in one.steps]
+    return all(
+        delta_of_parts(steps, eps) <= delta_of_parts([Step("run", Gaussian(mu))], eps) * _ROUNDING
+        for eps in _EPS_GRID
+    )
 
 
 def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
@@ -135,7 +175,7 @@ def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     return (score, output) if math.isfinite(score) else (-math.inf, None)
 
 
-def _best(plan: Choice, ask: Ask) -> tuple[Any, bool]:
+def _best(plan: Choice, ask: Ask) -> tuple[Any, _Paid]:
     """Run random candidates, as many as the coins say; return the output of the best score.
 
     With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
@@ -143,28 +183,35 @@ def _best(plan: Choice, ask: Ask) -> tuple[Any, bool]:
     raw = ask.raw(own_proof("selection"))
     candidates = raw.rows
     from dpmodels.privacy.budget import already_charged
-    paid = _Paid()
+    paid = _Paid(plan)
     noise = raw.inner_source(BEST_STEP)
     best_score, best = -math.inf, None
     with already_charged(paid), no_bars():
         for _ in range(_runs(plan.kind, plan.mean, float(noise.uniforms(1)[0]))):
             chosen = min(len(candidates) - 1, int(float(noise.uniforms(1)[0]) * len(candidates)))
             score, output = _run(candidates[chosen], *plan.arguments, noise)
+            paid.end_of_run()
             if score > best_score:
                 best_score, best = score, output
-    return best, paid.seeded
+    return best, paid
 
 
 def _chosen(
     call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
 ) -> tuple[Any, Guarantee]:
     """Charge, choose, and mark the choice where a candidate's noise was no noise."""
-    door, (best, seeded) = answered(call, plan, _best, lambda: candidates, budget, seed)
-    if not seeded or door.guarantee.seeded:
-        return best, door.guarantee
-    door.remark(BEST_STEP, "NOT PRIVATE: a candidate was seeded")
-    tell(NotPrivateWarning("a candidate was given a seed=: the choice is NOT PRIVATE"))
-    return best, door.guarantee.not_private()
+    door, (best, paid) = answered(call, plan, _best, lambda: candidates, budget, seed)
+    guarantee = door.guarantee
+    if paid.overspent:
+        guarantee = replace(guarantee, notes=(NOT_PROVED, *guarantee.notes))
+    if paid.seeded and not guarantee.seeded:
+        door.remark(BEST_STEP, "NOT PRIVATE: a candidate was seeded")
+        tell(NotPrivateWarning("a candidate was given a seed=: the choice is NOT PRIVATE"))
+        return best, guarantee.not_private()
+    if paid.overspent:
+        door.remark(BEST_STEP, "NOT PROVED: a candidate spent more than it was given")
+        tell(NotPrivateWarning(NOT_PROVED))
+    return best, guarantee
 
 
 def select(

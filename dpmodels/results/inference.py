@@ -26,7 +26,7 @@ from dpmodels.after.inference import (
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
-from dpmodels.records import Estimate
+from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.tables.numbers import MISSING, number
 from dpmodels.tables.table import Column, Layout, Result, Row, Table, also
 
@@ -231,7 +231,9 @@ def half_width(se: Array, bias: Array | None, level: float, use_t: float | None 
 def conf_int(est: Estimate, level: float) -> tuple[Array, Array]:
     """Return lower and upper ends, estimate -+ half width."""
     half = half_width(standard_errors(est), est.bias, level, est.use_t)
-    return est.params - half, est.params + half
+    side = est.arrays.get(OPEN_ENDS, np.zeros(len(half)))
+    low = np.where(side < 0.0, -np.inf, est.params - half)
+    return low, np.where(side > 0.0, np.inf, est.params + half)
 
 
 def privacy_share(est: Estimate) -> Array:

@@ -21,11 +21,13 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
-from dpmodels.records import Estimate, Release, Request
+from dpmodels.records import OPEN_ENDS, Estimate, Release, Request
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.notes import (
     LINEAR,
+    ON_ITS_WAY,
+    ON_ITS_WAY_OF_PEOPLE,
     arrived,
     cluster_notes,
     effects_beyond,
@@ -36,6 +38,7 @@ from dpmodels.scoring.notes import (
     is_seen,
     no_ranges_note,
     public_rows,
+    separated,
     those,
     too_wide,
 )
@@ -151,6 +154,11 @@ FEW = (
     "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
     "are not tested (join rare levels): "
 )
+APART = (
+    "Events are separated, or nearly so (the linear predictor has an sd of more than five logits, "
+    "or has not arrived where it is as large): these are not tested, and their intervals are "
+    "open on the outer side, as the data only say that an effect is so large or larger: "
+)
 CUT = (
     "Long responses may be cut (by the start the residual variance may be more than 12 times what "
     "clipping leaves of it), so the truth may lie outside these intervals (narrower ranges, a "
@@ -173,6 +181,12 @@ NARROWEST = 0.9
 #: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
 #: nonlinear models, with noise, none was longer (one in ten than half of that).
 STEPS_OF_NOISE = 5.0
+
+
+#: Least part of its half width that the effect of separated events is.
+SEEN_PART = 0.5
+#: Logits per unit of a link, about its middle.
+LOGITS = {"probit": 1.7, "cloglog": 1.3}
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,14 +292,17 @@ def estimate_fit(
         wide = people and _beside_places(fit, inference) > SPREAD_OF_UNITS
         cut.append(np.full(len(T), wide or (most > SPREAD and seen > SEEN_SPREAD)))
         of_columns = back is None and names is None
-        marks.append((stopped, *_marks(plan, release, parts[-1], own, of_columns=of_columns)))
+        more_marks = _marks(plan, release, parts[-1], own, stopped, of_columns=of_columns)
+        marks.append((stopped, *more_marks))
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
     leverage = np.concatenate([_rests_on_few(p, design) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
     said = fit_notes(plan, every, leverage & ~open_, open_, gone)
-    for which, text in zip(zip(*marks, strict=True), (STOPPED, BEYOND, FEW), strict=True):
+    for which, text in zip(
+        zip(*marks, strict=True), (STOPPED, BEYOND, FEW, APART), strict=True
+    ):
         marked = np.concatenate(which) & ~gone
         if marked.any():
             open_ = open_ | marked
@@ -310,11 +327,15 @@ def estimate_fit(
     if found.statistics:
         empty += _cut_deviances(found)
     first = found.fits[0]
+    params = np.concatenate([p.params for p in parts])
+    apart = np.concatenate([m[-1] for m in marks]) & ~gone
+    if apart.any():
+        arrays = _with_open_ends(arrays, np.where(apart, np.sign(params), 0.0))
     kept = {k: first.values[k] for k in ("start",) if k in first.values}
     kept |= {"information": first.released[-1].information}
     return Estimate(
         every,
-        np.concatenate([p.params for p in parts]),
+        params,
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         bias=bias,
@@ -325,6 +346,13 @@ def estimate_fit(
         notes=(*said, *empty, *more),
         arrays=kept if arrays is None else kept | arrays(parts[0]),
     )
+
+
+def _with_open_ends(
+    arrays: Callable[[Part], dict[str, Array]] | None, ends: Array
+) -> Callable[[Part], dict[str, Array]]:
+    """Return the arrays of a room, with the sides on which intervals are open."""
+    return lambda part: {**({} if arrays is None else arrays(part)), OPEN_ENDS: ends}
 
 
 def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple[Array, Array]:
@@ -387,11 +415,12 @@ def _free(plan: Plan[Any], rank: int) -> float:
 
 
 def _marks(
-    plan: Plan[Any], release: Release, part: Part, own: Sequence[str], *, of_columns: bool
-) -> tuple[Mask, Mask]:  # fmt: skip
-    """Say which coefficients are beyond their ranges, or have few events."""
+    plan: Plan[Any], release: Release, part: Part, own: Sequence[str], stopped: Mask, *,
+    of_columns: bool,
+) -> tuple[Mask, Mask, Mask]:  # fmt: skip
+    """Say which coefficients are beyond their ranges, have few events, or separate events."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
-    beyond = few = np.zeros(len(part.params), dtype=bool)
+    beyond = few = apart = np.zeros(len(part.params), dtype=bool)
     score = fit.score if of_columns else None
     if score is not None and score.counts_events and not getattr(fit.model, "demean", False):
         few = few_events(
@@ -409,7 +438,17 @@ def _marks(
             b, T = np.append(0.0, part.params[i : i + k]), part.T[i : i + k]
             found.append(effects_beyond(design, b, lambda rows: widths(rows[:, 1:] @ T))[1:])  # noqa: B023
         beyond = np.concatenate([np.zeros(first, bool), *found])
-    return beyond, few
+    if score is not None and score.is_event:
+        M, least = fit.before.M, ON_ITS_WAY
+        if fit.plans[-1].people:  # coordinates are those of the released places
+            M, least = np.eye(coordinates.rank), ON_ITS_WAY_OF_PEOPLE
+        logits = LOGITS.get(score.link.name, 1.0)
+        theta, A = logits * fit.state.theta, coordinates.back()[0]
+        apart = separated(design, coordinates, M, theta, A)
+        apart = apart | stopped & separated(design, coordinates, M, theta, A, least)
+        # an effect of noise is not one of separated events
+        apart = apart & (np.abs(part.params) > SEEN_PART * widths(part.T))
+    return beyond, few, apart
 
 
 def _rests_on_few(part: Part, design: Design) -> Mask:

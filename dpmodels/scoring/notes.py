@@ -206,6 +206,11 @@ LONGEST = 3.0 / 1.75
 #: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
 #: them do not count.
 FEW_EVENTS, FEW_SDS = 25.0, 0.5
+#: Sd of a linear predictor, in logits, beyond which events are taken to be separated. Part of it
+#: from which on a column belongs to that.
+SEPARATED, OWN_PART = 5.0, 0.25
+#: The same of a fit that has not arrived: of rows, and of people, whose steps are shorter.
+ON_ITS_WAY, ON_ITS_WAY_OF_PEOPLE = 4.0, 3.0
 #: Ends of a number lie at most so many released sds from its released mean.
 FAR_ENDS = 3.0
 
@@ -386,6 +391,34 @@ def effects_beyond(
             doubtful = moved & ~is_known(params, half_widths(np.eye(p)))
         beyond |= doubtful
     return beyond
+
+
+def separated(
+    design: Design, coordinates: Coordinates, M: Array, theta: Array, A: Array,
+    least: float = SEPARATED,
+) -> Mask:  # fmt: skip
+    """Say which coefficients carry a linear predictor that events hardly determine.
+
+    ``theta``, (r,): the fit for u, of logits; M: second moments of u; A, (p, r): from theta to
+    coefficients. Beyond an sd of ``least`` logits nearly all rows are events for sure, or not,
+    and the fit only says that it is so large or larger. Marked are the columns with at least
+    ``OWN_PART`` of that sd, and a constant as large as that.
+    """
+    a = coordinates.constant
+    mean = 0.0 if a is None else float(theta @ mean_row(M, a))
+    mass = 1.0 if a is None else mass_of(M, a)
+    sd = math.sqrt(max(float(theta @ M @ theta) / mass - mean * mean, 0.0))
+    if sd <= least:
+        return np.zeros(design.p, dtype=bool)
+    back = np.linalg.pinv(coordinates.W0)  # from u to unit rows
+    square = np.diag(back @ M @ back.T) / mass
+    if a is not None:
+        square = square - (back @ mean_row(M, a)) ** 2
+    unit = np.abs(coordinates.unit.scale[: design.p])
+    spread = np.sqrt(np.maximum(square, 0.0)) / unit
+    one = np.array([column.kind == "intercept" for column in design.columns])
+    size = np.abs(A @ theta) * np.where(one, 1.0, spread)
+    return np.asarray(size >= OWN_PART * sd)
 
 
 def few_events(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpmodels.after.moments import counted_rows
 from dpmodels.errors import RequestError
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
@@ -29,6 +30,7 @@ from dpmodels.scoring.rules import (
     OF_ROWS,
     REACH_OF_START,
     RESERVE,
+    SEEN_COUNT,
     Forecast,
     PassPlan,
     Pilot,
@@ -312,16 +314,30 @@ def _begin(
     query = moments_query(over, radius=radius)
     moments = ask("start", query, pilot.read_start(len(plan.passes) - 1))
     Q, s = moments.values, float(moments.sd[0, 0])
-    start = Start.of(Q, s, pilot.start(n), coordinates)
+    guess = pilot.start(n)
+    rows = guess if plan.relation == "replace" else _counted(Q, s, guess, coordinates)
+    start = Start.of(Q, s, rows, coordinates)
     places = public_rows(design) if scores[0].can_be_rare or plan.more else None
     seen = None if places is None else places.seen(coordinates, start.M)
     states = [score.start(start) for score in scores]
     if seen is not None and scores[0].can_be_rare:
         states = [_within_reach(state, seen) for state in states]
     return [
-        Fitting(chain, score, state, {"start": Q}, seen)
+        Fitting(chain, score, state, {"start": Q}, seen, counted=rows / guess)
         for chain, score, state in zip(chains, scores, states, strict=True)
     ]
+
+
+def _counted(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> float:
+    """Return the released count of rows of a start; the guess without a constant, or in noise.
+
+    The ball shortens rows, so it is a little too small: the last pass counts them.
+    """
+    a = coordinates.constant
+    if a is None:
+        return guess
+    count = counted_rows(Q[:-1, :-1], a)
+    return count if count > SEEN_COUNT * sd * float(a @ a) else guess
 
 
 def _within_reach(state: State, seen: Array) -> State:
@@ -370,12 +386,14 @@ def _aim(
 def _take(plan: RowsPlan, fit: Fitting, one: ScorePass, released: Released) -> Fitting:
     """Return the model after the Newton step of a pass."""
     found, state = one.back(released), fit.state
-    step = newton_step(found, one.plan, state, fit.model)
+    fit = fit.recounted(found.bins, one.plan.count, one.plan)
+    own = one.plan.of_rows(one.plan.rows * fit.counted)
+    step = newton_step(found, own, state, fit.model)
     still = (
         bool(plan.more and fit.plans) and state.length(step.d) > fit.before.length(fit.last.d)
-        and too_long(step, state, one.plan, fit.plans[-1])
+        and too_long(step, state, own, fit.plans[-1])
     )  # fmt: skip
-    return fit.after(one.plan, found, state, step, on_its_way=still)
+    return fit.after(own, found, state, step, on_its_way=still)
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,6 +81,8 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
 #: How far from the mean row a start of events or counts may be at public rows, in units of the
 #: link (``theory.md``, 3): a pass takes back about three.
 REACH_OF_START = 4.0
+#: Where n is private, a released count this many noise sds above zero stands for its guess.
+SEEN_COUNT = 4.0
 #: Radius of the meat, over p: least, and factor of the root of mu n / p.
 MEAT = (4.0, 0.8)
 #: Largest squared score that counts in the scale, over p; of rows with weights (whose scores have
@@ -175,8 +177,8 @@ class PassPlan:
     relation: str
     # rows, tail_rows: how many rows the sums are of, public (expected under coins): all released
     # sums; and meat and ordinary information.
-    rows: int
-    tail_rows: int
+    rows: float
+    tail_rows: float
     weighted: bool = False  # Rows have weights omega: scores are rounded on a lattice of their own
     # No score of the declared box is longer than C: none is clipped or softened.
     whole: bool = False
@@ -206,6 +208,11 @@ class PassPlan:
     def unsoftened(self) -> bool:
         """Whether scores are cut at C and kept whole below it."""
         return self.whole or self.plain
+
+    def of_rows(self, rows: float) -> PassPlan:
+        """Return the pass with a released number of rows in place of the guess."""
+        part = self.tail_rows / self.rows
+        return replace(self, rows=rows, tail_rows=rows * part)
 
     def within(self, row: float, score: float) -> PassPlan:
         """Return the pass with its radii no larger than rows and scores can be.

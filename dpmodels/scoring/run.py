@@ -20,7 +20,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.intervals import Step
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
-from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP, PassPlan, Pilot
+from dpmodels.scoring.rules import SEEN_COUNT, STATISTICS_SHARE, STATISTICS_STEP, PassPlan, Pilot
 from dpmodels.scoring.scores import Score, State
 from dpmodels.scoring.starts import Coordinates, of_short_rows, public_coordinates
 
@@ -119,11 +119,25 @@ class Fitting:
     turn: Array | None = None
     # The last step is longer than noise explains, and no shorter than the one before.
     on_its_way: bool = False
+    # Released count of units over the guess that passes are planned with. 1 where n is public.
+    counted: float = 1.0
 
     @property
     def score(self) -> Any:
         """The model of rows that this is; None: of whole units."""
         return self.model if isinstance(self.model, Score) else getattr(self.model, "score", None)
+
+    def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
+        """Return the model with the released count of units, read off a histogram of all of them.
+
+        ``sd``: noise of a bin. Unchanged where n is public, or the count is not clear of its noise.
+        """
+        if counts is None or plan.relation == "replace":
+            return self
+        total = float(np.sum(counts))
+        if total <= SEEN_COUNT * sd * math.sqrt(len(counts)):
+            return self
+        return replace(self, counted=total / plan.rows)
 
     def after(
         self, plan: PassPlan, released: Released, before: State, step: Step, **changed: Any

@@ -26,6 +26,7 @@ from dpmodels.scoring.rules import (
     MEAT_OF_UNITS,
     NOISE_PART,
     POWER,
+    SEEN_COUNT,
     STEPS_OF_C,
     UNITS,
     Noise,
@@ -415,9 +416,12 @@ def ask_places(
 
 def ask_scales(
     ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
-    read: Read = ALL,
-) -> Array:  # fmt: skip
-    """Release the mean of each column's own sum of squares, (r,).
+    read: Read = ALL, private: bool = False,
+) -> tuple[Array, float]:  # fmt: skip
+    """Release the mean of each column's own sum of squares, (r,), and what it is a mean over.
+
+    ``n``: the number of units, or its guess where it is private. There the released count stands
+    for it, if it is clear of its noise.
 
     Privacy
     -------
@@ -427,7 +431,11 @@ def ask_scales(
     over = Sums(design, ScalesJob(local, people, r))
     query = Query(statistic, over, lambda found: Added([a.astype(object) for a in found.arrays[0]]))
     noisy = ask(step, query, read)
-    return scales_of(noisy.values, float(noisy.sd[0, 0]), n)
+    sd = float(noisy.sd[0, 0])
+    count = float(np.max(np.sum(noisy.values, axis=1)))
+    if private and count > SEEN_COUNT * sd * math.sqrt(OCTAVES):
+        n = count
+    return scales_of(noisy.values, sd, n), n
 
 
 def scales_of(counts: Array, sd: float, n: float) -> Array:

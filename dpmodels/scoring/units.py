@@ -359,12 +359,18 @@ def _begin(
     (chain,), pilot, r = chains, plan.pilot, plan.p
     initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
     first = replace(initialised.state, W=np.eye(r))
-    squares = ask_scales(
+    guess = float(pilot.early(plan.n))
+    squares, count = ask_scales(
         ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
-        float(pilot.early(plan.n)), people=plan.people, read=pilot.read(),
+        guess, people=plan.people, read=pilot.read(), private=plan.relation == "add-remove",
     )  # fmt: skip
     state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
-    return [Fitting(chain, initialised.expansion, state, initialised.values, look=state.W)]
+    return [
+        Fitting(
+            chain, initialised.expansion, state, initialised.values, look=state.W,
+            counted=count / guess,
+        )
+    ]  # fmt: skip
 
 
 def _aim(
@@ -404,6 +410,8 @@ def _take(
     """Return the model after the step of a pass."""
     assert fit.look is not None
     before = replace(fit.state, W=fit.look)
+    fit = fit.recounted(lengths.counts, lengths.sd, one)
+    one = one.of_rows(one.rows * fit.counted)
     step, look = unit_step(released, one, before, turn, fit.model)
     return fit.after(
         one, released, before, step, lengths=(*fit.lengths, lengths), look=look, turn=turn

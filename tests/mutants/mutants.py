@@ -550,7 +550,7 @@ MUTANTS = (
     *MODELS_PEOPLE_FIT,
     Mutant(
         "dpmodels/scoring/rows.py",
-        "start = Start.of(Q, s, pilot.start(n), coordinates)",
+        "start = Start.of(Q, s, rows, coordinates)",
         "start = Start.of(Q, s, pilot.early(n), coordinates)",
         ("tests/unit/scoring/test_pins.py",),
     ),

@@ -8,8 +8,9 @@ non-private fit (statsmodels). Deterministic: no false alarms. A new option is o
 
 from __future__ import annotations
 
+import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,12 @@ class Case:
     eps: float
     options: dict = field(default_factory=dict)
     source: str = "frame"
+
+    def names(self):
+        """Return the names of the coefficients, as the package has them."""
+        return dp.plan(
+            self.formula, self.schema, verb="dp_ols", n=len(self.frame), eps=1, delta=1e-6
+        ).design.names
 
     def data(self):
         if self.source == "columns":
@@ -197,6 +204,81 @@ def check(numbers) -> None:
         marked, whole = marked + open_, whole + count
     assert not wrong, "\n".join(wrong)
     assert marked <= MARKED * whole, (marked, whole)
+
+
+# -- The same regressions in other units, without a level, and in the order of a matched file.
+
+
+def varied(number: int) -> tuple[Case, Case, dict[str, float]]:
+    """Return a case, the same in other units, and factors from its coefficients to the other's.
+
+    Weights times 1e-3 to 1e3; predictors and responses in units of 1e-6 to 1e9; a level that
+    ``subset=`` excludes; rows in alternating order of the response.
+    """
+    case, rng = case_of(number), np.random.default_rng([2027, number])
+    frame, variables = case.frame.copy(), dict(case.schema.variables)
+    options, factors = dict(case.options), {}
+
+    def scale(name: str, most: tuple[float, float]) -> float:
+        by = 10.0 ** float(np.round(rng.uniform(*most)))
+        frame[name] = frame[name].astype(float) * by
+        low, high = variables[name].interval
+        variables[name] = dp.Real(low * by, high * by)
+        return by
+
+    if "weights" in options:
+        scale("w", (-3.0, 3.0))
+    by = scale("y", (-6.0, 9.0)) if case.model in ("ols", "quantile", "gaussian") else 1.0
+    units = {
+        name: scale(name, (-6.0, 9.0))
+        for name in "abcde"
+        if name in frame and variables[name].kind == "real" and rng.random() < 0.5
+    }
+    for name in case.names():
+        powers = {"I(a ** 2)": ["a", "a"]}.get(name, [v for v in name.split(":") if v in units])
+        factors[name] = by / math.prod(units.get(v, 1.0) for v in powers)
+    plain = case.frame
+    if case.source == "frame" and "g" in case.formula.replace("gamma", "") and rng.random() < 0.5:
+        gone = str(rng.choice(sorted(set(frame["g"].astype(str)))[1:] or ["none"]))
+        if len(set(frame["g"].astype(str))) > 2:
+            options["subset"] = f"g != '{gone}'"
+            plain = plain[plain["g"].astype(str) != gone].assign(g=lambda d: d["g"].astype(str))
+    if "unit" not in options and rng.random() < 0.5:
+        order = np.argsort(frame["y"].to_numpy(), kind="stable")
+        half = len(order) // 2
+        matched = np.stack([order[:half], order[half : 2 * half]], axis=1).ravel()
+        frame = frame.iloc[np.append(matched, order[2 * half :])].reset_index(drop=True)
+    other = replace(case, frame=frame, schema=dp.Schema(**variables), options=options)
+    return replace(case, frame=plain), other, factors
+
+
+def beyond_in_units(number: int) -> list[str]:
+    """Return coefficients beyond 1.5 errors of a case in other units."""
+    plain, other, factors = varied(number)
+    fit, exact = other.fit(), plain.exact()
+    exact.index = [str(k).replace("[T.True]", "") for k in exact.index]
+    wrong = []
+    for name, value in exact.items():
+        error = fit.bse[name]
+        z = (fit.params[name] - factors[name] * value) / error
+        if np.isfinite(fit.pvalues[name]) and not abs(z) < 1.5:
+            wrong.append(f"{number}: {other.model} {other.formula} {other.options}: {name} {z:.2f}")
+    return wrong
+
+
+def check_in_units(numbers) -> None:
+    wrong = [one for number in numbers for one in beyond_in_units(number)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_random_regressions_in_other_units_are_the_exact_ones():
+    check_in_units(range(4000, 4060))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(5))
+def test_many_random_regressions_in_other_units_are_the_exact_ones(part):
+    check_in_units(range(5000 + 200 * part, 5000 + 200 * (part + 1)))
 
 
 def test_random_regressions_are_the_exact_ones():

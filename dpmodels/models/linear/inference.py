@@ -274,7 +274,7 @@ def _weights_note(facts: Report, effective: float) -> list[str]:
         return []
     if lost < LOST:
         stage = facts.stages[-1]
-        if stage.radius >= second_radius(math.inf, len(stage.Q), facts.rows):
+        if stage.radius >= second_radius(math.inf, len(stage.Q), round(facts.rows)):
             return []  # a Gaussian row is not scaled down: nothing to say
         return [
             f"Rows far from the fit were scaled down (less than {LOST:.0%} of the weight in all). "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.after.moments import counted_rows
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.models.linear import scored
@@ -321,14 +322,17 @@ def _finished(
 
 def _facts(plan: Plan[Any], design: Design, released: Stages) -> Report:
     """Collect what the estimate is made from: public and released numbers."""
-    detail = plan.detail
+    detail, rows = plan.detail, float(plan.detail.rows)
     public = isinstance(detail, PmtDetail)
     first = "the public fit" if public else "zero"
+    if plan.request.relation == "add-remove" and design.has_intercept and not design.scaled:
+        stage = released.stages[-1]
+        rows = counted_rows(stage.Q, stage.L[0] / released.unit.scale[0])
     return Report(
         design=design,
         unit=released.unit,
         stages=released.stages,
-        rows=detail.rows,
+        rows=rows,
         request=plan.request,
         notes=() if public else tuple(plan.sentences),
         towards="the first-stage fit" if detail.second is not None else first,

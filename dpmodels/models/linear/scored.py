@@ -543,7 +543,8 @@ def _r_squared(
 
     Nothing without an intercept, or of people, whose residual variance is not that of rows.
     """
-    found, last, a, n = part.inference, part.inference.plan, part.constant, plan.detail.rows
+    found, last, a = part.inference, part.inference.plan, part.constant
+    n = last.rows
     coordinates: Coordinates = release.detail.coordinates
     p, phi = coordinates.rank, part.before.phi
     if not release.design.has_intercept or a is None or last.people:

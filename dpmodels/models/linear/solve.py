@@ -195,7 +195,7 @@ class Stage:
         p = len(self.L) - 1
         return np.asarray(self.L[p, p] * np.linalg.inv(self.L[:p, :p]).T)
 
-    def effective_rows(self, n: int, unit: UnitScale, *, intercept: bool) -> float:
+    def effective_rows(self, n: float, unit: UnitScale, *, intercept: bool) -> float:
         """Return n_eff: the released sum of squared row weights, between n/10 and n.
 
         Rows voided by a missing cell do not count. Without an intercept it is n.
@@ -214,7 +214,7 @@ class Report:
     design: Design
     unit: UnitScale
     stages: tuple[Stage, ...]
-    rows: int  # n, or the public guess
+    rows: float  # n, or the released count (without one, the public guess)
     request: Request
     towards: str  # What the ridge shrinks towards, in words
     # Print standard errors (with a warning) even where the ridge is active.

@@ -200,3 +200,44 @@ def test_no_bar_tells_how_often_candidates_ran(monkeypatch, quiet):
     assert not shown
     run()
     assert shown
+
+
+def spending(**spent):
+    """A candidate that calls a verb with a pair of its own, once per entry."""
+    data = pd.DataFrame({"y": np.linspace(0, 1, 400)})
+
+    def run(*given):
+        for eps, delta in zip(spent["eps"], spent["delta"], strict=True):
+            fit = dp.dp_mean("y ~ 1", data, eps=eps, delta=delta, bounds={"y": (0, 1)})
+        return 1.0, float(fit.params.iloc[0])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("proof", "eps", "delta"),
+    [
+        ("pair", [200.0], [0.01]),
+        ("pair", [0.5, 0.6], [1e-10] * 2),
+        ("pair", [0.5], [1e-4]),
+        ("gdp", [200.0], [0.01]),
+        ("gdp", [2.0, 2.0], [1e-6] * 2),
+    ],
+)
+def test_a_candidate_that_overspends_marks_the_choice(proof, eps, delta):
+    """The inner calls of a run are added up, in eps and in delta."""
+    budget = dp.Budget(9, 1e-3)
+    with pytest.warns(NotPrivateWarning, match="NOT PROVED"):
+        chosen = dp.dp_select(
+            [spending(eps=eps, delta=delta)], eps=3, delta=1e-6, mean=3, proof=proof, budget=budget
+        )
+    assert "NOT PROVED" in chosen.privacy.statement()
+    assert any("NOT PROVED" in note for note in budget.charges[0].notes.values())
+
+
+def test_an_honest_candidate_is_not_marked():
+    def run(eps, delta, noise):
+        return spending(eps=[eps / 2] * 2, delta=[delta / 2] * 2)()
+
+    chosen = dp.dp_select([run], eps=3, delta=1e-6, mean=3)
+    assert "NOT PROVED" not in chosen.privacy.statement()
