@@ -47,7 +47,7 @@ def test_times_that_make_no_sense_count_as_nothing(build):
     times = [5.0, 0.0, -3.0, np.nan, 1e-9, 60.0, 75.0, np.inf, -np.inf]
     got = filled(design, time=times)[design.survival.time]
     np.testing.assert_array_equal(
-        got, [5.0, np.nan, np.nan, np.nan, 1e-9, 60.0, 60.0, 60.0, np.nan]
+        got, [5.0, 0.0, np.nan, np.nan, 1e-9, 60.0, 60.0, 60.0, np.nan]  # 0 is a time, as in R
     )
 
 
