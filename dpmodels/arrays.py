@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,23 @@ Array = npt.NDArray[np.float64]
 def plain(value: Any) -> Any:
     """Return Python's number for one of numpy's (``units=ids.max()``), else the value itself."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def with_numpy_defaults(function: C) -> C:
+    """Return a function that runs under numpy's own error settings, whatever the caller set.
+
+    Under ``np.seterr(all="raise")`` a number that underflows to 0 would end a call.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+            return function(*args, **kwargs)
+
+    return cast(C, run)
 
 
 def dimensions(cells: Any) -> int:

@@ -24,6 +24,7 @@ from dpmodels.api.requests import (
     glm_arguments,
     not_the_private_data,
 )
+from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import (
     DPModelsError,
@@ -204,6 +205,7 @@ _CALL: dict[str, Any] = {
 }
 
 
+@with_numpy_defaults
 def call(
     verb: str,
     formula: str,
@@ -308,6 +310,7 @@ _OTHER_PLANS = {
 }
 
 
+@with_numpy_defaults
 def plan(
     formula: str,
     schema: Schema | None = None,

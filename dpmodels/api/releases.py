@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.api.requests import Designed, build_request, check_columns, check_first
+from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import answered, checked, row_count, rows_of
 from dpmodels.errors import (
     FormulaError,
@@ -143,6 +144,7 @@ def signed(text: str, signs: str = "+-") -> list[tuple[str, str]]:
     return out
 
 
+@with_numpy_defaults
 def dp_release(
     formula: Any = None,
     data: Any = None,
