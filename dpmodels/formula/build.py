@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,19 @@ from dpmodels.errors import FormulaError, choice, did_you_mean, shown
 from dpmodels.formula import parser as fx
 from dpmodels.formula import words as iv
 from dpmodels.formula.categories import compile_call
-from dpmodels.formula.compile import comparisons, compile_factor, compile_scalar, remembered
+from dpmodels.formula.compile import (
+    comparisons,
+    compile_factor,
+    compile_scalar,
+    conjuncts,
+    remembered,
+)
 from dpmodels.formula.design import CellProgram, CellSource, Column, Design, TermInfo, as_cell
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.program import Atom, Product, Program, rules
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Basis, Cat, Context, Factor, Node, parse_expression, pretty
-from dpmodels.variables import LARGEST
+from dpmodels.variables import LARGEST, Levels
 
 # -- Columns of a design from its factors: names, intervals, norms. All public.
 
@@ -235,6 +242,21 @@ def check_subset(text: str | None, schema: Schema, formula: str) -> None:
 _NA = ("zero-row", "declared", "impute-midpoint")
 
 
+@dataclass(frozen=True)
+class _Codes:
+    """One cell per level of a factor, as rows would hold them."""
+
+    codes: Any  # (L,) integers
+
+    def number(self, name: str) -> Any:
+        """Return the codes: no number is asked for."""
+        return self.codes.astype(float)
+
+    def code(self, name: str) -> Any:
+        """Return the codes."""
+        return self.codes
+
+
 @remembered
 def build_design(
     formula: str,
@@ -354,8 +376,33 @@ class Builder:
             else:
                 text_, names = text, {}
             tree, quoted = parse_expression(text_, self.formula)
-            self.compiled[text] = compile_factor(tree, self.context(text, {**quoted, **names}))
+            found = compile_factor(tree, self.context(text, {**quoted, **names}))
+            self.compiled[text] = self._on_rows_let_in(found) if isinstance(found, Cat) else found
         return self.compiled[text]
+
+    def _on_rows_let_in(self, factor: Cat) -> Cat:
+        """Return a factor whose first level is its base, or the first that ``subset=`` lets in.
+
+        A base that no row can have leaves a constant and all other levels collinear. Only parts of
+        ``subset=`` that see this one variable are asked, at its levels: public.
+        """
+        (name, *others) = factor.variables or ("",)
+        variable = self.schema.get(name)
+        if self.subset is None or others or not isinstance(variable, Levels) or factor.contrast:
+            return factor
+        env = _Codes(np.arange(len(variable.levels)))
+        tree, quoted = parse_expression(self.subset, self.formula)
+        ctx = self.context(f"subset={self.subset}", quoted)
+        kept = np.ones(len(env.codes), dtype=bool)
+        for part in conjuncts(tree):
+            node = compile_scalar(part, ctx)
+            if node.variables == {name}:
+                kept &= np.asarray(node.evaluate(env), dtype=float) > 0.0
+        codes = factor.evaluate(env)[kept]
+        first = min((int(code) for code in codes if code >= 0), default=0)
+        if first == 0:
+            return factor
+        return replace(factor, contrast=fx.contrast("treatment", base=factor.levels[first]))
 
     def scalar(self, text: str, what: str) -> Node:
         """Compile an expression that must be a number."""

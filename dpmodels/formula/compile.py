@@ -304,6 +304,19 @@ def too_large(value: float, text: str) -> tuple[str, str]:
     )
 
 
+def conjuncts(tree: ast.expr) -> Iterator[ast.expr]:
+    """Yield the parts of an expression that must all hold."""
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        parts = tree.values
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitAnd):
+        parts = [tree.left, tree.right]
+    else:
+        yield tree
+        return
+    for part in parts:
+        yield from conjuncts(part)
+
+
 def comparisons(tree: ast.AST, ctx: Context) -> Iterator[tuple[ast.expr, Node, bool]]:
     """Yield what stands left in comparisons that the declared ranges decide: all rows, or none."""
     for node in ast.walk(tree):

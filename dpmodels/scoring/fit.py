@@ -45,7 +45,7 @@ from dpmodels.scoring.notes import (
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Score, State, roots
-from dpmodels.scoring.starts import most_root, unweighted
+from dpmodels.scoring.starts import empty_columns, most_root, unweighted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -299,7 +299,10 @@ def estimate_fit(
     bias[gone] = math.nan
     leverage = np.concatenate([_rests_on_few(p, design) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
-    said = fit_notes(plan, every, leverage & ~open_, open_, gone)
+    columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
+    # the coefficients of several classes or parts have a name of more before that of the column
+    unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
+    said = fit_notes(plan, every, leverage & ~open_, open_, gone, unseen)
     for which, text in zip(
         zip(*marks, strict=True), (STOPPED, BEYOND, FEW, APART), strict=True
     ):

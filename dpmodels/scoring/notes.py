@@ -111,6 +111,7 @@ def fit_notes(
     few: npt.NDArray[np.bool_],
     undetermined: npt.NDArray[np.bool_],
     lost: npt.NDArray[np.bool_],
+    empty: npt.NDArray[np.bool_],
 ) -> list[str]:
     """Say what the errors cover, and which coefficients deserve care."""
     notes = plan.sentences
@@ -137,11 +138,12 @@ def fit_notes(
             f"More {counted(plan)}, a larger eps, narrower ranges or "
             "fewer terms would help."
         )
-    if lost.any():
+    if empty.any():
+        notes.append(f"Not determined, because subset= leaves no rows: {those(names, empty)}.")
+    if (lost & ~empty).any():
         notes.append(
-            f"Not determined by the design, whatever the rows: {those(names, lost)} (a column is a "
-            "combination of others, or subset= excludes its level). Drop a term, or choose a base "
-            "level that subset= leaves."
+            f"Not determined by the design, whatever the rows: {those(names, lost & ~empty)} (a "
+            "column is a combination of others). Drop a term."
         )
     return notes
 

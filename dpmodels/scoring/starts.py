@@ -315,6 +315,15 @@ def _independent(M: Array) -> npt.NDArray[np.intp]:
     return np.array(kept, dtype=np.intp)
 
 
+def empty_columns(design: Design) -> npt.NDArray[np.bool_]:
+    """Return whether each column is zero in every row that ``subset=`` lets in. Public."""
+    none = np.zeros(design.p, dtype=bool)
+    if design.subset is None or design.bought or design.unknown:
+        return none
+    block = _box_block(design, {})
+    return none if block is None else np.asarray((block[: design.p] == 0.0).all(axis=1))
+
+
 def _box_moments(
     design: Design, unit: UnitScale, box: Mapping[str, tuple[float, float]] | None = None
 ) -> Array | None:
