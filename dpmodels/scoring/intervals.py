@@ -316,13 +316,17 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
 #: How far the noise of the meat of units pulls it towards round.
 SHRUNK = 0.3
 #: Noise of the information over its size from which intervals are stretched, and at which they
-#: are ``STRETCHED`` times as wide and nothing is tested. Units: 2 400 random designs (Cox, least
+#: are ``STRETCHED`` times as wide (people: ``STRETCHED_PEOPLE``) and nothing is tested. Units: 2 400 random designs (Cox, least
 #: squares, logit, Poisson; 1 to 7 coefficients, 250 to 6 000 people, eps .5 to 4) covered .96 to
 #: .97 up to 1.2 without it and .93 beyond, within effects of people .67 to .9 from .8 on; with it
 #: .96 and more. Quantiles and bounded losses of many columns are off from .5 on: their own limits.
 #: Rows, whose information is shrunk or floored: 72 designs (three models, the median; 3 to 20
 #: columns, n eps 100 to 10 000) covered .94 to 1.0 up to 5.5 without it, .00 to .8 beyond 30.
-UNITS_BEAR, BOUNDED_BEAR, ROWS_BEAR, STRETCHED = (0.6, 1.2), (0.35, 0.4), (4.0, 8.0), 100.0
+UNITS_BEAR, BOUNDED_BEAR, ROWS_BEAR = (0.6, 1.2), (0.35, 0.4), (4.0, 8.0)
+#: Largest factor of an error, of rows and of people. A panel of 545 people whose noise is at the
+#: second limit had errors of .03 to 24 by a factor of 100, and of .03 to .9 by one of 4, at the
+#: same coverage; what is beyond the limit is not tested.
+STRETCHED, STRETCHED_PEOPLE = 100.0, 4.0
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
 SECOND_ORDER = 1.0
@@ -483,7 +487,8 @@ def infer(
     found = max(float(np.trace(released.information)) / (r * n), 1e-300)
     noise = plan.noise.information / n * math.sqrt(2.0 * r) / found
     limits = (UNITS_BEAR if score.leverage else BOUNDED_BEAR) if plan.people else ROWS_BEAR
-    privacy += (stretch(noise, limits) ** 2 - 1.0) * (sampling + privacy)
+    most = STRETCHED_PEOPLE if plan.people else STRETCHED
+    privacy += (stretch(noise, limits, most) ** 2 - 1.0) * (sampling + privacy)
     curved = score.curved(before, step.d, safe, phi * sd**2 * float(np.trace(inverse)))
     carried = None
     if not plan.people and not plan.whole:
@@ -504,10 +509,10 @@ def infer(
     )  # fmt: skip
 
 
-def stretch(noise: float, limits: tuple[float, float]) -> float:
-    """Return the factor of errors at a noise of the information; continuous in it."""
+def stretch(noise: float, limits: tuple[float, float], most: float) -> float:
+    """Return the factor of errors at a noise of the information: continuous in it, at most most."""
     far = min(max((noise - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0)
-    return 1.0 / math.sqrt(max(1.0 - far**2, STRETCHED**-2))
+    return 1.0 / math.sqrt(max(1.0 - far**2, most**-2))
 
 
 def infer_units(

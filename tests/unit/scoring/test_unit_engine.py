@@ -133,10 +133,10 @@ def test_intervals_stretch_continuously_with_the_noise_of_the_information(which)
     limits = getattr(intervals, which)
     quiet, lost = limits
     at = np.linspace(0.0, 2.0 * lost, 40001)
-    factors = np.array([intervals.stretch(noise, limits) for noise in at])
+    factors = np.array([intervals.stretch(noise, limits, 100.0) for noise in at])
     assert (factors[at <= quiet] == 1.0).all() and (np.diff(factors) >= 0.0).all()
-    assert factors[-1] == pytest.approx(intervals.STRETCHED)
-    assert intervals.stretch(lost, limits) == pytest.approx(intervals.STRETCHED)
+    assert factors[-1] == pytest.approx(100.0)
+    assert intervals.stretch(lost, limits, 4.0) == pytest.approx(4.0)
     middle = at < lost - 0.05 * (lost - quiet)  # no jump: just beyond it is as wide as just below
     assert np.diff(factors)[middle[1:]].max() < 0.02 * factors[middle].max()
 
