@@ -316,7 +316,8 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
 #: How far the noise of the meat of units pulls it towards round.
 SHRUNK = 0.3
 #: Noise of the information over its size from which intervals are stretched, and at which they
-#: are ``STRETCHED`` times as wide (people: ``STRETCHED_PEOPLE``) and nothing is tested. Units: 2 400 random designs (Cox, least
+#: are ``STRETCHED`` times as wide (people: ``STRETCHED_PEOPLE``) and nothing is tested.
+#: Units: 2 400 random designs (Cox, least
 #: squares, logit, Poisson; 1 to 7 coefficients, 250 to 6 000 people, eps .5 to 4) covered .96 to
 #: .97 up to 1.2 without it and .93 beyond, within effects of people .67 to .9 from .8 on; with it
 #: .96 and more. Quantiles and bounded losses of many columns are off from .5 on: their own limits.
