@@ -46,7 +46,7 @@ __all__ = [
 
 
 #: Longest line of a message, and what is kept of the beginning and the end of a longer one.
-_LONGEST_LINE, _HEAD, _TAIL = 1200, 200, 300
+_LONGEST_LINE, _KEPT_START, _KEPT_END = 1200, 200, 300
 
 
 class DPModelsError(Exception):
@@ -58,7 +58,9 @@ class DPModelsError(Exception):
     def __init__(self, *args: Any) -> None:
         if args and isinstance(args[0], str) and len(args[0]) > _LONGEST_LINE:
             lines = [
-                line if len(line) <= _LONGEST_LINE else f"{line[:_HEAD]} [...] {line[-_TAIL:]}"
+                line
+                if len(line) <= _LONGEST_LINE
+                else f"{line[:_KEPT_START]} [...] {line[-_KEPT_END:]}"
                 for line in args[0].split("\n")
             ]
             args = ("\n".join(lines), *args[1:])

@@ -224,7 +224,7 @@ def no_bars() -> Within:
 
 
 def bars_are_secret() -> bool:
-    """Return whether a bar would show what has to stay secret."""
+    """Return whether a progress bar would show a secret number of runs."""
     return bool(_SECRET.here())
 
 

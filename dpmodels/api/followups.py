@@ -381,7 +381,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
 
 
 def _rows_protected(fit: Any) -> dict[str, Any]:
-    """Return the arguments that say which rows a fit used, and whom its guarantee protects."""
+    """Return the arguments for the rows that a fit used and for its unit of privacy."""
     design = fit.design
     return {
         "na": fit._record.call.na, "relation": fit.privacy.relation, "subset": design.subset,
@@ -396,7 +396,7 @@ def _without_defaults(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _old_schema(fit: Any, attached: Schema | None) -> Schema:
-    """Return the schema of a fit, units and strata included, over what the table declares."""
+    """Return the schema of a fit, with units and strata, merged over the table's schema."""
     own: Schema = fit.design.schema
     labels = fit._record.call.labels
     if labels is not None:  # of units and strata, which the formula does not name

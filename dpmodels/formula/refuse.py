@@ -46,7 +46,7 @@ _NODES: dict[type, str] = {
 
 
 def _close_function(name: str, known: Collection[str]) -> str:
-    """Return a suggestion for a function; of three letters any other is another model."""
+    """Return a suggestion for a function name, or nothing for a name of up to three letters."""
     close = len(name) > 3 or name.lower() in known
     return did_you_mean(name, known) if close else ""
 

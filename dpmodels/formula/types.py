@@ -1,4 +1,4 @@
-"""Types of columns against what is declared of them: refusals by public facts, before any charge.
+"""Column types compared with their declarations: refusals by public facts, before any charge.
 
 A type and a declaration are both public. Where they exclude each other (text levels for a column
 of whole numbers), no row could be used, so the call is refused before a row is read.

@@ -358,7 +358,7 @@ class Context:
         return "unknown" if interval is None else f"[{interval[0]:g}, {interval[1]:g}]"
 
 
-#: Longest name in a formula: searches for what is mistyped take time by its square.
+#: Longest name in a formula. A search for a similar name takes time by its square.
 LONGEST_NAME = 1000
 
 
@@ -399,8 +399,8 @@ def balanced(text: str) -> str:
     frames: list[tuple[list[str], list[str]]] = [([], [])]  # (signs, terms) of open brackets
     buffer: list[str] = []
     buffers: list[list[str]] = []
-    quoted, depth = "", 0  # depth: of brackets of arithmetic
-    last = " "  # the last sign that is no blank
+    quoted, depth = "", 0  # depth: number of open brackets
+    last = " "  # the last character other than a blank
     called = "_`)]"  # before a bracket, beside letters: it is that of a call
 
     def close() -> str:
@@ -435,7 +435,7 @@ def balanced(text: str) -> str:
     return close() if len(frames) == 1 else text
 
 
-#: Sums of at most so many terms are left as they are written.
+#: Number of terms up to which sums are left as they are written.
 _SHORT_SUM = 64
 
 

@@ -105,7 +105,7 @@ class Back:
 
     names: tuple[str, ...]  # Of the columns of x
     T: Array  # (q, q): ``(x, 1) = T w``
-    rows: float  # What the sums are divided by: n, or the released count
+    rows: float  # Divisor of the sums: n, or the released count
     last: str  # What the moment of the constant with itself is called
 
     def labels(self) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
 
 
 def _rows(plan: Plan[Any], Q: Array, constant: Array) -> float:
-    """Return what sums are divided by: n, or the released count where it is private."""
+    """Return the divisor of the sums: n, or the released count where n is private."""
     detail = plan.detail
     if detail.per or plan.request.relation == "replace":
         return float(detail.rows)

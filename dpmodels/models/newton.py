@@ -239,9 +239,9 @@ _SPLIT = 2.0**27 + 1.0
 _FAST = 0.05
 #: A step by which F is not seen to fall must leave this part of the smallest gradient so far.
 _CALMER = 0.9
-#: F is not said to rise unless it does by this part of its size, and by twice its step in integers.
-_ROUNDING, _VALUE_STEP = 1e-11, 2.0**-30
-#: Length below which a step is no step: floats cannot tell the two ends.
+#: Smallest rise of F that counts, relative to its size, and the step of its integer sums.
+_MIN_RISE, _VALUE_STEP = 1e-11, 2.0**-30
+#: Length below which a step changes nothing in floats.
 _SHORTEST = 2.0**-60
 
 
@@ -424,7 +424,7 @@ def _newton(
         new_value, new_gradient, fresh = at(theta + length * step, not fast)
         used += 1
         new_size = float(np.linalg.norm(new_gradient))
-        allowed = _ROUNDING * (abs(value) + n * loss.score) + 2.0 * _VALUE_STEP
+        allowed = _MIN_RISE * (abs(value) + n * loss.score) + 2.0 * _VALUE_STEP
         armijo = value + 1e-4 * length * float(gradient @ step)
         falls = new_value < value and new_value <= armijo
         if not falls and not (new_size <= _CALMER * least and new_value <= value + allowed):

@@ -125,7 +125,7 @@ class _Paid:
         self.seeded = self.overspent = False
 
     def charge(self, call: str, guarantee: Guarantee) -> None:
-        """Charge nothing; remember what the call spends, and if its noise came from a seed."""
+        """Charge nothing. Remember the guarantee of the call and whether its noise was seeded."""
         self.seeded |= guarantee.seeded
         self.run.append(guarantee)
 

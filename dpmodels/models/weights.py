@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
 DIFFER = 0.5
-#: The same for shares and means of numbers: 1 of what is a matter of the unit, 10 of what is not.
+#: The same for shares (1) and means of numbers (10).
 KINDS = 2.0
 #: Noise of the average design effect over it, above which none is given.
 TOO_NOISY = 0.7
@@ -149,7 +149,7 @@ class DesignErrors:
 
 
 def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:
-    """Return how far a design effect with noise is believed beside an average of such."""
+    """Return the weight of a noisy design effect in a mean with the average design effect."""
     return (differ * mean) ** 2 / ((differ * mean) ** 2 + sd**2)
 
 

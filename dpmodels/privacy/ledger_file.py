@@ -327,7 +327,7 @@ class _Known:
         return same and row is not None and row[0] == self.chain
 
     def later(self, db: sqlite3.Connection) -> Iterator[tuple[_Known, str | None]]:
-        """Yield what is known after each later row, and the hash that the row bears.
+        """Yield the state after each later row, and the hash stored in the row.
 
         A hash is of the row and of the hash before. Sums are added in the order of the charges,
         as in memory.
@@ -483,7 +483,7 @@ class FileStore:
             self._seen = max(self._seen, last, key=lambda seen: seen[0])
 
     def _verify(self, db: sqlite3.Connection, *, anew: bool = False) -> _Known:
-        """Hold rows against their hashes, and the whole against the file beside it.
+        """Compare rows with their hashes, and their number with the file of charges.
 
         Rows that this store has seen are not read again, unless ``anew``.
         """

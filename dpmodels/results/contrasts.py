@@ -141,7 +141,7 @@ class Combinations(Result):
         few = places(self.sd, 4)
         biased = self.record.estimate.bias is not None and bool((self.bias > 0.0).any())
         numbers = [(self.what, self.effect), ("Std. Error", self.sd)]
-        if self.on_scale is None:  # means of a model with a link: their intervals say it
+        if self.on_scale is None:  # means of a model with a link have intervals alone
             numbers += [("Bias <=", self.bias)] if biased else []
         numbers += [(low_name, self.low), (high_name, self.high)]
         spec = [(head, by_row(values, few, 4)) for head, values in numbers]

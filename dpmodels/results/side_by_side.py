@@ -344,7 +344,7 @@ def _default_stats(given: Sequence[Any]) -> list[str]:
 
 
 def _label(key: str, given: Sequence[Any]) -> str:
-    """Return the name of a line; what is counted are people where people are protected."""
+    """Return the name of a line: "People" instead of "Observations" if people are protected."""
     if key == "nobs":
         people = [column_of(fit.privacy.unit) is not None for fit in given]
         if any(people):

@@ -421,7 +421,7 @@ def _marks(
     plan: Plan[Any], release: Release, part: Part, own: Sequence[str], stopped: Mask, *,
     of_columns: bool,
 ) -> tuple[Mask, Mask, Mask]:  # fmt: skip
-    """Say which coefficients are beyond their ranges, have few events, or separate events."""
+    """Return masks of coefficients beyond their ranges, with few events, or separating events."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
     beyond = few = apart = np.zeros(len(part.params), dtype=bool)
     score = fit.score if of_columns else None

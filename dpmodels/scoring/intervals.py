@@ -326,7 +326,7 @@ SHRUNK = 0.3
 UNITS_BEAR, BOUNDED_BEAR, ROWS_BEAR = (0.6, 1.2), (0.35, 0.4), (4.0, 8.0)
 #: Largest factor of an error, of rows and of people. A panel of 545 people whose noise is at the
 #: second limit had errors of .03 to 24 by a factor of 100, and of .03 to .9 by one of 4, at the
-#: same coverage; what is beyond the limit is not tested.
+#: same coverage. Coefficients beyond the limit are not tested.
 STRETCHED, STRETCHED_PEOPLE = 100.0, 4.0
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.

@@ -399,7 +399,7 @@ def separated(
     design: Design, coordinates: Coordinates, M: Array, theta: Array, A: Array,
     least: float = SEPARATED,
 ) -> Mask:  # fmt: skip
-    """Say which coefficients carry a linear predictor that events hardly determine.
+    """Return the mask of coefficients of a linear predictor that events hardly determine.
 
     ``theta``, (r,): the fit for u, of logits; M: second moments of u; A, (p, r): from theta to
     coefficients. Beyond an sd of ``least`` logits nearly all rows are events for sure, or not,

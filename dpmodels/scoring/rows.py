@@ -206,7 +206,7 @@ def _schedule(
 def _scales(
     request: Request, design: Design, model: Model, mu: float, n: int
 ) -> ScalePlan | WeightPlan | None:
-    """Return what is asked about numbers or weights before the start, by public numbers.
+    """Return the plan of a release of scales or weights before the start, if there is one.
 
     Of rows with weights their mean.
 
@@ -284,7 +284,7 @@ def _advice(scoring: RowsPlan) -> tuple[str, ...]:
 def _locate(
     detail: ScoredDetail, _: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask
 ) -> tuple[Coordinates, tuple[Any, ...]]:
-    """Return coordinates that look from what was released of numbers or weights."""
+    """Return coordinates recentred at the released scales of numbers or mean of weights."""
     if detail.scales is not None:
         coordinates = detail.scales.locate(coordinates, design, ask)
     return coordinates, ()

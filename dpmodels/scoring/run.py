@@ -261,7 +261,7 @@ class ScoredDetail:
     mu: float  # Of all releases but those of ranges, scales and clusters
     shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
     pilot: Pilot  # What the passes before the last read
-    scales: ScalePlan | WeightPlan | None = None  # What is asked about numbers or weights first
+    scales: ScalePlan | WeightPlan | None = None  # Release of scales or weights before the start
     clusters: ClusterPlan | None = None  # The pass by cluster, after the others
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.

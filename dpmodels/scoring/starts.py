@@ -93,7 +93,7 @@ class Coordinates:
 
 
 def of_columns(unit: UnitScale, p: int) -> UnitScale:
-    """Return the map of the p predictors and the response, without what stands aside."""
+    """Return the map of the p predictors and the response, without auxiliary columns."""
     keep = [*range(p), -1]
     return replace(unit, scale=unit.scale[keep], shift=unit.shift[keep])
 
@@ -298,7 +298,7 @@ def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_
         W0 = np.zeros_like(W0)
         W0[:, first] = inverse_root(M[np.ix_(first, first)], unit)[0]
     moved = of_columns(unit, len(M)).back()[0] @ vectors[:, ~keep]
-    moved /= np.abs(unit.scale[: len(M), None])  # over half ranges: of no unit
+    moved /= np.abs(unit.scale[: len(M), None])  # over half ranges, so without a unit
     moved /= np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
     return np.ascontiguousarray(W0), np.sum(moved**2, axis=1) <= _UNIDENTIFIED
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from dpmodels.scoring.starts import Coordinates
 
 #: Name of the step, and its share of mu^2 in a scoring fit.
-STEP, SHARE = "weights", 0.02
+STEP, WEIGHT_SHARE = "weights", 0.02
 #: Half octaves of w/W, W the declared largest weight. The first begins at W. The last holds
 #: everything below, and rows without a positive weight.
 WEIGHT_BINS = 32
-#: Counts below so many noise sds are taken for noise.
+#: Counts below this many noise sds count as noise.
 CLEAR_SDS = 2.0
 
 
@@ -71,14 +71,14 @@ class WeightPlan:
 
     place: int  # Row of the block that holds the weights
     top: float  # Largest declared weight
-    mu: float  # Of the whole scoring, this step included
+    mu: float  # mu of the whole scoring, this step included
     label: ClassVar[str] = STEP
-    share: ClassVar[float] = SHARE
+    share: ClassVar[float] = WEIGHT_SHARE
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """Steps of the ledger. Shares are of the whole scoring."""
-        return (Step(STEP, Gaussian(self.mu * math.sqrt(SHARE)), share=SHARE),)
+        return (Step(STEP, Gaussian(self.mu * math.sqrt(WEIGHT_SHARE)), share=WEIGHT_SHARE),)
 
     def locate(self, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
         """Release the histogram of weights, and return coordinates with its mean.

@@ -323,7 +323,7 @@ class FramesSource:
 
 
 def _part(part: Any, place: int = 1) -> Any:
-    """Return a part of a table; what is none is described by its type and place, not quoted."""
+    """Return a part of a table. Anything else is described by its type and place, not quoted."""
     if isinstance(part, (str, os.PathLike)) and not (
         isinstance(part, os.PathLike) and path_of(part, error=SourceError).exists()
     ):
@@ -399,7 +399,7 @@ def as_source(data: Any) -> Source:
 
 
 def _listed_paths(given: Sequence[Any]) -> list[Path]:
-    """Return the paths of a list; an entry that is no file is named by its place, not quoted."""
+    """Return the paths of a list. An entry that is not a file is named by its place, not quoted."""
     paths = []
     for place, entry in enumerate(given, 1):
         path = path_of(entry, f"entry {place} of the list: the path of a table", SourceError)

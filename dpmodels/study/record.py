@@ -119,7 +119,7 @@ class Folder:
 
 
 def _written(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of files that an earlier run into a folder says it wrote."""
+    """Return the names of the files listed by an earlier run into a folder."""
     outputs, earlier = record.get("outputs"), record.get("earlier")
     names = [one.get("name") for one in outputs or () if isinstance(one, dict)]
     names += earlier if isinstance(earlier, list) else []
@@ -268,7 +268,7 @@ class Verified(Shown):
         return not self.problems
 
     def table(self) -> Table:
-        """Return what left, and what it cost; of a damaged record nothing but that."""
+        """Return the table of outputs and their cost, or the verdict alone for a damaged record."""
         if not self.record:
             facts = (("Verdict", "DOES NOT HOLD"), ("Held against", self.against))
             return Table(title="Outputs of a study", facts=facts, notes=self.problems)
@@ -305,7 +305,7 @@ def verify(folder: Path, ledger: Any = None) -> Verified:
             problems = [*_of_files(folder, record), *_of_totals(folder, record)]
             problems += () if budget is None else _of_ledger(record, budget)
             verified = Verified(tuple(problems), record, against)
-            str(verified)  # whatever it shows is there
+            str(verified)  # the record can be shown
             return verified
     except DamagedError as error:  # nothing more is read of it
         return Verified((str(error),), {}, against)

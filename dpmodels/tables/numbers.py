@@ -9,7 +9,7 @@ from typing import Any
 #: A number that is not known.
 MISSING = "n/a"
 #: With more decimals numbers below a size are written with an exponent; and all from a size on.
-_DECIMALS, _SMALL, _LARGE = 6, 0.1, 1e7
+_DECIMALS, _SMALL_NUMBER, _LARGE = 6, 0.1, 1e7
 
 
 def number(x: float, decimals: int) -> str:
@@ -53,7 +53,7 @@ def cell(x: float, decimals: int | None, digits: int) -> str:
         return number(x, digits)
     if x == 0.0:
         return fixed(x, min(max(decimals, 0), _DECIMALS))
-    if (decimals > _DECIMALS and abs(x) < _SMALL) or abs(x) >= _LARGE:
+    if (decimals > _DECIMALS and abs(x) < _SMALL_NUMBER) or abs(x) >= _LARGE:
         known = math.floor(math.log10(abs(x))) + decimals
         return f"{x:.{min(max(known, 1), 15)}e}"
     return fixed(x, max(decimals, 0))

@@ -221,7 +221,7 @@ def curves(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Curve, ...]:
 
 
 def opened(found: Sequence[Curve]) -> bool:
-    """Return whether events at the beginning of the range stand out of the noise of their count."""
+    """Return whether the count of events at the beginning of the range is clear of its noise."""
     if not found[0].layout.opening:
         return False
     weights = sum(curve.weights[0][0] for curve in found)

@@ -112,7 +112,7 @@ def _one(x: float) -> str:
 
 
 def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: int) -> Table:
-    """Return the life table of a group from an interval on; of many intervals some."""
+    """Return the life table of a group from an interval on, thinned if there are many intervals."""
     interval = f"{100 * level:g} % interval"
     columns = (
         Column(_label(curve) if curve.layout.G > 1 else "Time", left=True), Column("At risk"),

@@ -224,7 +224,7 @@ def _edges(
             )
         low, high = interval
         if given is None and opening:
-            return _whole(low, high)
+            return _whole_breaks(low, high)
         return tuple(float(v) for v in np.linspace(low, high, count + 1))
     try:
         points = [float(v) for v in given]
@@ -248,7 +248,7 @@ def _edges(
     return tuple(edges)
 
 
-def _whole(low: float, high: float) -> tuple[float, ...]:
+def _whole_breaks(low: float, high: float) -> tuple[float, ...]:
     """Return about :data:`INTERVALS` ends of intervals, whole numbers among them if the range is.
 
     Follow-up in whole periods then ends at breaks: who is censored within an interval of several
