@@ -29,7 +29,7 @@ from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.rules import COLUMNS, LINEAR
 from dpmodels.scoring.run import Chain, Model, ScoredDetail, ScoringRelease
-from dpmodels.scoring.scores import LeastSquares
+from dpmodels.scoring.scores import LeastSquares, roots
 from dpmodels.scoring.starts import Coordinates, constant_direction, of_columns
 from dpmodels.sums.rowmap import UnitScale
 
@@ -525,15 +525,41 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         if release.design.scaled:  # the meat has squares of weights: the spread of no residual
             return {}
         a, r_squared = part.constant, {}
-        variance = part.inference.variance(a) * part.before.phi
-        if a is not None:  # the released share of complete rows, at least a tenth
-            share = min(max(float(a @ part.inference.H @ a), LEAST_ROWS), 1.0)
-            variance /= share
+        # the released share of complete rows, at least a tenth
+        complete = 1.0 if a is None else float(a @ part.inference.H @ a)
+        share = min(max(complete, LEAST_ROWS), 1.0)
+        variance = _residual_variance(part, share) * part.before.phi
+        if a is not None:
             r_squared = _r_squared(plan, release, part, variance, share)
         return {**r_squared, "sigma": math.sqrt(variance) / part.unit}
 
     found = estimate_fit(plan, release, stats)
     return replace(found, notes=(*found.notes, _SHARE)) if "r_squared" in found.stats else found
+
+
+#: What leverage may move the residual variance by, as a part of it.
+_BY_LEVERAGE = 0.03
+
+
+def _residual_variance(part: Part, share: float) -> float:
+    """Return the residual variance of complete rows in units of the scale, of scores up to R_J.
+
+    ``a'Ja/share`` of the meat J as released. Where its noise is more than the difference can be,
+    ``tr(H^{-1} J)/r``, which is the same if the variance does not depend on leverage.
+    """
+    found, last, a = part.inference, part.inference.plan, part.constant
+    meat, r = part.release.released[-1].meat, len(found.H)
+    if a is None or last.people or meat is None:
+        return found.variance(a) / share
+    back = roots(found.H)[1]
+    J, noise = back @ meat @ back / last.tail_rows, last.noise.meat / last.tail_rows
+    even = max(float(np.trace(J)) / r, noise / r, 1e-12)
+    own = float(a @ meat @ a) / last.tail_rows / share
+    away = float(np.sum((J - even * np.eye(r)) ** 2))
+    weight = 1.0 / (1.0 + (noise * float(a @ a) / (_BY_LEVERAGE * even)) ** 2)
+    if away > 0.0:
+        weight = max(weight, 1.0 - r * (r + 1) / 2.0 * noise**2 / away)
+    return max(weight * own + (1.0 - weight) * even, 0.25 * even)
 
 
 def _r_squared(
@@ -555,7 +581,9 @@ def _r_squared(
     H = found.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)
-    spread = float(t @ H @ t - np.sum(H * (found.privacy + found.sampling)))
+    # What noise adds to it goes. What sampling adds stays: it is part of the table's own R-squared,
+    # and only the adjusted one takes it away.
+    spread = float(t @ H @ t - np.sum(H * found.privacy))
     steep, noisy = H @ t, H @ found.privacy
     of_fit = 4.0 * steep @ found.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)
     of_fit += (part.release.last.nu / share * float(t @ t)) ** 2
@@ -564,6 +592,9 @@ def _r_squared(
     noise = (one**2, one**2, float(of_fit) + one**2)
     value = explained(residual, spread + residual, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n
+    # secret coins chose the rows of the residual variance: which of them, and how many
+    more_rows = 3.0 * (1.0 / last.tail_rows - 1.0 / last.rows)
+    sampling += (value * (1.0 - value)) ** 2 * more_rows
     out = explained(residual, spread + residual, noise, sampling)
     # Scores count up to the radius of the meat: what those beyond lost, by the released histogram
     # of their lengths; a row of mean leverage has r times its residual in its score.
@@ -571,6 +602,7 @@ def _r_squared(
     if bins is not None and last.meat:
         square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
         shown = np.where(bins > SEEN * last.noise.count, bins, 0.0)
+        shown[0] = 0.0  # open below: its rows may have any length down to 0
         lost = float(np.sum(shown * np.maximum(square - last.meat**2, 0.0)))
         lost = lost / last.rows / len(a) * phi
     more = residual + lost / share

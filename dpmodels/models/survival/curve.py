@@ -140,6 +140,12 @@ class Curve:
         with np.errstate(all="ignore"):
             return np.asarray((self.d * within / self.Y**2) ** 2 / 12.0)
 
+    @property
+    def mostly_unplaced(self) -> bool:
+        """Whether at any time most of the variance is of where entries are."""
+        k = self.known
+        return bool(np.any(2.0 * np.cumsum(self.unplaced[:k]) > self.greenwood[:k]))
+
     @functools.cached_property
     def J(self) -> Array:
         """Jacobian of log S by the cells of the table, (K, M); 0 where it is not known."""
@@ -446,10 +452,11 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
             )
             + ".",
         )
-    if any(2.0 * np.sum(c.unplaced[:k]) > c.greenwood[k - 1] for c in found if (k := c.known)):
+    if any(c.mostly_unplaced for c in found):
         notes.append(
-            "Within an interval no entry has a place, and counts half at risk: where many enter, "
-            "most of the error of a curve is that. Breaks (times=) after most entries narrow it."
+            "Within an interval no entry has a place, and counts half at risk: at times near which "
+            "many enter, most of the error of a curve is that, and is a bound. Breaks (times=) "
+            "at the times of entry, or after most of them, narrow it."
         )
     if plan.request.by_person and detail.layout.entries:
         notes.append(

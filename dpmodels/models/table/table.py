@@ -129,8 +129,9 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, .
         notes.append(
             f"Fieller intervals, valid for small groups: a group whose count is below {_SMALL:g} "
             "standard deviations of its noise has no mean, only the interval. Errors of "
-            "standard deviations hold whatever the values "
-            "are within their range, so they are wide where it is; an sd is shown only "
+            "standard deviations are upper bounds, which hold whatever the values are within "
+            "their range; with histogram= they are of the released bins, where these are narrower "
+            "than the sd. An sd is shown only "
             "where it stands out of the noise, so sds of small groups are overstated."
         )
     if "quantiles" in kinds:
@@ -197,15 +198,46 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
         middle + h * np.clip(low, -1.0, 1.0), middle + h * np.clip(high, -1.0, 1.0),
     )  # fmt: skip
-    # sd: NaN where the variance is not above twice its noise. The fourth moment is that of the
-    # values in the range with this mean and variance that have the largest, <= (1 + |m|)^2 v.
+    # sd: NaN where the variance is not above twice its noise. The fourth moment over v is that of
+    # the values in the range with this mean and variance that have the largest, <= (1 + |m|)^2; by
+    # a released histogram what it says, with two of its noise sds.
     with np.errstate(all="ignore"):
         sd = np.sqrt(np.where(large & (v > 2.0 * noise_v), v, np.nan))
-        fourth = np.maximum((1.0 + np.abs(m)) ** 2 - sd * sd, 0.0)
+        tails = np.minimum((1.0 + np.abs(m)) ** 2, _kurtosis(c, section, m, v) * v)
+        fourth = np.maximum(tails - sd * sd, 0.0)
         sampling, privacy = np.sqrt(fourth / (4.0 * (safe / c.copies))), noise_v / (2.0 * sd)
     half = z * np.hypot(sampling, privacy)
     out[:5, 2] = np.stack([sd, sampling, privacy, np.maximum(sd - half, 0.0), sd + half]) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
+
+
+def _kurtosis(c: _Context, section: Section, m: Array, v: Array) -> Array:
+    """Return the kurtosis of every group by the released histogram; infinite without one.
+
+    Values are taken as even within a bin. A bin wider than the sd says nothing of it.
+    """
+    nothing = np.full(m.shape, np.inf)
+    number = c.layout.number_axis(section.number)
+    column = c.layout.axes[number].column
+    bins = [j for j, a in enumerate(c.layout.axes) if a.kind == "bin" and a.column == column]
+    axes = (*section.axes, *bins)
+    if not bins or not any(set(axes) <= set(b.axes) for b in c.layout.blocks):
+        return nothing
+    there = tuple(slice(0, -1) for _ in axes)
+    width = 2.0 / (c.layout.axes[bins[0]].size - 1)
+    middles = np.arange(-1.0 + 0.5 * width, 1.0, width)
+    count = c.effects.table(axes)[there].reshape(-1, len(middles))
+    square = (middles - m[:, None]) ** 2
+    second, fourth = square + width**2 / 12.0, square**2 + square * width**2 / 2.0 + width**4 / 80.0
+    with np.errstate(all="ignore"):
+        N, V = count.sum(axis=1), (count * second).sum(axis=1)
+        found = N * (count * fourth).sum(axis=1) / V**2
+        # what a count moves it by
+        slope = (found / N)[:, None] + (N / V**2)[:, None] * fourth
+        slope -= (2.0 * found / V)[:, None] * second
+        found = found + 2.0 * np.sqrt(c.effects.variance(axes) * (slope**2).sum(axis=1))
+        known = (V > 0.0) & (N > 0.0) & (width**2 < v)
+    return np.where(known & np.isfinite(found), np.maximum(found, 1.0), np.inf)
 
 
 def cells_of_groups(layout: Layout, effects: Effects, section: Section) -> tuple[Array, Array]:

@@ -128,7 +128,8 @@ def test_noise_that_rules_gives_errors_from_above_and_says_why(villages):
             bounds=BOUNDS, vcov={"CRV1": "village"}, psus=25, seed=1,
         )  # fmt: skip
     assert np.isfinite(fit.bse_sampling).all()
-    assert "bounds from above" in fit.summary(full=True).as_text()
+    text = fit.summary(full=True).as_text()
+    assert "bounds from above" in text and "2 to 4 times" in " ".join(text.split())
     plan = dp.plan(
         "y ~ x + z + I(x**2) + I(z**2) + I(x*z)", n=25 * M, eps=0.2, delta=1e-6,
         bounds=BOUNDS, vcov={"CRV1": "village"}, psus=25,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dpmodels as dp
 from dpmodels.formula.design import Survival
 from dpmodels.models.survival import table as layouts
 from dpmodels.models.survival.curve import Curve, band, covariance_of, curves, level_at, logrank
@@ -345,3 +347,19 @@ def test_the_error_of_a_curve_holds_where_entries_are_in_their_interval(late, fi
     assert away.max() < 1.5
     if (late, first) == (0.5, 0.5):  # many intervals, few entries in each: little is added
         assert curve.variance[7] < 4 * np.sum(curve.d[:8] / curve.Y[:8] ** 2)
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": "id", "max_episodes": 1}])
+def test_a_note_says_where_an_early_error_is_a_bound(quiet, unit):
+    """Entries within the first year: early errors are twice Greenwood's, the last ones are not."""
+    rng = np.random.default_rng(3)
+    start = rng.uniform(0.0, 1.0, 400)
+    stop = start + rng.uniform(0.0, 20.0, 400)
+    d = pd.DataFrame({"id": np.arange(400), "a": start, "b": np.minimum(stop, 12.0)})
+    d["e"] = (stop <= 12.0).astype(int)
+    call = {"eps": 1000, "delta": 1e-6, "bounds": {"a": (0, 12), "b": (0, 12)}, "seed": 1}
+    fit = dp.dp_survfit("Surv(a, b, e) ~ 1", d, **call, **unit)
+    assert any("is a bound" in note for note in fit.notes)
+    d["a"] = 0.0
+    whole = dp.dp_survfit("Surv(a, b, e) ~ 1", d, **call, **unit)
+    assert not any("is a bound" in note for note in whole.notes)
