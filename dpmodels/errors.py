@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,9 +41,25 @@ __all__ = [
     "choice",
     "did_you_mean",
     "path_of",
+    "printable",
     "shown",
     "whole",
 ]
+
+
+#: Characters that command a terminal, or change the order in which text is shown: all controls
+#: but the tab and the line feed, marks of direction, and halves of characters.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """Return a text with its control characters written out as Python's escapes.
+
+    Names of columns, levels and formulas come from files; in a terminal they could hide a line.
+    """
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 #: Longest line of a message, and what is kept of the beginning and the end of a longer one.
@@ -52,10 +69,11 @@ _LONGEST_LINE, _KEPT_START, _KEPT_END = 1200, 200, 300
 class DPModelsError(Exception):
     """Base class of everything this package raises on purpose.
 
-    A line that quotes a long argument is shortened.
+    A line that quotes a long argument is shortened, and control characters are written out.
     """
 
     def __init__(self, *args: Any) -> None:
+        args = tuple(printable(arg) if isinstance(arg, str) else arg for arg in args)
         if args and isinstance(args[0], str) and len(args[0]) > _LONGEST_LINE:
             lines = [
                 line
@@ -117,7 +135,8 @@ class StudyError(RequestError):
     """
 
     def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        listed = [problems] if isinstance(problems, str) else list(problems)
+        self.problems = [printable(problem) for problem in listed]
         super().__init__("\n".join(self.problems))
 
     def __reduce__(self) -> Any:
@@ -153,6 +172,9 @@ class PrivacyBugError(DPModelsError):
 
 class DPModelsWarning(UserWarning):
     """Base class of the package's warnings, all of them functions of public inputs."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class NotPrivateWarning(DPModelsWarning):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, did_you_mean, printable, shown
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     BOUGHT,
@@ -136,7 +136,7 @@ class Plan(Shown, Generic[D]):
 
     def __repr__(self) -> str:
         r = self.request
-        return f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>"
+        return printable(f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>")
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a design column: name, kind, range, expected privacy standard error."""

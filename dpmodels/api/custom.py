@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
+from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import answered, checked
 from dpmodels.errors import NoReplyWarning, RequestError, choice, shown
 from dpmodels.privacy.composition import Guarantee
@@ -225,6 +226,7 @@ class Selection(Result):
         return f"<Selection: {reply} | {self.privacy.statement()}>"
 
 
+@with_numpy_defaults
 def dp_select(
     candidates: Sequence[Callable[..., Any]],
     *,
@@ -308,6 +310,7 @@ def dp_select(
 # -- ``dp_vote``, ``dp_pate``: votes and labels of many queries.
 
 
+@with_numpy_defaults
 def dp_vote(
     votes: Any,
     classes: Sequence[Any],
@@ -395,6 +398,7 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
     return array, classes, teachers
 
 
+@with_numpy_defaults
 @like(dp_vote)
 def dp_pate(
     votes: Any,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.api.releases import holds_moments, is_release, signed
+from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import Schema, declared_schema
@@ -34,6 +35,7 @@ _LEAST = 0.01
 _SDS, _LONG = 4.0, 8.0
 
 
+@with_numpy_defaults
 def score(
     fit: Fit, holdout: Any, *, eps: Any, delta: Any, metric: str | None, bins: int, clip: Any,
     budget: Any, seed: int | None,
@@ -77,6 +79,7 @@ def _rows_noted(fit: Fit) -> tuple[str, ...]:
     return tuple(notes)
 
 
+@with_numpy_defaults
 def diagnose(
     fit: Fit, data: Any, *, eps: Any, delta: Any, bins: int, budget: Any, seed: int | None
 ) -> Diagnosis:
@@ -248,6 +251,7 @@ def _clip(fit: Fit, metric: str, given: Any) -> float:
 # -- are hazards proportional ---------------------------------------------------------------------
 
 
+@with_numpy_defaults
 def cox_zph(
     fit: Fit, data: Any, *, eps: Any, delta: Any, transform: str, intervals: Any, units: Any,
     budget: Any, seed: int | None,
@@ -341,6 +345,7 @@ def updated(old: str, new: Any) -> str:
     return f"{left} ~ {text}"
 
 
+@with_numpy_defaults
 def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed: Any) -> Any:
     """Make the call of a fit again, changed; see ``fit.update``."""
     import dpmodels.api as verbs
@@ -428,6 +433,7 @@ def _old_arguments(fit: Any) -> dict[str, Any]:
     return {**own, **kept}
 
 
+@with_numpy_defaults
 def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: Any) -> Any:
     """Release the means of numbers among the predictors of a fit; see ``fit.avg_slopes``.
 

@@ -10,6 +10,7 @@ from dpmodels.api.call import call
 from dpmodels.api.releases import REQUIRED
 from dpmodels.api.requests import Choice, choose_method, glm_arguments
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.words import is_one_name, split_effects, written_name
 from dpmodels.verbs import like
 
 if TYPE_CHECKING:
@@ -393,31 +394,38 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
             f'unit="id"); got {shown(formula)}'
         )
     model, effects = (part.strip() for part in formula.split("|"))
-    names = [name.strip() for name in effects.split("+")]
+    names = split_effects(effects)
     if not all(names):
         raise RequestError(f'{verb}: nothing stands after "|" in {shown(formula)}')
     first, *others = names
-    first = first[1:-1] if first[:1] == first[-1:] == "`" else first
+    ticks = first[:1] == first[-1:] == "`" and len(first) > 1
+    first = first[1:-1] if ticks else first
+    spells = [first] if ticks or first == unit else first.split("^")
     if unit is None:
         raise RequestError(
             f"{verb} takes the effects of people off by their own rows, and protects people with "
-            f'all rows: give unit="{first.split("^")[0]}"'
+            f'all rows: give unit="{spells[0]}"'
         )
-    if unit not in first.split("^"):
+    if unit == f"`{first}`":
+        raise RequestError(
+            f'{verb}: unit= takes the name of the column without back-ticks: unit="{first}"'
+        )
+    if unit not in spells:
+        person, other = written_name(unit), names[0]
         raise RequestError(
             f"{verb}: the first effect is {first!r} and the unit is {unit!r}. Only effects of the "
-            f'unit can be taken off by own rows: "{model} | {unit} + {first}" makes {first} a '
+            f'unit can be taken off by own rows: "{model} | {person} + {other}" makes {other} a '
             f'factor (declare its levels), or unit="{first}" protects it as a whole'
         )
     if first != unit:
         raise RequestError(
             f"{verb}: effects of spells within a person ({first}) are not offered: write "
-            f'"| {unit}", or make the spell a column of its own and the unit'
+            f'"| {written_name(unit)}", or make the spell a column of its own and the unit'
         )
     if "~" not in model or not model.split("~")[1].strip() or model.split("~")[1].strip() == "1":
-        raise RequestError(f"{verb} needs a predictor: y ~ x | {unit}")
+        raise RequestError(f"{verb} needs a predictor: y ~ x | {written_name(unit)}")
     # further effects are factors with declared levels; a call (a smooth of time) stays as it is
-    terms = [f"C({name})" if name.replace("_", "").isalnum() else name for name in others]
+    terms = [f"C({name})" if is_one_name(name) else name for name in others]
     return " + ".join([model, *terms]), unit
 
 
@@ -440,7 +448,7 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
         raise RequestError(
             f"{verb}: an intercept of a person is an effect (|) or random (re=), not both. "
             f'{verb}("{model}", data, unit="{re}", re="{re}") makes it random, '
-            f'{verb}("{model} | {re}", data, unit="{re}") takes it off'
+            f'{verb}("{model} | {written_name(re)}", data, unit="{re}") takes it off'
         )
     if unit is None:
         raise RequestError(

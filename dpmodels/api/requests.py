@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import plain
 from dpmodels.errors import (
+    DPModelsWarning,
     FormulaError,
     RequestError,
     SchemaError,
@@ -23,6 +25,8 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
+from dpmodels.formula.words import LONGEST_NAME
+from dpmodels.quiet import tell
 from dpmodels.records import Request, check_eps_delta, check_n, check_seed
 from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
@@ -397,24 +401,65 @@ def _check_cap(method: Method, most: int, common: Mapping[str, Any]) -> None:
         raise RequestError(f"{said} fills people up with empty rows: leave na= out")
 
 
+#: Pairs of a declared name and a column that are compared for misspellings.
+_MOST_PAIRS = 50_000
+
+
+def nearly(name: str, others: Sequence[str]) -> str | None:
+    """Return the one of other names that a name may be misspelt for, or None.
+
+    Names whose numbers differ, income1 and income2, are different names.
+    """
+
+    def key(text: str) -> str:
+        return re.sub(r"[\W_]", "", text).casefold()
+
+    def letters(text: str) -> list[str]:
+        return sorted(key(text))
+
+    if len(name) > LONGEST_NAME:
+        return None
+    numbers = re.findall(r"\d+", name)
+    alike = []
+    for other in others:
+        found = re.findall(r"\d+", other)
+        if not numbers or not found or found == numbers:
+            alike.append(other)
+    for other in alike:  # in other capitals, or with letters swapped
+        if key(other) == key(name) or (len(name) > 2 and letters(other) == letters(name)):
+            return other
+    return next(iter(difflib.get_close_matches(name, alike, 1, 0.75)), None)
+
+
 def check_declared(
     kinds: Mapping[str, str], declared: Schema | None, bounds: Any, needed: Iterable[str],
     formula: str,
 ) -> None:  # fmt: skip
     """Refuse what would be taken for something else without a word: by names alone.
 
-    A declaration that no column has, where a column of the formula with nearly that name has none;
+    A declaration that no column has, where a column of the formula with nearly that name has none
+    (of another column: a warning, as tables share schemas);
     a column of a file without types.
     """
     given = bounds if isinstance(bounds, Mapping) else {}
     known = set() if declared is None else set(declared)
     silent = [name for name in needed if name in kinds and name not in known and name not in given]
-    for name in known.difference(kinds):
-        close = difflib.get_close_matches(name, silent, 1, 0.75)
-        if close:
+    others = [name for name in kinds if name not in known and name not in given]
+    absent = [] if declared is None else [name for name in declared if name not in kinds]
+    if len(absent) * len(others) > _MOST_PAIRS:  # comparing them all takes longer than the call
+        others = []
+    for name in absent:
+        if close := nearly(name, silent):
             raise SchemaError(
                 f"the schema declares {name!r}, which no column is called. Did you mean "
-                f"{close[0]!r}? It has no declaration"
+                f"{close!r}? It has no declaration"
+            )
+        if close := nearly(name, others):
+            tell(
+                DPModelsWarning(
+                    f"the schema declares {name!r}, which no column is called. Did you mean "
+                    f"{close!r}? It has no declaration, and this call does not use it"
+                )
             )
     from dpmodels.formula.parser import inline_variables
     from dpmodels.sources.tables import Untyped

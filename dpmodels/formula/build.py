@@ -406,7 +406,9 @@ class Builder:
 
     def scalar(self, text: str, what: str) -> Node:
         """Compile an expression that must be a number."""
-        tree, quoted = parse_expression(text, self.formula)
+        tree, quoted = parse_expression(
+            f"`{text}`" if text in self.schema and "`" not in text else text, self.formula
+        )
         return compile_scalar(tree, self.context(f"{what}={text}", quoted))
 
     def atom(self, text: str, reduced: bool) -> Atom:

@@ -44,6 +44,7 @@ from dpmodels.formula.words import (
     overflow,
     pretty,
     word,
+    written_name,
 )
 from dpmodels.variables import Levels, Text
 
@@ -117,7 +118,7 @@ def _variable(node: ast.Name, ctx: Context) -> Node:
         level = variable.levels[0] if isinstance(variable, Levels) else "level"
         raise ctx.fail(
             f"{name!r} is declared {type(variable).__name__} and has no numeric value.",
-            f"Compare it with a level ({name} == {level!r}), or use it as a term",
+            f"Compare it with a level ({written_name(name)} == {level!r}), or use it as a term",
         )
     return Node(variable.interval, lambda env: env.number(name), frozenset([name]), raw=name)
 
@@ -349,7 +350,7 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
     wanted = value if isinstance(op, (ast.In, ast.NotIn)) and isinstance(value, list) else [value]
     if not isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) or value is ...:
         raise ctx.fail(
-            f"a category can be compared with == != or in, for example {name} == "
+            f"a category can be compared with == != or in, for example {written_name(name)} == "
             f"{variable.levels[0]!r}",
             *([_BRACKETS] if _joined(right) else []),
         )

@@ -15,7 +15,7 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.design import Design
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
-from dpmodels.formula.words import Cat, magnitude
+from dpmodels.formula.words import Cat, magnitude, written_name
 from dpmodels.tables.table import Column, Layout, Row, Shown, Table
 from dpmodels.variables import Levels, Variable
 
@@ -283,7 +283,7 @@ def response_column(design: Design, table: dict[str, Any], schema: Schema) -> Ar
     assert design.response is not None
     name = design.response.name
     text = name if name in schema else f"I({name})"
-    quoted = f"`{name}`" if name in schema and not name.isidentifier() else text
+    quoted = written_name(name) if name in schema else text
     one = build_design(f"~ 0 + {quoted}", schema, na=design.na, one_sided_ok=True)
     return np.asarray(one.matrix(table), dtype=float)[:, 0]
 

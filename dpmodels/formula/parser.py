@@ -30,10 +30,14 @@ from dpmodels.formula.words import (
     capped_powers,
     check_columns,
     check_names,
+    is_read_as_itself,
     literal,
     parse_expression,
     subsets,
+    tick_hint,
+    ticked,
     too_many_terms,
+    without_ticked,
 )
 from dpmodels.quiet import quiet
 from dpmodels.variables import Levels, Text, Variable
@@ -142,20 +146,21 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
             'Use "y ~ 1" for the mean, or "y ~ x1 + x2"'
         )
     lib = _library()
-    context = {} if available is None else {"__formulaic_variables_available__": list(available)}
+    plain, others, names = _plain_names(text, available)
+    context = {} if others is None else {"__formulaic_variables_available__": list(others)}
     problem = ""
     formula: Any = None
     try:
         with quiet():
             parser = lib.Parser(feature_flags={"twosided"})
             ordering = "degree" if by_degree else "none"
-            capped = balanced(capped_powers(text, len(available or ()) if "." in text else 0))
-            _check_terms(parser.get_ast(capped, context=context), tuple(available or ()))
+            capped = balanced(capped_powers(plain, len(others or ()) if "." in plain else 0))
+            _check_terms(parser.get_ast(capped, context=context), others or ())
             formula = lib.Formula.from_spec(
                 capped, ordering=ordering, parser=parser, context=context
             )
     except (lib.Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
-        problem = _problem(error, text)
+        problem = _restored(_problem(error, plain), names)
     if formula is None:
         if "__formulaic_variables_available__" in problem:
             problem = "'.' stands for all other variables: the data or a schema must name them"
@@ -181,7 +186,36 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
         raise FormulaError(
             f'"{text}" has several parts; one left-hand and one right-hand side only'
         )
-    return Parsed(None if lhs is None else _texts(lhs), _texts(rhs))
+    return Parsed(None if lhs is None else _texts(lhs, names), _texts(rhs, names))
+
+
+def _plain_names(
+    text: str, available: tuple[str, ...] | None
+) -> tuple[str, tuple[str, ...] | None, dict[str, str]]:
+    """Return (formula, columns, name of each placeholder): formulaic reads some names wrongly.
+
+    It takes the back-ticks off words, and leaves these to Python: ``log(`class`)``, ``C(`µg`)``.
+    """
+    stem = "_ticked_"
+    while any(stem in known for known in (text, *(available or ()))):
+        stem = "_" + stem
+    _, found = without_ticked(text)
+    odd = [n for n in dict.fromkeys(found.values()) if re.fullmatch(r"\w+", n)]
+    names = {f"{stem}{i}_": n for i, n in enumerate(odd) if not is_read_as_itself(n)}
+    keys = {n: key for key, n in names.items()}
+    if not keys:
+        return text, available, {}
+    pattern = "|".join(map(re.escape, keys))
+    plain = re.sub(f"`({pattern})`", lambda m: f"`{keys[m[1]]}`", ticked(text))
+    others = None if available is None else tuple(keys.get(n, n) for n in available)
+    return plain, others, names
+
+
+def _restored(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with the names of its placeholders."""
+    for key, name in names.items():
+        text = text.replace(key, name)
+    return text
 
 
 def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str], int]:
@@ -218,6 +252,8 @@ def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str
 
 def _hint(text: str) -> str:
     """Return what to type instead, where the fault is a usual one."""
+    if hint := tick_hint(text):
+        return hint
     if "~" not in text and text.count("=") == 1:
         return f"\n  Fix, with ~ between response and predictors: {text.replace('=', '~')}"
     left, tilde, right = text.partition("~")
@@ -251,9 +287,10 @@ def _problem(error: Exception, text: str) -> str:
     return f"{first} At position {marked.index('⧛') + 1}: {shown}"
 
 
-def _texts(terms: Any) -> tuple[TermText, ...]:
+def _texts(terms: Any, names: Mapping[str, str]) -> tuple[TermText, ...]:
     return tuple(
-        tuple((f.expr, f.eval_method.value == "literal") for f in t.factors) for t in terms
+        tuple((_restored(f.expr, names), f.eval_method.value == "literal") for f in t.factors)
+        for t in terms
     )
 
 
@@ -435,7 +472,7 @@ def names_in(text: str, formula: str) -> Iterator[str]:
     code = not text.isidentifier()
     if code:
         try:
-            ast.parse(text.replace("`", "_"), mode="eval")
+            ast.parse(without_ticked(text)[0], mode="eval")
         except (SyntaxError, ValueError):
             code = any(c in text for c in "()`+-*/<>=[]{}")
     if not code:

@@ -9,7 +9,15 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from dpmodels.errors import FormulaError, did_you_mean
-from dpmodels.formula.words import CALLS, FUNCTIONS, REGISTERED, Context, Interval, pretty
+from dpmodels.formula.words import (
+    CALLS,
+    FUNCTIONS,
+    REGISTERED,
+    Context,
+    Interval,
+    pretty,
+    written_name,
+)
 
 #: words for what can only be computed from other rows
 _STATEFUL: frozenset[str] = frozenset(
@@ -201,15 +209,16 @@ def need_range(inner: ast.expr, name: str, ctx: Context) -> FormulaError:
 
 def need_levels(name: str, numeric: bool, interval: Interval, ctx: Context) -> FormulaError:
     """Refuse ``C(x)`` of a variable without declared levels."""
+    written = written_name(name)
     lines = [
         f"Fix, in the schema:   {name} = dp.Levels([...])",
-        f"or in the formula:    C({name}, levels=[...])",
+        f"or in the formula:    C({written}, levels=[...])",
     ]
     if numeric:
         points = _even(interval, 2) if interval is not None else "[...]"
-        lines.append(f"or cut the number at public points: cut({name}, breaks={points})")
+        lines.append(f"or cut the number at public points: cut({written}, breaks={points})")
     else:
-        lines.append(f"For an open-ended set of levels: hashed({name}, levels=32)")
+        lines.append(f"For an open-ended set of levels: hashed({written}, levels=32)")
     return ctx.refuse(
         f"The levels of `{name}` are not declared; reading them from the data would reveal which "
         "categories occur.",

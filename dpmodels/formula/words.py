@@ -7,8 +7,10 @@ is elementwise and stays inside the interval. We clip its values to that interva
 from __future__ import annotations
 
 import ast
+import keyword
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -330,7 +332,72 @@ def constant(value: float) -> Node:
 # ``ast.parse`` and nothing else reads the text: nothing is evaluated.
 
 
-_BACKTICK = re.compile(r"`([^`]*)`")
+#: A name in back-ticks, a text, or a word without either.
+_SPANS = re.compile(r"`[^`]*`|'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\w+")
+
+
+def is_read_as_itself(name: str) -> bool:
+    """Say whether Python reads a name as this name: not a word of its own, nor another letter.
+
+    ``class`` is a word of Python, ``x²`` no name, and Python takes the micro sign of ``µg`` for mu.
+    """
+    same = name.isascii() or unicodedata.normalize("NFKC", name) == name
+    return same and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def written_name(name: str) -> str:
+    """Return a name as it is written in a formula: in back-ticks where it needs them."""
+    return name if is_read_as_itself(name) or "`" in name else f"`{name}`"
+
+
+def is_one_name(text: str) -> bool:
+    """Say whether a term is one name, in back-ticks or not."""
+    return re.fullmatch(r"`[^`]*`|\w+", text) is not None
+
+
+def split_effects(text: str) -> list[str]:
+    """Return the terms of a sum of effects; a plus in back-ticks belongs to a name."""
+    return [term.strip() for term in re.split(r"\+(?=(?:[^`]*`[^`]*`)*[^`]*$)", text)]
+
+
+def ticked(text: str) -> str:
+    """Return a text with back-ticks around the words that Python reads as others: µg, x²."""
+
+    def tick(match: re.Match[str]) -> str:
+        found = match.group()
+        odd = not found.isascii() and found[0] not in "`'\"" and not found[0].isdigit()
+        return f"`{found}`" if odd and not is_read_as_itself(found) else found
+
+    return text if text.isascii() else _SPANS.sub(tick, text)
+
+
+def without_ticked(text: str, stem: str = "_quoted_") -> tuple[str, dict[str, str]]:
+    """Return a text with an identifier for each name in back-ticks, and the name of each."""
+    names: dict[str, str] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        found = match.group()
+        if not found.startswith("`"):
+            return found
+        names[key := f"{stem}{len(names)}_"] = found[1:-1]
+        return key
+
+    return _SPANS.sub(replace, ticked(text)), names
+
+
+def tick_hint(text: str) -> str:
+    """Return a line that puts words of Python in back-ticks, if a text has any bare ones."""
+
+    def tick(match: re.Match[str]) -> str:
+        found = match.group()
+        return f"`{found}`" if keyword.iskeyword(found) and found not in _OPERATORS else found
+
+    fixed = _SPANS.sub(tick, text)
+    return "" if fixed == text else f"\n  Fix, if that is the name of a column: {fixed}"
+
+
+#: Words of Python that expressions are made of.
+_OPERATORS = frozenset({"and", "or", "not", "in", "is", "if", "else", "True", "False", "None"})
 
 
 @dataclass(frozen=True)
@@ -470,21 +537,17 @@ def _tree(terms: list[str]) -> str:
 
 def parse_expression(text: str, formula: str) -> tuple[ast.expr, dict[str, str]]:
     """Return the syntax tree of a factor and the back-ticked names in it."""
-    names: dict[str, str] = {}
-
-    def replace(match: re.Match[str]) -> str:
-        key = f"_quoted_{len(names)}_"
-        names[key] = match.group(1)
-        return key
-
-    code = _BACKTICK.sub(replace, text)
+    code, names = without_ticked(text)
     problem = ""
     tree: ast.Expression | None = None
     try:
         tree = ast.parse(code.strip(), mode="eval")
     except SyntaxError as error:
         at = (error.offset or 1) - 1
-        problem = f"{error.msg} at position {at + 1}: {code[:at]} >>> {code[at:]}"
+        shown_code = f"{code[max(at - 200, 0) : at]} >>> {code[at : at + 200]}"
+        for key, name in names.items():
+            shown_code = shown_code.replace(key, f"`{name}`")
+        problem = f"{error.msg} at position {at + 1}: {shown_code}{tick_hint(text)}"
     except (ValueError, RecursionError, MemoryError):
         problem = "it is too deeply nested, or holds a null byte"
     if tree is None:

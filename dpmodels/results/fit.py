@@ -11,7 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, path_of, shown, whole
+from dpmodels.errors import (
+    NotReleasedError,
+    RequestError,
+    did_you_mean,
+    path_of,
+    printable,
+    shown,
+    whole,
+)
 from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
@@ -486,7 +494,7 @@ class Fit(Written, Held, MaketablesPlugin):
             privacy = f"(eps = {promise.eps:g}, delta = {promise.delta:g})-DP"
         reply = "released" if self.released else "NO REPLY"
         n = "private" if self.nobs is None else self.nobs
-        return (
+        return printable(
             f"<{call.verb}: {call.formula} | {call.method} | n = {n} | {privacy} | {reply}>\n"
             "fit.summary() for the table, fit.ledger for the charges"
         )

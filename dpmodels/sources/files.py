@@ -82,10 +82,9 @@ _LONGEST_HEADER = 1 << 20
 def _header(file: IO[bytes], name: str) -> list[str]:
     """Return the column names: the cells of the first line that is not empty.
 
-    What is refused, a header that is not one line, is not shown: it could be rows.
+    What is refused, a header that is not one line, is not shown: it could be rows. A cell that is
+    empty has the name that pandas gives it.
     """
-    import pandas as pd
-
     line = b"\n"
     while line and not line.removeprefix(_BOM).strip():
         line = file.readline(_LONGEST_HEADER + 1)
@@ -110,7 +109,7 @@ def _header(file: IO[bytes], name: str) -> list[str]:
                 f"{name}: columns {places[cell]} and {place} of the header have the same name. "
                 "Rename one of them"
             )
-    return list(pd.read_csv(io.BytesIO(line + b"\n"), nrows=0, **_CSV).columns)
+    return [cell or f"Unnamed: {place}" for place, cell in enumerate(cells)]
 
 
 def parts_of_file(

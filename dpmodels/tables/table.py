@@ -14,7 +14,7 @@ import math
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from importlib import import_module
 from inspect import getattr_static
@@ -33,6 +33,7 @@ from dpmodels.errors import (
     choice,
     did_you_mean,
     path_of,
+    printable,
     shown,
     whole,
 )
@@ -251,6 +252,30 @@ class Result(Shown):
         return self.as_text()
 
 
+#: What of a table is text.
+_TEXTS = ("title", "facts", "columns", "rows", "notes", "aside", "page", "statement", "legend")
+
+
+def _written_out(part: Any) -> Any:
+    """Return a part of a table with its control characters written out."""
+    if isinstance(part, str):
+        return printable(part)
+    if isinstance(part, tuple):
+        return tuple(map(_written_out, part))
+    if isinstance(part, Row):
+        cells = tuple(map(printable, part.cells))
+        if cells:  # the name of the row, one line
+            cells = (cells[0].replace("\n", "\\n"), *cells[1:])
+        return part if cells == part.cells else replace(part, cells=cells)
+    if isinstance(part, Column):
+        label, group = printable(part.label), printable(part.group)
+        same = label == part.label and group == part.group
+        return part if same else replace(part, label=label, group=group)
+    if isinstance(part, Page):
+        return Page(printable(part.text), _written_out(part.bullets))
+    return part
+
+
 @dataclass(frozen=True, repr=False)
 class Table(Shown):
     """A printable table; ``str()`` is its form in ``fmt``.
@@ -291,6 +316,10 @@ class Table(Shown):
     layout: Layout = Layout()
     fmt: str = "text"
     legend: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in _TEXTS:
+            object.__setattr__(self, name, _written_out(getattr(self, name)))
 
     def table(self) -> Table:
         """Return itself."""

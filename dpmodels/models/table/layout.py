@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.formula.words import written_name
 from dpmodels.proof.sets import STEPS
 from dpmodels.registry import Method
 from dpmodels.sources.summed import counted, summed
@@ -171,7 +172,7 @@ def layout_of(
             name = program.sources[j].name
             raise RequestError(
                 f"{name!r} is a number, and groups are made of categories: cut it at public "
-                f"points, as in cut({name}, breaks=[...])"
+                f"points, as in cut({written_name(name)}, breaks=[...])"
             )
     groups = tuple(tuple(sorted(g)) for g in groups) or ((),)
     largest = [g for g in groups if not any(set(g) < set(h) for h in groups)]

@@ -42,3 +42,39 @@ def test_remedies_keep_the_model():
 def test_a_plan_takes_ticked_columns():
     plan = dp.plan("y ~ `a<b`", n=1000, bounds={"y": (0, 1), "a<b": (0, 1)}, **PAY)
     assert plan.design.names == ["Intercept", "a<b"] or "a<b" in plan.design.names
+
+
+def test_headers_are_named_as_pandas_names_them(tmp_path):
+    import pandas as pd
+
+    from dpmodels.sources.tasks import as_source
+
+    for line in ('a,b,,"x ""y""",d', "a, b,c", '"",x', "1,2.50,x", "a", "a,b,", '"x"y,z"w"'):
+        (tmp_path / "a.csv").write_text(line + "\n" + "1,2,3,4,5\n")
+        known = list(pd.read_csv(tmp_path / "a.csv", nrows=0, index_col=False).columns)
+        assert list(as_source(tmp_path / "a.csv").kinds) == known
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_a_file_of_many_columns_makes_no_frame_of_them(tmp_path, monkeypatch, arrow):
+    """What takes long is a Series for each column of the header: none is made."""
+    import importlib.util
+
+    import pandas as pd
+
+    (tmp_path / "a.csv").write_text(
+        ",".join(f"c{i}" for i in range(10_000)) + "\n" + (",".join(["0.5"] * 10_000) + "\n") * 60
+    )
+    made = []
+    series = pd.Series.__init__
+    monkeypatch.setattr(
+        pd.Series, "__init__", lambda self, *a, **k: (made.append(1), series(self, *a, **k))[1]
+    )
+    found = importlib.util.find_spec
+    if not arrow:
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name: None if name == "pyarrow" else found(name)
+        )
+    bounds = {"c0": (0, 1), "c1": (0, 1)}
+    assert dp.dp_mean("c0 + c1 ~ 1", tmp_path / "a.csv", bounds=bounds, **PAY) is not None
+    assert len(made) < 200
