@@ -311,7 +311,7 @@ def test_r_squared_without_noise_is_that_of_the_table(noiseless, quiet, k):
 
 @pytest.mark.parametrize("eps", [30.0, 1e6])
 def test_r_squared_says_that_coins_chose_its_rows(quiet, eps):
-    """Its interval covers the table's own; at eps = 1e6 it had begun at 0, its error was .0023.
+    """Its interval covers the table's own; at eps = 1e6 it had begun at 0.
 
     Seeds 0-9: an interval of 95 % covers below 7 of 10 with probability 1e-3.
     """
