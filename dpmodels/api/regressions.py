@@ -406,6 +406,10 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
             f"{verb} takes the effects of people off by their own rows, and protects people with "
             f'all rows: give unit="{spells[0]}"'
         )
+    if not isinstance(unit, str):
+        raise RequestError(
+            f'{verb}: unit= is the name of a column, as in unit="{spells[0]}"; got {shown(unit)}'
+        )
     if unit == f"`{first}`":
         raise RequestError(
             f'{verb}: unit= takes the name of the column without back-ticks: unit="{first}"'

@@ -76,6 +76,13 @@ def test_a_unit_in_ticks_is_told_the_spelling_that_works(data):
         assert "person id'?" in str(said.value) or 'unit="person id"' in str(said.value)
 
 
+def test_a_unit_that_is_no_name_is_not_quoted(data):
+    for unit in (3, ["person id"], np.array([0.125, 7.5])):
+        with pytest.raises(DPModelsError, match="got ") as said:
+            dp.dp_feols("y ~ `class` | `person id`", data, unit=unit, schema=SCHEMA, **PAY)
+        assert "7.5" not in str(said.value)
+
+
 @pytest.mark.parametrize(("formula", "subset"), [
     ("y ~ log(class)", None), ("y ~ class", None), ("y ~ `1st`", "class > 1.5"),
 ])  # fmt: skip
