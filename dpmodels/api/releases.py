@@ -389,7 +389,7 @@ def _fit_on_release(
     facts = schema_of(rel)
     call = build_request(
         verb, formula, eps=rel.guarantee.eps, delta=rel.guarantee.delta, method=method,
-        kinds=dict.fromkeys(facts, "numeric"), attached=facts, inference=inference,
+        kinds=_kinds_of(facts), attached=facts, inference=inference,
         progress=progress, options=options, design_options=design_options,
     )  # fmt: skip
     known = {
@@ -403,6 +403,14 @@ def _fit_on_release(
     return _estimated(plan, release, estimate)
 
 
+def _kinds_of(schema: Any) -> dict[str, str]:
+    """Return kinds of columns that declarations allow: there is no table to ask."""
+    return {
+        name: "numeric" if getattr(schema[name], "levels", None) is None else "category"
+        for name in schema
+    }
+
+
 def restated(
     fit: Fit, verb: str, formula: str, method: str, asked: Mapping[str, Any], **entry: Any
 ) -> Designed:
@@ -410,7 +418,7 @@ def restated(
     known = fit._record.design.schema
     call = build_request(
         verb, formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method=method,
-        kinds=dict.fromkeys(known, "numeric"), attached=known, options=asked,
+        kinds=_kinds_of(known), attached=known, options=asked,
     )  # fmt: skip
     method_ran = replace(call.request.method, **entry)
     return replace(call, request=replace(call.request, method=method_ran, level=fit.level))
@@ -497,7 +505,7 @@ def design_on(formula: str, m: Fit, verb: str) -> Design:
     from dpmodels.formula.parser import needed_variables
 
     source = m.design
-    kinds = dict.fromkeys(source.schema, "numeric") if "." in formula.split() else None
+    kinds = _kinds_of(source.schema) if "." in formula.split() else None
     needed = needed_variables(formula, kinds, declared=set(source.schema))
     absent = [name for name in needed if name not in source.schema]
     if absent:
