@@ -114,7 +114,7 @@ MISTAKES = [
     # other verbs
     (lambda k: dp.dp_glm("union ~ age", k.d, family="binomal", **CALL), "Did you mean 'binomial'"),
     (lambda k: dp.dp_glm("union ~ age", k.d, link="logistic", **CALL), "Did you mean 'logit'"),
-    (lambda k: dp.dp_glm("wage ~ age", k.d, family="binomial", **CALL), r"\{wage > 0\} ~"),
+    (lambda k: dp.dp_glm("wage ~ age", k.d, family="binomial", **CALL), r"\{wage > 30\} ~"),
     (lambda k: dp.dp_glm("sex ~ age", k.d, family="poisson", **CALL), r"\{sex == 'm'\}"),
     (lambda k: dp.dp_quantreg("wage ~ age", k.d, tau=50, **CALL), "For example tau=0.5"),
     (lambda k: dp.dp_quantile("wage", k.d, q=50, **CALL), r"q=\[0.25, 0.5, 0.75\]"),
