@@ -187,7 +187,7 @@ def test_the_longest_row_of_a_box_is_not_exceeded(weighted):
 def test_an_impossible_response_is_the_zero_row():
     model, rules = MODELS["poisson"]
     plan, where = pass_of(rules, 4, "replace"), centre(model)
-    for y in (-1.0, 0.5, math.nan, math.inf):
+    for y in (-1.0, -0.5, math.nan, math.inf):
         total = ScorePass(plan, where).sums([np.array([[1.0], [1.0], [1.0], [y]])])
         assert not any(total.score) and not total.information.any() and sum(total.bins) == 0
 

@@ -300,12 +300,11 @@ def test_blocks_of_an_exit_stack():
 _INTERRUPTED = """
 import _thread, random, signal, sys, threading, time
 import dpmodels as dp
-from dpmodels.models.selection import _Paid
 from dpmodels.privacy.budget import already_charged, current_budget
 
 # a job in the background of a script is started with interrupts ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)
-outer, inner, paid = dp.Budget(1, 1e-6), dp.Budget(1, 1e-6), _Paid()
+outer, inner, paid = dp.Budget(1, 1e-6), dp.Budget(1, 1e-6), object()
 left, ready, last = [600], [], [time.monotonic()]
 
 def press():

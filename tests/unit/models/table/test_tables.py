@@ -198,7 +198,8 @@ def test_pictures(people):
 
 def refused(match, formula="~ sex", **kw):
     budget = dp.Budget(eps=10, delta=1e-4)
-    data = kw.pop("data", pd.DataFrame({k: [1.0, 2.0] for k in SCHEMA}))
+    cells = {k: list(getattr(v, "levels", None) or [1.0, 2.0])[:2] for k, v in SCHEMA.items()}
+    data = kw.pop("data", pd.DataFrame(cells))
     arguments = {"eps": 1, "delta": 1e-6, "schema": SCHEMA, "budget": budget, **kw}
     with pytest.raises(DPModelsError, match=match) as error:
         dp.dp_table(formula, data, **arguments)
