@@ -431,7 +431,8 @@ LONGEST_NAME = 1000
 
 def check_names(text: Any) -> None:
     """Refuse a formula, or another expression, with a name that is longer than any column's."""
-    if isinstance(text, str) and max(map(len, re.findall(r"[^\W\d]\w*", text)), default=0) > LONGEST_NAME:
+    names = re.findall(r"[^\W\d]\w*", text) if isinstance(text, str) else []
+    if max(map(len, names), default=0) > LONGEST_NAME:
         raise FormulaError(
             f"a name in the formula has more than {LONGEST_NAME} letters. Nothing was charged"
         )

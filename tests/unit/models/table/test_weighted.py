@@ -11,7 +11,8 @@ import dpmodels as dp
 from dpmodels import _testing
 from dpmodels.errors import DPModelsError
 from dpmodels.models.table.weighted import _of_totals
-from dpmodels.models.weights import _BINS, DesignErrors, trimmed
+from dpmodels.models.weights import DesignErrors, trimmed
+from dpmodels.scoring.weights import WEIGHT_BINS
 
 SCHEMA = dp.Schema(w=dp.Real(0, 30), g=dp.Levels(["a", "b", "c"]), k=dp.Levels(["x", "y"]))
 CALL = {"eps": 50, "delta": 1e-6, "schema": SCHEMA, "bounds": {"y": (0, 10), "z": (-1, 1)}}
@@ -145,7 +146,7 @@ def test_totals_of_a_population_that_is_declared(people):
 
 def test_where_weights_are_cut():
     """By the released histogram: at a multiple of the mean, no farther than weights are seen."""
-    counts = np.zeros(_BINS)
+    counts = np.zeros(WEIGHT_BINS)
     counts[10:14] = 1000.0  # 30 2^-5 .. 30 2^-7
     found = trimmed(counts, 10.0, 30.0, 1e4, None, 4000)
     assert 0.2 < found.mean < 0.95
