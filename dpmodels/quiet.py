@@ -320,7 +320,7 @@ def _interrupted_duckdb(error: BaseException) -> bool:
     """Return whether an error is DuckDB's word for Ctrl-C: in a query, or as it read a frame."""
     if type(error) is RuntimeError:
         return error.args == ("Query interrupted",)
-    theirs = type(error).__module__ in ("duckdb", "_duckdb")
+    theirs = type(error).__module__.split(".")[0] in ("duckdb", "_duckdb")
     return theirs and str(error).rstrip(": ").endswith(": KeyboardInterrupt")
 
 
