@@ -17,6 +17,7 @@ from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
+from dpmodels.scoring.coordinates import scoring_rows
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.mean_scores import MeanScore
 from dpmodels.scoring.run import Chain, Model
@@ -33,7 +34,6 @@ from dpmodels.scoring.scores import (
     roots,
     scaled_up,
 )
-from dpmodels.scoring.starts import scoring_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -23,6 +23,7 @@ from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.records import OPEN_ENDS, Estimate, Release, Request
 from dpmodels.scoring.cluster_plan import Paid
+from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.notes import (
     LINEAR,
@@ -45,11 +46,10 @@ from dpmodels.scoring.notes import (
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
 from dpmodels.scoring.scores import Score, State, roots
-from dpmodels.scoring.starts import empty_columns, most_root, unweighted
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sums.ask import Ask
 
 
@@ -278,7 +278,7 @@ def estimate_fit(
         elif people:
             allowed = replace(inference.allowance, short=floored_short(inference))
             inference = replace(inference, allowance=allowed)
-            if not fit.model.linear:
+            if not fit.model.averages:
                 stopped = _on_its_way(fit, inference, T)
         open_ = inference.undetermined(T) | inference.lost
         if people:
@@ -477,7 +477,7 @@ def _beside_places(fit: Fitting, inference: Inference) -> float:
     Of least squares (else 0): as what the scores of rows leave is left in those of the last pass.
     """
     values = getattr(fit.model, "values", None)
-    if values is None or not (fit.model.linear and fit.score.of_residual):
+    if values is None or not (fit.model.averages and fit.score.of_residual):
         return 0.0
     unit = float(fit.model.coordinates.unit.scale[-1])
     left = fit.before.phi * float(np.trace(np.linalg.solve(inference.H, inference.meat)))

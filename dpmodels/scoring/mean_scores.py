@@ -15,6 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.families import Family, Link
+from dpmodels.scoring.coordinates import RESPONSE
 from dpmodels.scoring.rules import COUNT, EVENT, Rules
 from dpmodels.scoring.scores import (
     BEYOND_EVENTS,
@@ -29,7 +30,6 @@ from dpmodels.scoring.scores import (
     roots,
     scaled_up,
 )
-from dpmodels.scoring.starts import RESPONSE
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

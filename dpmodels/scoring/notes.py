@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
-from dpmodels.scoring.intervals import Inference, Step
+from dpmodels.scoring.coordinates import Coordinates, constant_columns, unweighted, worked_out
+from dpmodels.scoring.intervals import Inference
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.scores import Score, State, floored, mass_of, mean_row
-from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted, worked_out
+from dpmodels.scoring.step import Step
 from dpmodels.variables import Binary, Levels
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
-from dpmodels.scoring.intervals import newton_step
+from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
 from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
 from dpmodels.scoring.rules import (
@@ -56,15 +56,9 @@ from dpmodels.scoring.run import (
     Strategy,
     centre_of,
 )
+from dpmodels.scoring.scales import STRONG, ScalePlan, WeightPlan, numbers_of
 from dpmodels.scoring.scores import LeastSquares, Score, Start, State, floored, mean_row, roots
-from dpmodels.scoring.starts import (
-    STRONG,
-    Coordinates,
-    ScalePlan,
-    longest_row,
-    numbers_of,
-)
-from dpmodels.scoring.weights import WeightPlan
+from dpmodels.scoring.step import newton_step
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import Job, summed
 from dpmodels.sums.ask import Ask, Moments, Read, moments_query

@@ -18,18 +18,17 @@ from dpmodels.arrays import Array
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
-from dpmodels.scoring.intervals import Step
+from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
 from dpmodels.scoring.rules import SEEN_COUNT, STATISTICS_SHARE, STATISTICS_STEP, PassPlan, Pilot
 from dpmodels.scoring.scores import Score, State
-from dpmodels.scoring.starts import Coordinates, of_short_rows, public_coordinates
+from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
-    from dpmodels.scoring.starts import ScalePlan
-    from dpmodels.scoring.weights import WeightPlan
+    from dpmodels.scoring.scales import ScalePlan, WeightPlan
     from dpmodels.sums.ask import Ask, Pass, Read
 
 

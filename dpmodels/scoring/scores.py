@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.coordinates import Coordinates, scoring_rows
 from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
-from dpmodels.scoring.starts import Coordinates, scoring_rows
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Binary
 

@@ -41,8 +41,8 @@ from dpmodels.sums.products import (
 from dpmodels.sums.rowmap import factors, lengths, missing, product
 
 if TYPE_CHECKING:
+    from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.rules import PassPlan
-    from dpmodels.scoring.starts import Coordinates
     from dpmodels.sources.rows import Coins
 
 
@@ -96,7 +96,7 @@ class Expansion:
     """
 
     # The score is linear in theta: earlier information helps, steps are not damped.
-    linear: ClassVar[bool] = False
+    averages: ClassVar[bool] = False
     leverage: ClassVar[float] = 1.0  # Factor c of l_j in the allowance for a bias
     # Follow-up is used up before a score is longer than C, so that none is clipped.
     stops: ClassVar[bool] = False
@@ -247,7 +247,7 @@ class Regression(Expansion):
     equal: bool = False  # Units count alike, not rows
 
     @property
-    def linear(self) -> bool:  # type: ignore[override]
+    def averages(self) -> bool:  # type: ignore[override]
         """Whether the score is linear in theta."""
         return self.score.averages
 
@@ -326,7 +326,8 @@ class Regression(Expansion):
 #
 # Four jobs: where numbers lie (cells of their ranges), how large each column of the information is,
 # how long the scores are, and the sums of a scoring pass. The sets that a unit's part lies in are
-# those of the queries in :mod:`dpmodels.scoring.unit_starts` and :mod:`dpmodels.scoring.passes`
+# those of the queries in :mod:`dpmodels.scoring.scales`,
+# :mod:`dpmodels.scoring.clip` and :mod:`dpmodels.scoring.passes`
 # (``expand_theory.md``, 2).
 
 

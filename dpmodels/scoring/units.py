@@ -16,35 +16,37 @@ import numpy as np
 
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.proof.prove import sensitivity
+from dpmodels.proof.sets import Ball, NuclearBall, OneHot
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.scoring.clip import Lengths, ask_lengths, chosen_clip
 from dpmodels.scoring.clusters import PersonScores
-from dpmodels.scoring.intervals import (
-    FLOOR_NOISE,
-    FLOOR_SHRUNK,
-    Step,
-    infer_units,
-    scale_ratio,
-)
+from dpmodels.scoring.coordinates import Coordinates, in_order
+from dpmodels.scoring.intervals import infer_units
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
-    DAMPED_OF_UNITS,
-    FLOOR_OF_UNITS,
+    CUT,
     LINEAR,
     LINEAR_UNITS,
+    MEAT_OF_UNITS,
     NONLINEAR_UNITS,
     OF_BOUNDED_UNITS,
     OF_LINEAR_UNITS,
     OF_UNITS,
     Forecast,
+    Noise,
     PassPlan,
     Pilot,
     UnitShares,
     forecast,
+    information_of_units,
     many_for_units,
     needed,
     noise_ratio,
     pilot_share,
     shares_of_units,
 )
+from dpmodels.scoring.rules import UNITS as UNITS_POLICY
 from dpmodels.scoring.run import (
     Aimed,
     Chain,
@@ -55,34 +57,25 @@ from dpmodels.scoring.run import (
     ScoringRelease,
     Strategy,
 )
-from dpmodels.scoring.scores import (
-    Beginning,
-    Information,
-    Score,
-    State,
-    axes,
-    floored,
-    kept_apart,
-    roots,
-    shrunk,
-)
-from dpmodels.scoring.starts import Coordinates
-from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
-from dpmodels.scoring.unit_starts import (
+from dpmodels.scoring.scales import (
     PLACES,
     SCALES,
-    Lengths,
     Number,
     Spread,
-    ask_lengths,
     ask_places,
     ask_scales,
-    in_order,
     numbers,
     recentred,
-    unit_pass,
     weight_number,
 )
+from dpmodels.scoring.scores import (
+    Beginning,
+    Score,
+    State,
+    roots,
+)
+from dpmodels.scoring.step import newton_step
+from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
 from dpmodels.sums.ask import ALL, Ask, Read, Sums
 
 if TYPE_CHECKING:
@@ -94,21 +87,22 @@ if TYPE_CHECKING:
 class UnitModel:
     """A model as it is planned: what it asks for itself, and how it begins."""
 
-    linear: ClassVar[bool] = False  # Whether the score is linear in theta: three passes, else four
+    # Whether the score is linear in theta: three passes, else four.
+    averages: ClassVar[bool] = False
     scale: ClassVar[bool] = False  # Whether early passes release a scale
-    # Cells of the response (:func:`dpmodels.scoring.unit_starts.numbers`); empty: its place is not
+    # Cells of the response (:func:`dpmodels.scoring.scales.numbers`); empty: its place is not
     # asked about.
     cells: ClassVar[str] = ""
 
     @property
     def raw(self) -> bool:
         """Whether the response stays in its own units: that of no linear model."""
-        return not self.linear
+        return not self.averages
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Shares of places, scales and passes."""
-        return LINEAR_UNITS if self.linear else NONLINEAR_UNITS
+        return LINEAR_UNITS if self.averages else NONLINEAR_UNITS
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank."""
@@ -143,7 +137,7 @@ class RowModel(UnitModel):
     equal: bool = False  # Units count alike, not rows
 
     @property
-    def linear(self) -> bool:  # type: ignore[override]
+    def averages(self) -> bool:  # type: ignore[override]
         """Whether the score is linear in theta."""
         return self.score.averages
 
@@ -207,7 +201,7 @@ class UnitsPlan(ScoringPlan):
         model = self.chains[0].score
         if isinstance(model, RowModel) and not model.score.leverage:
             return OF_BOUNDED_UNITS
-        return OF_LINEAR_UNITS if model.linear else OF_UNITS
+        return OF_LINEAR_UNITS if model.averages else OF_UNITS
 
     @functools.cached_property
     def left(self) -> float:
@@ -412,92 +406,54 @@ def _take(
     before = replace(fit.state, W=fit.look)
     fit = fit.recounted(lengths.counts, lengths.sd, one)
     one = one.of_rows(one.rows * fit.counted)
-    step, look = unit_step(released, one, before, turn, fit.model)
+    step = newton_step(released, one, before, fit.model, turn)
     return fit.after(
-        one, released, before, step, lengths=(*fit.lengths, lengths), look=look, turn=turn
+        one, released, before, step, lengths=(*fit.lengths, lengths), look=step.look, turn=turn
     )
 
 
-def unit_step(
-    released: Released, plan: PassPlan, state: State, turn: Array, expansion: Expansion
-) -> tuple[Step, Array]:
-    """Take one step from the released sums of a pass; and the W from which the next one looks.
+def unit_pass(
+    lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
+    scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
+    many: bool = False,
+) -> PassPlan:  # fmt: skip
+    """Return a pass: radii by what was released, and the noise of its sums.
 
-    In that W the information of this pass is round; after the last pass nobody looks, and it stays.
-    ``theta + W' d``, ``d = sqrt(phi) H^{-1} s / N``; where the score is linear H is averaged with
-    that of the pass before, by precision; else an early step is divided by ``1 + q/2``,
-    ``q^2 = d'H d / (phi r)``, as exponential models overshoot from below. The information was
-    looked at in the W of ``state``; ``turn`` leads there from the coordinates of scores.
+    ``mu`` is of the pass, its histogram of lengths included; N the units that it reads (public, a
+    guess, or expected under coins), ``tail`` those of meat and ordinary information; ``trace`` of
+    the information of a unit in the coordinates of the pass, as last released. C is ``clip`` where
+    a model chooses it, else by :func:`chosen_clip`, no smaller than ``least``. ``stops``: no score
+    is longer than C, so there is none for which those just below should stand; nor should they
+    where they would stand for more than there is (:meth:`Lengths.plain`).
     """
-    r, m = len(state.theta), plan.rows
-    nu = plan.noise.information / m
-    H = released.information / m
-    root = np.linalg.inv(state.W)
-    own = Information(root @ H @ root.T, nu * float(np.trace(root @ root.T)) / r)
-    if expansion.linear and state.earlier is not None:
-        before = state.W @ state.earlier.matrix @ state.W.T
-        stretch = float(np.trace(state.W @ state.W.T)) / r
-        old = (state.earlier.noise * stretch) ** 2
-        weight = old / (old + nu * nu)
-        H = weight * H + (1.0 - weight) * before
-        nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
-    size = max(float(np.trace(H)) / r, 1e-3)
-    least = FLOOR_OF_UNITS * size
-    if plan.policy.shrinks and state.earlier is not None:  # it is round but for what was learnt
-        H, nu = kept_apart(H, nu)
-        least = FLOOR_SHRUNK * size
-    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
-    known = axes(H)
-    safe = floored(H, floor, known)
-    mean = released.score / m
-    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, turn @ mean))
-    updated, W, look = state, state.W, state.W
-    if not plan.last:
-        in_u = root @ safe @ root.T
-        look = roots(in_u)[1]
-        moved = math.sqrt(max(float(d @ safe @ d), 0.0) / expansion.events(in_u))
-        if not expansion.linear:
-            d = d / (1.0 + DAMPED_OF_UNITS * moved / math.sqrt(state.phi))
-        d = d * min(1.0, expansion.longest(state) / max(moved, 1e-300))
-        own_look = np.linalg.inv(turn)  # of scores, whose coordinates are their own
-        size = m * float(np.trace(own_look @ safe @ own_look.T))
-        ratio = scale_ratio(released, plan, size)
-        weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
-        updated = expansion.updated(state, in_u / np.outer(weight_one, weight_one), ratio)
-        W = _whitening(
-            released, plan, look, root @ turn, state.phi / updated.phi, expansion.least_meat(state)
-        )
-    theta = state.theta + state.W.T @ d
-    if not plan.last:
-        theta = expansion.constrained(theta)
-    after = replace(updated, theta=theta, W=W, earlier=own)
-    return Step(H, nu, floor, d, after, known, plan.noise.score / m), look
+    share = shares_of_units(last=last, scale=scale, many=many)
 
+    def part(one: float) -> float:
+        return mu * math.sqrt(one)
 
-def _whitening(
-    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float, least: float
-) -> Array:
-    """Return the W in which scores are round, by the released meat of a pass.
-
-    Looked at in the coordinates in which the information is round: there the meat is a multiple of
-    the identity for a model that holds and independent rows, so it is shrunk to that as far as its
-    noise explains what is between. Columns that vary within and between people are told apart.
-
-    ``look``: W in which the released information is round; ``back``: from the coordinates of the
-    scores to u; ``rescaled``: what scores are multiplied by, squared, in the next pass; ``least``
-    meat over the information, by the model: that of rare events lies beyond its ball.
-    """
-    assert released.meat is not None
-    m, r = plan.rows, len(look)
-    mean = released.score / m
-    turn = look @ back
-    J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
-    noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
-    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
-    if least > 0.0:
-        J = floored(J, least)
-    own = np.linalg.inv(look)
-    return roots(own @ J @ own.T * rescaled)[1]
+    H2 = trace * information_of_units(part(share.information) * N / p, p)
+    least_meat, grows = MEAT_OF_UNITS
+    J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
+    L2 = UNITS_POLICY.ordinary * trace if share.spread else 0.0
+    C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
+    own = sensitivity(Gram(NuclearBall(p)), relation, "l2")
+    twice = sensitivity(Sum(Ball(p)), relation, "l2")
+    noise = Noise(
+        information=own * H2 / part(share.information),
+        score=twice * C / part(share.score),
+        meat=own * J2 / part(share.meat),
+        spread=own * L2 / part(share.spread) if L2 else 0.0,
+        scale=CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
+        count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
+    )
+    cut = CUT * lengths.square / p  # over p, as of rows
+    joint = share.information + share.meat + share.spread + share.score
+    return PassPlan(
+        p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
+        policy=UNITS_POLICY, plain=stops or lengths.plain(C),
+        strength=mu * N, scale_cut=cut * p,
+    )  # fmt: skip
 
 
 def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[Any, ...]:

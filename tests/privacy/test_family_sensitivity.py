@@ -158,7 +158,7 @@ def test_the_longest_row_of_a_box_is_not_exceeded(weighted):
     """At 2000 random corners of the box, with dummies and a product."""
     import dpmodels as dp
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.starts import longest_row, public_coordinates
+    from dpmodels.scoring.coordinates import longest_row, public_coordinates
 
     schema = dp.Schema(
         x=dp.Real(-2, 5), z=dp.Real(1, 3), g=dp.Levels(["a", "b", "c"]), y=dp.Real(0, 1),

@@ -788,7 +788,7 @@ NOT_OF_A_ROW = {
     "proof.sets.rotated": _PUBLIC,
     "scoring.cells.Deviance.report": _PUBLIC,
     "scoring.passes.affine_of": _PUBLIC,
-    "scoring.starts.Coordinates.affine": _PUBLIC,
+    "scoring.coordinates.Coordinates.affine": _PUBLIC,
     "scoring.unit_passes.Regression._constant": _PUBLIC,
     "scoring.unit_passes.Regression.curved": _PUBLIC,
     "scoring.passes.ScorePass.back": _PUBLIC,
@@ -808,7 +808,7 @@ NOT_OF_A_ROW = {
     "scoring.scores.State.length": _PUBLIC,
     "scoring.scores.roots": _PUBLIC,
     "models.glm.estimate_tested": _PUBLIC,
-    "scoring.starts._constant_columns": _PUBLIC,
+    "scoring.coordinates._constant_columns": _PUBLIC,
     "scoring.cells.Deviance.cut": _PUBLIC,
     **dict.fromkeys(
         (
@@ -832,7 +832,7 @@ NOT_OF_A_ROW = {
     "models.newton.PoissonLoss.terms": _VALUE,
     "models.newton._sums": _KEPT,
     "models.newton._newton": _KEPT,
-    "scoring.starts.Coordinates.start": _PUBLIC,
+    "scoring.coordinates.Coordinates.start": _PUBLIC,
     "scoring.scores.Start.of": _PUBLIC,
     "scoring.scores.floored": _PUBLIC,
     "scoring.scores._explained_by_noise": _PUBLIC,
@@ -905,8 +905,8 @@ _WHOLE = "asks whether a cell is a whole number: nothing is rounded"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside sums/products.py, and why.
 NOT_AN_END = {
-    "scoring.starts._constant_columns": "public points of the box of ranges",
-    "scoring.starts._weyl": "public points of the box of ranges",
+    "scoring.coordinates._constant_columns": "public points of the box of ranges",
+    "scoring.coordinates._weyl": "public points of the box of ranges",
     "sums.cells.gram_of": "integers, cut in two parts",
     "models.newton.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel._bins": "a weight and what is left of 1: the two add up",
@@ -917,8 +917,8 @@ NOT_AN_END = {
     "models.panel._Shares.expand": _WHOLE,
     "models.table.quantiles.cells_of": _PLACE,
     "models.table.layout.codes_of": _PLACE,
-    "scoring.weights.weight_histogram": _PLACE,
-    "scoring.starts._Histogram.over": _PLACE,
+    "scoring.scales.weight_histogram": _PLACE,
+    "scoring.scales._Histogram.over": _PLACE,
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,
     "models.linear.compared.release_jl": _OUTPUT,

@@ -25,16 +25,16 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.run import Chain, Closing, Fitting, Model, ScoringRelease
+from dpmodels.scoring.scales import Spread
 from dpmodels.scoring.scores import Beginning
 from dpmodels.scoring.unit_passes import in_u, predictor
-from dpmodels.scoring.unit_starts import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Release, Request
-    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.coordinates import Coordinates
 
 
 # -- The hazard that a Cox fit starts from: a number for each half of a cell of time, and its

@@ -8,12 +8,14 @@ from scipy import stats
 
 import dpmodels as dp
 from dpmodels.families import LINKS, family_of
-from dpmodels.scoring.intervals import _left, overflow, tail_curve
+from dpmodels.scoring.clip import Lengths, chosen_clip, kept, mean_square, overflow, tail_curve
+from dpmodels.scoring.coordinates import in_order, public_coordinates
+from dpmodels.scoring.intervals import _left
 from dpmodels.scoring.mean_scores import MeanScore
 from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
 from dpmodels.scoring.rules import OF_UNITS, forecast, needed
+from dpmodels.scoring.scales import Number, Spread, recentred, scales_of
 from dpmodels.scoring.scores import Beginning, LeastSquares, Quantile, State
-from dpmodels.scoring.starts import public_coordinates
 from dpmodels.scoring.unit_passes import (
     CELLS,
     OCTAVE_ZERO,
@@ -23,18 +25,7 @@ from dpmodels.scoring.unit_passes import (
     UnitsJob,
     octaves,
 )
-from dpmodels.scoring.unit_starts import (
-    Lengths,
-    Number,
-    Spread,
-    chosen_clip,
-    in_order,
-    kept,
-    mean_square,
-    recentred,
-    scales_of,
-    unit_pass,
-)
+from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sums.rowmap import UnitScale
 

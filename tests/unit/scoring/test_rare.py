@@ -247,8 +247,8 @@ def test_the_second_value_of_a_response_is_no_tail(quiet):
 
 def test_only_least_squares_faces_two_values():
     from dpmodels.formula.build import build_design
+    from dpmodels.scoring.coordinates import public_coordinates
     from dpmodels.scoring.scores import Huber, LeastSquares
-    from dpmodels.scoring.starts import public_coordinates
 
     two, many = (
         build_design("y ~ x", dp.Schema(y=y, x=dp.Real(0, 1))) for y in (dp.Binary(), dp.Real(0, 1))
