@@ -44,7 +44,14 @@ from dpmodels.scoring.notes import (
     too_wide,
 )
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
+from dpmodels.scoring.run import (
+    Fitting,
+    Model,
+    ScoredDetail,
+    ScoringEngine,
+    ScoringRelease,
+    release_scoring,
+)
 from dpmodels.scoring.scores import Score, State, roots
 
 if TYPE_CHECKING:
@@ -66,9 +73,11 @@ def plan_fit(
         )
     if not model.meat and request.sample is not None and request.sample.needed:
         raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
-    own = ROWS
+    own: ScoringEngine = ROWS
     if of_units or request.unit is not None:
-        from dpmodels.scoring.units import UNITS as own
+        from dpmodels.scoring.units import UNITS
+
+        own = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
     ranges = gaussian_part(request, missing)
@@ -76,9 +85,11 @@ def plan_fit(
     size = rank if isinstance(first, Score) else first.dimension(rank)
     paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
     mu = paid.mu(paid.rest)
-    chains, mu, shares, pilot, scales = own.schedule(request, design, n, rows, mu, model)
+    scheduled = own.schedule(request, design, n, rows, mu, model)
+    scales, shares = scheduled.scales, scheduled.shares
     detail = ScoredDetail(
-        model, own, chains, design, rows, mu, shares, pilot, scales, paid.clusters,
+        model, own, scheduled.chains, design, rows, scheduled.mu, shares, scheduled.pilot, scales,
+        paid.clusters,
         request.unit is not None, request.split is None,
     )  # fmt: skip
     scoring = detail.scoring(rank, request.relation)
@@ -111,7 +122,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     plan.
     """
     detail, relation = plan.detail, plan.request.relation
-    own = detail.strategy
+    own = detail.engine
     design = ranged_design(plan, ask, wide=True)
     if design is None:
         return no_ranges(plan)

@@ -1,6 +1,6 @@
 """Passes over units: places, scales, and scoring passes of two readings.
 
-One of the two strategies of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
+One of the two engines of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
 scores are, then chooses its clip by that, then releases its sums (``expand_theory.md``, 3).
 """
 
@@ -52,10 +52,11 @@ from dpmodels.scoring.run import (
     Chain,
     Fitting,
     Model,
+    Schedule,
     ScoredDetail,
+    ScoringEngine,
     ScoringPlan,
     ScoringRelease,
-    Strategy,
 )
 from dpmodels.scoring.scales import (
     PLACES,
@@ -278,126 +279,6 @@ class UnitsPlan(ScoringPlan):
         return (*made[0], *self.prelude, *made[1])
 
 
-def _schedule(
-    request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, None]:
-    """Return (the chains of a room as models of units, mu, shares of the steps, guide)."""
-    equal = request.options.get("person_weights") == "equal"
-    chains = tuple(
-        replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Score) else c
-        for c in model.chains
-    )
-    first = chains[0].score
-    given = request.shares_of(UNITS.names(len(first.shares)))
-    pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
-    return chains, mu, first.shares if given is None else tuple(given.values()), pilot, None
-
-
-def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
-    """Return the plan of the steps for a design of this rank."""
-    first = detail.chains[0].score
-    asked: tuple[Number, ...] = ()
-    if detail.model.coordinates is None:
-        # a design whose ranges are to be bought is planned as if it had them
-        known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
-        asked = numbers(known, response=first.cells)
-    asked += weight_number(design)
-    return UnitsPlan(
-        first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
-        detail.model.closing, detail.people, detail.shares, asked,
-    )  # fmt: skip
-
-
-def _shown(_: ScoredDetail, scoring: UnitsPlan) -> tuple[dict[str, float], Mapping[str, float]]:
-    """Return public numbers, and no expected errors."""
-    return {"noise of the information": scoring.noise}, {}
-
-
-def _advice(scoring: UnitsPlan) -> tuple[str, ...]:
-    """Say what would help a model that the units do not carry."""
-    N, p = scoring.n, scoring.p
-    more, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
-    counted = "people" if scoring.people else "rows"
-    fewer = f", or at most {most} coefficients" if most else ""
-    return (
-        f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} of the "
-        f"signal (above {scoring.forecast.high_noise:.0%}). About "
-        f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times the "
-        f"eps{fewer} would do",
-    )
-
-
-def _locate(
-    detail: ScoredDetail, scoring: UnitsPlan, coordinates: Coordinates, design: Design, ask: Ask
-) -> tuple[Coordinates, tuple[Spread, ...]]:
-    """Return coordinates of a box about the released places of numbers, and these."""
-    if not scoring.asked:
-        return in_order(coordinates), ()
-    pilot, root = scoring.pilot, None
-    if design.scaled and not design.bought:
-        root = coordinates.unit.one
-    spreads = ask_places(
-        ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
-        read=pilot.read(), root=root,
-    )  # fmt: skip
-    place = design.auxiliary_place("weights")
-    mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
-    return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
-
-
-def _begin(
-    plan: UnitsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
-    spreads: tuple[Spread, ...], design: Design, ask: Ask,
-) -> list[Fitting]:  # fmt: skip
-    """Begin the one model, and release the scales of its information."""
-    (chain,), pilot, r = chains, plan.pilot, plan.p
-    initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
-    first = replace(initialised.state, W=np.eye(r))
-    guess = float(pilot.early(plan.n))
-    squares, count = ask_scales(
-        ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
-        guess, people=plan.people, read=pilot.read(), private=plan.relation == "add-remove",
-    )  # fmt: skip
-    state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
-    return [
-        Fitting(
-            chain, initialised.expansion, state, initialised.values, look=state.W,
-            counted=count / guess,
-        )
-    ]  # fmt: skip
-
-
-def _aim(
-    plan: UnitsPlan, k: int, share: float, fits: Sequence[Fitting], coordinates: Coordinates,
-    design: Design, ask: Ask,
-) -> tuple[list[Aimed], Read]:  # fmt: skip
-    """Release the lengths of scores, and return pass k of the one model by them."""
-    (fit,), pilot, r = fits, plan.pilot, plan.p
-    expansion, state, last = fit.model, fit.state, k == plan.many
-    mu, early = plan.part(share), pilot.read()
-    scale = fit.chain.score.scale
-    n = plan.n if last else pilot.early(plan.n)
-    local = expansion.at(state, k)
-    lengths = ask_lengths(
-        ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
-    )
-    of_score = plan.within(last=last, scale=scale).score
-    one = unit_pass(
-        lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
-        tail=pilot.tail(plan.n) if last else n,
-        clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
-        stops=expansion.stops and last, least=expansion.typical_long(state),
-        many=plan.many_columns,
-    )  # fmt: skip
-    if expansion.stops and last:
-        local = expansion.at(state, k, one.clip)
-    assert fit.look is not None
-    turn = fit.look @ np.linalg.inv(state.W)
-    over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
-    take = functools.partial(_take, fit, one, lengths, turn)
-    return [Aimed(one, over, lambda sums: sums, take)], pilot.read(last=last)
-
-
 def _take(
     fit: Fitting, one: PassPlan, lengths: Lengths, turn: Array, released: Released
 ) -> Fitting:
@@ -456,17 +337,138 @@ def unit_pass(
     )  # fmt: skip
 
 
-def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[Any, ...]:
-    """Return the scores at the final fit, turned to where those of people are round."""
-    turns, passes = [], []
-    for fit in found.fits:
-        turn = roots(infer_units(fit, detail.rows).meat)[1]
-        turns.append(turn)
-        passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))
-    return tuple(passes), tuple(turns)
+class UnitEngine(ScoringEngine):
+    """Score units: places, scales, and passes whose clip follows released lengths."""
+
+    before: ClassVar[tuple[str, ...]] = ("places", "scales")
+    together: ClassVar[bool] = False
+
+    def schedule(
+        self, request: Request, design: Design, n: int, rows: int, mu: float, model: Model
+    ) -> Schedule:
+        """Return (the chains of a room as models of units, mu, shares of the steps, guide)."""
+        equal = request.options.get("person_weights") == "equal"
+        chains = tuple(
+            replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Score) else c
+            for c in model.chains
+        )
+        first = chains[0].score
+        given = request.shares_of(self.names(len(first.shares)))
+        pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
+        shares = first.shares if given is None else tuple(given.values())
+        return Schedule(chains, mu, shares, pilot)
+
+    def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
+        """Return the plan of the steps for a design of this rank."""
+        first = detail.chains[0].score
+        asked: tuple[Number, ...] = ()
+        if detail.model.coordinates is None:
+            # a design whose ranges are to be bought is planned as if it had them
+            known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
+            asked = numbers(known, response=first.cells)
+        asked += weight_number(design)
+        return UnitsPlan(
+            first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
+            detail.model.closing, detail.people, detail.shares, asked,
+        )  # fmt: skip
+
+    def shown(
+        self, _: ScoredDetail, scoring: UnitsPlan
+    ) -> tuple[dict[str, float], Mapping[str, float]]:
+        """Return public numbers, and no expected errors."""
+        return {"noise of the information": scoring.noise}, {}
+
+    def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
+        """Say what would help a model that the units do not carry."""
+        N, p = scoring.n, scoring.p
+        more, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
+        counted = "people" if scoring.people else "rows"
+        fewer = f", or at most {most} coefficients" if most else ""
+        return (
+            f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} "
+            f"of the signal (above {scoring.forecast.high_noise:.0%}). About "
+            f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times "
+            f"the eps{fewer} would do",
+        )
+
+    def locate(
+        self, detail: ScoredDetail, scoring: UnitsPlan, coordinates: Coordinates, design: Design,
+        ask: Ask,
+    ) -> tuple[Coordinates, tuple[Spread, ...]]:  # fmt: skip
+        """Return coordinates of a box about the released places of numbers, and these."""
+        if not scoring.asked:
+            return in_order(coordinates), ()
+        pilot, root = scoring.pilot, None
+        if design.scaled and not design.bought:
+            root = coordinates.unit.one
+        spreads = ask_places(
+            ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
+            read=pilot.read(), root=root,
+        )  # fmt: skip
+        place = design.auxiliary_place("weights")
+        mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
+        return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
+
+    def begin(
+        self, plan: UnitsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
+        spreads: tuple[Spread, ...], design: Design, ask: Ask,
+    ) -> list[Fitting]:  # fmt: skip
+        """Begin the one model, and release the scales of its information."""
+        (chain,), pilot, r = chains, plan.pilot, plan.p
+        initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
+        first = replace(initialised.state, W=np.eye(r))
+        guess = float(pilot.early(plan.n))
+        squares, count = ask_scales(
+            ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
+            guess, people=plan.people, read=pilot.read(), private=plan.relation == "add-remove",
+        )  # fmt: skip
+        state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
+        return [
+            Fitting(
+                chain, initialised.expansion, state, initialised.values, look=state.W,
+                counted=count / guess,
+            )
+        ]  # fmt: skip
+
+    def aim(
+        self, plan: UnitsPlan, k: int, share: float, fits: Sequence[Fitting],
+        coordinates: Coordinates, design: Design, ask: Ask,
+    ) -> tuple[list[Aimed], Read]:  # fmt: skip
+        """Release the lengths of scores, and return pass k of the one model by them."""
+        (fit,), pilot, r = fits, plan.pilot, plan.p
+        expansion, state, last = fit.model, fit.state, k == plan.many
+        mu, early = plan.part(share), pilot.read()
+        scale = fit.chain.score.scale
+        n = plan.n if last else pilot.early(plan.n)
+        local = expansion.at(state, k)
+        lengths = ask_lengths(
+            ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
+        )
+        of_score = plan.within(last=last, scale=scale).score
+        one = unit_pass(
+            lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
+            tail=pilot.tail(plan.n) if last else n,
+            clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
+            stops=expansion.stops and last, least=expansion.typical_long(state),
+            many=plan.many_columns,
+        )  # fmt: skip
+        if expansion.stops and last:
+            local = expansion.at(state, k, one.clip)
+        assert fit.look is not None
+        turn = fit.look @ np.linalg.inv(state.W)
+        over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
+        take = functools.partial(_take, fit, one, lengths, turn)
+        return [Aimed(one, over, lambda sums: sums, take)], pilot.read(last=last)
+
+    def scorers(self, detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[Any, ...]:
+        """Return the scores at the final fit, turned to where those of people are round."""
+        turns, passes = [], []
+        for fit in found.fits:
+            turn = roots(infer_units(fit, detail.rows).meat)[1]
+            turns.append(turn)
+            passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))
+        return tuple(passes), tuple(turns)
 
 
-UNITS = Strategy(
-    ("places", "scales"), _schedule, _plan, _shown, _advice, _locate, False, _begin, _aim, _scorers
-)
-UnitsPlan.strategy = UNITS
+UNITS = UnitEngine()
+UnitsPlan.engine = UNITS
