@@ -23,10 +23,10 @@ from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
+from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
-from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease, release_scoring
+from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
 from dpmodels.scoring.scales import Spread
-from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.unit_passes import (
     LONGEST,
     Expanded,
@@ -531,7 +531,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     rows = planning_rows(request, n)
     if request.options.get("re") is not None:
         mundlak = bool(request["mundlak"])
-        model = Model((Chain(InterceptModel(rows, request.relation, mundlak)),))
+        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),))
         return plan_fit(request, design, rows, model, of_units=True)
     response = design.z[design.q - 1].interval
     if poisson and response is not None and response[0] < 0.0:
@@ -539,7 +539,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             f"dp_fepois takes counts, and the declared range of the response begins at "
             f"{response[0]:g}: declare it, for example y=dp.Count(50)"
         )
-    model = Model((Chain(EffectModel(poisson, float(request.unit.rows))),))
+    model = ModelSpec((Chain(EffectModel(poisson, float(request.unit.rows))),))
     return plan_fit(request, design, rows, model, of_units=True)
 
 

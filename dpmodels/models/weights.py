@@ -29,9 +29,9 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+from dpmodels.scoring.models import floored, roots
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scales import CLEAR_SDS, WEIGHT_STEP, weight_middles, weight_query
-from dpmodels.scoring.scores import floored, roots
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import (
     ExactSum,

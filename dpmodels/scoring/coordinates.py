@@ -242,10 +242,11 @@ def _constant_columns(design: Design) -> Array | None:
     if block is None:
         return None
     z = block[: design.p]
-    size = np.maximum(np.abs(z).max(axis=1), 1e-300)
+    largest = np.abs(z).max(axis=1)
+    size = np.where(largest > 0.0, largest, 1.0)  # a column of zeros has no part in it
     z = z / size[:, None]
     v = np.linalg.pinv(z @ z.T / z.shape[1], rcond=ALIASED, hermitian=True) @ z.mean(axis=1)
-    v = np.round(v, 9) + 0.0
+    v = np.where(largest > 0.0, np.round(v, 9) + 0.0, 0.0)
     return v / size if float(np.abs(v @ z - 1.0).max()) < 1e-6 else None
 
 

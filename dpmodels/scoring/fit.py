@@ -25,6 +25,7 @@ from dpmodels.records import OPEN_ENDS, Estimate, Release, Request
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
+from dpmodels.scoring.models import Model, State, roots
 from dpmodels.scoring.notes import (
     LINEAR,
     ON_ITS_WAY,
@@ -46,13 +47,12 @@ from dpmodels.scoring.notes import (
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import (
     Fitting,
-    Model,
+    ModelSpec,
     ScoredDetail,
     ScoringEngine,
     ScoringRelease,
     release_scoring,
 )
-from dpmodels.scoring.scores import Score, State, roots
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 def plan_fit(
-    request: Request, design: Design, n: int, model: Model, *, of_units: bool = False
+    request: Request, design: Design, n: int, model: ModelSpec, *, of_units: bool = False
 ) -> Plan[Any]:
     """Plan a scoring fit, as a backend's ``plan``: ``request.delta > 0``.
 
@@ -82,7 +82,7 @@ def plan_fit(
     missing = () if model.coordinates is not None else design.unknown
     ranges = gaussian_part(request, missing)
     rank, first = design.p, model.chains[0].score
-    size = rank if isinstance(first, Score) else first.dimension(rank)
+    size = rank if isinstance(first, Model) else first.dimension(rank)
     paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
     mu = paid.mu(paid.rest)
     scheduled = own.schedule(request, design, n, rows, mu, model)

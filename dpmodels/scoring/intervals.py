@@ -16,15 +16,15 @@ import numpy.typing as npt
 from dpmodels.after.inference import Allowance, Carried, Tail
 from dpmodels.arrays import Array
 from dpmodels.scoring.clip import tail_of
-from dpmodels.scoring.passes import AT_CLIP, Released
-from dpmodels.scoring.rules import PassPlan
-from dpmodels.scoring.scores import (
+from dpmodels.scoring.models import (
     SCALE_UP,
     State,
     floored,
     roots,
     shrunk,
 )
+from dpmodels.scoring.passes import AT_CLIP, Released
+from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.step import Step
 
 #: How far the noise of the meat of units pulls it towards round.

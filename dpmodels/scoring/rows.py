@@ -23,6 +23,7 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
+from dpmodels.scoring.models import LeastSquares, Model, Start, State, floored, mean_row, roots
 from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
 from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
 from dpmodels.scoring.rules import (
@@ -49,7 +50,7 @@ from dpmodels.scoring.run import (
     Chain,
     Closing,
     Fitting,
-    Model,
+    ModelSpec,
     Schedule,
     ScoredDetail,
     ScoringEngine,
@@ -58,7 +59,6 @@ from dpmodels.scoring.run import (
     centre_of,
 )
 from dpmodels.scoring.scales import STRONG, ScalePlan, WeightPlan, numbers_of
-from dpmodels.scoring.scores import LeastSquares, Score, Start, State, floored, mean_row, roots
 from dpmodels.scoring.step import newton_step
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import Job, summed
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
     from dpmodels.records import Request
-    from dpmodels.scoring.mean_scores import Working
+    from dpmodels.scoring.mean_models import Working
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def plan_scoring(
 
 
 def _scales(
-    request: Request, design: Design, model: Model, mu: float, n: int
+    request: Request, design: Design, model: ModelSpec, mu: float, n: int
 ) -> ScalePlan | WeightPlan | None:
     """Return the plan of a release of scales or weights before the start, if there is one.
 
@@ -270,7 +270,7 @@ class ScorePasses:
 
 
 def within(
-    one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
+    one: PassPlan, score: Model, state: State, coordinates: Coordinates, design: Design
 ) -> tuple[PassPlan, float]:
     """Return the pass with radii no larger than rows of the declared box can need.
 
@@ -351,7 +351,7 @@ class RowEngine(ScoringEngine):
     together: ClassVar[bool] = True
 
     def schedule(
-        self, request: Request, design: Design, n: int, rows: int, mu: float, model: Model
+        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
     ) -> Schedule:
         """Return chains, shares of start and passes, and what is asked about first."""
         scales = _scales(request, design, model, mu, rows)

@@ -20,9 +20,9 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
+from dpmodels.scoring.models import Model, State
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
 from dpmodels.scoring.rules import SEEN_COUNT, STATISTICS_SHARE, STATISTICS_STEP, PassPlan, Pilot
-from dpmodels.scoring.scores import Score, State
 from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Chain:
     def raw(self) -> bool:
         """Whether the response stays in its own units."""
         own = self.score
-        return not own.of_residual if isinstance(own, Score) else bool(own.raw)
+        return not own.of_residual if isinstance(own, Model) else bool(own.raw)
 
     def step(self, k: object) -> str:
         """Return the name of pass k in the ledger (or of another step)."""
@@ -126,7 +126,7 @@ class Fitting:
     @property
     def score(self) -> Any:
         """The model of rows that this is; None: of whole units."""
-        return self.model if isinstance(self.model, Score) else getattr(self.model, "score", None)
+        return self.model if isinstance(self.model, Model) else getattr(self.model, "score", None)
 
     def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
         """Return the model with the released count of units, read off a histogram of all of them.
@@ -171,7 +171,7 @@ class ScoringEngine(ABC):
 
     @abstractmethod
     def schedule(
-        self, request: Request, design: Design, n: int, rows: int, mu: float, model: Model
+        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
     ) -> Schedule:
         """Return the chains, shares and first releases of a call."""
 
@@ -236,7 +236,7 @@ _ORDINALS = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class ModelSpec:
     """What a room fits."""
 
     chains: tuple[Chain, ...]  # One, or several of one payment
@@ -292,7 +292,7 @@ class FitStatistics(Closing):
 class ScoredDetail:
     """What a scoring fit decided before the first row."""
 
-    model: Model  # As the room gave it
+    model: ModelSpec  # As the room gave it
     engine: ScoringEngine  # Over rows, or over units
     chains: tuple[Chain, ...]  # As the engine plans them
     design: Design  # As planned
@@ -325,7 +325,7 @@ class ScoredDetail:
 
 
 def centre_of(
-    score: Score, state: State, k: int, coordinates: Coordinates, design: Design
+    score: Model, state: State, k: int, coordinates: Coordinates, design: Design
 ) -> Centre:
     """Return where pass k of a model of rows looks from."""
     return Centre(

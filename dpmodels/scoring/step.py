@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.passes import Released
-from dpmodels.scoring.rules import (
-    DAMPED_OF_UNITS,
-    FLOOR_OF_UNITS,
-    PassPlan,
-)
-from dpmodels.scoring.scores import (
+from dpmodels.scoring.models import (
     Information,
-    Score,
+    Model,
     State,
     axes,
     floored,
     kept_apart,
     roots,
     shrunk,
+)
+from dpmodels.scoring.passes import Released
+from dpmodels.scoring.rules import (
+    DAMPED_OF_UNITS,
+    FLOOR_OF_UNITS,
+    PassPlan,
 )
 from dpmodels.scoring.unit_passes import Expansion
 
@@ -117,7 +117,7 @@ def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, 
 
 
 def _early_of_rows(
-    step: Step, released: Released, plan: PassPlan, state: State, model: Score, in_u: Array
+    step: Step, released: Released, plan: PassPlan, state: State, model: Model, in_u: Array
 ) -> Step:
     """Return an early step over rows: no longer than the model allows, with what it taught."""
     ratio = scale_ratio(released, plan, plan.rows * len(state.theta))

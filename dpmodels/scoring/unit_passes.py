@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
+from dpmodels.scoring.models import Curved, Model, State
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
-from dpmodels.scoring.scores import Curved, Score, State
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -235,9 +235,9 @@ class RegressionRows:
 
 @dataclass(frozen=True, eq=False)
 class Regression(Expansion):
-    """A model of rows (:class:`~dpmodels.scoring.scores.Score`) as an expansion."""
+    """A model of rows (:class:`~dpmodels.scoring.models.Model`) as an expansion."""
 
-    score: Score
+    score: Model
     coordinates: Coordinates
     # offset, weights: rows of the block that hold them.
     offset: int | None = None

@@ -23,6 +23,12 @@ from dpmodels.scoring.clip import Lengths, ask_lengths, chosen_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
 from dpmodels.scoring.intervals import infer_units
+from dpmodels.scoring.models import (
+    Beginning,
+    Model,
+    State,
+    roots,
+)
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     CUT,
@@ -51,7 +57,7 @@ from dpmodels.scoring.run import (
     Aimed,
     Chain,
     Fitting,
-    Model,
+    ModelSpec,
     Schedule,
     ScoredDetail,
     ScoringEngine,
@@ -68,12 +74,6 @@ from dpmodels.scoring.scales import (
     numbers,
     recentred,
     weight_number,
-)
-from dpmodels.scoring.scores import (
-    Beginning,
-    Score,
-    State,
-    roots,
 )
 from dpmodels.scoring.step import newton_step
 from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
@@ -132,9 +132,9 @@ class Initialised:
 
 @dataclass(frozen=True, eq=False)
 class RowModel(UnitModel):
-    """A model of rows (a :class:`~dpmodels.scoring.scores.Score`), as it is planned for units."""
+    """A model of rows (a :class:`~dpmodels.scoring.models.Model`), as it is planned for units."""
 
-    score: Score
+    score: Model
     equal: bool = False  # Units count alike, not rows
 
     @property
@@ -344,12 +344,12 @@ class UnitEngine(ScoringEngine):
     together: ClassVar[bool] = False
 
     def schedule(
-        self, request: Request, design: Design, n: int, rows: int, mu: float, model: Model
+        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
     ) -> Schedule:
         """Return (the chains of a room as models of units, mu, shares of the steps, guide)."""
         equal = request.options.get("person_weights") == "equal"
         chains = tuple(
-            replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Score) else c
+            replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Model) else c
             for c in model.chains
         )
         first = chains[0].score

@@ -21,10 +21,10 @@ import pytest
 from dpmodels.audit.replay import replay_stage
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.newton import LogisticLoss, PoissonLoss, WorkingRows
-from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.mean_models import MeanModel
+from dpmodels.scoring.models import Expectile, Huber, Information, Quantile, State, plain
 from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.scores import Expectile, Huber, Information, Quantile, State, plain
 from dpmodels.sources import people, rows
 from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
@@ -166,7 +166,7 @@ MODELS = {
     "expectile": (Expectile(tau=0.8).evaluate(state(), 1), True),
     **{
         f"{name} {link}": (
-            MeanScore.of(family, LINKS[link]).evaluate(state(), 1),
+            MeanModel.of(family, LINKS[link]).evaluate(state(), 1),
             False,
         )
         for name, family in FAMILIES.items()
@@ -337,7 +337,7 @@ from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.scores import plain
+from dpmodels.scoring.models import plain
 from dpmodels.scoring.passes import Centre, ScorePass
 
 out = hashlib.sha256()

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.models.survival.table import apart
 from dpmodels.scoring.clip import first_clip
-from dpmodels.scoring.scores import Curved, State
+from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
 from dpmodels.sums.products import mapped, squares
 

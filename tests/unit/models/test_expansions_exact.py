@@ -19,7 +19,7 @@ from dpmodels.models.survival import cox
 from dpmodels.models.survival import cox as offset
 from dpmodels.models.survival.hazard import Hazard
 from dpmodels.scoring.coordinates import in_order
-from dpmodels.scoring.scores import Beginning, LeastSquares
+from dpmodels.scoring.models import Beginning, LeastSquares
 from dpmodels.scoring.unit_passes import Regression, units_of
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.rows import Rows
