@@ -512,7 +512,7 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
     import pandas as pd
 
     assert design.program is not None
-    used = frozenset().union(*map(_variables, design.program.products))
+    used = variables_of(design)
     if not used.issubset(new.keys() if hasattr(new, "keys") else new.columns):
         return []  # the prediction itself says what is missing
     what = {"clip": "moved to the nearer bound", "nan": "answered by NaN"}.get(outside, "")
@@ -644,6 +644,12 @@ def _grid(design: Design) -> Grid | None:
 
 def _variables(product: Product) -> frozenset[str]:
     return frozenset().union(*(a.source.variables for a in product.atoms))
+
+
+def variables_of(design: Design) -> frozenset[str]:
+    """Return the names of the variables that predictors are made of."""
+    products = () if design.program is None else design.program.products
+    return frozenset().union(*map(_variables, products))
 
 
 def _size(variable: Variable) -> int:

@@ -102,6 +102,7 @@ class Tabulated(Model):
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False
+    in_own_units: bool = True
 
     @classmethod
     def of(cls, loss: Any, design: Design) -> Tabulated:

@@ -34,6 +34,8 @@ POINTS = (1 << 12, 64, 1 << 15)
 ALIASED = 1e-10
 #: Coefficients with this much of their squared length in aliased directions are not identified.
 _UNIDENTIFIED = 1e-6
+#: Of a narrowed box: least eigenvalue that is whitened, over the largest.
+BEND = 1e-4
 #: Columns with this part of their own square beyond the columns before them are combinations.
 _DEPENDENT = 1e-8
 
@@ -52,6 +54,8 @@ class Coordinates:
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none.
     constant: Array | None = None
     offset: int | None = None  # Row of the block that the start subtracts from the response
+    # Where numbers lie by released scales, by variable; None: none was asked about.
+    ends: Mapping[str, tuple[float, float]] | None = None
     mean_weight: float = 1.0  # Released mean weight of a row: weights count over it
 
     @property
@@ -178,11 +182,38 @@ def narrowed(
     M = _box_moments(design, coordinates.unit, box)
     if M is None:
         return coordinates
-    W0, identified = inverse_root(M, coordinates.unit)
+    W0 = _rounded(coordinates.W0, M, constant_direction(design, coordinates.unit, coordinates.W0))
     return replace(
-        coordinates, W0=W0, identified=identified, centre=np.zeros(len(W0)),
+        coordinates, W0=W0, centre=np.zeros(len(W0)),
         constant=constant_direction(design, coordinates.unit, W0),
     )  # fmt: skip
+
+
+def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
+    """Return coordinates of the span of W0, (r, p), in which second moments M are about 1.
+
+    Columns are centred, where a constant lets them, and scaled each by itself; then what is left of
+    ``T M T'`` is whitened, its eigenvalues floored: which directions there are, the declared box
+    decides, and a narrow one bends little.
+    """
+    r, p = W0.shape
+    used = np.flatnonzero(W0.any(axis=0))
+    used = used if len(used) == r else np.arange(p)
+    W0, M = W0[:, used], M[np.ix_(used, used)]
+    T = np.eye(len(used))
+    if constant is not None:
+        cell = W0.T @ constant  # cell'z = 1 in every row
+        mean = np.where(np.abs(cell) > 1e-9, 0.0, M @ cell)
+        T -= np.outer(mean, cell)
+    M = T @ M @ T.T
+    size = np.sqrt(np.maximum(np.diag(M), 1e-300))
+    T, M = T / size[:, None], M / np.outer(size, size)
+    V = np.eye(r) if len(used) == r else np.linalg.qr(T @ W0.T)[0]
+    values, vectors = np.linalg.eigh(V.T @ M @ V)
+    root = np.sqrt(np.maximum(values, BEND * float(values[-1])))
+    out = np.zeros((r, p))
+    out[:, used] = (vectors / root) @ vectors.T @ V.T @ T
+    return out
 
 
 def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:

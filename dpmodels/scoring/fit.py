@@ -30,6 +30,7 @@ from dpmodels.scoring.notes import (
     LINEAR,
     ON_ITS_WAY,
     ON_ITS_WAY_OF_PEOPLE,
+    Ends,
     arrived,
     cluster_notes,
     effects_beyond,
@@ -94,11 +95,11 @@ def plan_fit(
     )  # fmt: skip
     scoring = detail.scoring(rank, request.relation)
     noise, forecast = scoring.noise, scoring.forecast
-    opening = () if scales is None else scales.steps
+    opening = tuple(step for one in scales for step in one.steps)
     asked = math.fsum(s.share or 0.0 for s in opening)
     left = paid.rest * (1.0 - asked)
     closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
-    printed = {} if scales is None else {scales.label: asked * paid.rest}
+    printed = {one.label: one.share * paid.rest for one in scales}
     for name, one in zip(own.names(len(shares)), shares, strict=True):
         printed[name] = one * (left - math.fsum(closes.values()))
     numbers, expected = own.shown(detail, scoring)
@@ -283,7 +284,7 @@ def estimate_fit(
         stopped = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
             inference, far = arrived(inference, fit.public, fit.before, fit.model)
-            rows = public_rows(design)
+            rows = public_rows(design, coordinates.ends)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
         elif people:
@@ -308,7 +309,7 @@ def estimate_fit(
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
-    leverage = np.concatenate([_rests_on_few(p, design) for p in parts]) & ~gone
+    leverage = np.concatenate([_rests_on_few(p, design, coordinates.ends) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
     columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
     # the coefficients of several classes or parts have a name of more before that of the column
@@ -443,7 +444,9 @@ def _marks(
         )  # fmt: skip
     widths = functools.partial(half_widths, part.inference)
     if score is not None and score.of_residual:
-        beyond = effects_beyond(design, part.params, lambda rows: widths(rows @ part.T))
+        beyond = effects_beyond(
+            design, part.params, lambda rows: widths(rows @ part.T), coordinates.ends
+        )
     elif plan.request.verb == "dp_feols":
         # slopes within people, and of their means
         first, k = int(own[0] == design.names[0]), design.p - 1
@@ -465,7 +468,7 @@ def _marks(
     return beyond, few, apart
 
 
-def _rests_on_few(part: Part, design: Design) -> Mask:
+def _rests_on_few(part: Part, design: Design, ends: Ends) -> Mask:
     """Say which coefficients rest on rows of high leverage.
 
     Of least squares of rows with many columns not those of levels, all rows of which are of one
@@ -474,7 +477,7 @@ def _rests_on_few(part: Part, design: Design) -> Mask:
     """
     inference, T = part.inference, part.T
     few = inference.allowance.few(T)
-    rows = public_rows(design) if inference.plan.policy.signed and few.any() else None
+    rows = public_rows(design, ends) if inference.plan.policy.signed and few.any() else None
     if rows is None or len(rows.discrete) != len(few):
         return few
     levels = rows.discrete & np.array([c.kind != "intercept" for c in design.columns])

@@ -48,6 +48,11 @@ SECOND_ORDER = 1.0
 #: What an eigenvalue below the floor counts as, over the floor: where H was not shrunk, at least
 #: where it was.
 UNSEEN, UNSEEN_SHRUNK = 0.1, 0.2
+#: A last step of a model of rows that shrinks may miss so many times, in any direction, what of its
+#: square is more than so many times what its noise explains.
+LEFT_OVER, EXPLAINED = 2.0, 3.0
+#: Public noise of the information of such a model above which none of its coefficients is tested.
+SIGNAL_IS_NOISE = 3.0
 #: Noise sds of the ordinary information that naming a coefficient leaves to it.
 NAMED = 2.0
 #: A coefficient with this much of its variance in unresolved directions is not determined.
@@ -205,10 +210,19 @@ def infer(
     most = STRETCHED_PEOPLE if plan.people else STRETCHED
     privacy += (stretch(noise, limits, most) ** 2 - 1.0) * (sampling + privacy)
     curved = score.curved(before, step.d, safe, phi * sd**2 * float(np.trace(inverse)))
+    every = curved.every
+    public = plan.noise.information / n * math.sqrt(2.0 * r)  # over the declared box
+    if plan.policy.shrinks and not plan.people:
+        explained = phi * sd**2 * float(np.sum(inverse * inverse))
+        unexplained = math.sqrt(max(size - EXPLAINED * explained, 0.0) / r)
+        every += LEFT_OVER * min(1.0, public) * unexplained
     carried = None
     if not plan.people and not plan.whole:
         assert released.bins is not None
         carried = Carried(plan.clip, released.bins[AT_CLIP:], plan.count, n, longest)
+    lost = noise >= limits[1]
+    if plan.policy.shrinks and not plan.people:
+        lost |= public > SIGNAL_IS_NOISE
     of_spread = plan.noise.spread / part
     kind = "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
     if plan.people or plan.of_weights:
@@ -216,11 +230,11 @@ def infer(
     allowance = Allowance(
         kind, not plan.whole, inverse, safe, released.spread / part,
         of_spread if plan.people or plan.policy.signed else 0.0, NAMED * of_spread,
-        step.d, phi, sd, tail, score.leverage, curved.bend, curved.every, carried, turn,
+        step.d, phi, sd, tail, score.leverage, curved.bend, every, carried, turn,
     )  # fmt: skip
     return Inference(
         sampling / curved.stretch, privacy / curved.stretch**2, inverse, safe,
-        vectors[:, values < step.floor], J, allowance, plan, step.nu, missed, noise >= limits[1],
+        vectors[:, values < step.floor], J, allowance, plan, step.nu, missed, lost,
     )  # fmt: skip
 
 

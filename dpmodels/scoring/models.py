@@ -40,6 +40,7 @@ class Information:
 
     matrix: Array
     noise: float
+    bias: float = 0.0  # Of an entry, once whitened
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +160,8 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 #: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6), and
 #: the multiple of its spectral noise.
 START_FLOOR, START_NOISE = 1e-7, 0.7
+#: What the ball of a start takes from an entry of its second moments, in whitened coordinates.
+START_BIAS = 0.2
 #: Noise sds up to which a part of the start's fit counts as noise.
 ABOVE_NOISE = 2.0
 #: Relative distance of eigenvalues below which they are one.
@@ -199,7 +202,7 @@ class Start:
             coordinates.centre + theta / c,
             max(rss, 0.5 * nu, 1e-4 * t) / c**2,
             safe,
-            Information(M, nu),
+            Information(M, nu, START_BIAS),
             coordinates.constant,
             _explained_by_noise(np.asarray(theta), values, vectors, nu) / c,
             (values, vectors),
@@ -300,6 +303,7 @@ class Model(ABC):
     of_residual: bool = True
     working: Any = None  # The response of the start; None: the response itself
     bounded: bool = False  # Residuals are: long scores are those of long rows
+    in_own_units: bool = False  # The loss is given on a grid of the declared range
     # Early passes over units release the mean squared score of a row: here sigma.
     learns_scale: bool = True
     # Cells of the response whose distribution starts passes over units; empty: none is asked.
@@ -586,7 +590,8 @@ class Huber(Model):
         """Put a given scale, in units of the response, into unit half-ranges."""
         if self.given is None or design.response is None:
             return self
-        return replace(self, fixed=self.given * float(scoring_rows(design).scale[-1]))
+        own = scoring_rows(design) if unit is None else unit
+        return replace(self, fixed=self.given * float(own.scale[-1]))
 
     def start(self, start: Start) -> State:
         """Return least squares, with the given scale if there is one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -248,21 +248,32 @@ class PublicRows:
         return np.asarray(self.moved[marked].any(axis=0))
 
 
-def public_rows(design: Design) -> PublicRows | None:
-    """Return the public rows of a design; None: a variable has no declared range, or none moves."""
-    found: PublicRows | None = worked_out(design, "public rows", lambda: _rows(design))
+#: Where numbers lie by released scales, by variable.
+Ends = Mapping[str, tuple[float, float]] | None
+
+
+def public_rows(design: Design, ends: Ends = None) -> PublicRows | None:
+    """Return the public rows of a design; None: a variable has no declared range, or none moves.
+
+    ``ends``: where numbers lie by released scales; their declared ranges are cut to these.
+    """
+    if ends:
+        return _rows(design, ends)
+    found: PublicRows | None = worked_out(design, "public rows", lambda: _rows(design, {}))
     return found
 
 
-def _rows(design: Design) -> PublicRows | None:
+def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
     kinds = dict(design.kinds)
     if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
         return None
 
-    def points(variable: Any) -> Array:
+    def points(name: str, variable: Any) -> Array:
         if isinstance(variable, Levels):
             return np.arange(len(variable.codes), dtype=np.int32)
         low, high = variable.interval
+        if name in ends_of:
+            low, high = max(low, ends_of[name][0]), min(high, ends_of[name][1])
         ends = (low, high) if variable.kind == "binary" else (low, (low + high) / 2.0, high)
         return np.array(ends, dtype=float)
 
@@ -271,7 +282,7 @@ def _rows(design: Design) -> PublicRows | None:
         design.fill(table, block)
         return np.asarray(block[: design.p].T)
 
-    at = {name: points(v) for name, v in kinds.items()}
+    at = {name: points(name, v) for name, v in kinds.items()}
     moves: dict[str, Mask] = {}
     for name, own in at.items():
         moves[name] = np.zeros(design.p, dtype=bool)
@@ -349,8 +360,9 @@ def too_wide(
 
 
 def effects_beyond(
-    design: Design, params: Array, half_widths: Callable[[Array], Array] | None = None
-) -> Mask:
+    design: Design, params: Array, half_widths: Callable[[Array], Array] | None = None,
+    ends: Ends = None,
+) -> Mask:  # fmt: skip
     """Say which columns belong to variables with an effect that no declared range allows.
 
     Such an effect is noise if its interval is as wide: an effect that is known
@@ -373,10 +385,10 @@ def effects_beyond(
     if not (design.bought or design.has_intercept) and constant_columns(design) is None:
         low, high = min(low, 0.0), max(high, 0.0)
     most = RANGES * (high - low)
-    ends = design.intervals()[:p]
-    if float(np.abs(params) @ (ends[:, 1] - ends[:, 0])) <= most:  # all columns together
+    wide = design.intervals()[:p]
+    if float(np.abs(params) @ (wide[:, 1] - wide[:, 0])) <= most:  # all columns together
         return beyond
-    rows = public_rows(design)
+    rows = public_rows(design, ends)
     if rows is None:
         return beyond
     for number in range(int(rows.group.max()) + 1):
@@ -438,7 +450,7 @@ def few_events(
     expected of many, noise made them. Of a level beside numbers those at the value with the most
     count. Those of the base level are those of all columns of its factor, and of the constant.
     """
-    rows, few = public_rows(design), np.zeros(design.p, dtype=bool)
+    rows, few = public_rows(design, coordinates.ends), np.zeros(design.p, dtype=bool)
     if rows is None:
         return few
     u = rows.seen(coordinates, state.M)

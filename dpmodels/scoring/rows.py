@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpmodels.after.moments import counted_rows
-from dpmodels.errors import RequestError
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
@@ -58,7 +57,7 @@ from dpmodels.scoring.run import (
     ScoringRelease,
     centre_of,
 )
-from dpmodels.scoring.scales import STRONG, ScalePlan, WeightPlan, numbers_of
+from dpmodels.scoring.scales import ScalePlan, WeightPlan, numbers_of
 from dpmodels.scoring.step import newton_step
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import Job, summed
@@ -183,34 +182,48 @@ def plan_scoring(
 
 
 def _scales(
-    request: Request, design: Design, model: ModelSpec, mu: float, n: int
-) -> ScalePlan | WeightPlan | None:
-    """Return the plan of a release of scales or weights before the start, if there is one.
+    request: Request, design: Design, model: ModelSpec, mu: float, rows: float, read: Read
+) -> tuple[ScalePlan | WeightPlan, ...]:
+    """Return what is released before the start: centre and scale of numbers, mean of weights.
 
-    Of rows with weights their mean.
-
-    Least squares of rows about declared ranges: of the response where there are many columns and
-    mu n is not so large that noise of a start in units of a range does no harm; of every number on
-    request.
+    Numbers are asked about where their ranges are declared; not with coordinates of the room's own
+    (public rows), nor with ``split=``. The response is asked about by models of a residual.
     """
+    place = design.auxiliary_place("weights")
+    top = None if place is None else design.z[place].interval
+    weights = () if place is None or top is None else (WeightPlan(place, top[1], mu),)
+    known = model.coordinates is not None or bool(design.unknown or design.bought)
+    if known or request.split is not None:
+        return weights
+    names = numbers_of(design) if model.row_norm is None else ()
     score = model.chains[0].score
-    wanted = request.options.get("ranges") == "uncertain"
-    if (
-        not score.averages or model.coordinates is not None
-        or design.auxiliary_place("offset") is not None or design.unknown
-        or request.split is not None
-        or not (wanted or (design.p >= COLUMNS and mu * n <= STRONG))
-    ):  # fmt: skip
-        if wanted:
-            raise RequestError(
-                'ranges="uncertain" is for linear models of rows with declared ranges, without '
-                "offset= and split=: leave it out, or bounds='private' buys ranges"
-            )
-        place = design.auxiliary_place("weights")
-        top = None if place is None else design.z[place].interval
-        return None if place is None or top is None else WeightPlan(place, top[1], mu)
-    names, places = numbers_of(design, predictors=wanted)
-    return ScalePlan(names, places, mu, request.relation)
+    response = score.of_residual and not score.in_own_units
+    if response:
+        assert design.response is not None
+        names = (*names, design.response.name)
+    if not names:
+        return weights
+    return (ScalePlan(names, response, mu, request.relation, rows, read), *weights)
+
+
+#: Squared radius of a start from measured scales, over its mean: factor and power of x = mu n / p
+#: of the start; with many columns at most the third times ``x / sqrt p``.
+START_FACTOR, START_POWER, START_NARROW = 0.22, 0.7, 0.12
+#: And at most the first up to mu n of the third, at most the second above.
+START_MOST, START_MOST_OF_STRONG, START_STRONG = 2.0, 4.0, 2_000.0
+
+
+def start_radius(detail: ScoredDetail, rank: int) -> float:
+    """Return the radius of a start from measured scales, or 0 if none is measured."""
+    if not any(isinstance(one, ScalePlan) and one.predictors for one in detail.scales):
+        return 0.0
+    x = detail.mu * math.sqrt(detail.shares[0]) * detail.pilot.start(detail.rows) / max(rank, 1)
+    kappa = START_FACTOR * x**START_POWER
+    if rank >= COLUMNS:
+        kappa = min(kappa, START_NARROW * x / math.sqrt(rank))
+    strong = detail.mu * detail.rows > START_STRONG
+    most = START_MOST_OF_STRONG if strong else START_MOST
+    return math.sqrt((rank + 1.0) * min(max(1.0, kappa), most))
 
 
 def _counted(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> float:
@@ -354,8 +367,10 @@ class RowEngine(ScoringEngine):
         self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
     ) -> Schedule:
         """Return chains, shares of start and passes, and what is asked about first."""
-        scales = _scales(request, design, model, mu, rows)
-        mu *= math.sqrt(1.0 - (0.0 if scales is None else scales.share))
+        x = noise_ratio(mu, design.p, rows)
+        first = Pilot(first=first_share(x))
+        scales = _scales(request, design, model, mu, first.start(rows), first.read_start(0))
+        mu *= math.sqrt(1.0 - math.fsum(one.share for one in scales))
         p, rules = design.p, model.chains[0].score.rules
         given = request.shares_of(self.names(len(rules.passes)))
         shares = passes_of(rules, mu, rows, p) if given is None else tuple(given.values())
@@ -373,7 +388,7 @@ class RowEngine(ScoringEngine):
         rules = replace(model.chains[0].score.rules, passes=detail.shares)
         return plan_scoring(
             rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
-            pilot=detail.pilot, radius=model.radius, weighted=weighted,
+            pilot=detail.pilot, radius=model.radius or start_radius(detail, rank), weighted=weighted,
             of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
             reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
         )  # fmt: skip
@@ -415,12 +430,13 @@ class RowEngine(ScoringEngine):
         )
 
     def locate(
-        self, detail: ScoredDetail, _: ScoringPlan, coordinates: Coordinates, design: Design,
+        self, detail: ScoredDetail, scoring: RowsPlan, coordinates: Coordinates, design: Design,
         ask: Ask,
     ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
         """Return coordinates recentred at the released scales of numbers or mean of weights."""
-        if detail.scales is not None:
-            coordinates = detail.scales.locate(coordinates, design, ask)
+        clear = scoring.start * scoring.pilot.start(scoring.n) / scoring.radius**2
+        for one in detail.scales:
+            coordinates = one.locate(coordinates, design, ask, clear / math.sqrt(scoring.p))
         return coordinates, ()
 
     def begin(
@@ -450,7 +466,9 @@ class RowEngine(ScoringEngine):
         guess = pilot.start(n)
         rows = guess if plan.relation == "replace" else _counted(Q, s, guess, coordinates)
         start = Start.of(Q, s, rows, coordinates)
-        places = public_rows(design) if scores[0].can_be_rare or plan.more else None
+        places = None
+        if scores[0].can_be_rare or plan.more:
+            places = public_rows(design, coordinates.ends)
         seen = None if places is None else places.seen(coordinates, start.M)
         states = [score.start(start) for score in scores]
         if seen is not None and scores[0].can_be_rare:

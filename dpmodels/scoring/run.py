@@ -229,7 +229,7 @@ class Schedule:
     mu: float  # Of start and passes
     shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
     pilot: Pilot  # Which rows the passes before the last read
-    scales: ScalePlan | WeightPlan | None = None  # Release of scales or weights before the start
+    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # What is released before the start
 
 
 _ORDINALS = ("first", "second", "third", "fourth")
@@ -300,7 +300,7 @@ class ScoredDetail:
     mu: float  # Of all releases but those of ranges, scales and clusters
     shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
     pilot: Pilot  # What the passes before the last read
-    scales: ScalePlan | WeightPlan | None = None  # Release of scales or weights before the start
+    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # What is released before the start
     clusters: ClusterPlan | None = None  # The pass by cluster, after the others
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,12 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.formula.build import build_design
+from dpmodels.formula.design import variables_of
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import ConvexHull, OneHot
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.scoring.clip import CLEAR, SCALE_UP_TO, kept, mean_square, without_rounding
 from dpmodels.scoring.coordinates import (
+    RESPONSE,
     Coordinates,
     constant_columns,
     most_root,
@@ -42,38 +45,38 @@ from dpmodels.scoring.unit_passes import (
 )
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import ALL, Added, Ask, Counts, Query, Read, Sums, first_array
-from dpmodels.sums.products import mapped
+from dpmodels.variables import Binary, Levels, Text
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.coordinates import Coordinates
 
 
-# -- Centre and scale of what is declared too widely, released before the start (``theory.md``,
-# 3.1).
+# -- Rows: centre and scale of every number (``theory.md``, 3.1).
 #
-# A range says where values may lie, not where they do. Two histograms of a number, of cells of its
-# range and then of its distances from their median, tell a centre and a scale: the start looks from
-# these. Cells are clipped at the declared range as ever, and no bound rests on what is released.
+# Two histograms of a number, of cells of its range and then of its distances from their median,
+# tell a centre and a scale: the start looks from these. Cells are clipped at the declared range as
+# ever, and no bound rests on what is released.
 
 
 #: Shares of mu^2 of the two histograms, together ``SHARE``.
 SHARES = (0.02, 0.03)
 SHARE = sum(SHARES)
-#: mu n above which ranges are not asked about: there the noise of a start is small.
-STRONG = 20_000.0
 #: Half octaves of distances from a centre.
 DISTANCE_OCTAVES = 24
-#: A node is split by its children where they differ by so many noise sds.
-SPLIT = 2.5
-#: Noise sds of a bin that tells the far end of distances.
-FAR_END = 4.0
-#: Quantile of distances that tells the scale, and the same of normal errors.
-AT, NORMAL = 0.9, 1.645
-#: Half the range of a response: so many scales, or so many times the far end of its distances.
-NORMAL_RANGE, BEYOND = 4.0, 2.0
+#: Least part of the distances that the tail holds by which the scale is told, and noise sds of the
+#: count beyond a distance from which on it is seen.
+TAIL_PART, VISIBLE = 0.1, 2.0
+#: A tail of more than this part of the rows tells no scale, and no scale is told where more than
+#: this part of the distances lies in one half octave: a 0/1 number, many zeros.
+LONGEST_TAIL, ONE_LENGTH = 0.7, 0.5
+#: Half the range of a response is at least so many scales.
+SCALES_OF_RESPONSE = 3.0
+#: Noise of a start over the scale of the response that a wider range may bring.
+CALLED_FOR = 0.5
 #: Part of the range's own variance in the squared scale of a predictor.
-OWN = 0.02
+OWN = 0.004
+#: Public rows lie within so many released sds of the centre.
+ENDS = 4.0
 #: A float64: bits of its mantissa, bias of its exponent.
 _MANTISSA, _BIAS = 52, 1023
 
@@ -82,12 +85,19 @@ _MANTISSA, _BIAS = 52, 1023
 class ScalePlan:
     """Which numbers are asked about, and what for."""
 
-    names: tuple[str, ...]  # Columns of the block, the response last
-    places: tuple[int, ...]  # Their rows in the block
+    names: tuple[str, ...]  # Variables, the response last if it is asked about
+    response: bool  # Whether it is
     mu: float  # Of the whole scoring, scales included
     relation: str
+    rows: float  # That are read: public, or the guess (expected under coins)
+    read: Read = ALL
     label: ClassVar[str] = "scales"
     share: ClassVar[float] = SHARE
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """Variables of the predictors."""
+        return self.names[: len(self.names) - self.response]
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -96,10 +106,6 @@ class ScalePlan:
             Step(name, Gaussian(self.mu * math.sqrt(share)), share=share)
             for name, share in zip(_STEPS, SHARES, strict=True)
         )
-
-    def locate(self, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
-        """Return coordinates that look from the released centres and scales."""
-        return looking_from_scales(self, coordinates, design, ask)
 
     def histograms(self, k: int) -> Stack:
         """Return histogram k (0: places, 1: distances) of every number: one bin each."""
@@ -111,26 +117,86 @@ class ScalePlan:
         mechanism = Gaussian(self.mu * math.sqrt(SHARES[k]))
         return float(noise_of(self.histograms(k), mechanism, self.relation)[0])
 
+    def locate(
+        self, coordinates: Coordinates, design: Design, ask: Ask, clear: float
+    ) -> Coordinates:
+        """Release centres and scales, and return the coordinates that look from there.
+
+        ``clear``: the signal of the start over its noise, by public numbers.
+
+        Privacy
+        -------
+        Unit: one row. Two Gaussian releases of counts, a row in one bin of each number.
+        """
+        plain = design_of_numbers(design, self.predictors, response=self.response)
+        places = {column.name.strip("`"): j for j, column in enumerate(plain.columns)}
+        at = [places[name] for name in self.predictors] + [plain.q - 1] * self.response
+        ends = plain.intervals()[at]
+        low, width = ends[:, 0], ends[:, 1] - ends[:, 0]
+        counts = self._noisy(0, plain, ask, _Histogram(tuple(at), low, width))
+        centre = low + width * [median_of(one, self.noise(0)) for one in counts]
+        counts = self._noisy(1, plain, ask, _Histogram(tuple(at), centre, width, octaves=True))
+        seen = [scale_of(one, self.noise(1), self._read(one)) for one in counts]
+        return looking_from(coordinates, design, self, centre, width, seen, clear)
+
+    def _noisy(self, k: int, plain: Design, ask: Ask, job: _Histogram) -> Array:
+        over = Sums(plain, job)
+        query = Query(
+            self.histograms(k), over, lambda found: Added(found.arrays[0].astype(object))
+        )
+        return ask(_STEPS[k], query, self.read).values
+
+    def _read(self, counts: Array) -> float:
+        """Return the rows that a histogram is of: where n is private as released, if it is seen."""
+        total = float(np.sum(counts))
+        if self.relation == "replace":
+            return self.rows
+        seen = total > SEEN_COUNT * self.noise(1) * math.sqrt(len(counts))
+        return total if seen else self.rows
+
 
 _STEPS = ("places of values", "scales of values")
 
 
-def numbers_of(design: Design, *, predictors: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return (names, places) of the numbers whose scale can be asked about, the response last.
-
-    ``predictors``: numeric variables that are columns of their own, too.
-    """
-    assert design.response is not None
+def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return (names, places) of the numeric variables that are columns of their own."""
     names, places = [], []
-    if predictors:
-        for j, column in enumerate(design.columns):
-            variable = design.kinds.get(column.name)
-            if column.interval is None or variable is None or variable.interval is None:
-                continue
-            if variable.kind not in ("binary", "levels"):
-                names.append(column.name)
-                places.append(j)
-    return (*names, design.response.name), (*places, design.q - 1)
+    for j, column in enumerate(design.columns):
+        variable = design.kinds.get(column.name)
+        if column.interval is None or variable is None or variable.interval is None:
+            continue
+        if variable.kind not in ("binary", "levels"):
+            names.append(column.name)
+            places.append(j)
+    return tuple(names), tuple(places)
+
+
+def numbers_of(design: Design) -> tuple[str, ...]:
+    """Return the numeric variables with a declared range that predictors are made of. Public."""
+    used = variables_of(design)
+    return tuple(
+        name
+        for name in design.variables
+        if name in used
+        and not isinstance(v := design.kinds[name], Levels | Text | Binary)
+        and v.interval is not None
+        and v.interval[0] < v.interval[1]
+    )
+
+
+def design_of_numbers(design: Design, names: Sequence[str], *, response: bool) -> Design:
+    """Return the design whose columns are variables as they stand, without weights.
+
+    With the response, if it is asked about, less an offset.
+    """
+    left = design.formula.partition("~")[0].strip() if response else ""
+    terms = [f"`{name}`" for name in names] or ["1"]
+    if response and design.offset is not None:
+        terms.append(f"offset({design.offset})")
+    return build_design(
+        f"{left} ~ {' + '.join(terms)}", design.schema, one_sided_ok=not response,
+        response_ok=design.response_ok, event=design.event, na=design.na, subset=design.subset,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +210,6 @@ class _Histogram:
     origin: Array
     width: Array
     octaves: bool = False
-    root: Array | None = None  # Columns that add up to what a row is multiplied by
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
         """Return the counts over blocks, (numbers, bins), octaves the longest first. Confidential.
@@ -154,8 +219,8 @@ class _Histogram:
         size = DISTANCE_OCTAVES if self.octaves else CELLS
         out = np.zeros((len(self.places), size), dtype=np.int64)
         for block in blocks:
-            for i, number in enumerate(self._numbers(block)):
-                part = number - self.origin[i]
+            for i, j in enumerate(self.places):
+                part = block[j] - self.origin[i]
                 if self.octaves:
                     part = part / self.width[i]
                     square = part[np.isfinite(part)]
@@ -168,28 +233,24 @@ class _Histogram:
                 out[i] += np.bincount(at, minlength=size)
         return Integers((out,))
 
-    def _numbers(self, block: Array) -> Iterator[Array]:
-        with np.errstate(all="ignore"):  # rows of weight 0 are missing here
-            root = self.root
-            one = None if root is None else mapped(root[None], block[: len(root)])[0]
-            for j in self.places:
-                yield block[j] if one is None else block[j] / one
-
 
 def shares_of_tree(counts: Array, sd: float) -> Array:
     """Return shares of the cells of [0, 1], of a noisy histogram: not negative, adding up to 1.
 
-    A node of the dyadic tree over the cells is split in proportion to its children where they
-    differ by ``SPLIT`` noise sds, else in halves: noise of empty cells does not add up.
+    A node of the dyadic tree over the cells is split in halves, but for what noise does not explain
+    of the difference of its children: ``1/2 + (left/both - 1/2) (1 - 2 m sd^2/(left - right)^2)+``,
+    m cells under each. So the noise of empty cells does not add up.
     """
     counts, share = np.asarray(counts, dtype=float), np.ones(1)
     while len(share) < len(counts):
         children = counts.reshape(2 * len(share), -1)
-        each = sd * math.sqrt(children.shape[1])
+        noise = 2.0 * sd * sd * children.shape[1]
         raw = children.sum(axis=1).reshape(-1, 2)
         pair = np.maximum(raw, 0.0)
-        differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each
-        left = np.where(differ, pair[:, 0] / np.maximum(pair.sum(axis=1), 1e-300), 0.5)
+        both = pair.sum(axis=1)
+        away = np.where(both > 0.0, pair[:, 0] / np.maximum(both, 1e-300) - 0.5, 0.0)
+        differ = np.maximum((raw[:, 0] - raw[:, 1]) ** 2, 1e-300)
+        left = 0.5 + away * np.maximum(1.0 - noise / differ, 0.0)
         share = np.stack([share * left, share * (1.0 - left)], axis=1).ravel()
     return share
 
@@ -203,76 +264,57 @@ def median_of(counts: Array, sd: float) -> float:
     return float((k + min(max(within, 0.0), 1.0)) / len(share))
 
 
-def scale_of(counts: Array, sd: float) -> tuple[float, float]:
-    """Return (the .9 quantile over 1.645, the far end) of distances, over the range.
+def scale_of(counts: Array, sd: float, n: float) -> float | None:
+    """Return the scale of distances over the range, or None if they tell none.
 
-    From noisy half octaves, those that do not stand out of their noise left out; the far end is
-    that of the longest that does.
+    Of noisy half octaves of n distances, the longest first: by the first at which the count beyond
+    reaches ``q n = max(.1 n, 2 sd sqrt(j + 1))``, the sd of a normal with that tail.
     """
-    found = np.where(counts > SPLIT * sd, counts, 0.0)
-    total = float(found.sum())
-    if not total > 0.0:
-        return 1.0 / math.sqrt(12.0), 1.0
-    beyond = np.cumsum(found) / total
-    k = int(np.searchsorted(beyond, 1.0 - AT, side="left"))
-    before = float(beyond[k - 1]) if k else 0.0
-    within = (1.0 - AT - before) / max(float(beyond[k]) - before, 1e-300)
-    scale = 2.0 ** (-(k + min(max(within, 0.0), 1.0)) / 2.0) / NORMAL
-    sure = np.flatnonzero(counts > FAR_END * sd)
-    return float(scale), float(2.0 ** (-0.5 * int(sure[0]))) if len(sure) else 1.0
+    from scipy.special import ndtri
+
+    sums = np.cumsum(counts)
+    j = np.arange(1.0, len(counts) + 1.0)
+    need = np.maximum(TAIL_PART * n, VISIBLE * sd * np.sqrt(j))
+    reached = np.flatnonzero(sums >= need)
+    if not len(reached) or float(np.max(counts)) > ONE_LENGTH * n:
+        return None
+    k = int(reached[0])
+    if need[k] > LONGEST_TAIL * n:
+        return None
+    before = float(sums[k - 1]) if k else 0.0
+    within = (need[k] - before) / max(float(sums[k]) - before, 1e-300)
+    distance = 2.0 ** (-(k + min(max(within, 0.0), 1.0)) / 2.0)
+    scale = -distance / float(ndtri(need[k] / n / 2.0))
+    return scale if scale < 1.0 / math.sqrt(12.0) else None
 
 
-def looking_from_scales(
-    plan: ScalePlan, coordinates: Coordinates, design: Design, ask: Ask
-) -> Coordinates:
-    """Release centres and scales, and return the coordinates that look from there.
-
-    Privacy
-    -------
-    Unit: one row. Two Gaussian releases of counts, a row in one bin of each number.
-    """
-    root = coordinates.unit.one if design.scaled else None
-    ends = (design if root is None else unweighted(design)).intervals()[list(plan.places)]
-    low, width = ends[:, 0], np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
-    counts = _noisy(plan, 0, design, ask, _Histogram(plan.places, low, width, root=root))
-    middle = np.array([median_of(one, plan.noise(0)) for one in counts])
-    centre = low + width * middle
-    distances = _Histogram(plan.places, centre, width, octaves=True, root=root)
-    counts = _noisy(plan, 1, design, ask, distances)
-    scale, end = np.array([scale_of(one, plan.noise(1)) for one in counts]).T
-    half = width[-1] * min(max(NORMAL_RANGE * scale[-1], BEYOND * end[-1]), 0.5)
-    sd = width * np.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
-    return _looking_from(coordinates, design, plan.names[:-1], centre, sd, half)
-
-
-def _noisy(plan: ScalePlan, k: int, design: Design, ask: Ask, job: _Histogram) -> Array:
-    over = Sums(design, job)
-    query = Query(plan.histograms(k), over, lambda found: Added(found.arrays[0].astype(object)))
-    return ask(_STEPS[k], query).values
-
-
-def _looking_from(
-    coordinates: Coordinates, design: Design, names: Sequence[str], centre: Array, sd: Array,
-    half: float,
+def looking_from(
+    coordinates: Coordinates, design: Design, plan: ScalePlan, centre: Array, width: Array,
+    seen: Sequence[float | None], clear: float,
 ) -> Coordinates:  # fmt: skip
     """Return coordinates about a narrower range of the response, and a narrower box.
 
-    Predictors are as if uniform, with this centre and sd; ``half`` the range of the response before
-    any weight, about its centre (0 without a constant).
+    Predictors are as if uniform, with this centre and sd; half the range of the response is no
+    narrower than the noise of the start calls for. A number whose scale is not told keeps its
+    declared range.
     """
     unit = coordinates.unit
     scale, shift = np.array(unit.scale), np.array(unit.shift)
-    if unit.intercept or unit.one is not None:
-        half *= most_root(design)
-        scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
-    else:  # nothing gives a centre back: about 0
-        scale[-1] = max(scale[-1], 1.0 / (abs(centre[-1]) + half))
-    box: Mapping[str, tuple[float, float]] = {
-        name: (c - math.sqrt(3.0) * s, c + math.sqrt(3.0) * s)
-        for name, c, s in zip(names, centre.tolist(), sd.tolist(), strict=False)
-    }
+    if plan.response and (one := seen[-1]) is not None:
+        half = width[-1] * min(max(SCALES_OF_RESPONSE, CALLED_FOR * RESPONSE * clear) * one, 0.5)
+        if unit.intercept or unit.one is not None:
+            half *= most_root(design)
+            scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
+        else:  # nothing gives a centre back: about 0
+            scale[-1] = max(scale[-1], 1.0 / (abs(centre[-1]) + half))
+    box, ends = {}, {}
+    for name, c, w, one in zip(plan.predictors, centre, width, seen, strict=False):
+        if one is not None:
+            sd = float(w) * math.sqrt((1.0 - OWN) * one**2 + OWN / 12.0)
+            box[name] = (float(c) - math.sqrt(3.0) * sd, float(c) + math.sqrt(3.0) * sd)
+            ends[name] = (float(c) - ENDS * sd, float(c) + ENDS * sd)
     if box:
-        coordinates = narrowed(coordinates, design, box)
+        coordinates = replace(narrowed(coordinates, design, box), ends=ends)
     return replace(coordinates, unit=replace(unit, scale=scale, shift=shift))
 
 
@@ -289,6 +331,9 @@ PLACES, SCALES = "places of values", "scales of the information"
 _OUTER, _APART = (0.1, 0.9), 2.563
 #: Part of the units in cells that are clear of the noise that is enough.
 MOST = 0.7
+#: Of a number without a cell that holds half of the units the root mean square is at most so many
+#: sds by its outer tenths.
+MOST_OF_SD = 1.5
 #: Least spread of a number, in cells of its range.
 _LEAST_CELL = 0.3
 #: Octaves below the largest column of the information from which on nothing is a column's own.
@@ -382,9 +427,10 @@ class Spread:
         one value has no spread.
         """
         middles = self.number.middles()
-        square = float(self.shares @ (middles - self.mean) ** 2)
-        ends = self.number.bounds()
-        return max(math.sqrt(square), _LEAST_CELL * float(np.min(np.diff(ends))))
+        size = math.sqrt(float(self.shares @ (middles - self.mean) ** 2))
+        if float(np.max(self.shares)) < ONE_LENGTH:  # noise of far cells is no spread
+            size = min(size, MOST_OF_SD * self.sd)
+        return max(size, _LEAST_CELL * float(np.min(np.diff(self.number.bounds()))))
 
     def quantile(self, q: float) -> float:
         """Return a quantile, cells counted as uniform."""
@@ -399,8 +445,8 @@ def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
     ``response``: its cells (:attr:`Number.kind`); empty: it is not asked about.
     """
     out = []
-    names, places = numbers_of(design, predictors=True)
-    plain, asked = design, len(names) - 1
+    names, places = columns_of_numbers(design)
+    plain, asked = design, len(names)
     if design.scaled and not design.bought:
         plain = unweighted(design)  # predictors are asked about before they are multiplied
         asked = 0 if constant_columns(design) is None else asked
@@ -520,9 +566,7 @@ def recentred(
             box[one.number.name] = (centre - half, centre + half)
     if not box:
         return coordinates
-    found = narrowed(coordinates, design, box)
-    # a box so narrow that columns are taken for one another: what was planned stays
-    return found if found.rank == coordinates.rank else coordinates
+    return narrowed(coordinates, design, box)
 
 
 # -- Mean weight of the rows. Scoring counts every weight over it (``theory.md``, 3.3).
@@ -584,7 +628,9 @@ class WeightPlan:
         """Steps of the ledger. Shares are of the whole scoring."""
         return (Step(WEIGHT_STEP, Gaussian(self.mu * math.sqrt(WEIGHT_SHARE)), share=WEIGHT_SHARE),)
 
-    def locate(self, coordinates: Coordinates, design: Design, ask: Ask) -> Coordinates:
+    def locate(
+        self, coordinates: Coordinates, design: Design, ask: Ask, _: float = 0.0
+    ) -> Coordinates:
         """Release the histogram of weights, and return coordinates with its mean.
 
         Privacy

@@ -111,7 +111,8 @@ def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, 
     # the noise of the earlier one in today's coordinates, on average over the entries
     stretch = float(np.trace(state.W @ state.W.T)) / len(H)
     old = (state.earlier.noise * stretch) ** 2
-    weight = old / (old + nu * nu)
+    known = old + state.earlier.bias**2
+    weight = known / (known + nu * nu)
     mixed = weight * H + (1.0 - weight) * before
     return mixed, math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
 
@@ -191,13 +192,14 @@ def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of
     ``H d``.
     """
-    if not (plan.last and plan.policy.shrinks) and (plan.last or not plan.plain):
+    damped = plan.policy.shrinks or plan.policy.far if plan.last else plan.plain
+    if not damped:
         return 1.0
     inverse = np.linalg.inv(H)
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
     if not plan.last:
         return max(0.0, 1.0 - by_noise)
-    strong = 1.0 if plan.policy.signed else min(1.0, STRONG / plan.strength)
+    strong = 1.0 if plan.policy.far else min(1.0, STRONG / plan.strength)
     return 1.0 - DAMPED * strong * min(1.0, by_noise)
 
 

@@ -416,7 +416,7 @@ OF_MOMENTS = (
 
 #: Least mu n over p^1.5 at which scoring determines anything: with fewer than ``COLUMNS`` columns,
 #: and from there on (``theory.md``, 3.6).
-DETERMINES = (6.0, 1.5)
+DETERMINES = (40.0, 1.5)
 
 #: The release of the passes.
 release = release_fit
