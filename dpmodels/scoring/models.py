@@ -108,19 +108,19 @@ def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 
 LEAST_LEFT = 0.05
 
 
-def kept_apart(H: Array, noise: float) -> tuple[Array, float]:
+def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, float]:
     """Return H shrunk to its mean eigenvalue where noise explains its spread, and the noise left.
 
     Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
     that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``theory.md``, 3).
-    ``noise``: sd of the entries in svec coordinates.
+    ``noise``: sd of the entries in svec coordinates; ``energy``: their mean square over that.
     """
     r = len(H)
     tau = max(float(np.trace(H)) / r, noise, 1e-12)
     values, vectors = np.linalg.eigh((H + H.T) / 2.0)
     away = values - tau
     spread = float(np.sum(away * away))
-    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0.0 else 1.0
+    lam = min(1.0, energy * r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0.0 else 1.0
     beyond = np.sqrt(np.maximum(away * away - 2.0 * r * noise**2, 0.0))
     size = np.maximum((1.0 - lam) * np.abs(away), beyond)
     out = (vectors * (tau + np.copysign(size, away))) @ vectors.T

@@ -22,6 +22,7 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
+from dpmodels.scoring.known import Known, known_entries
 from dpmodels.scoring.models import LeastSquares, Model, Start, State, floored, mean_row, roots
 from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
 from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
@@ -252,11 +253,16 @@ def _within_reach(state: State, seen: Array) -> State:
     return replace(state, theta=theta if a is None else theta + (1.0 - kept) * middle * a)
 
 
-def _take(plan: RowsPlan, fit: Fitting, one: ScorePass, released: Released) -> Fitting:
+def _take(
+    plan: RowsPlan, fit: Fitting, one: ScorePass, known: Known | None, released: Released
+) -> Fitting:
     """Return the model after the Newton step of a pass."""
     found, state = one.back(released), fit.state
     fit = fit.recounted(found.bins, one.plan.count, one.plan)
     own = one.plan.of_rows(one.plan.rows * fit.counted)
+    projection = None if known is None else known.projection(state.W)
+    if projection is not None:
+        found, own = projection.applied(found, own)
     step = newton_step(found, own, state, fit.model)
     still = (
         bool(plan.more and fit.plans) and state.length(step.d) > fit.before.length(fit.last.d)
@@ -388,7 +394,8 @@ class RowEngine(ScoringEngine):
         rules = replace(model.chains[0].score.rules, passes=detail.shares)
         return plan_scoring(
             rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
-            pilot=detail.pilot, radius=model.radius or start_radius(detail, rank), weighted=weighted,
+            pilot=detail.pilot, radius=model.radius or start_radius(detail, rank),
+            weighted=weighted,
             of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
             reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
         )  # fmt: skip
@@ -502,8 +509,12 @@ class RowEngine(ScoringEngine):
             ]
             read = Read()
         over = ScorePasses(tuple(passes), design)
+        known = known_entries(design, coordinates)
         return [
-            Aimed(own.plan, over, operator.itemgetter(i), functools.partial(_take, plan, fit, own))
+            Aimed(
+                own.plan, over, operator.itemgetter(i),
+                functools.partial(_take, plan, fit, own, known),
+            )
             for i, (fit, own) in enumerate(zip(fits, passes, strict=True))
         ], read
 

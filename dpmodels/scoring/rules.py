@@ -190,6 +190,8 @@ class PassPlan:
     strength: float = 1.0  # mu n of the whole scoring
     mu_far: float = 0.0  # Of the release of what scores are beyond C, up to ``FAR`` C; 0: none
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
+    # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
+    energy: float = 1.0
     # Rows have weights of their own: the meat counts scores up to C, and what lies beyond may all
     # have one sign.
     of_weights: bool = False

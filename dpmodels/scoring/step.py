@@ -80,7 +80,7 @@ def newton_step(
     least = (FLOOR_OF_UNITS if of_units else FLOOR) * size
     # of units it is round only from the second pass on
     if plan.policy.shrinks and not (of_units and state.earlier is None):
-        H, nu = kept_apart(H, nu)
+        H, nu = kept_apart(H, nu, plan.energy)
         least = FLOOR_SHRUNK * size
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     known = axes(H)

@@ -1,0 +1,178 @@
+"""Use what is known exactly of a matrix ``sum omega x x'``, whatever the rows.
+
+Levels of one factor never meet, so their entry is zero; a dummy squared is itself, so two entries
+are equal. A released matrix is projected on the matrices with these properties: post-processing,
+which takes away only noise (``theory.md``, 3.6).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.scoring.coordinates import worked_out
+from dpmodels.variables import Binary
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.formula.design import Design
+    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.passes import Released
+    from dpmodels.scoring.rules import PassPlan
+
+#: Multiplications that a projection may take at most: beyond it nothing is projected.
+MOST_WORK = 2e9
+#: Draws of noise by which its spectral norm after a projection is told.
+DRAWS = 12
+#: A pair of columns of a design.
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Entries of ``X'diag(omega) X`` that are zero, and pairs of entries that are equal. Public."""
+
+    zero: tuple[Pair, ...]
+    equal: tuple[tuple[Pair, Pair], ...]
+    back: Array  # (p, r): x = back u in every row
+
+    def projection(self, W: Array) -> Projection | None:
+        """Return the projection in coordinates w = W u; None: it would take too long."""
+        B = self.back @ np.linalg.inv(W)
+        r, many = len(W), len(self.zero) + len(self.equal)
+        if many * many * r * (r + 1) > MOST_WORK:
+            return None
+        i, j = np.tril_indices(r)
+        weight = np.where(i == j, 1.0, math.sqrt(2.0))
+
+        def entries(pairs: Iterable[Pair]) -> Array:
+            """Return the linear forms of entries of X'X, on svec of a matrix in w."""
+            left, right = (B[list(side)] for side in zip(*pairs, strict=True))
+            products = left[:, i] * right[:, j] + left[:, j] * right[:, i]
+            return np.asarray(products * weight / 2.0)
+
+        forms = [entries(self.zero)] if self.zero else []
+        if self.equal:
+            one, other = (entries(side) for side in zip(*self.equal, strict=True))
+            forms.append(one - other)
+        N = np.concatenate(forms)
+        N /= np.maximum(np.linalg.norm(N, axis=1, keepdims=True), 1e-300)
+        U, s, _ = np.linalg.svd(N.T, full_matrices=False)
+        return Projection(r, U[:, s > 1e-9 * s[0]])
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A projection of symmetric (r, r) matrices."""
+
+    r: int
+    removed: Array  # (r (r + 1) / 2, c): orthonormal; svec of what is taken away
+
+    def of(self, M: Array) -> Array:
+        """Return the projection of a matrix."""
+        i, j = np.tril_indices(self.r)
+        weight = np.where(i == j, 1.0, math.sqrt(2.0))
+        v = M[i, j] * weight
+        v = (v - self.removed @ (self.removed.T @ v)) / weight
+        out = np.zeros((self.r, self.r))
+        out[i, j], out[j, i] = v, v
+        return out
+
+    @functools.cached_property
+    def left(self) -> tuple[float, float]:
+        """What is left of the spectral norm of noise, and of its mean square, of 1."""
+        full = self.r * (self.r + 1) / 2
+        rng = np.random.default_rng(0)  # no secret: it stands for a mean over all noise
+        size = 0.0
+        for _ in range(DRAWS):
+            noise = rng.standard_normal((self.r, self.r))
+            noise = (noise + noise.T) / 2.0
+            plain, own = (np.abs(np.linalg.eigvalsh(M)).max() for M in (noise, self.of(noise)))
+            size += float(own / plain) / DRAWS
+        return min(size, 1.0), 1.0 - self.removed.shape[1] / full
+
+    def applied(self, found: Released, plan: PassPlan) -> tuple[Released, PassPlan]:
+        """Return the released matrices without the noise that is known, and the plan with less."""
+        spectral, square = self.left
+        noise = replace(
+            plan.noise, information=plan.noise.information * spectral,
+            meat=plan.noise.meat * spectral, spread=plan.noise.spread * spectral,
+        )  # fmt: skip
+        found = replace(
+            found, information=self.of(found.information),
+            meat=None if found.meat is None else self.of(found.meat),
+            spread=None if found.spread is None else self.of(found.spread),
+        )  # fmt: skip
+        return found, replace(plan, noise=noise, energy=square / spectral**2)
+
+
+def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
+    """Return what is known of the entries of a design; None: nothing, or u holds no row whole."""
+    p, unit = design.p, coordinates.unit
+    shift = unit.shift[:p]
+    if coordinates.rank != p or design.bought or (shift.any() and not unit.intercept):
+        return None
+    zero, equal = worked_out(design, "known entries", lambda: _entries(design))
+    if not zero and not equal:
+        return None
+    A = coordinates.W0 * unit.scale[:p]
+    if shift.any():
+        first = np.array([float(column.kind == "intercept") for column in design.columns])
+        A = A + np.outer(coordinates.W0 @ shift, first)
+    return Known(zero, equal, np.asarray(np.linalg.inv(A), dtype=float))
+
+
+#: What a column is a product of: (dummies, each a factor and a level, or a 0/1 number; numbers).
+_Parts = tuple[frozenset[tuple[Any, Any]], tuple[Any, ...]]
+
+
+def _entries(design: Design) -> tuple[tuple[Pair, ...], tuple[tuple[Pair, Pair], ...]]:
+    """Return the pairs of columns with a product of zero, and pairs of pairs with equal ones."""
+    parts = _parts(design)
+    zero: list[Pair] = []
+    equal: list[tuple[Pair, Pair]] = []
+    seen: dict[_Parts, Pair] = {}
+    for j, k in itertools.combinations_with_replacement(range(design.p), 2):
+        left, right = parts[j], parts[k]
+        dummies = left[0] | right[0]
+        if len({factor for factor, _ in dummies}) < len(dummies):  # two levels of one factor
+            zero.append((j, k))
+            continue
+        key = dummies, tuple(sorted(left[1] + right[1]))
+        if key in seen:
+            equal.append((seen[key], (j, k)))
+        else:
+            seen[key] = (j, k)
+    return tuple(zero), tuple(equal)
+
+
+def _parts(design: Design) -> list[_Parts]:
+    """Return what each column is a product of."""
+    program = design.program
+    out: list[_Parts] = [(frozenset(), (("column", j),)) for j in range(design.p)]
+    if program is None:
+        return out
+    for product in program.products:
+        if product.scale != 1.0:
+            continue
+        for j, place in enumerate(product.combined(), product.start):
+            dummies: set[tuple[Any, Any]] = set()
+            numbers: list[tuple[Any, int]] = []
+            for atom, column in zip(product.atoms, place, strict=True):
+                factor = str(id(atom.source))
+                raw = getattr(atom.source, "raw", None)
+                if atom.target is not None:
+                    codes = np.flatnonzero(np.asarray(atom.target)[:-1] == column)
+                    dummies.add((factor, tuple(codes.tolist())))
+                elif raw is not None and isinstance(design.kinds.get(raw), Binary):
+                    dummies.add((raw, True))
+                else:
+                    numbers.append((raw or factor, column))
+            out[j] = frozenset(dummies), tuple(numbers)
+    return out
