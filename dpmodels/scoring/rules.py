@@ -499,8 +499,8 @@ OF_UNITS, OF_LINEAR_UNITS, OF_BOUNDED_UNITS = (
 
 #: Places, scales and passes, in shares of mu^2 (3.1, 3.3, 3.4): three passes where a score is
 #: linear, else four.
-LINEAR_UNITS = (0.02, 0.04, 0.09, 0.12, 0.73)
-NONLINEAR_UNITS = (0.02, 0.04, 0.05, 0.07, 0.10, 0.72)
+LINEAR_UNITS = (0.04, 0.04, 0.09, 0.12, 0.71)
+NONLINEAR_UNITS = (0.04, 0.04, 0.05, 0.07, 0.10, 0.70)
 #: The information is shrunk towards the identity of the coordinates it is looked at in: the pass
 #: before made it round (3.5).
 UNITS = ClipPolicy(shrinks=True)

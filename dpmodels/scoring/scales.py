@@ -104,7 +104,7 @@ class ScalePlan:
         """Steps of the ledger. Shares are of the whole scoring."""
         return tuple(
             Step(name, Gaussian(self.mu * math.sqrt(share)), share=share)
-            for name, share in zip(_STEPS, SHARES, strict=True)
+            for name, share in zip((PLACES, DISTANCES), SHARES, strict=True)
         )
 
     def histograms(self, k: int) -> Stack:
@@ -144,7 +144,7 @@ class ScalePlan:
         query = Query(
             self.histograms(k), over, lambda found: Added(found.arrays[0].astype(object))
         )
-        return ask(_STEPS[k], query, self.read).values
+        return ask((PLACES, DISTANCES)[k], query, self.read).values
 
     def _read(self, counts: Array) -> float:
         """Return the rows that a histogram is of: where n is private as released, if it is seen."""
@@ -155,7 +155,6 @@ class ScalePlan:
         return total if seen else self.rows
 
 
-_STEPS = ("places of values", "scales of values")
 
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -326,7 +325,7 @@ def looking_from(
 
 
 #: Names of the steps.
-PLACES, SCALES = "places of values", "scales of the information"
+PLACES, DISTANCES, SCALES = "places of values", "scales of values", "scales of the information"
 #: Quantiles of a number that say its spread, and their distance in normal sds.
 _OUTER, _APART = (0.1, 0.9), 2.563
 #: Part of the units in cells that are clear of the noise that is enough.
@@ -406,6 +405,7 @@ class Spread:
     number: Number
     shares: Array  # (CELLS,)
     noise: float = 0.0  # Sd of the noise of a share
+    scale: float | None = None  # Released scale of a predictor; None: none was told
 
     @property
     def mean(self) -> float:
@@ -472,9 +472,9 @@ def weight_number(design: Design) -> tuple[Number, ...]:
     return (Number(design.z[place].name, place, 0.0, interval[1], "octaves"),)
 
 
-def places_of(many: int, *, people: bool) -> Stack:
+def places_of(many: int, *, people: bool, cells: int = CELLS) -> Stack:
     """Return the histograms of so many numbers: a unit's shares of each, or its one cell."""
-    one: Any = OneHot(CELLS)
+    one: Any = OneHot(cells)
     each = Sum(ConvexHull(one)) if people else Sum(one)
     return Stack((each,) * many, (1.0,) * many)
 
@@ -491,19 +491,56 @@ def ask_places(
     -------
     GDP for one unit, its mu as planned: its shares of the cells of each number.
     """
-    statistic = places_of(len(asked), people=people)
     edges = tuple(one.bounds()[1:-1] for one in asked)
     job = PlacesJob(tuple(one.place for one in asked), edges, people, root)
-    step = 1 if people else 2**20  # a row has the whole unit, as a mark
+    counts, sd = _masses(ask, PLACES, job, design, read)
+    return tuple(
+        Spread(one, one.shares(own, sd, n), sd / n) for one, own in zip(asked, counts, strict=True)
+    )
+
+
+def ask_distances(
+    ask: Ask, spreads: tuple[Spread, ...], design: Design, n: float, *, people: bool,
+    read: Read = ALL, root: Array | None = None, private: bool = False,
+) -> tuple[Spread, ...]:  # fmt: skip
+    """Release how far numbers of predictors lie from their centres; return these with scales.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: its shares of the half octaves of each number.
+    """
+    asked = [one for one in spreads if one.number.place < design.p]
+    if not asked:
+        return spreads
+    width = np.array([one.number.high - one.number.low for one in asked])
+    octaves = 2.0 ** (-np.arange(DISTANCE_OCTAVES - 1, 0, -1) / 2.0)
+    centre = np.array([one.quantile(0.5) for one in asked])
+    job = PlacesJob(
+        tuple(one.number.place for one in asked), tuple(w * octaves for w in width), people, root,
+        centre,
+    )  # fmt: skip
+    counts, sd = _masses(ask, DISTANCES, job, design, read)
+    out = {}
+    for one, own, w in zip(asked, counts[:, ::-1], width.tolist(), strict=True):
+        total = float(np.sum(own))
+        seen = private and total > SEEN_COUNT * sd * math.sqrt(len(own))
+        scale = scale_of(own, sd, total if seen else n)
+        out[one.number.place] = replace(one, scale=None if scale is None else w * scale)
+    return tuple(out.get(one.number.place, one) for one in spreads)
+
+
+def _masses(
+    ask: Ask, step: str, job: PlacesJob, design: Design, read: Read
+) -> tuple[Array, float]:
+    """Release the masses of a job, (numbers, cells), and return them with their noise sd."""
+    statistic = places_of(len(job.places), people=job.of_people, cells=len(job.edges[0]) + 1)
+    unit = 1 if job.of_people else 2**20  # a row has the whole unit, as a mark
     over = Sums(design, job)
     query = Query(
-        statistic, over, lambda found: Added([(a // step).astype(object) for a in found.arrays[0]])
+        statistic, over, lambda found: Added([(a // unit).astype(object) for a in found.arrays[0]])
     )
-    found = ask(PLACES, query, read)
-    return tuple(
-        Spread(one, one.shares(own, float(sd[0]), n), float(sd[0]) / n)
-        for one, own, sd in zip(asked, found.values, found.sd, strict=True)
-    )
+    found = ask(step, query, read)
+    return found.values, float(found.sd[0, 0])
 
 
 def ask_scales(
@@ -562,8 +599,12 @@ def recentred(
     box = {}
     for one in spreads:
         if one.number.place < design.p:
-            centre, half = one.mean, math.sqrt(3.0) * one.root_mean_square
-            box[one.number.name] = (centre - half, centre + half)
+            centre, sd = one.mean, one.root_mean_square
+            if one.scale is not None:
+                wide = one.number.high - one.number.low
+                centre = one.quantile(0.5)
+                sd = math.sqrt((1.0 - OWN) * one.scale**2 + OWN * wide**2 / 12.0)
+            box[one.number.name] = (centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd)
     if not box:
         return coordinates
     return narrowed(coordinates, design, box)

@@ -416,26 +416,32 @@ class PlacesJob:
     """Shares of each unit's rows in cells of numbers: ``floor(2^20/rows)`` a row and number."""
 
     places: tuple[int, ...]  # Rows of the block
-    edges: tuple[Array, ...]  # tuple of (CELLS - 1,) arrays: inner edges of the cells, of each
+    # tuple of (cells - 1,) arrays: inner edges of the cells of each; of as many cells.
+    edges: tuple[Array, ...]
     of_people: bool
     # (p,): columns that add up to the root of a row's weight, by which predictors are multiplied.
     # None if they are not.
     root: Array | None = None
+    # (numbers,): cells are of distances from these; None: of the numbers themselves.
+    centre: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
-        """Return the masses, (numbers, CELLS), in steps of 2^-20. Confidential."""
-        out = np.zeros((len(self.places), CELLS), dtype=np.int64)
+        """Return the masses, (numbers, cells), in steps of 2^-20. Confidential."""
+        size = len(self.edges[0]) + 1
+        out = np.zeros((len(self.places), size), dtype=np.int64)
         for block in units_of(blocks):
             for i, j in enumerate(self.places):
                 cells = block.rows[j]
                 if self.root is not None and j < len(self.root):
                     with np.errstate(all="ignore"):  # rows of weight 0 are missing here
                         cells = cells / mapped(self.root[None], block.rows[: len(self.root)])[0]
+                if self.centre is not None:
+                    cells = np.abs(cells - self.centre[i])
                 there = np.isfinite(cells)
                 many = own_sum(there.astype(float), block.counts)
                 mass = np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), block.counts) * there
                 at = np.searchsorted(self.edges[i], np.where(there, cells, 0.0), side="right")
-                out[i] += np.bincount(at, weights=mass, minlength=CELLS).astype(np.int64)
+                out[i] += np.bincount(at, weights=mass, minlength=size).astype(np.int64)
         return Integers((out,))
 
 

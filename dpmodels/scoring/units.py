@@ -65,10 +65,12 @@ from dpmodels.scoring.run import (
     ScoringRelease,
 )
 from dpmodels.scoring.scales import (
+    DISTANCES,
     PLACES,
     SCALES,
     Number,
     Spread,
+    ask_distances,
     ask_places,
     ask_scales,
     numbers,
@@ -190,6 +192,7 @@ class UnitsPlan(ScoringPlan):
     people: bool  # Units are people, else rows
     shares: tuple[float, ...]  # Of places, scales and passes, of what the prelude leaves
     asked: tuple[Number, ...] = ()  # Numbers whose places are asked about
+    scaled: bool = False  # Whether some are predictors, whose scales are asked about too
 
     @property
     def prelude(self) -> tuple[LedgerStep, ...]:
@@ -230,6 +233,15 @@ class UnitsPlan(ScoringPlan):
         return shares_of_units(last=last, scale=scale, many=self.many_columns)
 
     @property
+    def asking(self) -> tuple[tuple[str, float], ...]:
+        """Names and shares of the histograms of numbers: half each, or one where none is scaled."""
+        if not self.asked:
+            return ()
+        share = self.shares[0]
+        names = (PLACES, DISTANCES) if self.scaled else (PLACES,)
+        return tuple((name, share / len(names)) for name in names)
+
+    @property
     def passes(self) -> tuple[float, ...]:
         """Shares of the passes; of places too where no number is asked about."""
         places, _, *early, last = self.shares
@@ -248,7 +260,7 @@ class UnitsPlan(ScoringPlan):
     def readings(self) -> int:
         """How often the rows are read before the fit closes."""
         own = (2 * self.many + 1) * len(self.chains)
-        return own + len(self.prelude) + bool(self.asked)
+        return own + len(self.prelude) + len(self.asking)
 
     @property
     def noise(self) -> float:
@@ -271,7 +283,7 @@ class UnitsPlan(ScoringPlan):
                     ("scale", of.scale),
                 )  # fmt: skip
                 out += [(f"{name} {label}", mu * math.sqrt(one)) for name, one in parts if one]
-        first = [(PLACES, self.left * math.sqrt(self.shares[0]))] if self.asked else []
+        first = [(name, self.left * math.sqrt(share)) for name, share in self.asking]
         made = [
             [LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in some]
             for some in (first, out)
@@ -370,6 +382,7 @@ class UnitEngine(ScoringEngine):
         return UnitsPlan(
             first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
             detail.model.closing, detail.people, detail.shares, asked,
+            any(one.place < design.p for one in asked),
         )  # fmt: skip
 
     def shown(
@@ -405,6 +418,11 @@ class UnitEngine(ScoringEngine):
             ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
             read=pilot.read(), root=root,
         )  # fmt: skip
+        if scoring.scaled:
+            spreads = ask_distances(
+                ask, spreads, design, float(pilot.early(scoring.n)), people=scoring.people,
+                read=pilot.read(), root=root, private=scoring.relation == "add-remove",
+            )  # fmt: skip
         place = design.auxiliary_place("weights")
         mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
         return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
