@@ -17,8 +17,8 @@ import pandas as pd
 
 import dpmodels as dp
 
-#: How notes of a fit begin that name coefficients: high leverage; not determined.
-NAMED, OPEN = "Rests on rows of high leverage", "Not determined at this budget"
+#: How notes of a fit begin that name coefficients: cut responses; not determined.
+NAMED, OPEN = "Long responses may be cut", "Not determined at this budget"
 #: Ranges a user would write where rounding outwards would reach 0 under a logarithm.
 RANGES = {"wage": (50, 20_000), "earnings": (1, 100)}
 #: Where reports are kept.

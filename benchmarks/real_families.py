@@ -246,7 +246,7 @@ def main():
         "",
         f"`python {' '.join(['benchmarks/real_families.py', *sys.argv[1:]])}`, seeded. Coverage "
         "of the population's own fit: mean over coefficients / least; over those not named as "
-        "resting on rows of high leverage (mean / least) and how many are named; width and root mean squared "
+        "having long responses that may be cut (mean / least) and how many are named; width and root mean squared "
         "error of the worst coefficient over the robust errors without noise, largest bias over "
         "them; coverage of the non-private twin; share of intervals marked not determined.",
         "",

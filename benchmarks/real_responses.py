@@ -172,7 +172,7 @@ def main():
         "",
         f"`python {' '.join(['benchmarks/real_responses.py', *sys.argv[1:]])}`, seeded. Coverage "
         "of the population's own least-squares coefficient: mean over coefficients / least; over "
-        "those not named as resting on rows of high leverage (mean / least) and how many are named; width and "
+        "those not named as having long responses that may be cut (mean / least) and how many are named; width and "
         "root mean squared error of the worst coefficient over HC1's, largest bias over HC1; "
         "coverage of the non-private HC1 twin; share of intervals marked not determined.",
         "",

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.after.moments import (
     SecondMoments,
@@ -471,27 +470,6 @@ class Allowance:
         whole = np.sum((r @ self.H) * r, axis=1)
         part = np.divide(ordinary, whole, out=np.zeros_like(whole), where=whole > 0.0)
         return np.clip(1.0 - part, 0.0, 1.0)
-
-    def few(self, rows: Array) -> npt.NDArray[np.bool_]:
-        """Say which linear functions of d rest on rows of high leverage.
-
-        Where the model does not count leverage (bounded psi, kernel information) none is said to.
-        """
-        if not self.leverage_factor:
-            return np.zeros(len(rows), dtype=bool)
-        return np.asarray(self.leverage(rows, self.naming_noise) > FEW_ROWS)
-
-    def one_way(self, rows: Array) -> Array:
-        """Return how far linear functions of d are moved if rows of leverage hold what is cut.
-
-        Of that the part which has one sign; inf where these rows are so few that the released
-        lengths would not show it.
-        """
-        few, cut = self.leverage(rows), self.tail.one_sided * (self.tail.total + self.tail.error)
-        if self.carried is None:
-            return self._length(rows) * few * cut
-        shown = IN_ONE_BIN * self.carried.n * self._share(rows, few)[0] > 2.0 * self.carried.sd
-        return np.where(shown, self._length(rows) * few * cut, math.inf)
 
     def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
         """Return what part of all the rows of leverage are, and their |w|^2 (``theory.md``, 4)."""

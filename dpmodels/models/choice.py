@@ -17,12 +17,14 @@ from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
+from dpmodels.scoring.clip import BEYOND
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, State
+from dpmodels.scoring.rules import CELLS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
-from dpmodels.scoring.scales import Spread
-from dpmodels.scoring.unit_passes import BEYOND, CELLS, Expanded, Expansion, Local, in_u, predictor
+from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
+from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.products import mapped
 

@@ -26,7 +26,6 @@ from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
-from dpmodels.scoring.scales import Spread
 from dpmodels.scoring.unit_passes import (
     LONGEST,
     Expanded,
@@ -39,6 +38,7 @@ from dpmodels.scoring.unit_passes import (
     predictor,
     units_of,
 )
+from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel, UnitsPlan
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums

@@ -6,9 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.privacy.run import OF_ITS_OWN
 from dpmodels.registry import method_names, resolve
@@ -97,9 +95,7 @@ def notes_of(record: Record) -> tuple[str, ...]:
         *(_errors(record) if regression else []),
         *(_ranges(record) if regression else _bought(record)),
         *(_largest_share(record) if regression else []),
-        *_few(record),
-        # the method names what has leverage; which may rest on few rows is said above
-        *(n for n in record.estimate.notes if not n.startswith("Rests on ")),
+        *record.estimate.notes,
         *(f"Warning: {w}" for w in record.estimate.warnings),
         *_promise(record),
         *_shrunk(record),
@@ -134,14 +130,9 @@ def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
 
 # -- coefficients that deserve care ----------------------------------------------------------------
 
-#: A coefficient is named where this much of its information may be that of fewer rows than this.
-FEW_PART, FEW_ROWS = 0.15, 10
-#: Public rows over the ranges, among which the longest is looked for.
-_CORNERS = 4096
 _MARKS = {
     "n": "not tested: too noisy at this budget (see the notes)",
     "c": "a combination of other columns, whatever the rows: drop a term",
-    "f": f"may rest on fewer than {FEW_ROWS} rows of high leverage: more bias is possible",
 }
 
 
@@ -155,71 +146,10 @@ def marks_of(record: Record) -> tuple[list[str], tuple[str, ...]]:
     which = {
         "n": np.zeros(p, dtype=bool) if est.untested is None else np.asarray(est.untested),
         "c": lost if some else np.zeros(p, dtype=bool),
-        "f": few_rows(record),
     }
     cells = ["".join(mark for mark, those in which.items() if those[j]) for j in range(p)]
     legend = tuple(f"{m}  {words}" for m, words in _MARKS.items() if which[m].any())
     return cells, legend
-
-
-def few_rows(record: Record) -> npt.NDArray[np.bool_]:
-    """Say which coefficients may rest on few rows; public and released numbers only.
-
-    A row x holds ``(G x)_j^2`` of the information ``n G_jj`` along coefficient j, G the inverse of
-    the released information. So a part l of it in rows of large leverage is that of at least
-    ``l n G_jj / max (G x)_j^2`` rows, the maximum over the public ranges. Where that is many no
-    row decides, however long rows are, and with more rows nobody is named any more.
-    """
-    est, none = record.estimate, np.zeros(len(record.estimate.names), dtype=bool)
-    if est.bias_bound is None or record.n is None or not est.released:
-        return none
-    named = np.concatenate([one.few(T) for T, one in est.bias_bound.parts])
-    if not named.any():
-        return none
-    X = _public_rows(record.design)
-    first = tuple(name.partition(" [")[0] for name in est.names[: len(record.design.names)])
-    plain = first == tuple(record.design.names)  # a row's score is a multiple of its columns
-    out = []
-    for T, one in est.bias_bound.parts:
-        if X is None or not plain or len(T) != X.shape[1]:
-            out.append(one.few(T))
-            continue
-        G = T @ one.inverse @ T.T
-        along = np.sum((T @ one.inverse @ one.H) * (T @ one.inverse), axis=1)
-        longest = np.max((X @ G) ** 2, axis=0)
-        part = one.leverage(T, one.naming_noise)
-        least = part * record.n * along / np.maximum(longest, 1e-300)
-        out.append(one.few(T) & (part > FEW_PART) & (least < FEW_ROWS))
-    # where all predictors are zero is mostly far from every row: that is said of no coefficient
-    slope = np.array([not name.startswith("Intercept") for name in est.names])
-    return np.asarray(np.concatenate(out) & slope & ~np.isnan(inference.standard_errors(est)))
-
-
-def _public_rows(design: Any) -> Array | None:
-    """Return rows of the design at public points, corners first; None where a range is private."""
-    from dpmodels.formula.describe import public_corners, public_points
-
-    found = []
-    for points in (public_corners, public_points):
-        try:
-            rows = points(design, _CORNERS)
-        except RequestError:
-            return None
-        found.append(np.asarray(design.matrix(rows), dtype=float))
-    X = np.concatenate(found)
-    return np.asarray(X[np.isfinite(X).all(axis=1)])
-
-
-def _few(record: Record) -> list[str]:
-    few = few_rows(record)
-    if not few.any():
-        return []
-    names = ", ".join(n for n, w in zip(record.estimate.names, few, strict=True) if w)
-    return [
-        f"May rest on few rows of high leverage (fewer than {FEW_ROWS}): {names}. The interval "
-        "allows for a bias of bias_bound; more is possible. Narrower ranges, or a transformed "
-        "predictor (log), would help."
-    ]
 
 
 def _shrunk(record: Record) -> list[str]:

@@ -15,27 +15,20 @@ import numpy as np
 
 from dpmodels.after.inference import Tail, critical_value, one_way
 from dpmodels.arrays import Array
-from dpmodels.proof.sets import OneHot
-from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.passes import AT_CLIP, BINS, Released, softened
 from dpmodels.scoring.rules import (
     GROWS,
     NOISE_PART,
-    POWER,
-    STEPS_OF_C,
-    UNITS,
-    PassPlan,
-)
-from dpmodels.scoring.unit_passes import (
     OCTAVE_ZERO,
     OCTAVES,
-    LengthsJob,
-    Local,
+    POWER,
+    STEPS_OF_C,
+    UNITS_POLICY,
+    PassPlan,
 )
-from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
 
 if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
+    pass
 
 
 # -- How far scores lie beyond the clip, from their released histogram. Sees no row.
@@ -312,7 +305,8 @@ class Lengths:
 
 def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
     """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
-    return max(UNITS.clip * math.sqrt(p), GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
+    least = UNITS_POLICY.clip * math.sqrt(p)
+    return max(least, GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
 
 
 def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
@@ -333,18 +327,3 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     bias = np.maximum(NOISE_PART * noise, part * over)
     width = se * critical_value(bias / se, 0.95)
     return float(grid[int(np.argmin(width))])
-
-
-def ask_lengths(
-    ask: Ask, local: Local, label: str, design: Design, *, people: bool, read: Read = ALL
-) -> Lengths:
-    """Release the histogram of the lengths of scores.
-
-    Privacy
-    -------
-    GDP for one unit, its mu as planned: one bin.
-    """
-    over = Sums(design, LengthsJob(local, people))
-    query = Query(Sum(OneHot(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
-    found = ask(f"score lengths {label}", query, read)
-    return Lengths(found.values, float(found.sd[0]))

@@ -30,7 +30,6 @@ from dpmodels.scoring.notes import (
     LINEAR,
     ON_ITS_WAY,
     ON_ITS_WAY_OF_PEOPLE,
-    Ends,
     arrived,
     cluster_notes,
     effects_beyond,
@@ -309,12 +308,11 @@ def estimate_fit(
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
-    leverage = np.concatenate([_rests_on_few(p, design, coordinates.ends) for p in parts]) & ~gone
     open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
     columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
     # the coefficients of several classes or parts have a name of more before that of the column
     unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
-    said = fit_notes(plan, every, leverage & ~open_, open_, gone, unseen)
+    said = fit_notes(plan, every, open_, gone, unseen)
     for which, text in zip(
         zip(*marks, strict=True), (STOPPED, BEYOND, FEW, APART), strict=True
     ):
@@ -466,23 +464,6 @@ def _marks(
         # an effect of noise is not one of separated events
         apart = apart & (np.abs(part.params) > SEEN_PART * widths(part.T))
     return beyond, few, apart
-
-
-def _rests_on_few(part: Part, design: Design, ends: Ends) -> Mask:
-    """Say which coefficients rest on rows of high leverage.
-
-    Of least squares of rows with many columns not those of levels, all rows of which are of one
-    length, so that no few of them decide; but where what is clipped of them to one side may be as
-    much as the error, or would not be seen (``theory.md``, 4).
-    """
-    inference, T = part.inference, part.T
-    few = inference.allowance.few(T)
-    rows = public_rows(design, ends) if inference.plan.policy.signed and few.any() else None
-    if rows is None or len(rows.discrete) != len(few):
-        return few
-    levels = rows.discrete & np.array([c.kind != "intercept" for c in design.columns])
-    error = np.sqrt(np.maximum(np.diag(T @ (inference.sampling + inference.privacy) @ T.T), 0.0))
-    return few & ~(levels & (inference.allowance.one_way(T) < error))
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:

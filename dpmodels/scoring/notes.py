@@ -109,7 +109,6 @@ def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> str:
 def fit_notes(
     plan: Plan[Any],
     names: tuple[str, ...],
-    few: npt.NDArray[np.bool_],
     undetermined: npt.NDArray[np.bool_],
     lost: npt.NDArray[np.bool_],
     empty: npt.NDArray[np.bool_],
@@ -128,11 +127,6 @@ def fit_notes(
         "on real tables, not a proof."
     )
     notes.append(_errors(plan))
-    if few.any():
-        notes.append(
-            f"Rests on {counted(plan)} of high leverage: {those(names, few)}. The interval allows "
-            "for a bias of bias_bound; more is possible."
-        )
     if undetermined.any():
         notes.append(
             f"Not determined at this budget, so not tested: {those(names, undetermined)}. "

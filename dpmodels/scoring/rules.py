@@ -136,6 +136,12 @@ A_PASS_MORE, LEAST_LAST, MOST_PASSES = 0.18, 0.2, 6
 #: The step that pays for the last pass and those.
 RESERVE = "passes from the reserve"
 
+#: Names of the two histograms of numbers.
+PLACES, DISTANCES = "places of values", "scales of values"
+#: Cells of a range.
+CELLS = 64
+#: Octaves of a square (half octaves of a length): bin i holds [2^(i - OCTAVE_ZERO), twice that).
+OCTAVES, OCTAVE_ZERO = 96, 64
 #: Share of mu^2 that fit statistics take where they are asked for; their step in the ledger.
 STATISTICS_SHARE, STATISTICS_STEP = 0.10, "fit statistics"
 
@@ -503,7 +509,7 @@ LINEAR_UNITS = (0.04, 0.04, 0.09, 0.12, 0.71)
 NONLINEAR_UNITS = (0.04, 0.04, 0.05, 0.07, 0.10, 0.70)
 #: The information is shrunk towards the identity of the coordinates it is looked at in: the pass
 #: before made it round (3.5).
-UNITS = ClipPolicy(shrinks=True)
+UNITS_POLICY = ClipPolicy(shrinks=True)
 #: Factor and power of mu_s N in the first clip C_0 (4), its power that of rows.
 GROWS, POWER = 0.30, 0.45
 #: C is looked for at C_0 2^(k/4) (4).

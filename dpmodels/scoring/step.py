@@ -28,10 +28,10 @@ from dpmodels.scoring.rules import (
     FLOOR_OF_UNITS,
     PassPlan,
 )
-from dpmodels.scoring.unit_passes import Expansion
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
+    from dpmodels.scoring.unit_passes import Expansion
 
 
 #: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.

@@ -27,6 +27,7 @@ from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring.models import Curved, Model, State
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
+from dpmodels.scoring.rules import OCTAVE_ZERO, OCTAVES
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -333,10 +334,6 @@ class Regression(Expansion):
 
 #: Scores of rows are rounded to this before a unit's are added up: integers.
 GRAIN = 2.0**-34
-#: Cells of a range.
-CELLS = 64
-#: Octaves of a square (half octaves of a length): bin i holds [2^(i - OCTAVE_ZERO), twice that).
-OCTAVES, OCTAVE_ZERO = 96, 64
 #: A float64: bits of its mantissa, bias of its exponent.
 _MANTISSA, _BIAS = 52, 1023
 

@@ -19,7 +19,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import Ball, NuclearBall, OneHot
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.scoring.clip import Lengths, ask_lengths, chosen_clip
+from dpmodels.scoring.clip import Lengths, chosen_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
 from dpmodels.scoring.intervals import infer_units
@@ -32,13 +32,17 @@ from dpmodels.scoring.models import (
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     CUT,
+    DISTANCES,
     LINEAR,
     LINEAR_UNITS,
     MEAT_OF_UNITS,
     NONLINEAR_UNITS,
+    OCTAVES,
     OF_BOUNDED_UNITS,
     OF_LINEAR_UNITS,
     OF_UNITS,
+    PLACES,
+    UNITS_POLICY,
     Forecast,
     Noise,
     PassPlan,
@@ -52,7 +56,6 @@ from dpmodels.scoring.rules import (
     pilot_share,
     shares_of_units,
 )
-from dpmodels.scoring.rules import UNITS as UNITS_POLICY
 from dpmodels.scoring.run import (
     Aimed,
     Chain,
@@ -64,9 +67,9 @@ from dpmodels.scoring.run import (
     ScoringPlan,
     ScoringRelease,
 )
-from dpmodels.scoring.scales import (
-    DISTANCES,
-    PLACES,
+from dpmodels.scoring.step import newton_step
+from dpmodels.scoring.unit_passes import Expansion, LengthsJob, Local, Regression, UnitsJob
+from dpmodels.scoring.unit_scales import (
     SCALES,
     Number,
     Spread,
@@ -77,9 +80,7 @@ from dpmodels.scoring.scales import (
     recentred,
     weight_number,
 )
-from dpmodels.scoring.step import newton_step
-from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
-from dpmodels.sums.ask import ALL, Ask, Read, Sums
+from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -303,6 +304,21 @@ def _take(
     return fit.after(
         one, released, before, step, lengths=(*fit.lengths, lengths), look=step.look, turn=turn
     )
+
+
+def ask_lengths(
+    ask: Ask, local: Local, label: str, design: Design, *, people: bool, read: Read = ALL
+) -> Lengths:
+    """Release the histogram of the lengths of scores.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: one bin.
+    """
+    over = Sums(design, LengthsJob(local, people))
+    query = Query(Sum(OneHot(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
+    found = ask(f"score lengths {label}", query, read)
+    return Lengths(found.values, float(found.sd[0]))
 
 
 def unit_pass(

@@ -17,7 +17,8 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import unit_passes as expand_pass
 from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.passes import Centre
-from dpmodels.scoring.unit_passes import OCTAVES, RegressionRows, UnitsJob
+from dpmodels.scoring.rules import OCTAVES
+from dpmodels.scoring.unit_passes import RegressionRows, UnitsJob
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
 from dpmodels.sources.tasks import as_source

@@ -490,7 +490,8 @@ def test_no_row_leaves_its_clip_set(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_no_person_leaves_its_clip_set(name):
     from dpmodels.scoring.clip import Lengths
-    from dpmodels.scoring.unit_passes import OCTAVE_ZERO, OCTAVES, RegressionRows, UnitsJob
+    from dpmodels.scoring.rules import OCTAVE_ZERO, OCTAVES
+    from dpmodels.scoring.unit_passes import RegressionRows, UnitsJob
     from dpmodels.scoring.units import unit_pass
     from dpmodels.sources.people import BlockOfPeople
 

@@ -26,8 +26,8 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_me
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning
 from dpmodels.scoring.run import Chain, Closing, Fitting, ModelSpec, ScoringRelease
-from dpmodels.scoring.scales import Spread
 from dpmodels.scoring.unit_passes import in_u, predictor
+from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.ask import Ask, Query
 

@@ -1,11 +1,11 @@
-"""Few and true words: three notes by weight, marks of rows, and who rests on few rows."""
+"""Few and true words: three notes by weight, and marks of rows."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.results.summary import SHOWN, few_rows, marks_of, notes_of
+from dpmodels.results.summary import SHOWN, notes_of
 
 pytestmark = pytest.mark.usefixtures("quiet")
 BOUNDS = {"x": (-1, 1), "z": (0, 2), "w": (0, 1), "y": (-5, 7)}
@@ -19,51 +19,6 @@ def even(n, seed):
     })  # fmt: skip
     d["y"] = 1 + d["x"] + 0.5 * d["w"] + rng.normal(0, 0.7, n)
     return d
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("n", "eps"), [(2000, 1.0), (20_000, 1.0), (20_000, 0.3)])
-def test_where_leverage_is_even_nobody_rests_on_few_rows(n, eps):
-    """100 fits a cell, seeds fixed: none names a coefficient (the claim is under 1 %)."""
-    named = 0
-    for seed in range(100):
-        fit = dp.dp_ols("y ~ x + z + w", even(n, seed), eps=eps, delta=1e-6, bounds=BOUNDS,
-                        seed=seed)  # fmt: skip
-        named += bool(few_rows(fit._record).any())
-    assert named == 0
-
-
-def test_the_bundled_demo_names_nobody_and_the_naming_fades():
-    """It named two of four coefficients in every run, and the intercept in 15 of 40."""
-    data = dp.datasets.rand_hie()
-    for seed in range(10):
-        fit = dp.dp_ols("log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, delta=1e-6,
-                        seed=seed)  # fmt: skip
-        assert not few_rows(fit._record).any() and "few rows" not in str(fit.summary(full=True))
-
-
-def long_rows(n, seed, few):
-    """A column that is zero but in a few rows, which are far out."""
-    d = even(n, seed)
-    d["v"] = 0.0
-    d.loc[d.index[:few], "v"] = 50.0
-    d["v"] += np.random.default_rng(seed).normal(0, 0.05, n)
-    return d
-
-
-def test_who_rests_on_few_rows_is_marked():
-    """Four rows of 20 000 hold nearly all that is known of v; 2000 rows are not few."""
-    call = dict(eps=4, delta=1e-6, bounds={**BOUNDS, "v": (-1, 50)}, seed=3)
-    fit = dp.dp_ols("y ~ x + v", long_rows(20_000, 0, 4), **call)
-    assert few_rows(fit._record).tolist() == [False, False, True]
-    cells, legend = marks_of(fit._record)
-    assert cells == ["", "", "f"] and "fewer than 10 rows" in legend[0]
-    text = fit.summary().as_text(88)
-    (row,) = [line for line in text.splitlines() if line.startswith("v  ")]
-    assert row.endswith(" f") and "\nf  may rest on fewer than 10 rows" in text
-    assert "[1] May rest on few rows of high leverage (fewer than 10): v." in text
-    many = dp.dp_ols("y ~ x + v", long_rows(20_000, 0, 2000), **call)
-    assert not few_rows(many._record).any()
 
 
 def test_at_most_three_notes_and_all_of_them_when_asked():

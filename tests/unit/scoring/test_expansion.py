@@ -14,17 +14,9 @@ from dpmodels.scoring.intervals import _left
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Beginning, LeastSquares, Quantile, State
 from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
-from dpmodels.scoring.rules import OF_UNITS, forecast, needed
-from dpmodels.scoring.scales import Number, Spread, recentred, scales_of
-from dpmodels.scoring.unit_passes import (
-    CELLS,
-    OCTAVE_ZERO,
-    OCTAVES,
-    Regression,
-    RegressionRows,
-    UnitsJob,
-    octaves,
-)
+from dpmodels.scoring.rules import CELLS, OCTAVE_ZERO, OCTAVES, OF_UNITS, forecast, needed
+from dpmodels.scoring.unit_passes import Regression, RegressionRows, UnitsJob, octaves
+from dpmodels.scoring.unit_scales import Number, Spread, recentred, scales_of
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sums.rowmap import UnitScale

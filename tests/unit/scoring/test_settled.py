@@ -135,26 +135,3 @@ def test_noise_of_the_start_alone_names_few_fits():
     """theory 4: 11 of these 12 without v/S > 3, of normal responses in ranges 50 sds wide."""
     fits = [long_tailed(0.0, n=3_000, seed=seed)[0] for seed in range(12)]
     assert sum(any("Long responses" in note for note in fit.notes) for fit in fits) <= 4
-
-
-@pytest.mark.parametrize(
-    ("n", "far", "named"), [(20_000, 0, True), (150_000, 0, False), (150_000, 9, True)]
-)
-def test_a_rare_level_is_named_where_it_may_be_long_to_one_side(noiseless, n, far, named):
-    """theory 4: leverage alone is no reason of a level, whose rows are of one length.
-
-    Of 200 rows the lengths would not show it if they were long, of 1500 they would.
-    """
-    rng = np.random.default_rng(3)
-    X = rng.uniform(-1, 1, (n, 5))
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(5)])
-    frame["g"] = np.where(np.arange(n) % 100 == 0, "rare", "a")
-    long = (frame["g"] == "rare") * far * (rng.random(n) < 0.5)
-    frame["y"] = X.sum(axis=1) + rng.normal(size=n) + long
-    numbers = {f"x{j}": dp.Real(-1, 1) for j in range(5)}
-    schema = dp.Schema(g=dp.Levels(["a", "rare"]), y=dp.Real(-20, 20), **numbers)
-    estimate = dp.dp_ols("y ~ .", frame, eps=1.0, delta=1e-6, schema=schema)._record.estimate
-    ((T, allowance),) = estimate.bias_bound.parts
-    assert allowance.few(T)[estimate.names.index("g[T.rare]")]
-    said = [note for note in estimate.notes if note.startswith("Rests on rows")]
-    assert any("g[T.rare]" in note for note in said) == named

@@ -11,7 +11,8 @@ from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import NuclearBall
 from dpmodels.proof.statistics import Gram
 from dpmodels.scoring.clip import Lengths
-from dpmodels.scoring.unit_passes import OCTAVE_ZERO, OCTAVES, RegressionRows, UnitsJob
+from dpmodels.scoring.rules import OCTAVE_ZERO, OCTAVES
+from dpmodels.scoring.unit_passes import RegressionRows, UnitsJob
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.scoring.test_expansion import N, P, centre, plan

@@ -1,0 +1,332 @@
+"""Release where numbers lie and how large columns are, before the first pass over units.
+
+A declared range says where values may lie, not where they do. Histograms of each number over its
+range, and of its distances from there, give a centre and a scale; those of each column's own sum of
+squares a scale of the information (``expand_theory.md``, 3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.proof.sets import ConvexHull, OneHot
+from dpmodels.proof.statistics import Stack, Sum
+from dpmodels.scoring.clip import CLEAR, SCALE_UP_TO, kept, mean_square, without_rounding
+from dpmodels.scoring.coordinates import (
+    Coordinates,
+    constant_columns,
+    narrowed,
+    unweighted,
+)
+from dpmodels.scoring.rules import (
+    CELLS,
+    DISTANCES,
+    OCTAVE_ZERO,
+    OCTAVES,
+    PLACES,
+    SEEN_COUNT,
+)
+from dpmodels.scoring.scales import (
+    DISTANCE_OCTAVES,
+    ONE_LENGTH,
+    OWN,
+    columns_of_numbers,
+    scale_of,
+    shares_of_tree,
+)
+from dpmodels.scoring.unit_passes import Local, PlacesJob, ScalesJob
+from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+
+#: Name of the step that releases them.
+SCALES = "scales of the information"
+#: Quantiles of a number that say its spread, and their distance in normal sds.
+_OUTER, _APART = (0.1, 0.9), 2.563
+#: Part of the units in cells that are clear of the noise that is enough.
+MOST = 0.7
+#: Of a number without a cell that holds half of the units the root mean square is at most so many
+#: sds by its outer tenths.
+MOST_OF_SD = 1.5
+#: Least spread of a number, in cells of its range.
+_LEAST_CELL = 0.3
+#: Octaves below the largest column of the information from which on nothing is a column's own.
+SMALL = 10
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that is asked about."""
+
+    name: str
+    place: int  # Row of the block
+    # low, high: its range.
+    low: float
+    high: float
+    # {"even", "log", "whole", "octaves"}: cells even on the range, even in ``log(1 + y - low)``, or
+    # one a whole number, or half octaves below ``high``.
+    kind: str = "even"
+
+    def bounds(self) -> Array:
+        """Return the ends of the cells, (CELLS + 1,)."""
+        if self.kind == "whole":
+            return np.asarray(self.low - 0.5 + np.arange(CELLS + 1.0), dtype=float)
+        if self.kind == "log":
+            top = math.log1p(self.high - self.low)
+            return np.asarray(self.low + np.expm1(np.linspace(0.0, top, CELLS + 1)), dtype=float)
+        if self.kind == "octaves":
+            return np.append(0.0, self.high * 2.0 ** (np.arange(1.0 - CELLS, 1.0) / 2.0))
+        return np.linspace(self.low, self.high, CELLS + 1, dtype=float)
+
+    @property
+    def cells(self) -> int:
+        """Cells that can hold a value: all, or one a whole number."""
+        return CELLS if self.kind != "whole" else min(round(self.high - self.low) + 1, CELLS)
+
+    def shares(self, counts: Array, sd: float, n: float) -> Array:
+        """Return the shares of all cells, of noisy counts (CELLS,) of n units.
+
+        Cells that stand out of the noise, where these hold most units (a number of few values, or
+        one whose range is far too wide), the others even over the range: what is not seen may be
+        anywhere, and that is no less than the noise of those that are (a rare value, taken for
+        none, would be blown up). Else by a tree.
+        """
+        clear = kept(counts, sd)
+        clear[self.cells :] = 0.0
+        if float(clear.sum()) > MOST * n:
+            hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
+            rest = max(1.0 - float(clear.sum()) / n, hidden)
+            even = np.where(np.arange(CELLS) < self.cells, rest / self.cells, 0.0)
+            out = clear / max(float(clear.sum()), n) + even
+            return np.asarray(out / out.sum())
+        many = 1 << (self.cells - 1).bit_length()
+        part = np.zeros(many)
+        part[: self.cells] = counts[: self.cells]
+        out = np.zeros(CELLS)
+        out[:many] = shares_of_tree(part, sd)
+        out[self.cells :] = 0.0
+        return np.asarray(out / out.sum())
+
+    def middles(self) -> Array:
+        """Return the values that cells stand for, (CELLS,)."""
+        ends = self.bounds()
+        return (ends[1:] + ends[:-1]) / 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The released distribution of a number over its cells: shares that are positive."""
+
+    number: Number
+    shares: Array  # (CELLS,)
+    noise: float = 0.0  # Sd of the noise of a share
+    scale: float | None = None  # Released scale of a predictor; None: none was told
+
+    @property
+    def mean(self) -> float:
+        """Return the mean of the values of the cells."""
+        return float(self.shares @ self.number.middles())
+
+    @property
+    def sd(self) -> float:
+        """Return the sd of a normal with the same distance of its outer tenths; never zero."""
+        low, high = (self.quantile(q) for q in _OUTER)
+        ends = self.number.bounds()
+        return max((high - low) / _APART, _LEAST_CELL * float(np.min(np.diff(ends))))
+
+    @property
+    def root_mean_square(self) -> float:
+        """Root mean squared distance from the mean; never zero.
+
+        What the box of a predictor is made of: between its outer tenths a number that is mostly
+        one value has no spread.
+        """
+        middles = self.number.middles()
+        size = math.sqrt(float(self.shares @ (middles - self.mean) ** 2))
+        if float(np.max(self.shares)) < ONE_LENGTH:  # noise of far cells is no spread
+            size = min(size, MOST_OF_SD * self.sd)
+        return max(size, _LEAST_CELL * float(np.min(np.diff(self.number.bounds()))))
+
+    def quantile(self, q: float) -> float:
+        """Return a quantile, cells counted as uniform."""
+        ends = self.number.bounds()
+        below = np.concatenate([[0.0], np.cumsum(self.shares)])
+        return float(np.interp(q, below, ends))
+
+
+def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
+    """Return the numbers to ask about: numeric columns of their own, the response last.
+
+    ``response``: its cells (:attr:`Number.kind`); empty: it is not asked about.
+    """
+    out = []
+    names, places = columns_of_numbers(design)
+    plain, asked = design, len(names)
+    if design.scaled and not design.bought:
+        plain = unweighted(design)  # predictors are asked about before they are multiplied
+        asked = 0 if constant_columns(design) is None else asked
+    for name, place in zip(names[:asked], places[:asked], strict=True):
+        interval = plain.z[place].interval
+        if interval is not None and interval[1] > interval[0]:
+            out.append(Number(name, place, *interval))
+    last = design.z[design.q - 1]
+    if response and last.interval is not None and last.interval[1] > last.interval[0]:
+        low, high = last.interval
+        if response == "whole" and high - low > CELLS - 1:
+            response = "log"
+        out.append(Number(last.name, design.q - 1, low, high, response))
+    return tuple(out)
+
+
+def weight_number(design: Design) -> tuple[Number, ...]:
+    """Return the weights of rows as a number to ask about, or nothing without weights."""
+    place = design.auxiliary_place("weights")
+    interval = None if place is None else design.z[place].interval
+    if place is None or interval is None or not interval[1] > 0.0:
+        return ()
+    return (Number(design.z[place].name, place, 0.0, interval[1], "octaves"),)
+
+
+def places_of(many: int, *, people: bool, cells: int = CELLS) -> Stack:
+    """Return the histograms of so many numbers: a unit's shares of each, or its one cell."""
+    one: Any = OneHot(cells)
+    each = Sum(ConvexHull(one)) if people else Sum(one)
+    return Stack((each,) * many, (1.0,) * many)
+
+
+def ask_places(
+    ask: Ask, asked: tuple[Number, ...], design: Design, n: float, *, people: bool,
+    read: Read = ALL, root: Array | None = None,
+) -> tuple[Spread, ...]:  # fmt: skip
+    """Release the distributions of numbers.
+
+    ``root``: the columns that add up to what predictors are multiplied by, or None.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: its shares of the cells of each number.
+    """
+    edges = tuple(one.bounds()[1:-1] for one in asked)
+    job = PlacesJob(tuple(one.place for one in asked), edges, people, root)
+    counts, sd = _masses(ask, PLACES, job, design, read)
+    return tuple(
+        Spread(one, one.shares(own, sd, n), sd / n) for one, own in zip(asked, counts, strict=True)
+    )
+
+
+def ask_distances(
+    ask: Ask, spreads: tuple[Spread, ...], design: Design, n: float, *, people: bool,
+    read: Read = ALL, root: Array | None = None, private: bool = False,
+) -> tuple[Spread, ...]:  # fmt: skip
+    """Release how far numbers of predictors lie from their centres; return these with scales.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: its shares of the half octaves of each number.
+    """
+    asked = [one for one in spreads if one.number.place < design.p]
+    if not asked:
+        return spreads
+    width = np.array([one.number.high - one.number.low for one in asked])
+    octaves = 2.0 ** (-np.arange(DISTANCE_OCTAVES - 1, 0, -1) / 2.0)
+    centre = np.array([one.quantile(0.5) for one in asked])
+    job = PlacesJob(
+        tuple(one.number.place for one in asked), tuple(w * octaves for w in width), people, root,
+        centre,
+    )  # fmt: skip
+    counts, sd = _masses(ask, DISTANCES, job, design, read)
+    out = {}
+    for one, own, w in zip(asked, counts[:, ::-1], width.tolist(), strict=True):
+        total = float(np.sum(own))
+        seen = private and total > SEEN_COUNT * sd * math.sqrt(len(own))
+        scale = scale_of(own, sd, total if seen else n)
+        out[one.number.place] = replace(one, scale=None if scale is None else w * scale)
+    return tuple(out.get(one.number.place, one) for one in spreads)
+
+
+def _masses(
+    ask: Ask, step: str, job: PlacesJob, design: Design, read: Read
+) -> tuple[Array, float]:
+    """Release the masses of a job, (numbers, cells), and return them with their noise sd."""
+    statistic = places_of(len(job.places), people=job.of_people, cells=len(job.edges[0]) + 1)
+    unit = 1 if job.of_people else 2**20  # a row has the whole unit, as a mark
+    over = Sums(design, job)
+    query = Query(
+        statistic, over, lambda found: Added([(a // unit).astype(object) for a in found.arrays[0]])
+    )
+    found = ask(step, query, read)
+    return found.values, float(found.sd[0, 0])
+
+
+def ask_scales(
+    ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
+    read: Read = ALL, private: bool = False,
+) -> tuple[Array, float]:  # fmt: skip
+    """Release the mean of each column's own sum of squares, (r,), and what it is a mean over.
+
+    ``n``: the number of units, or its guess where it is private. There the released count stands
+    for it, if it is clear of its noise.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: one bin of each of r histograms.
+    """
+    statistic = Stack((Sum(OneHot(OCTAVES)),) * r, (1.0,) * r)
+    over = Sums(design, ScalesJob(local, people, r))
+    query = Query(statistic, over, lambda found: Added([a.astype(object) for a in found.arrays[0]]))
+    noisy = ask(step, query, read)
+    sd = float(noisy.sd[0, 0])
+    count = float(np.max(np.sum(noisy.values, axis=1)))
+    if private and count > SEEN_COUNT * sd * math.sqrt(OCTAVES):
+        n = count
+    return scales_of(noisy.values, sd, n), n
+
+
+def scales_of(counts: Array, sd: float, n: float) -> Array:
+    """Return the mean over n units of numbers whose histograms are given, (r,): never zero.
+
+    What of a column is ``SMALL`` octaves below the largest is not its own: coordinates are
+    orthogonal but for what the box does not know, and a column that varies in few units only would
+    be known by what others leave in it, blown up. A column that is not seen beside others is taken
+    for one of all units: too quiet costs a pass; if it were too high, the balls of the information
+    would cut the few units that it varies in, and steps would go past the root.
+    """
+    counts = without_rounding(counts)
+    clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]
+    out, squares = np.zeros(len(counts)), []
+    if clear:
+        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - SMALL
+        for j, own in enumerate(counts):
+            high = np.where(low, 0.0, own)
+            if kept(high, sd).any():
+                square, there = mean_square(high, sd, SCALE_UP_TO)
+                out[j] = square * min(there / n, 1.0)
+                squares.append(square)
+    # nothing but noise: what the box lets expect of u, of as many units as noise hides
+    hidden = min(CLEAR * sd / n, 1.0)
+    return np.where(out > 0.0, out, max(float(np.median(squares)), hidden) if squares else 1.0)
+
+
+def recentred(
+    coordinates: Coordinates, design: Design, spreads: tuple[Spread, ...]
+) -> Coordinates:
+    """Return coordinates of a box about the released centres, as wide as the released spreads."""
+    box = {}
+    for one in spreads:
+        if one.number.place < design.p:
+            centre, sd = one.mean, one.root_mean_square
+            if one.scale is not None:
+                wide = one.number.high - one.number.low
+                centre = one.quantile(0.5)
+                sd = math.sqrt((1.0 - OWN) * one.scale**2 + OWN * wide**2 / 12.0)
+            box[one.number.name] = (centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd)
+    if not box:
+        return coordinates
+    return narrowed(coordinates, design, box)
