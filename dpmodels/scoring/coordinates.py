@@ -206,7 +206,8 @@ def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
         mean = np.where(np.abs(cell) > 1e-9, 0.0, M @ cell)
         T -= np.outer(mean, cell)
     M = T @ M @ T.T
-    size = np.sqrt(np.maximum(np.diag(M), 1e-300))
+    size = np.sqrt(np.maximum(np.diag(M), 0.0))
+    size[size <= ALIASED * size.max()] = 1.0  # a column of zeros
     T, M = T / size[:, None], M / np.outer(size, size)
     V = np.eye(r) if len(used) == r else np.linalg.qr(T @ W0.T)[0]
     values, vectors = np.linalg.eigh(V.T @ M @ V)

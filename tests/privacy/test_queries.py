@@ -570,6 +570,8 @@ def test_an_entry_of_twice_its_size_is_seen():
         statistic = one.query.statistic
         if isinstance(getattr(over, "job", None), UnitsJob):
             continue  # looks from scales that noise decides: at the edge in test_people.py
+        if label(one) == "Sum of scale 1":
+            continue  # the same: at the edge in test_replay.py, about declared ranges
         laid = [one.contribution(total(s, over, columns, 1)) for columns in s.hostile]
         entries = [j for j in range(len(laid[0])) if any(k[j] for k in laid)]
         for j in entries[:: max(1, len(entries) // 8)]:
