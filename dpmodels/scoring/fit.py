@@ -43,6 +43,7 @@ from dpmodels.scoring.notes import (
     separated,
     those,
     too_wide,
+    wide_for_rows,
 )
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import (
@@ -294,6 +295,9 @@ def estimate_fit(
         open_ = inference.undetermined(T) | inference.lost
         if people:
             open_ |= _too_wide(plan, design, own, fit, inference, T, A @ fit.state.theta + a)
+        elif fit.model.of_residual and back is None:
+            half = half_widths(inference, T)
+            open_ |= wide_for_rows(design, half, A @ fit.state.theta + a, coordinates.ends)
         parts.append(
             Part(
                 fit, inference, A @ fit.state.theta + a, T, open_,

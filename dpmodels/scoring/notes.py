@@ -353,6 +353,27 @@ def too_wide(
     return np.asarray(wide if params is None else wide & ~is_known(params, half))
 
 
+def wide_for_rows(design: Design, half: Array, params: Array, ends: Ends) -> Mask:
+    """Say which coefficients of a model of the response have intervals too wide to be of use.
+
+    Of a level an interval as wide as the declared range of the response; of a number one twice as
+    wide, over where the number lies by released scales. Not of constants, nor of what is known
+    (:func:`is_known`).
+    """
+    response = None if design.response is None else design.response.interval
+    if response is None or design.scaled:
+        return np.zeros(design.p, dtype=bool)
+    width = []
+    for column in design.columns:
+        low, high = (ends or {}).get(column.name) or column.interval or (0.0, 0.0)
+        if column.interval is not None:
+            low, high = max(low, column.interval[0]), min(high, column.interval[1])
+        part = {"intercept": 0.0, "dummy": 2.0}.get(column.kind, 1.0)
+        width.append(part * (high - low))
+    wide = half * np.array(width) > response[1] - response[0]
+    return np.asarray(wide & ~is_known(params, half))
+
+
 def effects_beyond(
     design: Design, params: Array, half_widths: Callable[[Array], Array] | None = None,
     ends: Ends = None,

@@ -215,8 +215,13 @@ START_MOST, START_MOST_OF_STRONG, START_STRONG = 2.0, 4.0, 2_000.0
 
 
 def start_radius(detail: ScoredDetail, rank: int) -> float:
-    """Return the radius of a start from measured scales, or 0 if none is measured."""
-    if not any(isinstance(one, ScalePlan) and one.predictors for one in detail.scales):
+    """Return the radius of a start from measured scales, or 0: by rule.
+
+    By rule where no predictor is measured, and of models of a mean: events and counts may be rare,
+    and their start is noise before it is anything else.
+    """
+    measured = any(isinstance(one, ScalePlan) and one.predictors for one in detail.scales)
+    if not measured or not detail.chains[0].score.of_residual:
         return 0.0
     x = detail.mu * math.sqrt(detail.shares[0]) * detail.pilot.start(detail.rows) / max(rank, 1)
     kappa = START_FACTOR * x**START_POWER
