@@ -56,8 +56,7 @@ print(dp.describe("health ~ log1p(income) + region + children * smoker", schema=
 #
 # Noise is in proportion to what one row could do. The same column declared wider and wider: the error to be expected, in units of the
 # column, from public facts alone (`plan` reads nothing; it takes the spread of x to be a quarter of its declared range).
-# `dp_ols(..., ranges="uncertain")` is for honest ranges that may be ten times too wide: it spends a twentieth of the budget on where
-# values lie (what that is worth: `dpmodels/scoring/theory.md`, 3.1).
+# A fit spends a twentieth of the budget on where values lie, so its own error grows far less (`dpmodels/scoring/theory.md`, 3.1).
 
 # %%
 # alt: Expected privacy error of a slope times the width of the column's range, against that width: it grows in proportion

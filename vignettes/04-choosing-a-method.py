@@ -15,7 +15,6 @@
 # | you have | method | what it spends on |
 # |---|---|---|
 # | ranges only | `ssp` | noisy second moments for a start, then scores at the fit so far |
-# | ranges that may be ten times too wide | `ssp`, `ranges="uncertain"` | centre and scale of every number first |
 # | ranges nobody declared | `ssp` | 15 % of the budget buys them first |
 # | public rows, or public second moments | `pmt` | moments of rows whitened by the public ones |
 # | a wish for the exact sensitivity of the estimate | `eptr` | a test, then the coefficients |

@@ -90,8 +90,8 @@ def dp_ols(
         chooses, ``vcov={"CRV1": "village"}, psus=194`` makes them by cluster, and
         ``design=dp.Survey(weights=, strata=, psu=)`` by the design of a survey (a row, or
         with ``unit=`` a person, is protected, not a village).
-        ``ranges="uncertain"`` ("scoring") spends a twentieth of mu^2 on centre and scale of every
-        number first, for declared ranges that may be ten times too wide.
+        Centre and scale of every number with a declared range are released first, for a
+        twentieth of mu^2; ``ranges="uncertain"``, which asked for it, is still accepted.
 
     Returns
     -------

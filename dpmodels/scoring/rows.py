@@ -183,7 +183,7 @@ def plan_scoring(
 
 
 def _scales(
-    request: Request, design: Design, model: ModelSpec, mu: float, rows: float, read: Read
+    request: Request, design: Design, model: ModelSpec, mu: float, rows: int
 ) -> tuple[ScalePlan | WeightPlan, ...]:
     """Return what is released before the start: centre and scale of numbers, mean of weights.
 
@@ -204,7 +204,7 @@ def _scales(
         names = (*names, design.response.name)
     if not names:
         return weights
-    return (ScalePlan(names, response, mu, request.relation, rows, read), *weights)
+    return (ScalePlan.of(names, response, mu, request.relation, rows), *weights)
 
 
 #: Squared radius of a start from measured scales, over its mean: factor and power of x = mu n / p
@@ -379,8 +379,7 @@ class RowEngine(ScoringEngine):
     ) -> Schedule:
         """Return chains, shares of start and passes, and what is asked about first."""
         x = noise_ratio(mu, design.p, rows)
-        first = Pilot(first=first_share(x))
-        scales = _scales(request, design, model, mu, first.start(rows), first.read_start(0))
+        scales = _scales(request, design, model, mu, rows)
         mu *= math.sqrt(1.0 - math.fsum(one.share for one in scales))
         p, rules = design.p, model.chains[0].score.rules
         given = request.shares_of(self.names(len(rules.passes)))

@@ -399,12 +399,12 @@ def noise_ratio(mu: float, p: int, n: int) -> float:
 
 def pilot_share(x: float) -> int:
     """Return k: a pass between the first and the last reads each row with probability 1/k."""
-    return _power_of_two(min(PILOT_NOISE / x, PILOT_COINS))
+    return power_of_two(min(PILOT_NOISE / x, PILOT_COINS))
 
 
 def first_share(x: float) -> int:
     """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
-    return _power_of_two(min(FIRST_NOISE / x, PILOT_COINS))
+    return power_of_two(min(FIRST_NOISE / x, PILOT_COINS))
 
 
 def pilot_windows(design: Design, n: int, x: float) -> Windows:
@@ -415,12 +415,12 @@ def pilot_windows(design: Design, n: int, x: float) -> Windows:
     local = any(c.kind not in _SPREAD for c in design.columns) or any(
         v.kind != "real" for v in design.kinds.values()
     )
-    apart = _power_of_two(min(n / (PILOT_PLACES[local] * WINDOW), PILOT_PERIOD))
-    every = _power_of_two(min(PILOT_NOISE / x, PILOT_EVERY[local], apart))
+    apart = power_of_two(min(n / (PILOT_PLACES[local] * WINDOW), PILOT_PERIOD))
+    every = power_of_two(min(PILOT_NOISE / x, PILOT_EVERY[local], apart))
     return Windows(every, 1 if local else apart // every)
 
 
-def _power_of_two(most: float) -> int:
+def power_of_two(most: float) -> int:
     """Return the largest power of two up to ``most``, at least 1."""
     return 1 << max(int(most).bit_length() - 1, 0)
 

@@ -32,8 +32,10 @@ from dpmodels.scoring.coordinates import (
 from dpmodels.scoring.rules import (
     CELLS,
     DISTANCES,
+    PILOT_COINS,
     PLACES,
     SEEN_COUNT,
+    power_of_two,
 )
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import ALL, Added, Ask, Counts, Query, Read, Sums, first_array
@@ -58,6 +60,8 @@ DISTANCE_OCTAVES = 24
 #: Least part of the distances that the tail holds by which the scale is told, and noise sds of the
 #: count beyond a distance from which on it is seen.
 TAIL_PART, VISIBLE = 0.1, 2.0
+#: A tail is of at least so many noise sds where a sample of the rows is read.
+CLEAR_TAIL = 100.0
 #: A tail of more than this part of the rows tells no scale, and no scale is told where more than
 #: this part of the distances lies in one half octave: a 0/1 number, many zeros.
 LONGEST_TAIL, ONE_LENGTH = 0.7, 0.5
@@ -85,6 +89,15 @@ class ScalePlan:
     read: Read = ALL
     label: ClassVar[str] = "scales"
     share: ClassVar[float] = SHARE
+
+    @classmethod
+    def of(
+        cls, names: tuple[str, ...], response: bool, mu: float, relation: str, n: int
+    ) -> ScalePlan:
+        """Plan the release over n rows; of many rows one in k is read, while noise allows it."""
+        plan = cls(names, response, mu, relation, n)
+        every = power_of_two(min(TAIL_PART * n / (CLEAR_TAIL * plan.noise(1)), PILOT_COINS))
+        return replace(plan, rows=n / every, read=Read(every))
 
     @property
     def predictors(self) -> tuple[str, ...]:

@@ -648,8 +648,8 @@ _SCORING = Option(
 
 _RANGES = Option(
     "ranges",
-    "whether declared ranges tell where values lie: 'uncertain' spends a part of the budget on "
-    "the centre and scale of every number, for ranges that may be ten times too wide",
+    "accepted, without effect on a fit by scores: centre and scale of every number are always "
+    "released first",
     "declared",
     str,
     choices=("declared", "uncertain"),
