@@ -83,8 +83,8 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/mean_models.py", "math.exp(min(max(moved, _LEAST_STRETCH), 0.0))", "1.0", _RARE),
     Mutant("dpmodels/scoring/mean_models.py", "phi = max(phi, 1.0)  #", "phi = max(phi, 0.0)  #", _RARE),
     Mutant("dpmodels/scoring/scales.py", "square = part[np.isfinite(part)]", "square = part + 0.0", _SCALES),
-    Mutant("dpmodels/scoring/scales.py", "differ = np.abs(raw[:, 0] - raw[:, 1]) > SPLIT * math.sqrt(2.0) * each", "differ = np.abs(raw[:, 0]) >= 0.0", _SCALES),
-    Mutant("dpmodels/scoring/rows.py", "mu *= math.sqrt(1.0 - (0.0 if scales is None else scales.share))", "mu *= 1.0", _SCALES),
+    Mutant("dpmodels/scoring/scales.py", "left = 0.5 + away * np.maximum(1.0 - noise / differ, 0.0)", "left = 0.5 + away", _SCALES),
+    Mutant("dpmodels/scoring/rows.py", "mu *= math.sqrt(1.0 - math.fsum(one.share for one in scales))", "mu *= 1.0", _SCALES),
     Mutant("dpmodels/scoring/coordinates.py", "lo, hi = max(lo, narrow[0]), min(hi, narrow[1])", "lo, hi = narrow", _SCALES),
     Mutant("dpmodels/results/inference.py", "else adjusted(x, np.asarray(est.bias / se), est.use_t)", "else x", ("tests/unit/results/test_deciding.py",)),
     Mutant("dpmodels/results/inference.py", "x[est.untested] = np.nan", "pass", ("tests/unit/results/test_deciding.py",)),
@@ -382,12 +382,6 @@ MUTANTS = (
         _UNITS,
     ),
     Mutant(
-        "dpmodels/scoring/scales.py",
-        "return found if found.rank == coordinates.rank else coordinates",
-        "return found",
-        ("tests/privacy/test_rows_by_themselves.py", "-k", "vast"),
-    ),
-    Mutant(
         "dpmodels/scoring/step.py",
         "d = d * min(1.0, model.longest(state) / max(moved, 1e-300))",
         "pass",
@@ -574,8 +568,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/step.py",
-        "weight = old / (old + nu * nu)",
-        "weight = nu * nu / (old + nu * nu)",
+        "weight = known / (known + nu * nu)",
+        "weight = nu * nu / (known + nu * nu)",
         ("tests/unit/scoring/test_pins.py",),
     ),
     Mutant(
@@ -1397,7 +1391,7 @@ _OF_SURVIVAL = tuple(
         (_M + "survival/curve.py", "noise = z * np.sqrt(privacy)", "noise = 0.0 * privacy", (_SURV + "test_curve.py",)),
         ("dpmodels/models/survival/curve.py", "all_d * (all_Y - all_d) / (all_Y - 1.0)", "all_d * 1.0", (_SURV + "test_curve.py",)),
         (_M + "survival/hazard.py", "weight * used < KEPT", "weight < 0.0", (_SURV + "test_follow_up.py",)),
-        ("dpmodels/scoring/scales.py", "high = np.where(low, 0.0, own)", "high = own", ("tests/unit/scoring/test_expansion.py",)),
+        ("dpmodels/scoring/unit_scales.py", "high = np.where(low, 0.0, own)", "high = own", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/scoring/unit_passes.py", "kept &= found.whole", "pass", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/models/survival/cox.py", "if not 1 < K < ENOUGH:", "if True:", ("tests/unit/models/test_expansions_exact.py",)),
         ("dpmodels/scoring/clip.py", "return self.lengthened(clip) > self.overflow(clip)[0]", "return False", ("tests/unit/scoring/test_expansion.py",)),
