@@ -30,7 +30,7 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "sums/ formula/program.py formula/design.py "
+        "sums/ formula/program.py formula/reading.py formula/design.py "
         "formula/words.py formula/build.py survey.py",
     ),
     (

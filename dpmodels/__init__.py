@@ -66,6 +66,7 @@ _EXPORTS = {
     "Ordered": "dpmodels.variables",
     "Binary": "dpmodels.variables",
     "Count": "dpmodels.variables",
+    "Date": "dpmodels.variables",
     "Budget": "dpmodels.privacy.budget",
     "load": "dpmodels.results",
     "anova": "dpmodels.results",

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells, coerce_all
+from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells
+from dpmodels.formula.reading import coerce_all
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, magnitude
 from dpmodels.variables import LARGEST, Binary, Levels, Variable

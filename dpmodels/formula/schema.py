@@ -220,6 +220,8 @@ def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     return json.dumps(value) if isinstance(value, str) else repr(value)
@@ -346,7 +348,8 @@ def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | No
             f"bounds[{name!r}]: the schema declares {name!r} as {type(declared).__name__}, "
             "which has no range to set. Remove it from bounds"
         )
-    extra = {} if declared is None else {k: getattr(declared, k) for k in ("na", "label", "unit")}
+    said = {} if declared is None else declared.to_dict()
+    extra = {k: v for k, v in said.items() if k not in ("type", "lower", "upper")}
     failed = ""
     try:
         return Real(*pair, **extra)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array, dimensions
 from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
-from dpmodels.formula.program import TWO_DIMENSIONS, coerce, coerce_all
+from dpmodels.formula.reading import TWO_DIMENSIONS, coerce, coerce_all
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.types import ColumnKind
 from dpmodels.units import Ids, OneType

@@ -2,7 +2,7 @@
 
 An adapter knows its columns, their public kinds and (where the container says so) its row count,
 all without reading a cell. It never drops, sorts or samples rows, and it is asked for raw columns
-only; coercion to numbers is done by :mod:`dpmodels.formula.program`, row by row.
+only; coercion to numbers is done by :mod:`dpmodels.formula.reading`, row by row.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError
-from dpmodels.formula.program import coerce
+from dpmodels.formula.reading import coerce
 from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Binary, Levels, Real, Text
 
@@ -138,7 +138,7 @@ def test_a_fit_is_not_moved_by_a_missing_cell_elsewhere():
 
 def test_both_readers_of_numbers_agree():
     """A chunk of text is parsed at once if every cell is a number, else cell by cell."""
-    from dpmodels.formula.program import _number, _parsed, _tried
+    from dpmodels.formula.reading import _number, _parsed, _tried
 
     rng = np.random.default_rng(3)
     odd = ["+1", " 1", "1e400", "-1e-400", "4.9e-324", "0x10", "1_0", "nan(1)", "-Infinity", "1.",

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.formula.program import coerce_all
+from dpmodels.formula.reading import coerce_all
 from dpmodels.sources.files import (
     MISSING,
     CsvSource,

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from dpmodels.formula.program import coerce_all
+from dpmodels.formula.reading import coerce_all
 from dpmodels.sources import files as lines
 from dpmodels.variables import Levels, Real
 
