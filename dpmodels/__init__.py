@@ -67,6 +67,7 @@ _EXPORTS = {
     "Binary": "dpmodels.variables",
     "Count": "dpmodels.variables",
     "Date": "dpmodels.variables",
+    "read_csv": "dpmodels.sources.files",
     "Budget": "dpmodels.privacy.budget",
     "load": "dpmodels.results",
     "anova": "dpmodels.results",
@@ -103,7 +104,7 @@ _MEANT = {
     **dict.fromkeys(("coxph", "phreg", "coxphfitter"), "dp.dp_coxph"),
     **dict.fromkeys(("survfit", "kaplanmeierfitter"), "dp.dp_survfit"),
     **dict.fromkeys(("set_seed", "seed"), "seed=1 in the call: the result is then NOT PRIVATE"),
-    **dict.fromkeys(("read_csv", "save"), "pandas.read_csv, or the path itself as data; fit.save"),
+    **dict.fromkeys(("save", "read_parquet"), "the path itself as data; fit.save"),
 }  # fmt: skip
 _MODULES = ("datasets", "errors", "privacy", "results", "formula", "interop")
 

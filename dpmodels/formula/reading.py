@@ -656,7 +656,7 @@ def _spellings(
         if code is None and numbers:
             code = numbers.get(_exact_number(cell))
         if code is None and by_value and NUMERAL.fullmatch(bare(cell)):
-            code = by_value.get(_exact_number(bare(cell)))
+            code = printed.get(_whole(bare(cell)), by_value.get(_exact_number(bare(cell))))
         return code
 
     return one

@@ -18,7 +18,16 @@ from typing import Any
 from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, path_of, shown
 from dpmodels.formula.parser import category_names, inline_variables, needed_variables
 from dpmodels.formula.types import check_types
-from dpmodels.variables import Binary, Count, Real, Variable, as_variable
+from dpmodels.variables import (
+    NA_WORDS,
+    Binary,
+    Count,
+    Levels,
+    Real,
+    Text,
+    Variable,
+    as_variable,
+)
 
 _ATTRS_KEY = "dpmodels_schema"
 
@@ -297,6 +306,7 @@ def schema_for(
         else:
             out[name] = Real()
             silent.append(name)
+    out = {name: as_recorded(name, variable, data_columns) for name, variable in out.items()}
     check_types(data_columns, out, silent, short)
     if missing_text:
         count = len(missing_text)
@@ -308,6 +318,41 @@ def schema_for(
             "  Paste and complete (do not take the levels or numbers from the data):\n" + template
         )
     return Schema(**out)
+
+
+def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Variable:
+    """Return a variable as its file is written: with the decimal sign and missing words of a file.
+
+    ``columns``: those of a source; of a file of text they say how it is written. **Privacy.** These
+    are arguments of the call that reads the file, and public.
+    """
+    signs = getattr(columns, "signs", None)
+    if signs is None or isinstance(variable, Text):
+        return variable
+    more: dict[str, Any] = {}
+    if isinstance(variable, (Real, Count)) and getattr(variable, "duration", None) is None:
+        if variable.decimal is None and signs.ask:
+            raise SchemaError(
+                f"{name!r} is a number, and a file with semicolons often has decimal commas. Say "
+                "the decimal sign: dp.read_csv(path, sep=';', decimal=',') or decimal='.'; "
+                "--decimal ',' on the command line; decimal = \",\" in [data] of a study. Nothing "
+                "was charged"
+            )
+        if variable.decimal is None and variable.thousands is None:
+            more["decimal"] = signs.decimal if signs.decimal == "," else None
+            more["thousands"] = signs.thousands
+    if signs.missing:
+        more["missing"] = [*dict.fromkeys([*(variable.missing or ()), *signs.missing])]
+    elif signs.missing is None and isinstance(variable, (Levels, Binary)):
+        words = {str(x) for x in variable.levels or ()} | {key for key, _ in variable.recode or ()}
+        if taken := sorted(words.intersection(NA_WORDS)):
+            raise SchemaError(
+                f"{taken[0]!r} is a level of {name!r}, and in a CSV file it stands for a missing "
+                "cell. Say which words do: dp.read_csv(path, na=['']). Nothing was charged"
+            )
+    more = {key: value for key, value in more.items() if value is not None}
+    said = {key: value for key, value in variable.to_dict().items() if key != "type"}
+    return type(variable)(**{**said, **more}) if more else variable
 
 
 def _short_form(bounds: Any, known: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
