@@ -68,6 +68,7 @@ _EXPORTS = {
     "Count": "dpmodels.variables",
     "Date": "dpmodels.variables",
     "read_csv": "dpmodels.sources.files",
+    "inspect_source": "dpmodels.api.inspected",
     "Budget": "dpmodels.privacy.budget",
     "load": "dpmodels.results",
     "anova": "dpmodels.results",

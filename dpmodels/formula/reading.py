@@ -662,6 +662,31 @@ def _spellings(
     return one
 
 
+def readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
+    """Return cell -> whether it can be read, or None if it is a missing code."""
+    if isinstance(variable, (Levels, Binary)):
+        spelled = spellings(variable)
+
+        def level(cell: Any) -> bool | None:
+            code = spelled(cell)
+            return None if code == -1 else code is not None
+
+        return level
+    codes = {str(code).strip() for code in getattr(variable, "missing", None) or ()}
+    plain = variable.read_plainly()
+
+    def number(cell: Any) -> bool | None:
+        if isinstance(cell, str) and cell.strip() in codes:
+            return None
+        column = np.empty(1, dtype=object)
+        column[0] = cell
+        if np.isnan(np.asarray(coerce(column, plain), dtype=float)[0]):
+            return False
+        return None if np.isnan(np.asarray(coerce(column, variable), dtype=float)[0]) else True
+
+    return number
+
+
 def _of_one(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     """Return key -> code, without keys that stand for several codes."""
     out: dict[Any, int | None] = {}

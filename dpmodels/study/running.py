@@ -122,11 +122,16 @@ class _Marked:
         self.budget.note(charge, step, text)
 
 
+def rows_of_run(paper: Paper, data: Any) -> Any:
+    """Return the rows of a study, under its names and as its file says they are written."""
+    columns, features = (paper.get("data", key, {}) for key in ("columns", "features"))
+    return source_of(data, columns, paper.unit or "", features, paper.csv)
+
+
 def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran:
     """Make the releases of a study on data."""
     rule = _checked(paper)
-    columns, features = (paper.get("data", key, {}) for key in ("columns", "features"))
-    rows = source_of(data, columns, paper.unit or "", features, paper.csv)
+    rows = rows_of_run(paper, data)
     with held(ledger):
         there: dict[str, Any] = paper.budget(rule)
         with suppress(BudgetError):  # not there, or a run was killed while it made it
