@@ -524,8 +524,9 @@ class Date(_Base):
 
     Parameters
     ----------
-    lower, upper : date or str
+    lower, upper : date or str, optional
         First and last date, as in ``Date("2010-01-01", "2020-12-31")``. Cells outside are clipped.
+        Both ``None``: units since 1970-01-01, and the range is bought.
     format : str, optional
         How text is written: ``"%d.%m.%Y"``, as in Python's strptime. Default: ISO 8601.
     unit : str
@@ -552,8 +553,8 @@ class Date(_Base):
 
     kind: ClassVar[str] = "date"
     numeric: ClassVar[bool] = True
-    lower: str
-    upper: str
+    lower: str | None = None
+    upper: str | None = None
     format: str | None = None
     unit: str = "days"
     missing: tuple[Scalar, ...] | None = None
@@ -561,37 +562,43 @@ class Date(_Base):
 
     def __init__(
         self,
-        lower: Any,
-        upper: Any,
+        lower: Any = None,
+        upper: Any = None,
         *,
         format: str | None = None,
         unit: str = "days",
         missing: Any = None,
         label: str | None = None,
     ) -> None:
-        first, last = _date_of(lower, "lower"), _date_of(upper, "upper")
-        if not first < last:
-            raise SchemaError(
-                f"Date: the first date ({first.date()}) must come before the last ({last.date()})"
-            )
+        first = last = None
+        if lower is not None or upper is not None:
+            first, last = _date_of(lower, "lower"), _date_of(upper, "upper")
+            if not first < last:
+                raise SchemaError(
+                    f"Date: the first date ({first.date()}) must come before the last "
+                    f"({last.date()})"
+                )
         if format is not None and (not isinstance(format, str) or "%" not in format):
             raise SchemaError(
                 f"Date: format={shown(format)} is no format of dates: write it as in "
                 'format="%d.%m.%Y" for 31.12.2020'
             )
         _freeze(
-            self, lower=_iso(first), upper=_iso(last), format=format, label=label,
-            unit=_time_unit(unit, "Date", "unit"), missing=_listed_codes(missing, "Date"),
+            self, lower=first and _iso(first), upper=last and _iso(last), format=format,
+            label=label, unit=_time_unit(unit, "Date", "unit"),
+            missing=_listed_codes(missing, "Date"),
         )  # fmt: skip
 
     @property
     def start(self) -> int:
         """Microseconds from 1970 to the first date."""
-        return microseconds(datetime.datetime.fromisoformat(self.lower))
+        return 0 if self.lower is None else microseconds(_date_of(self.lower, "lower"))
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float] | None:
         """From 0 to the number of units between the first and the last date."""
+        if self.upper is None:
+            return None
         last = microseconds(datetime.datetime.fromisoformat(self.upper))
         return (0.0, (last - self.start) / TIME_UNITS[self.unit])
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import RequestError, did_you_mean
-from dpmodels.formula.schema import declared_schema
+from dpmodels.errors import RequestError, SchemaError, did_you_mean
+from dpmodels.formula.schema import as_recorded, declared_schema
+from dpmodels.formula.types import check_types
 from dpmodels.sources.inspected import inspected
 from dpmodels.sources.tasks import as_source, need_rows
 from dpmodels.tables.table import Column, Layout, Row, Table
 
 if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
     from dpmodels.sources.inspected import Seen
 
 __all__ = ["inspect_source"]
@@ -79,6 +81,25 @@ def inspect_source(data: Any, schema: Any = None) -> None:
     others = [name for name in source.kinds if name not in declared and name != declared.unit]
     if others:
         print(f"\nColumns that the schema does not declare: {', '.join(others)}")
+
+
+def problems(schema: Schema, data: Any) -> list[str]:
+    """Return what does not fit between a schema and a table. Reads names and types only."""
+    source = as_source(data)
+    kinds = source.kinds
+    out = []
+    for name, variable in schema.variables.items():
+        if name not in kinds:
+            out.append(f"{name}: the table has no such column.{did_you_mean(name, kinds)}".strip())
+            continue
+        try:
+            check_types(kinds, {name: as_recorded(name, variable, kinds)})
+        except SchemaError as error:
+            out.append(f"{name}: {error}")
+    if schema.unit is not None and schema.unit not in kinds:
+        out.append(f"{schema.unit}: the table has no such column, and unit= names it")
+    return out + [f"{name}: not declared" for name in kinds
+                  if name not in schema and name != schema.unit]  # fmt: skip
 
 
 def _cells(name: str, seen: Seen) -> tuple[str, ...]:

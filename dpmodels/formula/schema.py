@@ -22,6 +22,7 @@ from dpmodels.variables import (
     NA_WORDS,
     Binary,
     Count,
+    Date,
     Levels,
     Real,
     Text,
@@ -210,6 +211,127 @@ class Schema(Mapping[str, Variable]):
         with path_of(path, "the path of a schema", SchemaError).open(encoding="utf-8") as file:
             text = file.read()
         return cls.from_json(text) if str(path).endswith(".json") else cls.from_toml(text)
+
+    @classmethod
+    def from_codebook(cls, path: Any) -> Schema:
+        """Build from a codebook: CSV, a REDCap data dictionary, or a Frictionless Table Schema.
+
+        Parameters
+        ----------
+        path : path
+            A CSV codebook has a line a variable, with columns name, type, lower, upper, levels,
+            missing, label (``levels`` as ``1=male | 2=female``). A REDCap data dictionary is known
+            by its header: choices become levels, validation limits a range. A Table Schema is JSON.
+
+        Notes
+        -----
+        A number without limits has no range: it is to be declared, or is bought.
+
+        **Privacy.** A codebook was written without the rows, and is public. No row is read.
+        """
+        from dpmodels.formula.codebooks import as_schema_items, read
+
+        return cls(**as_schema_items(read(path)))
+
+    def to_codebook(self, path: Any) -> None:
+        """Write a codebook that :meth:`from_codebook` reads: ``.csv``, or ``.json``."""
+        from dpmodels.formula.codebooks import write
+
+        write(path, self.variables)
+
+    @classmethod
+    def from_file(cls, path: Any, *, public: bool = False) -> Schema:
+        """Build from the labels in a file of Stata, SPSS or SAS; reads no row.
+
+        Parameters
+        ----------
+        path : path
+            ``.dta``, ``.sav``, ``.zsav``, ``.por``, ``.sas7bdat``, ``.xpt`` (needs pyreadstat,
+            ``pip install 'dpmodels[files]'``). Value labels become levels, user-missing codes
+            ``missing=``, variable labels ``label=``. Ranges are not taken from the data.
+        public : bool
+            Whether the labels are those of the codebook. Labels inside a private file may list only
+            codes that occur in it, so a file that has rows needs ``public=True``.
+
+        Notes
+        -----
+        **Privacy.** Reads the description of the columns alone. Whether that is public is for you
+        to say.
+        """
+        from dpmodels.formula.codebooks import READERS, as_schema_items, from_metadata, metadata
+
+        file = path_of(path, "the path of a file", SchemaError)
+        if file.suffix.lower() not in READERS:
+            raise SchemaError(
+                f"{file.name}: a schema is made of the labels in {', '.join(READERS)}. Of a "
+                "codebook: dp.Schema.from_codebook(path)"
+            )
+        if not file.is_file():
+            raise SchemaError(f"there is no file {str(path)!r}")
+        found = metadata(file)
+        if not public and getattr(found, "number_rows", None) != 0:
+            raise SchemaError(
+                f"{file.name} has rows, and labels inside a private file may list only codes that "
+                "occur in it. If they are those of the codebook, say so: "
+                f"dp.Schema.from_file({file.name!r}, public=True); or give a file without rows"
+            )
+        return cls(**as_schema_items(from_metadata(found)))
+
+    # -- what it says ----------------------------------------------------------------------
+    def __str__(self) -> str:
+        """One line a variable, with its label."""
+        if not self._items:
+            return "Schema()"
+        width = max(map(len, self._items))
+        said = {name: _in_words(variable) for name, variable in self._items.items()}
+        wide = min(max(map(len, said.values())), 60)
+        lines = [] if self._unit is None else [f"one person: {self._unit}"]
+        for name, words in said.items():
+            label = getattr(self._items[name], "label", None) or ""
+            lines.append(f"{name:<{width}}  {words:<{wide}}  {label}".rstrip())
+        return "\n".join(lines)
+
+    def problems(self, data: Any) -> list[str]:
+        """Return what does not fit between the schema and a table, before any call.
+
+        Parameters
+        ----------
+        data : table
+            Whatever ``data=`` of a verb takes.
+
+        Returns
+        -------
+        list of str
+            Declared variables that are no column, columns of a type that cannot match, and columns
+            that are not declared.
+
+        Notes
+        -----
+        **Privacy.** Reads names and types of columns only.
+        """
+        # names and types of a table alone: no release and no estimate calls this
+        top = importlib.import_module("dpmodels.api.inspected")
+        found: list[str] = top.problems(self, data)
+        return found
+
+
+def _in_words(variable: Variable) -> str:
+    """Return what is declared of a variable, on one line."""
+    levels = [str(x) for x in getattr(variable, "levels", None) or ()]
+    if levels:
+        text = ", ".join(levels)
+        said = text if len(text) <= 40 else f"{len(levels)} levels: {text[:28]}..."
+    elif variable.kind == "text":
+        said = "levels to be declared"
+    elif isinstance(variable, Date) and variable.upper is not None:
+        said = f"{variable.lower} to {variable.upper}, in {variable.unit}"
+    elif variable.interval is None:
+        said = "range to be declared or bought"
+    else:
+        said = "0 or 1" if variable.kind == "binary" else "{:g} to {:g}".format(*variable.interval)
+    missing = getattr(variable, "missing", None)
+    coded = f"; missing: {', '.join(map(str, missing))}" if missing else ""
+    return f"{variable.kind}: {said}{coded}"
 
 
 def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:

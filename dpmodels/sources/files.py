@@ -9,7 +9,10 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dpmodels.errors import SourceError, path_of, shown
+from dpmodels.formula.types import ColumnKind
 from dpmodels.sources.lines import (
     PLAIN,
     Dialect,
@@ -301,6 +304,79 @@ class CsvSource:
         return out
 
 
+# -- Files of Stata, SPSS and SAS, read in blocks of rows by pyreadstat
+
+
+#: Ending -> (epoch, microseconds of a unit) of dates, then of points in time.
+_EPOCHS = {
+    "dta": (("1960-01-01", 86_400_000_000), ("1960-01-01", 1_000)),
+    "sav": (("1582-10-14", 1_000_000), ("1582-10-14", 1_000_000)),
+    "sas": (("1960-01-01", 86_400_000_000), ("1960-01-01", 1_000_000)),
+}
+_FAMILY = {".dta": "dta", ".sav": "sav", ".zsav": "sav", ".por": "sav", ".sas7bdat": "sas",
+           ".xpt": "sas"}  # fmt: skip
+
+
+class StatSource:
+    """A file of Stata, SPSS or SAS: types are those it states, user-missing codes are missing."""
+
+    rescannable = True
+    decoded = True
+    schema_attr = None
+
+    def __init__(self, path: Path) -> None:
+        from dpmodels.formula.codebooks import metadata, time_kind
+
+        meta = metadata(path)
+        check_names(meta.column_names)
+        self._path = path
+        self._family = _FAMILY[path.suffix.lower()]
+        types = meta.readstat_variable_types
+        self._times = {name: time_kind(meta, name) for name in meta.column_names}
+        self.kinds = {name: self._kind(types[name], self._times[name]) for name in types}
+        rows = getattr(meta, "number_rows", None)
+        self.n: int | None = None if rows is None or rows < 0 else int(rows)
+
+    def _kind(self, stored: str, when: str) -> str:
+        if stored == "string":
+            return "text"
+        if when in ("date", "datetime"):
+            return ColumnKind("datetime", "datetime64[us]")
+        return ColumnKind("numeric", "float64")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield blocks of rows."""
+        return read_ahead(self._chunks(names))
+
+    def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
+        import pyreadstat
+
+        from dpmodels.formula.codebooks import READERS
+
+        reader = getattr(pyreadstat, READERS[self._path.suffix.lower()])
+        at = 0
+        while self.n is None or at < self.n:
+            frame, _ = reader(
+                str(self._path), usecols=list(dict.fromkeys(names)), row_offset=at,
+                row_limit=READ_ROWS, disable_datetime_conversion=True,
+            )  # fmt: skip
+            if not len(frame):
+                return
+            at += len(frame)
+            yield {name: self._column(name, frame[name]) for name in names}
+
+    def _column(self, name: str, cells: Any) -> Any:
+        if self.kinds[name] == "text":
+            return cells.astype(object)
+        numbers = cells.to_numpy(dtype=float, na_value=np.nan)
+        if self.kinds[name] != "datetime":
+            return numbers
+        epoch, unit = _EPOCHS[self._family][self._times[name] == "datetime"]
+        there = np.isfinite(numbers)
+        whole = np.where(there, numbers * unit, 0.0).round().astype("m8[us]")
+        return np.where(there, np.datetime64(epoch, "us") + whole, np.datetime64("NaT"))
+
+
 def _check_encoding(path: Path, dialect: Dialect) -> None:
     """Refuse an encoding of bytes where the header has letters that are UTF-8."""
     if dialect.encoding == "utf-8":
@@ -415,6 +491,8 @@ def path_source(paths: Sequence[Path]) -> Source:
         if not path.exists():
             raise SourceError(f"there is no file {str(path)!r}")
     names = [p.name.lower() for p in paths]
+    if len(paths) == 1 and paths[0].suffix.lower() in _FAMILY:
+        return StatSource(paths[0])
     if all(n.endswith((".parquet", ".pq")) for n in names):
         return ParquetSource(paths)
     endings = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst", ".csv.zip")
