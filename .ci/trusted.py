@@ -53,7 +53,7 @@ GROUPS = (
         "models/linear/inference.py models/survival/table.py "
         "models/survival/cox.py models/survival/zph.py "
         "models/table/quantiles.py "
-        "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py "
+        "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py levels.py "
         "models/table/weighted_quantiles.py",
     ),
     (

@@ -69,6 +69,7 @@ _EXPORTS = {
     "Date": "dpmodels.variables",
     "read_csv": "dpmodels.sources.files",
     "inspect_source": "dpmodels.api.inspected",
+    "dp_levels": "dpmodels.api.levels",
     "Budget": "dpmodels.privacy.budget",
     "load": "dpmodels.results",
     "anova": "dpmodels.results",
