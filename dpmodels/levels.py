@@ -150,12 +150,14 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     """
 
     def __init__(
-        self, counts: Mapping[str, Mapping[str, float]], plan: LevelsPlan, other: str | None
+        self, counts: Mapping[str, Mapping[str, float]], plan: LevelsPlan,
+        others: Mapping[str, Any],
     ) -> None:
         self.counts = {name: merged(values) for name, values in counts.items()}
         self.sd, self.threshold, self.privacy = plan.sd, plan.tau, plan.guarantee
         self._levels = {}
         for name, values in self.counts.items():
+            other = others.get(name)
             listed = sorted(values, key=lambda text: (-values[text], text))
             if len({*listed, *([other] if other is not None else [])}) >= 2:
                 words = [w for w in plan.missing[plan.columns.index(name)]]

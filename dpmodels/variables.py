@@ -235,6 +235,8 @@ class _Base:
                 continue
             if f.name == "recode":
                 value = dict(value)
+            if f.name == "levels" and not value:  # to be bought
+                continue
             out[f.name] = list(value) if isinstance(value, tuple) else value
         return out
 
@@ -438,8 +440,9 @@ class Levels(_Base):
 
     Parameters
     ----------
-    levels : sequence
-        Every level a row may have, in the order of the coding.
+    levels : sequence, optional
+        Every level a row may have, in the order of the coding. Left out: values that many rows have
+        are bought from the budget of the call (:func:`dpmodels.dp_levels`).
     other : level, optional
         Level that every undeclared value counts as (appended if it is not listed).
         Without it an undeclared value is missing.
@@ -475,7 +478,7 @@ class Levels(_Base):
 
     def __init__(
         self,
-        levels: Any,
+        levels: Any = None,
         *more: Any,
         other: Any = None,
         na: Any = None,
@@ -488,6 +491,15 @@ class Levels(_Base):
         name = type(self).__name__
         if more:
             raise SchemaError(f"{name} takes one list: {name}(['a', 'b'])")
+        if levels is None:  # to be bought
+            if na is not None or recode is not None:
+                raise SchemaError(f"{name}: na= and recode= need declared levels")
+            _freeze(
+                self, levels=(), other=other, na=None, label=label, recode=None,
+                missing=_listed_codes(missing, name), strip=_flag(strip, name, "strip"),
+                ignore_case=_flag(ignore_case, name, "ignore_case"),
+            )  # fmt: skip
+            return
         listed = list(levels) if not isinstance(levels, (str, bytes)) else levels
         if other is not None and isinstance(listed, list) and other not in listed:
             listed = [*listed, other]

@@ -321,6 +321,8 @@ def _in_words(variable: Variable) -> str:
     if levels:
         text = ", ".join(levels)
         said = text if len(text) <= 40 else f"{len(levels)} levels: {text[:28]}..."
+    elif variable.codes == () and isinstance(variable, Levels):
+        said = "levels to be bought"
     elif variable.kind == "text":
         said = "levels to be declared"
     elif isinstance(variable, Date) and variable.upper is not None:
@@ -428,6 +430,12 @@ def schema_for(
         else:
             out[name] = Real()
             silent.append(name)
+    for name, variable in out.items():
+        if isinstance(variable, Levels) and not variable.levels:
+            raise SchemaError(
+                f"the levels of {name!r} are to be bought, which needs the data: "
+                f"dp.dp_levels([{name!r}], data, eps=, delta=) gives levels for the schema"
+            )
     out = {name: as_recorded(name, variable, data_columns) for name, variable in out.items()}
     check_types(data_columns, out, silent, short)
     if missing_text:

@@ -150,6 +150,8 @@ def _check_event(name: str, kind: str, said: str) -> None:
 
 def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
     """Refuse levels of which the type of the column can hold none."""
+    if variable.levels == ():  # to be bought
+        return
     other = getattr(variable, "other", None)
     recode = variable.recode or ()
     written = [*(variable.levels or (0, 1)), *(key for key, level in recode if level != other)]

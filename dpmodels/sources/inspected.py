@@ -57,6 +57,8 @@ def inspected(source: Source, variables: Mapping[str, Variable]) -> Inspected:
         if name not in kinds:
             found[name].problem = "the data have no such column"
             continue
+        if isinstance(variable, Levels) and not variable.levels:  # to be bought
+            variable = Text()
         try:
             recorded = as_recorded(name, variable, kinds)
             check_types(kinds, {name: recorded})

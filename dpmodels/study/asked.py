@@ -626,9 +626,11 @@ class _Reader:
                 out[name] = Schema(**{name: facts})[name]
             except DPModelsError as error:
                 self.faults.append((places.line((*prefix, name)), str(error)))
-            except TypeError:  # a factor without its levels
+                continue
+            if getattr(out[name], "levels", None) == ():  # a study buys none
                 self.faults.append((places.line((*prefix, name)), f"{name} needs its levels: "
                                     'levels = ["north", "south"]'))  # fmt: skip
+                del out[name]
         return Schema(**out), (places, prefix), said if isinstance(said, dict) else {}
 
 

@@ -185,3 +185,33 @@ def test_people_are_not_served():
     visits = {"id": [1, 1, 2], "g": ["a", "a", "b"]}
     with pytest.raises(RequestError, match="unit"):
         dp.dp_levels("g", dp.per_person(visits, "id", g=("first", "g")), eps=0.5, delta=1e-6)
+
+
+def test_levels_that_a_call_buys():
+    """dp.Levels() without a list: two charges that add up to the call's, and the levels in the fit."""
+    rng = np.random.default_rng(3)
+    n = 6000
+    region = rng.choice(["north", "North ", "south", "village"], n, p=[0.4, 0.2, 0.397, 0.003])
+    y = np.where(np.char.strip(region) == "south", 0.8, 0.2) + rng.normal(0, 0.05, n)
+    data = pd.DataFrame({"y": y, "region": region, "id": np.arange(n)})
+    schema = dp.Schema(y=dp.Real(0, 1), region=dp.Levels(other="elsewhere"), free=dp.Levels())
+    budget = dp.Budget(eps=3, delta=1e-5)
+    fit = dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=schema, budget=budget, seed=1)
+    assert fit.design.schema["region"].levels == ("north", "south", "elsewhere")
+    assert fit.params["region[T.south]"] == pytest.approx(0.6, abs=0.1)
+    pairs = [(c.guarantee.eps, c.guarantee.delta) for c in budget.charges]
+    assert len(pairs) == 2 and np.allclose(np.sum(pairs, axis=0), [2, 1e-6])
+    assert "charge of their own" in " ".join(fit.privacy.notes)
+    plain = dp.Schema(y=dp.Real(0, 1), region=dp.Levels())
+    for call, said in (
+        (lambda b: dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=plain, budget=b, vcov="no"), "vcov"),
+        (lambda b: dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=plain, budget=b, unit="id"), "people"),
+        (lambda b: dp.dp_table("~ region", data, eps=2, delta=1e-6, schema=plain, budget=b,
+                               relation="add-remove"), "replace"),
+        (lambda b: dp.plan("y ~ region", plain, n=n, eps=2, delta=1e-6), "dp_levels"),
+    ):  # fmt: skip
+        budget = dp.Budget(eps=3, delta=1e-5)
+        with pytest.raises((RequestError, ValueError), match=said):
+            call(budget)
+        assert not len(budget.charges)
+    assert dp.Schema.from_toml(plain.to_toml()) == plain and "to be bought" in str(plain)
