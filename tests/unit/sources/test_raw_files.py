@@ -128,6 +128,12 @@ def test_so_does_every_other_source(tmp_path, want):
         made["duckdb"] = connection.table("raw")
     except ImportError:
         pass
+    try:
+        import dask.dataframe as dd
+
+        made["dask"] = dd.from_pandas(dirty, npartitions=3)
+    except ImportError:
+        pass
     for name, data in made.items():
         fit = dp.dp_ols(FORMULA, data, schema=schema, seed=3, **PAY)
         assert numbers(fit) == want[0], name
