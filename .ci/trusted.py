@@ -30,7 +30,7 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "sums/ formula/program.py formula/design.py "
+        "sums/ formula/program.py formula/reading.py formula/design.py "
         "formula/words.py formula/build.py survey.py",
     ),
     (
@@ -53,7 +53,7 @@ GROUPS = (
         "models/linear/inference.py models/survival/table.py "
         "models/survival/cox.py models/survival/zph.py "
         "models/table/quantiles.py "
-        "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py "
+        "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py levels.py "
         "models/table/weighted_quantiles.py",
     ),
     (

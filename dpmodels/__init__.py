@@ -66,6 +66,10 @@ _EXPORTS = {
     "Ordered": "dpmodels.variables",
     "Binary": "dpmodels.variables",
     "Count": "dpmodels.variables",
+    "Date": "dpmodels.variables",
+    "read_csv": "dpmodels.sources.files",
+    "inspect_source": "dpmodels.api.inspected",
+    "dp_levels": "dpmodels.api.levels",
     "Budget": "dpmodels.privacy.budget",
     "load": "dpmodels.results",
     "anova": "dpmodels.results",
@@ -102,7 +106,7 @@ _MEANT = {
     **dict.fromkeys(("coxph", "phreg", "coxphfitter"), "dp.dp_coxph"),
     **dict.fromkeys(("survfit", "kaplanmeierfitter"), "dp.dp_survfit"),
     **dict.fromkeys(("set_seed", "seed"), "seed=1 in the call: the result is then NOT PRIVATE"),
-    **dict.fromkeys(("read_csv", "save"), "pandas.read_csv, or the path itself as data; fit.save"),
+    **dict.fromkeys(("save", "read_parquet"), "the path itself as data; fit.save"),
 }  # fmt: skip
 _MODULES = ("datasets", "errors", "privacy", "results", "formula", "interop")
 

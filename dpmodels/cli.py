@@ -49,6 +49,14 @@ DEMO = {
     "eps": 1.0,
     "delta": 1e-6,
 }
+#: Flags that say how a CSV file is written, as ``dp.read_csv`` takes it.
+_CSV = {
+    "sep": "what separates cells: ';', '\\t'",
+    "encoding": "of a CSV file: latin-1, cp1252, ...",
+    "decimal": "decimal sign: ','",
+    "thousands": "sign between thousands: '.'",
+    "quotechar": "what stands around a cell",
+}
 _FORMATS = ("text", "md", "html", "tex", "json")
 
 
@@ -123,7 +131,7 @@ def _fit(arguments: argparse.Namespace) -> int:
     fit = function_of("dpmodels.study.asked:call")(
         arguments.verb,
         arguments.formula,
-        function_of("dpmodels.study.asked:source_of")(arguments.data, {}),
+        function_of("dpmodels.study.asked:source_of")(arguments.data, {}, csv=_csv(arguments)),
         options,
         eps=arguments.eps,
         delta=arguments.delta,
@@ -207,6 +215,14 @@ def _schema(path: str | None) -> Schema | None:
     return Schema.from_toml(Path(path).read_text(encoding="utf-8"))
 
 
+def _csv(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how the CSV file is written, as far as the flags say."""
+    given = {name: getattr(arguments, name) for name in (*_CSV, "na")}
+    if isinstance(given["sep"], str):
+        given["sep"] = {"\\t": "\t", "tab": "\t"}.get(given["sep"], given["sep"])
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _bounds(texts: Sequence[str]) -> Any:
     """Read ``alcohol=8:15 pH=2.5:4.5``, or the one word "private"."""
     if list(texts) == ["private"]:
@@ -274,6 +290,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--format", choices=_FORMATS, default="text")
         sub.add_argument("--out", metavar="FILE", help="also write the fit as JSON")
     fit.add_argument("--data", required=True, metavar="FILE", help="CSV, Parquet, duckdb:///file?table=")
+    for name, text in _CSV.items():
+        fit.add_argument(f"--{name}", metavar="TEXT", help=text)
+    fit.add_argument("--na", nargs="+", metavar="WORD", help="words for a missing cell: -9 .")
     fit.add_argument("--ledger", metavar="FILE", help="charge this budget file")
     fit.add_argument("--budget-eps", type=float, metavar="EPS", help="total of a new --ledger")
     fit.add_argument("--budget-delta", type=float, metavar="DELTA", help="total of a new --ledger")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -16,6 +18,22 @@ Scalar = str | int | float | bool
 
 #: Ends of a range are at most this: then squares and products of cells are finite floats.
 LARGEST = 1e100
+
+#: Text that stands for a missing cell in every source, unless it is a declared level: as in pandas.
+NA_WORDS = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+
+#: Text that is a number by its value: "1", "01", "1.0", "-2.5e3".
+NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+#: Microseconds of a unit of time. A year is 365.2425 days, a month a twelfth of it.
+TIME_UNITS = {
+    "seconds": 1e6, "minutes": 60e6, "hours": 3600e6, "days": 86400e6, "weeks": 7 * 86400e6,
+    "months": 365.2425 * 7200e6, "years": 365.2425 * 86400e6,
+}  # fmt: skip
+_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def _number(value: Any, what: str) -> float:
@@ -85,6 +103,109 @@ def _levels(levels: Any, kind: str) -> tuple[Scalar, ...]:
     return out
 
 
+# -- How a cell is read: missing codes, other spellings, signs of numbers, units of time
+
+
+def _listed_codes(codes: Any, kind: str) -> tuple[Scalar, ...] | None:
+    """Return the missing codes, or None if there are none."""
+    if codes is None:
+        return None
+    if isinstance(codes, (str, int, float)):
+        codes = [codes]
+    if not isinstance(codes, Iterable) or isinstance(codes, (bytes, Mapping)):
+        raise SchemaError(f"{kind}: missing= takes a list of codes, for example missing=[-9, 99]")
+    out = tuple(x.item() if hasattr(x, "item") and not isinstance(x, str) else x for x in codes)
+    for code in out:
+        if not isinstance(code, (str, int, float)) or code != code:
+            raise SchemaError(f"{kind}: a missing code must be text or a number, got {shown(code)}")
+    return out or None
+
+
+def _recoded(
+    recode: Any, kind: str, levels: tuple[Scalar, ...]
+) -> tuple[tuple[str, Scalar], ...] | None:
+    """Return pairs (spelling, level), or None if there are none."""
+    if recode is None or recode == {}:
+        return None
+    if not isinstance(recode, Mapping):
+        raise SchemaError(
+            f"{kind}: recode= takes a mapping from what stands in the file to a level, for example "
+            'recode={"y": "yes", "1": "yes"}'
+        )
+    out = []
+    for key, level in recode.items():
+        if isinstance(level, str) and level not in levels:
+            numbers = [x for x in levels if not isinstance(x, str) and as_key(x) == as_key(level)]
+            level = numbers[0] if numbers else level
+        if level not in levels:
+            raise SchemaError(
+                f"{kind}: recode= maps {shown(key)} to {shown(level)}, which is no level."
+                f"{did_you_mean(str(level), map(str, levels))} Levels: {list(levels)!r}"
+            )
+        if key in levels and key != level:
+            raise SchemaError(f"{kind}: recode= maps {shown(key)}, which is a level itself")
+        out.append((str(key), level))
+    return tuple(out)
+
+
+def as_key(value: Scalar) -> str | float:
+    """Return what spellings of one value share: the number, or text without blanks and case."""
+    if not isinstance(value, str):
+        return float(value)
+    text = value.strip()
+    return float(text) if NUMERAL.fullmatch(text) else text.casefold()
+
+
+def _check_codes(
+    missing: tuple[Scalar, ...] | None, spellings: Iterable[Scalar], kind: str
+) -> None:
+    """Refuse a missing code that a level or a spelling could be read as."""
+    taken = {as_key(x): x for x in spellings}
+    for code in missing or ():
+        if as_key(code) in taken:
+            raise SchemaError(
+                f"{kind}: missing={shown(code)} and the level {taken[as_key(code)]!r} are read as "
+                "one value. Leave one of them out"
+            )
+
+
+def _sign(sign: Any, kind: str, name: str, allowed: str) -> str | None:
+    if sign is None:
+        return None
+    if not isinstance(sign, str) or len(sign) != 1 or sign not in allowed:
+        raise SchemaError(
+            f"{kind}: {name}= is one of {', '.join(map(repr, allowed))}, got {shown(sign)}"
+        )
+    return sign
+
+
+def _signs(decimal: Any, thousands: Any, kind: str) -> dict[str, str | None]:
+    """Return the signs by which text is a number."""
+    point = _sign(decimal, kind, "decimal", ".,")
+    group = _sign(thousands, kind, "thousands", ".,' _")
+    if group is not None and group == (point or "."):
+        raise SchemaError(
+            f"{kind}: decimal and thousands are both {group!r}. For 1.234,5 write decimal=',' and "
+            "thousands='.'"
+        )
+    return {"decimal": point, "thousands": group}
+
+
+def _time_unit(unit: Any, kind: str, name: str) -> str:
+    if unit not in TIME_UNITS:
+        raise SchemaError(
+            f"{kind}: {name}={shown(unit)} is no unit of time."
+            f"{did_you_mean(str(unit), TIME_UNITS)} Units: {', '.join(TIME_UNITS)}"
+        )
+    return str(unit)
+
+
+def _flag(value: Any, kind: str, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise SchemaError(f"{kind}: {name}= must be True or False, got {shown(value)}")
+    return value
+
+
 class _Base:
     """What every variable shares."""
 
@@ -103,20 +224,31 @@ class _Base:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary that JSON and TOML can hold."""
-        out: dict[str, Any] = {"type": self.kind}
+        return {"type": self.kind, **self._said()}
+
+    def _said(self) -> dict[str, Any]:
+        """Return what is declared: a default is not said."""
+        out = {}
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
-            if value is not None:
-                out[f.name] = list(value) if isinstance(value, tuple) else value
+            if value is None or (isinstance(value, bool) and value == f.default):
+                continue
+            if f.name == "recode":
+                value = dict(value)
+            if f.name == "levels" and not value:  # to be bought
+                continue
+            out[f.name] = list(value) if isinstance(value, tuple) else value
         return out
 
     def __repr__(self) -> str:
-        parts = [
-            f"{f.name}={list(v) if isinstance(v, tuple) else v!r}"
-            for f in fields(self)  # type: ignore[arg-type]
-            if (v := getattr(self, f.name)) is not None
-        ]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        said = ", ".join(f"{name}={value!r}" for name, value in self._said().items())
+        return f"{type(self).__name__}({said})"
+
+    def read_plainly(self) -> Any:
+        """Return the variable without missing codes, for cells that were made, not recorded."""
+        if getattr(self, "missing", None) is None:
+            return self
+        return type(self)(**{**self._said(), "missing": None})
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,10 +263,19 @@ class Real(_Base):
         Public constant for missing cells (used under ``na="declared"`` and ``"impute-midpoint"``).
     label, unit : str, optional
         For tables.
+    missing : list, optional
+        Codes of missing cells, as in ``missing=[-9, 99]``. They are compared by value, before
+        clipping and before ``subset=``.
+    decimal, thousands : str, optional
+        Signs of numbers that are kept as text: ``decimal=","``, ``thousands="."``. With one of them
+        a column of text may hold numbers. A cell that is no number is missing.
+    duration : str, optional
+        Unit of a column of durations: ``"days"``, ``"hours"``, ``"years"``, ...
 
     Notes
     -----
-    **Privacy.** The range is a claim made without looking at the rows; it is public.
+    **Privacy.** The range is a claim made without looking at the rows; it is public. How a cell is
+    read is public too, and reads each cell by itself.
     """
 
     kind: ClassVar[str] = "real"
@@ -144,6 +285,10 @@ class Real(_Base):
     na: float | None = None
     label: str | None = None
     unit: str | None = None
+    missing: tuple[Scalar, ...] | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    duration: str | None = None
 
     def __init__(
         self,
@@ -153,11 +298,19 @@ class Real(_Base):
         na: Any = None,
         label: str | None = None,
         unit: str | None = None,
+        missing: Any = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        duration: str | None = None,
     ) -> None:
         if isinstance(lower, (list, tuple)) and upper is None and len(lower) == 2:
             raise SchemaError("Real takes two numbers, not a pair: Real(0, 10)")
         lo, hi = _bounds(lower, upper, "Real")
-        _freeze(self, lower=lo, upper=hi, na=_na(na, lo, hi, "Real"), label=label, unit=unit)
+        _freeze(
+            self, lower=lo, upper=hi, na=_na(na, lo, hi, "Real"), label=label, unit=unit,
+            missing=_listed_codes(missing, "Real"), **_signs(decimal, thousands, "Real"),
+            duration=None if duration is None else _time_unit(duration, "Real", "duration"),
+        )  # fmt: skip
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -173,7 +326,7 @@ class Count(_Base):
     ----------
     upper : float, optional
         Largest count that matters; larger ones are clipped. ``None``: not declared.
-    na, label, unit
+    na, label, unit, missing, decimal, thousands
         As for :class:`Real`.
 
     Notes
@@ -187,6 +340,9 @@ class Count(_Base):
     na: float | None = None
     label: str | None = None
     unit: str | None = None
+    missing: tuple[Scalar, ...] | None = None
+    decimal: str | None = None
+    thousands: str | None = None
 
     def __init__(
         self,
@@ -195,6 +351,9 @@ class Count(_Base):
         na: Any = None,
         label: str | None = None,
         unit: str | None = None,
+        missing: Any = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
     ) -> None:
         if more:
             raise SchemaError(
@@ -202,7 +361,10 @@ class Count(_Base):
                 "Real(1, 10)"
             )
         hi = None if upper is None else _bounds(0, upper, "Count")[1]
-        _freeze(self, upper=hi, na=_na(na, 0.0, hi, "Count"), label=label, unit=unit)
+        _freeze(
+            self, upper=hi, na=_na(na, 0.0, hi, "Count"), label=label, unit=unit,
+            missing=_listed_codes(missing, "Count"), **_signs(decimal, thousands, "Count"),
+        )  # fmt: skip
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -222,6 +384,8 @@ class Binary(_Base):
         Public value for missing cells.
     label : str, optional
         For tables.
+    missing, strip, ignore_case, recode
+        As for :class:`Levels`. Without ``levels``, ``recode=`` maps to 0 and 1.
 
     Notes
     -----
@@ -233,9 +397,21 @@ class Binary(_Base):
     levels: tuple[Scalar, ...] | None = None
     na: float | None = None
     label: str | None = None
+    missing: tuple[Scalar, ...] | None = None
+    strip: bool = True
+    ignore_case: bool = True
+    recode: tuple[tuple[str, Scalar], ...] | None = None
 
     def __init__(
-        self, levels: Any = None, *more: Any, na: Any = None, label: str | None = None
+        self,
+        levels: Any = None,
+        *more: Any,
+        na: Any = None,
+        label: str | None = None,
+        missing: Any = None,
+        strip: bool = True,
+        ignore_case: bool = True,
+        recode: Any = None,
     ) -> None:
         if more:
             raise SchemaError("Binary takes one pair: Binary(('no', 'yes'))")
@@ -244,7 +420,13 @@ class Binary(_Base):
             raise SchemaError(f"Binary: needs exactly two levels, got {len(pair)}. Use Levels")
         if na is not None and na not in (0, 1):
             raise SchemaError(f"Binary: na must be 0 or 1, got {shown(na)}")
-        _freeze(self, levels=pair, na=None if na is None else float(na), label=label)
+        codes, pairs = _listed_codes(missing, "Binary"), _recoded(recode, "Binary", pair or (0, 1))
+        _check_codes(codes, (*(pair or (0, 1)), *(key for key, _ in pairs or ())), "Binary")
+        _freeze(
+            self, levels=pair, na=None if na is None else float(na), label=label, missing=codes,
+            strip=_flag(strip, "Binary", "strip"), recode=pairs,
+            ignore_case=_flag(ignore_case, "Binary", "ignore_case"),
+        )  # fmt: skip
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -258,8 +440,9 @@ class Levels(_Base):
 
     Parameters
     ----------
-    levels : sequence
-        Every level a row may have, in the order of the coding.
+    levels : sequence, optional
+        Every level a row may have, in the order of the coding. Left out: values that many rows have
+        are bought from the budget of the call (:func:`dpmodels.dp_levels`).
     other : level, optional
         Level that every undeclared value counts as (appended if it is not listed).
         Without it an undeclared value is missing.
@@ -267,10 +450,20 @@ class Levels(_Base):
         Level for missing cells (used under ``na="declared"`` and ``"impute-midpoint"``).
     label : str, optional
         For tables.
+    missing : list, optional
+        Codes of missing cells, as in ``missing=[9, "refused"]``; they do not count as ``other``.
+    strip, ignore_case : bool
+        Blanks at the ends and case do not matter, unless two declared levels differ by them alone.
+    recode : mapping, optional
+        Other spellings of a level: ``recode={"y": "yes", "1": "yes"}``.
 
     Notes
     -----
-    **Privacy.** The list is public: which of its levels occur in the rows is never shown.
+    A cell is compared with the levels as it is written, then without blanks and case, then as a
+    number (``1``, ``1.0``, ``"01"``), if only one level fits.
+
+    **Privacy.** The list is public: which of its levels occur in the rows is never shown. Each cell
+    is read by itself.
     """
 
     kind: ClassVar[str] = "levels"
@@ -278,20 +471,47 @@ class Levels(_Base):
     other: Scalar | None = None
     na: Scalar | None = None
     label: str | None = None
+    missing: tuple[Scalar, ...] | None = None
+    strip: bool = True
+    ignore_case: bool = True
+    recode: tuple[tuple[str, Scalar], ...] | None = None
 
     def __init__(
-        self, levels: Any, *more: Any, other: Any = None, na: Any = None, label: str | None = None
+        self,
+        levels: Any = None,
+        *more: Any,
+        other: Any = None,
+        na: Any = None,
+        label: str | None = None,
+        missing: Any = None,
+        strip: bool = True,
+        ignore_case: bool = True,
+        recode: Any = None,
     ) -> None:
         name = type(self).__name__
         if more:
             raise SchemaError(f"{name} takes one list: {name}(['a', 'b'])")
+        if levels is None:  # to be bought
+            if na is not None or recode is not None:
+                raise SchemaError(f"{name}: na= and recode= need declared levels")
+            _freeze(
+                self, levels=(), other=other, na=None, label=label, recode=None,
+                missing=_listed_codes(missing, name), strip=_flag(strip, name, "strip"),
+                ignore_case=_flag(ignore_case, name, "ignore_case"),
+            )  # fmt: skip
+            return
         listed = list(levels) if not isinstance(levels, (str, bytes)) else levels
         if other is not None and isinstance(listed, list) and other not in listed:
             listed = [*listed, other]
         out = _levels(listed, name)
         if na is not None and na not in out:
             raise SchemaError(f"{name}: na={shown(na)} is not one of its levels {list(out)!r}")
-        _freeze(self, levels=out, other=other, na=na, label=label)
+        codes, pairs = _listed_codes(missing, name), _recoded(recode, name, out)
+        _check_codes(codes, (*out, *(key for key, _ in pairs or ())), name)
+        _freeze(
+            self, levels=out, other=other, na=na, label=label, missing=codes, recode=pairs,
+            strip=_flag(strip, name, "strip"), ignore_case=_flag(ignore_case, name, "ignore_case"),
+        )  # fmt: skip
 
     @property
     def codes(self) -> tuple[Scalar, ...]:
@@ -311,6 +531,120 @@ class Ordered(Levels):
 
 
 @dataclass(frozen=True, repr=False)
+class Date(_Base):
+    """A date, read as the number of units since a public first date.
+
+    Parameters
+    ----------
+    lower, upper : date or str, optional
+        First and last date, as in ``Date("2010-01-01", "2020-12-31")``. Cells outside are clipped.
+        Both ``None``: units since 1970-01-01, and the range is bought.
+    format : str, optional
+        How text is written: ``"%d.%m.%Y"``, as in Python's strptime. Default: ISO 8601.
+    unit : str
+        ``"days"``, ``"weeks"``, ``"months"``, ``"years"``, ``"hours"``, ... A year is 365.2425
+        days.
+    missing : list, optional
+        Dates that stand for a missing cell, as they are written in the file or in ISO 8601.
+    label : str, optional
+        For tables.
+
+    Notes
+    -----
+    In ``I(end - start)`` both columns need the same first date and the same unit.
+
+    **Privacy.** Both dates are claims made without looking at the rows; they are public. A cell
+    that is no date in this format is missing.
+
+    Examples
+    --------
+    >>> from dpmodels import Date
+    >>> Date("2010-01-01", "2020-12-31", format="%d.%m.%Y", unit="years").interval
+    (0.0, 10.998...)
+    """
+
+    kind: ClassVar[str] = "date"
+    numeric: ClassVar[bool] = True
+    lower: str | None = None
+    upper: str | None = None
+    format: str | None = None
+    unit: str = "days"
+    missing: tuple[Scalar, ...] | None = None
+    label: str | None = None
+
+    def __init__(
+        self,
+        lower: Any = None,
+        upper: Any = None,
+        *,
+        format: str | None = None,
+        unit: str = "days",
+        missing: Any = None,
+        label: str | None = None,
+    ) -> None:
+        first = last = None
+        if lower is not None or upper is not None:
+            first, last = _date_of(lower, "lower"), _date_of(upper, "upper")
+            if not first < last:
+                raise SchemaError(
+                    f"Date: the first date ({first.date()}) must come before the last "
+                    f"({last.date()})"
+                )
+        if format is not None and (not isinstance(format, str) or "%" not in format):
+            raise SchemaError(
+                f"Date: format={shown(format)} is no format of dates: write it as in "
+                'format="%d.%m.%Y" for 31.12.2020'
+            )
+        _freeze(
+            self, lower=first and _iso(first), upper=last and _iso(last), format=format,
+            label=label, unit=_time_unit(unit, "Date", "unit"),
+            missing=_listed_codes(missing, "Date"),
+        )  # fmt: skip
+
+    @property
+    def start(self) -> int:
+        """Microseconds from 1970 to the first date."""
+        return 0 if self.lower is None else microseconds(_date_of(self.lower, "lower"))
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """From 0 to the number of units between the first and the last date."""
+        if self.upper is None:
+            return None
+        last = microseconds(datetime.datetime.fromisoformat(self.upper))
+        return (0.0, (last - self.start) / TIME_UNITS[self.unit])
+
+
+def microseconds(date: datetime.datetime) -> int:
+    """Return the microseconds since 1970; a time zone is changed to UTC."""
+    if date.tzinfo is not None:
+        date = date.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return (date - _EPOCH) // datetime.timedelta(microseconds=1)
+
+
+def _iso(date: datetime.datetime) -> str:
+    return str(date.date()) if date.time() == datetime.time() else date.isoformat()
+
+
+def _date_of(given: Any, name: str) -> datetime.datetime:
+    """Return a date that was typed, or refuse."""
+    if isinstance(given, datetime.date) and not isinstance(given, datetime.datetime):
+        given = datetime.datetime(given.year, given.month, given.day)
+    found = given if isinstance(given, datetime.datetime) else None
+    if isinstance(given, str):
+        try:
+            found = datetime.datetime.fromisoformat(given.strip())
+        except ValueError:
+            found = None
+    if found is None:
+        raise SchemaError(
+            f"Date: {name}={shown(given)} is no date. Write year, month and day: "
+            'Date("2010-01-01", "2020-12-31")'
+        )
+    return datetime.datetime(*found.timetuple()[:6])
+
+
+@dataclass(frozen=True, repr=False)
 class Text(_Base):
     """Free text with no declared levels: usable only inside ``hashed(x, levels=)``.
 
@@ -323,8 +657,10 @@ class Text(_Base):
     label: str | None = None
 
 
-Variable = Real | Count | Binary | Levels | Ordered | Text
-_KINDS: dict[str, type[Any]] = {c.kind: c for c in (Real, Count, Binary, Levels, Ordered, Text)}
+Variable = Real | Count | Binary | Levels | Ordered | Date | Text
+_KINDS: dict[str, type[Any]] = {
+    c.kind: c for c in (Real, Count, Binary, Levels, Ordered, Date, Text)
+}
 
 
 def _freeze(obj: Any, **values: Any) -> None:
@@ -373,6 +709,7 @@ def as_variable(name: str, spec: Any) -> Variable:
     if isinstance(spec, (tuple, list)) and len(spec) == 2:
         return Real(*spec)
     raise SchemaError(
-        f"variable {name!r}: expected Real, Levels, Ordered, Binary or Count, got "
+        f"variable {name!r}: expected Real, Count, Levels, Ordered, Binary or Date, "
+        f"got "
         f"{type(spec).__name__}. For example {name}=dp.Real(0, 10)"
     )

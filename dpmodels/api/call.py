@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dpmodels import _testing
+from dpmodels.api.levels import stand_in, unlisted, with_levels
 from dpmodels.api.releases import REQUIRED, fit_of, require
 from dpmodels.api.requests import (
     Choice,
@@ -37,6 +38,7 @@ from dpmodels.errors import (
     did_you_mean,
     shown,
 )
+from dpmodels.formula.schema import declared_schema
 from dpmodels.planning import Plan, capped_plan, check_size
 from dpmodels.quiet import one_thread, tell
 from dpmodels.records import check_n
@@ -240,6 +242,17 @@ def call(
         not_the_private_data(given["public"], data)
     chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
+    schema, said = declared_schema(given["schema"], source.schema_attr), ""
+    unknown = unlisted(formula, schema, given["options"])
+    if schema is not None and unknown:
+        checked(budget, given["seed"])
+        build_request(  # whatever can be refused is refused before levels are charged
+            verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
+            attached=None, **{**given, "schema": stand_in(schema, unknown)},
+        )  # fmt: skip
+        given["schema"], eps, delta, said = with_levels(
+            schema, unknown, source, eps, delta, budget, given["seed"], given["options"]
+        )
     designed = build_request(
         verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
         attached=source.schema_attr, **given,
@@ -253,6 +266,9 @@ def call(
         declared = designed.n if public_n or source.n is None else None
         n = row_count(source, declared, next(iter(designed.design.kinds)))
     plan = make_plan(designed, n)
+    if said:
+        notes = (*plan.guarantee.notes, said)
+        plan = replace(plan, guarantee=replace(plan.guarantee, notes=notes))
     request = plan.request
     if plan.passes > 1 and not source.rescannable and person is None:
         from dpmodels.sources.rows import READ_ONCE

@@ -11,7 +11,7 @@ from dpmodels.formula.build import build_cell_design, build_design, build_mean_d
 from dpmodels.formula.describe import Description, describe
 from dpmodels.formula.design import Column, Design, TermInfo
 from dpmodels.formula.parser import needed_variables
-from dpmodels.formula.program import coerce
+from dpmodels.formula.reading import coerce
 from dpmodels.formula.survival import build_survival_cells, build_survival_design, design_from
 from dpmodels.formula.words import register_rowwise
 

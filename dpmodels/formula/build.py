@@ -231,7 +231,7 @@ def check_subset(text: str | None, schema: Schema, formula: str) -> None:
             f"{pretty(left, ctx)} is within {ctx.range_of(node.interval)}: the comparison holds "
             f"for {'every' if all_rows else 'no'} row, as values are moved to the ends of their "
             "declared range before subset= sees them",
-            "Read what stands for a missing value as an empty cell (na_values=), declare a range "
+            "Name what stands for a missing cell in the schema (missing=[-9]), declare a range "
             "that holds the rows to be left out, or leave this comparison out",
         )
 

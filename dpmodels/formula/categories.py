@@ -23,7 +23,7 @@ from dpmodels.formula.compile import (
     variable_name,
     whole,
 )
-from dpmodels.formula.program import hash_text
+from dpmodels.formula.reading import hash_text
 from dpmodels.formula.refuse import need_levels, need_range, refused_call, refused_name
 from dpmodels.formula.words import (
     CALLS,

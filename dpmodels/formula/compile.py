@@ -46,7 +46,7 @@ from dpmodels.formula.words import (
     word,
     written_name,
 )
-from dpmodels.variables import Levels, Text
+from dpmodels.variables import Date, Levels, Text
 
 
 def variable_name(node: ast.expr, ctx: Context) -> str | None:
@@ -158,7 +158,21 @@ def _binary(node: ast.BinOp, ctx: Context) -> Node:
         )
     values, image = _ARITHMETIC[type(node.op)]
     a, b = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
+    if not isinstance(node.op, ast.Mult):
+        _check_dates(a, b, node, ctx)
     return combine(values, image(a.interval, b.interval), a, b, node, ctx)
+
+
+def _check_dates(a: Node, b: Node, node: ast.AST, ctx: Context) -> None:
+    """Refuse to take together dates that count from different days, or in different units."""
+    dates = {name: v for name in sorted(a.variables | b.variables)
+             if isinstance(v := ctx.schema[name], Date)}  # fmt: skip
+    if len({(v.lower, v.unit) for v in dates.values()}) > 1:
+        counted = "; ".join(f"{name}: {v.unit} since {v.lower}" for name, v in dates.items())
+        raise ctx.fail(
+            f"{pretty(node, ctx)} takes dates together that count differently ({counted})",
+            "Declare them with the same first date and the same unit",
+        )
 
 
 def combine(
@@ -277,6 +291,7 @@ def _number_test(
     _check_exact(left, op, right, ctx)
     test = _COMPARE[type(op)]
     a, b = compile_scalar(left, ctx), compile_scalar(right, ctx)
+    _check_dates(a, b, node, ctx)
 
     def values(env: Env) -> Array:
         x, y = a.evaluate(env), b.evaluate(env)

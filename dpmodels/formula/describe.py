@@ -12,7 +12,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, SchemaNeededError
 from dpmodels.formula.build import build_design
-from dpmodels.formula.design import Design
+from dpmodels.formula.design import Design, Made
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
 from dpmodels.formula.words import Cat, magnitude, written_name
@@ -251,7 +251,7 @@ def public_points(
     ``anywhere``: where numbers without a range lie; None: they are refused.
     """
     rng = np.random.default_rng(0)  # no secret: which points are used does not matter
-    table = {}
+    table: dict[str, Any] = Made()
     for name in design.variables:
         ends = next((c.interval for c in design.z if c.name == name), None)
         cells = _cells(design.schema[name], ends or anywhere, m, rng)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells, coerce_all
+from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells
+from dpmodels.formula.reading import coerce_all
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, magnitude
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
@@ -347,6 +348,8 @@ class Design:
                     f"{needed}"
                 )
             variable = self.schema[name]
+            if isinstance(new, Made):
+                variable = variable.read_plainly()
             cells = coerce_all({name: _listed(new[name])}, {name: variable})[name]
             if outside == "nan" and variable.interval is not None:
                 lo, hi = variable.interval
@@ -405,6 +408,10 @@ class Design:
 # A *cell design* has one column a factor of the formula, response side first. Unlike the columns
 # of a regression, a cell that is missing stays missing where it is: one variable's missing cell
 # says nothing about another's.
+
+
+class Made(dict[str, Any]):
+    """Public rows that were made from a schema: no cell of them is a missing code."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,17 @@ from typing import Any
 from dpmodels.errors import SchemaError, SchemaNeededError, did_you_mean, path_of, shown
 from dpmodels.formula.parser import category_names, inline_variables, needed_variables
 from dpmodels.formula.types import check_types
-from dpmodels.variables import Binary, Count, Real, Variable, as_variable
+from dpmodels.variables import (
+    NA_WORDS,
+    Binary,
+    Count,
+    Date,
+    Levels,
+    Real,
+    Text,
+    Variable,
+    as_variable,
+)
 
 _ATTRS_KEY = "dpmodels_schema"
 
@@ -202,6 +212,129 @@ class Schema(Mapping[str, Variable]):
             text = file.read()
         return cls.from_json(text) if str(path).endswith(".json") else cls.from_toml(text)
 
+    @classmethod
+    def from_codebook(cls, path: Any) -> Schema:
+        """Build from a codebook: CSV, a REDCap data dictionary, or a Frictionless Table Schema.
+
+        Parameters
+        ----------
+        path : path
+            A CSV codebook has a line a variable, with columns name, type, lower, upper, levels,
+            missing, label (``levels`` as ``1=male | 2=female``). A REDCap data dictionary is known
+            by its header: choices become levels, validation limits a range. A Table Schema is JSON.
+
+        Notes
+        -----
+        A number without limits has no range: it is to be declared, or is bought.
+
+        **Privacy.** A codebook was written without the rows, and is public. No row is read.
+        """
+        from dpmodels.formula.codebooks import as_schema_items, read
+
+        return cls(**as_schema_items(read(path)))
+
+    def to_codebook(self, path: Any) -> None:
+        """Write a codebook that :meth:`from_codebook` reads: ``.csv``, or ``.json``."""
+        from dpmodels.formula.codebooks import write
+
+        write(path, self.variables)
+
+    @classmethod
+    def from_file(cls, path: Any, *, public: bool = False) -> Schema:
+        """Build from the labels in a file of Stata, SPSS or SAS; reads no row.
+
+        Parameters
+        ----------
+        path : path
+            ``.dta``, ``.sav``, ``.zsav``, ``.por``, ``.sas7bdat``, ``.xpt`` (needs pyreadstat,
+            ``pip install 'dpmodels[files]'``). Value labels become levels, user-missing codes
+            ``missing=``, variable labels ``label=``. Ranges are not taken from the data.
+        public : bool
+            Whether the labels are those of the codebook. Labels inside a private file may list only
+            codes that occur in it, so a file that has rows needs ``public=True``.
+
+        Notes
+        -----
+        **Privacy.** Reads the description of the columns alone. Whether that is public is for you
+        to say.
+        """
+        from dpmodels.formula.codebooks import READERS, as_schema_items, from_metadata, metadata
+
+        file = path_of(path, "the path of a file", SchemaError)
+        if file.suffix.lower() not in READERS:
+            raise SchemaError(
+                f"{file.name}: a schema is made of the labels in {', '.join(READERS)}. Of a "
+                "codebook: dp.Schema.from_codebook(path)"
+            )
+        if not file.is_file():
+            raise SchemaError(f"there is no file {str(path)!r}")
+        found = metadata(file)
+        if not public and getattr(found, "number_rows", None) != 0:
+            raise SchemaError(
+                f"{file.name} has rows, and labels inside a private file may list only codes that "
+                "occur in it. If they are those of the codebook, say so: "
+                f"dp.Schema.from_file({file.name!r}, public=True); or give a file without rows"
+            )
+        return cls(**as_schema_items(from_metadata(found)))
+
+    # -- what it says ----------------------------------------------------------------------
+    def __str__(self) -> str:
+        """One line a variable, with its label."""
+        if not self._items:
+            return "Schema()"
+        width = max(map(len, self._items))
+        said = {name: _in_words(variable) for name, variable in self._items.items()}
+        wide = min(max(map(len, said.values())), 60)
+        lines = [] if self._unit is None else [f"one person: {self._unit}"]
+        for name, words in said.items():
+            label = getattr(self._items[name], "label", None) or ""
+            lines.append(f"{name:<{width}}  {words:<{wide}}  {label}".rstrip())
+        return "\n".join(lines)
+
+    def problems(self, data: Any) -> list[str]:
+        """Return what does not fit between the schema and a table, before any call.
+
+        Parameters
+        ----------
+        data : table
+            Whatever ``data=`` of a verb takes.
+
+        Returns
+        -------
+        list of str
+            Declared variables that are no column, columns of a type that cannot match, and columns
+            that are not declared.
+
+        Notes
+        -----
+        **Privacy.** Reads names and types of columns only.
+        """
+        # names and types of a table alone: no release and no estimate calls this
+        top = importlib.import_module("dpmodels.api.inspected")
+        found: list[str] = top.problems(self, data)
+        return found
+
+
+def _in_words(variable: Variable) -> str:
+    """Return what is declared of a variable, on one line."""
+    levels = [str(x) for x in getattr(variable, "levels", None) or ()]
+    if levels:
+        text = ", ".join(levels)
+        said = text if len(text) <= 40 else f"{len(levels)} levels: {text[:28]}..."
+    elif variable.codes == () and isinstance(variable, Levels):
+        said = "levels to be bought"
+    elif variable.kind == "text":
+        said = "levels to be declared"
+    elif isinstance(variable, Date) and variable.upper is not None:
+        said = f"{variable.lower} to {variable.upper}, in {variable.unit}"
+    elif variable.interval is None:
+        said = "range to be declared or bought"
+    else:
+        said = "0 or 1" if variable.kind == "binary" else "{:g} to {:g}".format(*variable.interval)
+    missing = getattr(variable, "missing", None)
+    coded = f"; missing: {', '.join(map(str, missing))}" if missing else ""
+    return f"{variable.kind}: {said}{coded}"
+
 
 def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
     problem = ""
@@ -220,6 +353,8 @@ def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     return json.dumps(value) if isinstance(value, str) else repr(value)
@@ -295,6 +430,13 @@ def schema_for(
         else:
             out[name] = Real()
             silent.append(name)
+    for name, variable in out.items():
+        if isinstance(variable, Levels) and not variable.levels:
+            raise SchemaError(
+                f"the levels of {name!r} are to be bought, which needs the data: "
+                f"dp.dp_levels([{name!r}], data, eps=, delta=) gives levels for the schema"
+            )
+    out = {name: as_recorded(name, variable, data_columns) for name, variable in out.items()}
     check_types(data_columns, out, silent, short)
     if missing_text:
         count = len(missing_text)
@@ -302,10 +444,46 @@ def schema_for(
         template = "\n".join("      " + x for x in _template(needed, missing_text).splitlines())
         raise SchemaNeededError(
             f"{verb} needs declared levels for {count} variable{'s' if count > 1 else ''}{where}\n"
-            "  Levels cannot be bought: reading them would reveal which values occur.\n"
+            "  Levels are not read from the rows. dp.dp_levels([...], data, eps=, delta=) buys the "
+            "values that many rows have.\n"
             "  Paste and complete (do not take the levels or numbers from the data):\n" + template
         )
     return Schema(**out)
+
+
+def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Variable:
+    """Return a variable as its file is written: with the decimal sign and missing words of a file.
+
+    ``columns``: those of a source; of a file of text they say how it is written. **Privacy.** These
+    are arguments of the call that reads the file, and public.
+    """
+    signs = getattr(columns, "signs", None)
+    if signs is None or isinstance(variable, Text):
+        return variable
+    more: dict[str, Any] = {}
+    if isinstance(variable, (Real, Count)) and getattr(variable, "duration", None) is None:
+        if variable.decimal is None and signs.ask:
+            raise SchemaError(
+                f"{name!r} is a number, and a file with semicolons often has decimal commas. Say "
+                "the decimal sign: dp.read_csv(path, sep=';', decimal=',') or decimal='.'; "
+                "--decimal ',' on the command line; decimal = \",\" in [data] of a study. Nothing "
+                "was charged"
+            )
+        if variable.decimal is None and variable.thousands is None:
+            more["decimal"] = signs.decimal if signs.decimal == "," else None
+            more["thousands"] = signs.thousands
+    if signs.missing:
+        more["missing"] = [*dict.fromkeys([*(variable.missing or ()), *signs.missing])]
+    elif signs.missing is None and isinstance(variable, (Levels, Binary)):
+        words = {str(x) for x in variable.levels or ()} | {key for key, _ in variable.recode or ()}
+        if taken := sorted(words.intersection(NA_WORDS)):
+            raise SchemaError(
+                f"{taken[0]!r} is a level of {name!r}, and in a CSV file it stands for a missing "
+                "cell. Say which words do: dp.read_csv(path, na=['']). Nothing was charged"
+            )
+    more = {key: value for key, value in more.items() if value is not None}
+    said = {key: value for key, value in variable.to_dict().items() if key != "type"}
+    return type(variable)(**{**said, **more}) if more else variable
 
 
 def _short_form(bounds: Any, known: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -346,7 +524,8 @@ def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | No
             f"bounds[{name!r}]: the schema declares {name!r} as {type(declared).__name__}, "
             "which has no range to set. Remove it from bounds"
         )
-    extra = {} if declared is None else {k: getattr(declared, k) for k in ("na", "label", "unit")}
+    said = {} if declared is None else declared.to_dict()
+    extra = {k: v for k, v in said.items() if k not in ("type", "lower", "upper")}
     failed = ""
     try:
         return Real(*pair, **extra)

@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from dpmodels.errors import SchemaError
-from dpmodels.variables import Binary, Count, Levels, Real, Scalar, Variable
+from dpmodels.formula.reading import spellings
+from dpmodels.variables import NUMERAL, Binary, Count, Date, Levels, Real, Scalar, Variable
 
 
 class ColumnKind(str):
@@ -57,8 +58,10 @@ def check_types(
                 "Give each part a column of its own. Nothing was charged"
             )
         if kind == "duration":
-            raise SchemaError(_duration(name, getattr(kind, "cells", "")))
-        if isinstance(variable, (Real, Count)):
+            _check_duration(name, getattr(kind, "cells", ""), variable)
+        elif isinstance(variable, Date):
+            _check_date(name, kind)
+        elif isinstance(variable, (Real, Count)):
             _check_number(name, kind, said, variable, name in undeclared)
         elif isinstance(variable, Binary) and variable.levels is None:
             _check_event(name, kind, said)
@@ -66,16 +69,25 @@ def check_types(
             _check_levels(name, kind, variable)
 
 
-def _duration(name: str, cells: str) -> str:
-    what, fix = "a duration", f"data[{name!r}].dt.total_seconds() / 86400"
-    unit = "for example days"
+def _check_duration(name: str, cells: str, variable: Variable) -> None:
+    if isinstance(variable, Real) and variable.duration is not None and cells != "time":
+        return
+    what, fix = "a duration", f"schema={{{name!r}: dp.Real(0, 30, duration='days')}}"
     if cells == "time":
-        what, unit = "a time of day", "for example hours"
-        fix = f"[t.hour + t.minute / 60 for t in data[{name!r}]]"
-    return (
-        f"{name!r} is {what}, and a model takes numbers in a unit that you choose. Make {unit} "
-        f"first: data[{name!r}] = {fix}. Nothing was charged"
+        what = "a time of day"
+        fix = f"data[{name!r}] = [t.hour + t.minute / 60 for t in data[{name!r}]], for example"
+    raise SchemaError(
+        f"{name!r} is {what}, and a model takes numbers in a unit that you choose. Write "
+        f"{fix}. Nothing was charged"
     )
+
+
+def _check_date(name: str, kind: str) -> None:
+    if kind in ("numeric", "bool") or (kind == "category" and bool(getattr(kind, "cells", ""))):
+        raise SchemaError(
+            f"{name!r} is a column of numbers, and dp.Date takes dates or text. If they count days "
+            f"from a public date: schema={{{name!r}: dp.Real(0, 4000)}}. Nothing was charged"
+        )
 
 
 def _check_number(
@@ -83,25 +95,43 @@ def _check_number(
 ) -> None:
     if kind == "datetime" and undeclared:
         raise SchemaError(
-            f"{name!r} is a date, and would enter as seconds since 1970. Make a number with a "
-            f"unit and a range first, for example days since a public date: {name}_days"
+            f"{name!r} is a date, and would enter as seconds since 1970. Say from when and in "
+            f"which unit it counts: {_as_date(name)}"
+        )
+    if getattr(variable, "duration", None) is not None and kind in ("numeric", "bool", "datetime"):
+        what = "dates" if kind == "datetime" else "numbers"
+        raise SchemaError(
+            f"{name!r} is a column of {what}, and duration= is for durations. Leave it out, and "
+            "name the unit by unit=. Nothing was charged"
         )
     ends = variable.interval
     if kind == "datetime" and (ends is None or max(map(abs, ends)) < _SECONDS):
         raise SchemaError(_date(name, said))
-    if kind == "text":
+    if kind == "text" and not _reads_text(variable):
         raise SchemaError(
             f"{name!r} is a column of text, and {said} takes numbers. A "
-            f"category: schema={{{name!r}: dp.Levels([...])}}; numbers kept as text: "
-            f"data[{name!r}] = pd.to_numeric(data[{name!r}], errors='coerce')"
+            f"category: schema={{{name!r}: dp.Levels([...])}}; numbers kept as text, with their "
+            f"decimal sign: {{{name!r}: dp.Real(0, 10, decimal='.')}}"
         )
+
+
+def _reads_text(variable: Real | Count) -> bool:
+    """Return whether the schema says how text is a number."""
+    return (
+        variable.decimal is not None
+        or variable.thousands is not None
+        or getattr(variable, "duration", None) is not None
+    )
+
+
+def _as_date(name: str) -> str:
+    return f"schema={{{name!r}: dp.Date('2020-01-01', '2025-12-31', unit='days')}}"
 
 
 def _date(name: str, said: str) -> str:
     return (
         f"{name!r} is a date, and {said} takes numbers: seconds since 1970, which this range does "
-        "not hold. Make a number with a unit first, for example days since a public date: "
-        f"(data[{name!r}] - pd.Timestamp('2020-01-01')).dt.days"
+        f"not hold. Say from when and in which unit it counts: {_as_date(name)}"
     )
 
 
@@ -120,9 +150,13 @@ def _check_event(name: str, kind: str, said: str) -> None:
 
 def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
     """Refuse levels of which the type of the column can hold none."""
+    if variable.levels == ():  # to be bought
+        return
     other = getattr(variable, "other", None)
-    levels = [level for level in variable.levels or () if other is None or level != other]
-    if not levels or any(_holds(kind, level) for level in levels):
+    recode = variable.recode or ()
+    written = [*(variable.levels or (0, 1)), *(key for key, level in recode if level != other)]
+    written = [one for one in written if other is None or one != other]
+    if not written or any(_holds(kind, one, variable) for one in written):
         return
     made = f"dp.{type(variable).__name__}"
     cells = getattr(kind, "cells", "")
@@ -139,7 +173,7 @@ def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
         what = f"whole numbers ({cells})"
     elif cells.startswith("float"):
         what = f"numbers ({cells})"
-        if cells != "float64" and all(not isinstance(x, str) for x in levels):
+        if cells != "float64" and all(not isinstance(x, str) for x in written):
             fix = f"data[{name!r}] = data[{name!r}].astype(float).round(6), which can hold them"
     raise SchemaError(
         f"{name!r} is a column of {what}, and none of the levels of its {made} can occur in it. "
@@ -147,35 +181,31 @@ def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
     )
 
 
-def _holds(kind: str, level: Scalar) -> bool:
-    """Return whether a cell of the kind can equal the level, as cells and levels are compared."""
+def _holds(kind: str, level: Scalar, variable: Binary | Levels) -> bool:
+    """Return whether a cell of the kind can be read as the level, or as what is recoded to it."""
     cells = getattr(kind, "cells", "")
     if kind == "datetime":
         return not isinstance(level, str) or _date_holds(cells, level)
     if kind not in ("numeric", "bool") and not (kind == "category" and cells):
         return True
+    spelled = spellings(variable)
     if kind == "bool" or cells == "bool":
-        return level in ("True", "False") if isinstance(level, str) else level in (0, 1)
+        codes = [spelled(cell) for cell in (False, True)]
+        return any(code is not None and code >= 0 for code in codes)
     number = _number_of(level)
-    return number is not None and _number_holds(cells, number)
+    if number is None or not _number_holds(cells, number):
+        return False
+    whole = number.is_finite() and number == number.to_integral_value()
+    code = spelled(int(number) if whole else float(number))
+    return code is not None and code >= 0
 
 
 def _number_of(level: Scalar) -> decimal.Decimal | None:
-    """Return the number that a level is, or that a number prints as; None if there is none."""
+    """Return the number that a level is by its value; None if it is none."""
     if not isinstance(level, str):
         return decimal.Decimal(level)
-    try:
-        found = decimal.Decimal(level)
-    except decimal.InvalidOperation:
-        return None
-    if not found.is_finite():
-        return found if level in ("inf", "-inf") else None
-    printed = {str(found), repr(float(found))}
-    if found == found.to_integral_value():
-        printed |= {str(int(found)), f"{int(found)}.0"}
-        head, _, tail = level.partition(".")
-        printed |= {level} if head == str(int(found)) and not tail.strip("0") else set()
-    return found if level in printed else None
+    text = level.strip()
+    return decimal.Decimal(text) if NUMERAL.fullmatch(text) or text in ("inf", "-inf") else None
 
 
 def _number_holds(cells: str, number: decimal.Decimal) -> bool:

@@ -600,7 +600,7 @@ def predict_class(fit: Any, new: Any, *, what: str, outside: str, **asked: Any) 
 def _truth(fit: Any, new: Any) -> list[Any]:
     """Return the true class of each public row as the model reads it; None where it is missing."""
     from dpmodels.formula.build import build_design
-    from dpmodels.formula.program import coerce_all
+    from dpmodels.formula.reading import coerce_all
     from dpmodels.variables import Levels
 
     design, levels = fit.design, list(fit.design.levels)

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import copy
-import csv
-import importlib.util
-import io
-import re
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dpmodels.errors import SourceError
+from dpmodels.errors import SourceError, path_of, shown
+from dpmodels.formula.types import ColumnKind
+from dpmodels.sources.lines import (
+    PLAIN,
+    Dialect,
+    chosen_lines,
+    count_lines,
+    header_of,
+    known_encoding,
+    opened_bytes,
+    parts_of_file,
+)
 from dpmodels.sources.rows import Windows, read_ahead
 from dpmodels.sources.tables import (
     READ_ROWS,
     WINDOW,
     Chunk,
     Partition,
+    Signs,
     Source,
     Untyped,
     arrow_kind,
@@ -31,345 +39,7 @@ from dpmodels.sources.tables import (
     need,
     withheld,
 )
-from dpmodels.variables import Binary, Levels, Text, Variable
-
-# -- Lines of a CSV file: one line, one row, whatever stands in it.
-#
-# A parser of whole files lets one record decide what the others are: a quote that is not closed
-# takes in the lines after it, a lone carriage return or an empty line adds or removes a row, a line
-# with too many cells is an error. Here each line is a row by itself. Lines of the
-# right number of cells with quotes that close, nearly all of a usual file, are left to the parser
-# (pyarrow's where it is installed, else pandas') as they are; any other is written anew, so that
-# the parser must find one row in it.
-
-
-#: No column is taken for an index because of the first row, no cell stops the reader.
-_CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
-#: Bytes that are read at once.
-_BYTES = 1 << 20
-#: Cells that are missing, whoever reads them: what pandas takes for missing.
-MISSING = [
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-]  # fmt: skip
-#: A line of cells that every parser reads alike, in quotes (doubled inside them) or without any.
-_CELL = rb'(?:"[^"\r\n\0]*(?:""[^"\r\n\0]*)*"|[^",\r\n\0]*)'
-_CELLS = _CELL + rb"(?:," + _CELL + rb"){%d}\r?\n"
-#: Characters that parsers differ about.
-_ODD = (b'"', b"\r", b"\0")
-_BOM = b"\xef\xbb\xbf"
-
-
-def opened_bytes(path: Path) -> IO[bytes]:
-    """Open a file, compressed or not, by the ending of its name."""
-    import bz2
-    import gzip
-    import lzma
-
-    ending = path.suffix.lower()
-    if ending == ".zst":
-        import zstandard  # type: ignore[import-not-found, unused-ignore]
-
-        return io.BufferedReader(zstandard.open(path, "rb"))
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return openers.get(ending, open)(path, "rb")
-
-
-#: Longest first line of a CSV file, in bytes.
-_LONGEST_HEADER = 1 << 20
-
-
-def _header(file: IO[bytes], name: str) -> list[str]:
-    """Return the column names: the cells of the first line that is not empty.
-
-    What is refused, a header that is not one line, is not shown: it could be rows. A cell that is
-    empty has the name that pandas gives it.
-    """
-    line = b"\n"
-    while line and not line.removeprefix(_BOM).strip():
-        line = file.readline(_LONGEST_HEADER + 1)
-    if len(line) > _LONGEST_HEADER:
-        raise SourceError(
-            f"{name}: the first line is longer than {_LONGEST_HEADER:,} bytes, so it is not a "
-            "header. Lines must end in a line feed"
-        )
-    line = line.removeprefix(_BOM).rstrip(b"\r\n")
-    if not line:
-        raise SourceError(f"{name}: the file is empty, its columns are not known")
-    cells = None if b"\r" in line or b"\0" in line else _record(line.decode("utf-8", "replace"))
-    if cells is None:
-        raise SourceError(
-            f"{name}: the first line is not a header. Lines must end in a line feed, text must be "
-            "UTF-8, and a quote must be closed in its own line"
-        )
-    places: dict[str, int] = {}
-    for place, cell in enumerate(cells, 1):
-        if cell and places.setdefault(cell, place) != place:
-            raise SourceError(
-                f"{name}: columns {places[cell]} and {place} of the header have the same name. "
-                "Rename one of them"
-            )
-    return [cell or f"Unnamed: {place}" for place, cell in enumerate(cells)]
-
-
-def parts_of_file(
-    path: Path, names: Sequence[str], rows: int, numbers: Collection[str] = ()
-) -> Iterator[dict[str, Any]]:
-    """Yield the columns of ``rows`` lines at once: text cells, or numbers where asked for.
-
-    ``numbers`` come so where every cell of a part is one (or missing), else as text. Both readers
-    round correctly, so that changes no cell.
-
-    **Privacy.** Every line after the header is one row, and its cells depend on this line alone.
-    Nothing raises because of a line.
-    """
-    done = 0
-    if importlib.util.find_spec("pyarrow") is not None:
-        for missing in ([""], MISSING) if set(names) <= set(numbers) else (MISSING,):
-            ended, done = yield from _streamed(path, names, rows, numbers, missing, done)
-            if ended:
-                return
-    with opened_bytes(path) as file:
-        header = _header(file, path.name)
-        _pass_lines(file, done)
-        for block in _whole_lines(file, rows):
-            yield _columns(block, header, names, numbers)
-
-
-class _Plain:
-    """A file of bytes that ends where a character comes that parsers differ about."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.odd = False
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes; none once a character was odd."""
-        more = b"" if self.odd else self._file.read(size)
-        self.odd = self.odd or any(odd in more for odd in _ODD)
-        return b"" if self.odd else more
-
-    def close(self) -> None:
-        """Leave the file to who opened it."""
-
-
-def _streamed(
-    path: Path, names: Sequence[str], rows: int, numbers: Collection[str], missing: list[str],
-    done: int,
-) -> Generator[dict[str, Any], None, tuple[bool, int]]:  # fmt: skip
-    """Yield the columns of plain lines from row ``done`` on, and say how far it went.
-
-    A line is a row here too: without quotes, carriage returns and nulls Arrow cuts at line feeds
-    alone, and takes no line of another number of cells than the header has. Where it stops, at an
-    odd character, at such a line or at a cell that is no number, another way takes up the rows
-    that were not yielded. Of numbers Arrow reads "nan" as one that is NaN, which coercion does not
-    tell from a missing one: where no other word occurs, a short list of ``missing`` is faster.
-    """
-    import pyarrow as pa
-    from pyarrow import csv as reader
-
-    with opened_bytes(path) as file:
-        header = _header(file, path.name)
-        _pass_lines(file, done)
-        plain = _Plain(file)
-        held: list[Any] = []
-        count = 0
-        try:
-            batches = reader.open_csv(
-                pa.PythonFile(plain, mode="r"),
-                reader.ReadOptions(use_threads=False, block_size=_BYTES, column_names=header),
-                reader.ParseOptions(ignore_empty_lines=False, quote_char=False),
-                _conversion(names, numbers, missing),
-            )
-            for batch in batches:
-                if plain.odd:  # the last row may be cut
-                    return False, done
-                held.append(batch)
-                count += batch.num_rows
-                while count >= rows:
-                    table = pa.Table.from_batches(held)
-                    held, count = table.slice(rows).to_batches(), count - rows
-                    yield {name: table.column(name).slice(0, rows) for name in names}
-                    done += rows
-                    del table
-        except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
-            return False, done
-        if plain.odd:
-            return False, done
-        if count:
-            table = pa.Table.from_batches(held)
-            yield {name: table.column(name) for name in names}
-    return True, done + count
-
-
-def _pass_lines(file: IO[bytes], lines: int) -> None:
-    """Go to the start of the line that comes after so many."""
-    while lines and (more := file.read(_BYTES)):
-        ends = np.flatnonzero(_line_feeds(more)) + 1
-        if len(ends) > lines:
-            file.seek(int(ends[lines - 1]) - len(more), io.SEEK_CUR)
-            return
-        lines -= len(ends)
-        if not lines:
-            file.seek(int(ends[-1]) - len(more), io.SEEK_CUR)
-
-
-def chosen_lines(
-    path: Path,
-    names: Sequence[str],
-    rows: int,
-    numbers: Collection[str],
-    choose: Callable[[int], npt.NDArray[np.intp]],
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (m, columns of the chosen ones of the next m lines): the others are not parsed.
-
-    ``choose(m)``: places of the chosen ones of m lines, in order. **Privacy.** A line is a row, so
-    leaving lines out leaves rows out and changes no other.
-    """
-    with opened_bytes(path) as file:
-        header = _header(file, path.name)
-        for block in _whole_lines(file, rows):
-            ends = np.flatnonzero(_line_feeds(block)) + 1
-            keep = choose(len(ends))
-            starts = np.append(0, ends[:-1])[keep].tolist()
-            lines = [block[a:b] for a, b in zip(starts, ends[keep].tolist(), strict=True)]
-            if lines:
-                yield len(ends), _columns(b"".join(lines), header, names, numbers)
-            else:
-                yield len(ends), {name: np.empty(0) for name in names}
-
-
-def count_lines(path: Path) -> int:
-    """Return how many lines follow the header: the rows of a file."""
-    count, last = 0, b"\n"
-    with opened_bytes(path) as file:
-        _header(file, path.name)
-        while more := file.read(_BYTES):
-            count += int(np.count_nonzero(_line_feeds(more)))
-            last = more[-1:]
-    return count + (last != b"\n")
-
-
-def _line_feeds(block: bytes) -> npt.NDArray[np.bool_]:
-    return np.frombuffer(block, dtype=np.uint8) == ord("\n")
-
-
-def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
-    """Yield the rest of a file, ``rows`` lines at once, each with its line feed."""
-    rest: list[bytes] = []
-    missing = rows
-    while more := file.read(_BYTES):
-        ends = np.flatnonzero(_line_feeds(more)) + 1
-        at = 0
-        while len(ends) >= missing:
-            cut = int(ends[missing - 1])
-            yield b"".join([*rest, more[at:cut]])
-            rest, ends, at, missing = [], ends[missing:], cut, rows
-        rest.append(more[at:])
-        missing -= len(ends)
-    if any(rest):
-        whole = b"".join(rest)
-        yield whole if whole.endswith(b"\n") else whole + b"\n"
-
-
-def _is_plain(block: bytes, width: int) -> bool:
-    """Say whether every line has ``width`` cells and no character that parsers differ about."""
-    if any(odd in block for odd in _ODD):
-        return False
-    text = np.frombuffer(block, dtype=np.uint8)
-    ends = text[np.flatnonzero((text == ord(",")) | (text == ord("\n")))]
-    if len(ends) % width:
-        return False
-    ends = ends.reshape(-1, width)
-    return bool((ends[:, :-1] == ord(",")).all() and (ends[:, -1] == ord("\n")).all())
-
-
-def _columns(
-    block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str]
-) -> dict[str, Any]:
-    """Return the columns of some lines, made such that every parser finds the same rows."""
-    if b"\r" in block:
-        block = block.replace(b"\r\n", b"\n")
-    if not _is_plain(block, len(header)):
-        block = _one_row_a_line(list(io.BytesIO(block)), len(header))
-    if importlib.util.find_spec("pyarrow") is not None:
-        for wanted in (set(numbers), set()) if numbers else (set(),):
-            found = _by_arrow(block, header, names, wanted)
-            if found is not None:
-                return found
-    import pandas as pd
-
-    frame = pd.read_csv(
-        io.BytesIO(block), header=None, names=header, usecols=list(names), dtype=str,
-        skip_blank_lines=False, **_CSV,
-    )  # fmt: skip
-    return {name: frame[name] for name in names}
-
-
-def _by_arrow(
-    block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str]
-) -> dict[str, Any] | None:
-    """Return the columns as Arrow reads them; None if a cell is no number, or no UTF-8."""
-    import pyarrow as pa
-    from pyarrow import csv as reader
-
-    try:
-        table = reader.read_csv(
-            pa.BufferReader(block),
-            reader.ReadOptions(use_threads=False, block_size=len(block), column_names=header),
-            reader.ParseOptions(ignore_empty_lines=False),
-            _conversion(names, numbers, MISSING),
-        )
-    except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
-        return None
-    return {name: table.column(name) for name in names}
-
-
-def _conversion(names: Sequence[str], numbers: Collection[str], missing: list[str]) -> Any:
-    """Return how Arrow reads the cells of a CSV file: as text, or as numbers."""
-    import pyarrow as pa
-    from pyarrow import csv as reader
-
-    return reader.ConvertOptions(
-        column_types={name: pa.float64() if name in numbers else pa.string() for name in names},
-        include_columns=list(names), null_values=missing, strings_can_be_null=True,
-    )  # fmt: skip
-
-
-def _one_row_a_line(lines: list[bytes], width: int) -> bytes:
-    """Return text of which a parser makes one row of ``width`` cells a line."""
-    if not lines[-1].endswith(b"\n"):
-        lines[-1] += b"\n"
-    usual = re.compile(_CELLS % (width - 1)).fullmatch
-    for i, line in enumerate(lines):
-        if not usual(line):
-            lines[i] = _written(line, width)
-    return b"".join(lines)
-
-
-def _written(line: bytes, width: int) -> bytes:
-    """Write one line anew, every cell in quotes; a line that is no record has no cells."""
-    text = line.rstrip(b"\r\n").decode("utf-8", "replace").replace("\r", " ")
-    cells = _record(text)
-    if cells is None or any(cells[width:]):  # too many: which is which is not known
-        cells = []
-    cells = [*cells[:width], *[""] * (width - len(cells))]
-    return ",".join('"' + c.replace('"', '""') + '"' for c in cells).encode() + b"\n"
-
-
-def _record(text: str) -> list[str] | None:
-    """Return the cells of a line, or None if a quote is not closed in it."""
-    if "\0" in text or "\n" in text:
-        return None
-    reader = csv.reader(iter([text, '"']))
-    try:
-        cells = next(reader)
-    except (csv.Error, StopIteration):
-        return None
-    return cells if reader.line_num == 1 else None
-
+from dpmodels.variables import Count, Real, Variable
 
 # -- Files: Parquet and CSV, one file or several of the same columns, decoded in a reader thread.
 
@@ -564,6 +234,9 @@ def _parquet(path: Path, **options: Any) -> Any:
     )
 
 
+_AS_USUAL = Signs()
+
+
 class CsvSource:
     """CSV files. Cell types are not public, so a column's kind is "unknown" until declared.
 
@@ -577,19 +250,26 @@ class CsvSource:
     schema_attr = None
     n: int | None = None
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = list(paths)
+    def __init__(
+        self, paths: Sequence[Path], dialect: Dialect = PLAIN, signs: Signs = _AS_USUAL
+    ) -> None:
+        self._paths, self._dialect = list(paths), dialect
         self._numbers: frozenset[str] = frozenset()
 
         def header(path: Path) -> list[str]:
-            with opened_bytes(path) as file:
-                return _header(file, path.name)
+            _check_encoding(path, dialect)
+            with opened_bytes(path, dialect.encoding) as file:
+                return header_of(file, path.name, dialect)
 
         headers = [_opened(path, header) for path in self._paths]
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
         check_names(headers[0])
-        self.kinds = Untyped.fromkeys(headers[0], "unknown")
+        self.kinds = Untyped(dict.fromkeys(headers[0], "unknown"))
+        self.kinds.signs = signs
+
+    def __repr__(self) -> str:
+        return f"<CSV file {self._paths[0].name}, sep={self._dialect.sep!r}>"
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield parsed chunks."""
@@ -597,18 +277,18 @@ class CsvSource:
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         for path in self._paths:
-            yield from parts_of_file(path, names, READ_ROWS, self._numbers)
+            yield from parts_of_file(path, names, READ_ROWS, self._numbers, self._dialect)
 
     def tossed(
         self, names: Sequence[str], choose: Callable[[int], Any]
     ) -> Iterator[tuple[int, Chunk]]:
         """Yield (m, the chosen ones of the next m rows): lines left out are not parsed."""
         for path in self._paths:
-            yield from chosen_lines(path, names, READ_ROWS, self._numbers, choose)
+            yield from chosen_lines(path, names, READ_ROWS, self._numbers, choose, self._dialect)
 
     def lengths(self) -> list[int]:
         """Return how many rows the files have: a row is a line, so nothing is parsed."""
-        return [count_lines(path) for path in self._paths]
+        return [count_lines(path, self._dialect) for path in self._paths]
 
     def reading(self, kinds: Mapping[str, Variable]) -> CsvSource:
         """Return the source for columns of declared kinds: numbers need not come as text.
@@ -617,9 +297,186 @@ class CsvSource:
         """
         out = copy.copy(self)
         out._numbers = frozenset(
-            name for name, v in kinds.items() if not isinstance(v, (Levels, Text, Binary))
-        )
+            name for name, v in kinds.items()
+            if isinstance(v, (Real, Count)) and v.decimal in (None, ".") and v.thousands is None
+            and getattr(v, "duration", None) is None
+        )  # fmt: skip
         return out
+
+
+# -- Files of Stata, SPSS and SAS, read in blocks of rows by pyreadstat
+
+
+#: Ending -> (epoch, microseconds of a unit) of dates, then of points in time.
+_EPOCHS = {
+    "dta": (("1960-01-01", 86_400_000_000), ("1960-01-01", 1_000)),
+    "sav": (("1582-10-14", 1_000_000), ("1582-10-14", 1_000_000)),
+    "sas": (("1960-01-01", 86_400_000_000), ("1960-01-01", 1_000_000)),
+}
+_FAMILY = {".dta": "dta", ".sav": "sav", ".zsav": "sav", ".por": "sav", ".sas7bdat": "sas",
+           ".xpt": "sas"}  # fmt: skip
+
+
+class StatSource:
+    """A file of Stata, SPSS or SAS: types are those it states, user-missing codes are missing."""
+
+    rescannable = True
+    decoded = True
+    schema_attr = None
+
+    def __init__(self, path: Path) -> None:
+        from dpmodels.formula.codebooks import metadata, time_kind
+
+        meta = metadata(path)
+        check_names(meta.column_names)
+        self._path = path
+        self._family = _FAMILY[path.suffix.lower()]
+        types = meta.readstat_variable_types
+        self._times = {name: time_kind(meta, name) for name in meta.column_names}
+        self.kinds = {name: self._kind(types[name], self._times[name]) for name in types}
+        rows = getattr(meta, "number_rows", None)
+        self.n: int | None = None if rows is None or rows < 0 else int(rows)
+
+    def _kind(self, stored: str, when: str) -> str:
+        if stored == "string":
+            return "text"
+        if when in ("date", "datetime"):
+            return ColumnKind("datetime", "datetime64[us]")
+        return ColumnKind("numeric", "float64")
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield blocks of rows."""
+        return read_ahead(self._chunks(names))
+
+    def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
+        import pyreadstat
+
+        from dpmodels.formula.codebooks import READERS
+
+        reader = getattr(pyreadstat, READERS[self._path.suffix.lower()])
+        at = 0
+        while self.n is None or at < self.n:
+            frame, _ = reader(
+                str(self._path), usecols=list(dict.fromkeys(names)), row_offset=at,
+                row_limit=READ_ROWS, disable_datetime_conversion=True,
+            )  # fmt: skip
+            if not len(frame):
+                return
+            at += len(frame)
+            yield {name: self._column(name, frame[name]) for name in names}
+
+    def _column(self, name: str, cells: Any) -> Any:
+        if self.kinds[name] == "text":
+            return cells.astype(object)
+        numbers = cells.to_numpy(dtype=float, na_value=np.nan)
+        if self.kinds[name] != "datetime":
+            return numbers
+        epoch, unit = _EPOCHS[self._family][self._times[name] == "datetime"]
+        there = np.isfinite(numbers)
+        whole = np.where(there, numbers * unit, 0.0).round().astype("m8[us]")
+        return np.where(there, np.datetime64(epoch, "us") + whole, np.datetime64("NaT"))
+
+
+def _check_encoding(path: Path, dialect: Dialect) -> None:
+    """Refuse an encoding of bytes where the header has letters that are UTF-8."""
+    if dialect.encoding == "utf-8":
+        return
+    with opened_bytes(path) as file:
+        line = file.readline(1 << 16)
+    try:
+        found = not line.isascii() and bool(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        return
+    if found:
+        raise SourceError(
+            f"{path.name}: the names of the columns are in UTF-8, and encoding="
+            f"{dialect.encoding!r} would read them wrongly. Leave encoding out. Nothing was charged"
+        )
+
+
+def csv_options(
+    *, sep: str = ",", encoding: str = "utf-8", decimal: str | None = None,
+    thousands: str | None = None, quotechar: str | None = '"', na: Sequence[str] | None = None,
+) -> tuple[Dialect, Signs]:  # fmt: skip
+    """Return how a file is written, from the arguments of :func:`read_csv`, or refuse them."""
+    quote = quotechar or ""
+    for name, sign in (("sep", sep), ("quotechar", quote)):
+        if name == "quotechar" and not sign:
+            continue
+        if not isinstance(sign, str) or len(sign) != 1 or not sign.isascii() or sign in "\r\n\0":
+            raise SourceError(
+                f"{name}={shown(sign)} must be one character of ASCII, for example "
+                + ("sep=';' or sep='\\t'" if name == "sep" else "quotechar=\"'\"")
+            )
+    if sep == quote:
+        raise SourceError(f"sep= and quotechar= are both {sep!r}: they must differ")
+    if decimal is not None and decimal == sep:
+        raise SourceError(
+            f"sep= and decimal= are both {sep!r}: numbers would be cut in two. Files with decimal "
+            "commas usually have sep=';'"
+        )
+    if isinstance(na, str) or not all(isinstance(word, str) for word in na or ()):
+        raise SourceError("na= takes a list of words, for example na=['-9', '.']")
+    check = Real(decimal=decimal, thousands=thousands)  # refuses what is no sign
+    dialect = Dialect(sep, quote, known_encoding(encoding))
+    if na is not None:
+        dialect = replace(dialect, missing=("", *(word for word in na if word)))
+    words = None if na is None else dialect.missing[1:]
+    signs = Signs(check.decimal, check.thousands, words, sep == ";" and decimal is None)
+    return dialect, signs
+
+
+def read_csv(
+    path: Any, *, sep: str = ",", encoding: str = "utf-8", decimal: str | None = None,
+    thousands: str | None = None, quotechar: str | None = '"', na: Sequence[str] | None = None,
+) -> CsvSource:  # fmt: skip
+    r"""Return a CSV file as a table for the data of a call: read in blocks, inside the call.
+
+    Parameters
+    ----------
+    path : path, or list of paths of files with the same columns
+        Compressed files are read by their ending: .gz, .bz2, .xz, .zip with one file in it.
+    sep : str
+        What separates the cells of a line: ``","``, ``";"``, ``"\t"``, ``"|"``.
+    encoding : str
+        ``"utf-8"``, ``"latin-1"``, ``"cp1252"``, ``"gb18030"``, ...
+    decimal, thousands : str, optional
+        Signs of all numbers of the file; ``dp.Real(decimal=)`` says that of one column. With
+        ``sep=";"`` the decimal sign must be said, as it is often a comma.
+    quotechar : str, optional
+        What stands around a cell that has a separator in it; None or ``""``: nothing does.
+    na : list of str, optional
+        Words that stand for a missing cell, instead of the usual ones ("NA", "NaN", "null", ...).
+        An empty cell is always missing.
+
+    Returns
+    -------
+    table
+        To be given to a verb, to ``dp.per_person`` or to a study as its data.
+
+    Privacy
+    -------
+    Reads the header, which is public: a wrong separator or encoding is refused by it. No cell is
+    read before a call has been charged. A line is a row by itself: its cells depend on this line
+    alone, also where a quote is not closed, or where the line has too many cells.
+
+    Examples
+    --------
+    >>> import dpmodels as dp, pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
+    >>> _ = file.write_text("age;smoker\n54,5;yes\n61,0;No\n")
+    >>> dp.read_csv(file, sep=";", decimal=",")
+    <CSV file visits.csv, sep=';'>
+    """
+    given = list(path) if isinstance(path, (list, tuple)) else [path]
+    paths = [path_of(one, "the path of a table", SourceError) for one in given]
+    for one in paths:
+        if not one.exists():
+            raise SourceError(f"there is no file {str(one)!r}")
+    options = csv_options(
+        sep=sep, encoding=encoding, decimal=decimal, thousands=thousands, quotechar=quotechar, na=na
+    )
+    return CsvSource(paths, *options)
 
 
 def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
@@ -634,11 +491,15 @@ def path_source(paths: Sequence[Path]) -> Source:
         if not path.exists():
             raise SourceError(f"there is no file {str(path)!r}")
     names = [p.name.lower() for p in paths]
+    if len(paths) == 1 and paths[0].suffix.lower() in _FAMILY:
+        return StatSource(paths[0])
     if all(n.endswith((".parquet", ".pq")) for n in names):
         return ParquetSource(paths)
-    if all(n.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")) for n in names):
+    endings = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst", ".csv.zip")
+    if all(n.endswith(endings) for n in names):
         return CsvSource(paths)
     raise SourceError(
-        f"{paths[0].name}: a path must end in .parquet, .csv or .csv.gz. Read other files "
-        "yourself, for example pd.read_csv(path, sep='\\t'), and pass the frame"
+        f"{paths[0].name}: a path must end in .parquet, .csv or .csv.gz. A file of text with "
+        f"another ending: dp.read_csv({paths[0].name!r}, sep='\\t'). Others are read by their own "
+        "library, for example pandas, and the frame is passed"
     )

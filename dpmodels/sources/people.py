@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
-from dpmodels.formula.program import coerce_all
+from dpmodels.formula.reading import coerce_all
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Rows, Windows, keyed
 from dpmodels.sources.summed import Partial, Task, added
 from dpmodels.sources.tables import (

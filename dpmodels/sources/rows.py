@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
-from dpmodels.formula.program import coerce_all
+from dpmodels.formula.reading import coerce_all
 from dpmodels.quiet import bars_are_secret, quiet
 from dpmodels.sources.tables import WINDOW, Executor, Source
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from dpmodels.errors import SourceError
-from dpmodels.formula.program import coerce_all
+from dpmodels.formula.reading import coerce_all
 from dpmodels.sources.people import Cut, Index, PeopleRows
 from dpmodels.sources.tables import READ_ROWS, Source, need, one_type
 from dpmodels.units import OneType, Person, sort_keys

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array, dimensions
 from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
-from dpmodels.formula.program import TWO_DIMENSIONS, coerce, coerce_all
-from dpmodels.formula.schema import Schema
+from dpmodels.formula.reading import TWO_DIMENSIONS, coerce, coerce_all
+from dpmodels.formula.schema import Schema, as_recorded
 from dpmodels.formula.types import ColumnKind
 from dpmodels.units import Ids, OneType
 from dpmodels.variables import Real, Variable
@@ -62,7 +62,23 @@ class Source(Protocol):
         ...
 
 
-class Untyped(dict[str, str]):
+@dataclass(frozen=True)
+class Signs:
+    """How the cells of a file of text are written, where its reader was told so; public."""
+
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: tuple[str, ...] | None = None  # Words for a missing cell; None: the usual ones
+    ask: bool = False  # Whether the decimal sign must be said first
+
+
+class Kinds(dict[str, str]):
+    """Kinds of columns of which some come from a file of text."""
+
+    signs: Signs | None = None
+
+
+class Untyped(Kinds):
     """Kinds of the columns of a file that has no types: all "unknown" until they are declared."""
 
 
@@ -807,7 +823,11 @@ class Renamed:
         taken = set(columns.values())
         self._there = {**{k: k for k in known if k not in taken}, **columns}
         self._source = source
-        self.kinds = {name: known[there] for name, there in self._there.items()}
+        kinds = {name: known[there] for name, there in self._there.items()}
+        self.kinds: Mapping[str, str] = kinds
+        if isinstance(known, Untyped):
+            self.kinds = untyped = Untyped(kinds)
+            untyped.signs = known.signs
         self.n, self.rescannable, self.schema_attr = source.n, source.rescannable, None
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
@@ -880,7 +900,9 @@ class Features:
         numbers = {name: "numeric" for name in (unit, *self._made)}
         texts = {name: source.kinds[column] for name, (how, column) in self._made.items()
                  if how == "first" and self._text(column)}  # fmt: skip
-        self.kinds: Mapping[str, str] = {**numbers, **texts}
+        kinds = Kinds({**numbers, **texts})
+        kinds.signs = getattr(source.kinds, "signs", None)
+        self.kinds: Mapping[str, str] = kinds
         self._codes: tuple[Codes, int] | None = None
         self._cells: dict[str, Any] = {}
 
@@ -907,8 +929,9 @@ class Features:
         if not column:
             return FUNCTIONS[how](codes[there], codes[there], people)
         text = how == "first" and self._text(column)
+        number = as_recorded(column, Real(), self._source.kinds)
         parts = [
-            _texts(chunk[column]) if text else coerce(chunk[column], Real())
+            _texts(chunk[column]) if text else coerce(chunk[column], number)
             for chunk in self._source.chunks([column])
         ]
         cells: Any = np.concatenate(parts) if parts else np.empty(0)

@@ -2,7 +2,7 @@
 
 An adapter knows its columns, their public kinds and (where the container says so) its row count,
 all without reading a cell. It never drops, sorts or samples rows, and it is asked for raw columns
-only; coercion to numbers is done by :mod:`dpmodels.formula.program`, row by row.
+only; coercion to numbers is done by :mod:`dpmodels.formula.reading`, row by row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.quiet import guarded, holding_memory
-from dpmodels.sources.files import DatasetSource, path_source
+from dpmodels.sources.files import CsvSource, DatasetSource, path_source
 from dpmodels.sources.summed import Partial, Task, done_by_bytes
 from dpmodels.sources.tables import (
     CONNECTED,
@@ -355,7 +355,7 @@ def as_source(data: Any) -> Source:
     Types of a table in parts are those of its first part; a pandas reader, which guesses them part
     by part, is refused.
     """
-    if isinstance(data, (Elsewhere, Renamed, Features)):
+    if isinstance(data, (Elsewhere, Renamed, Features, CsvSource)):
         return data
     module = type(data).__module__.split(".")[0]
     if any(

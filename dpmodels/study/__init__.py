@@ -23,7 +23,8 @@ class Study:
 
     Notes
     -----
-    **Privacy.** Only :meth:`run` reads data. What it charges is in the ledger before any row is
+    **Privacy.** Only :meth:`run` and :meth:`inspect` read data, and :meth:`inspect` is for the
+    screen of the person who holds them. What it charges is in the ledger before any row is
     read, once a release, whatever interrupts it; what it writes may leave.
     """
 
@@ -57,6 +58,22 @@ class Study:
         from dpmodels.study.running import check
 
         return check(self._paper, ledger)
+
+    def inspect(self, data: Any) -> None:
+        """Print how many cells the schema of the study cannot read: as ``dp.inspect_source``.
+
+        Parameters
+        ----------
+        data : path, ``"duckdb:///file?table=name"``, or whatever ``data=`` of a verb takes
+
+        Privacy
+        -------
+        **Not private**: for the person who holds the data alone. Nothing is written or charged.
+        """
+        from dpmodels.api.inspected import inspect_source
+        from dpmodels.study.running import rows_of_run
+
+        inspect_source(rows_of_run(self._paper, data), self._paper.schema)
 
     def rehearse(self, out: str | Path) -> Ran:
         """Run the study on rows made from the schema alone; every page says REHEARSAL."""
@@ -99,7 +116,7 @@ class Study:
         return verify(path_of(out, "out="), ledger)
 
 
-# -- ``dpmodels study``: new, check, rehearse, run, verify.
+# -- ``dpmodels study``: new, check, inspect, rehearse, run, verify.
 
 
 #: Exit codes of the command line (``dpmodels/__main__.py``).
@@ -107,6 +124,8 @@ _DONE, _REFUSED, _MISSING = 0, 3, 4
 
 
 _FILE = ("file", {"metavar": "STUDY.toml"})
+_DATA = ("--data", {"required": True, "nargs": "+", "metavar": "FILE",
+                    "help": "Parquet or CSV, or duckdb:///file?table=name"})  # fmt: skip
 _LEDGER = ("--ledger", {"metavar": "FILE", "help": "of the project"})
 _OUT = ("--out", {"required": True, "metavar": "FOLDER", "help": "new; a run goes on in its own"})
 #: Step -> what it is, arguments.
@@ -116,10 +135,11 @@ _STEPS: dict[str, tuple[str, tuple[tuple[str, dict[str, Any]], ...]]] = {
         ("--unit", {"metavar": "COLUMN", "help": "whose row it is: people are protected"}),
     )),
     "check": ("Find every fault, and plan the releases. Reads no data.", (_FILE, _LEDGER)),
+    "inspect": ("Print counts of cells that cannot be read. NOT PRIVATE: for the holder of the "
+                "data alone.", (_FILE, _DATA)),
     "rehearse": ("Run it on rows made from the schema. Reads no data.", (_FILE, _OUT)),
     "run": ("Make releases, report and record; charges the ledger, once.", (
-        _FILE, ("--data", {"required": True, "nargs": "+", "metavar": "FILE",
-                           "help": "Parquet or CSV, or duckdb:///file?table=name"}),
+        _FILE, _DATA,
         ("--ledger", {"required": True, "metavar": "FILE", "help": "of the project, or a new one"}),
         _OUT, ("--again", {"action": "store_true", "help": "charge what was not written again"}),
     )),
@@ -146,6 +166,9 @@ def _done(given: Any) -> int:
         print(verified)
         return _DONE if verified.ok else _REFUSED
     study = Study.read(given.file)
+    if given.step == "inspect":
+        study.inspect(given.data)
+        return _DONE
     if given.step == "check":
         checked = study.check(given.ledger)
         if not checked.ok:
@@ -162,7 +185,7 @@ def _done(given: Any) -> int:
 
 def add(commands: Any) -> None:
     """Add the commands to the parser of the command line."""
-    text = "A study in a file: new, check, rehearse, run, verify."
+    text = "A study in a file: new, check, inspect, rehearse, run, verify."
     steps = commands.add_parser("study", help=text, description=text)
     steps = steps.add_subparsers(metavar="STEP", required=True)
     for name, (text, arguments) in _STEPS.items():

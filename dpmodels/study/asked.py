@@ -228,18 +228,36 @@ def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **giv
     raise RequestError(f"{verb} charges nothing here: it is no release")
 
 
+#: Keys of ``[data]``, and flags of the command line, that say how a CSV file is written.
+CSV_KEYS = ("sep", "encoding", "decimal", "thousands", "quotechar", "na")
+
+
 def source_of(
-    data: Any, columns: Mapping[str, str], unit: str = "", features: Mapping[str, Any] | None = None
-) -> Any:
+    data: Any, columns: Mapping[str, str], unit: str = "",
+    features: Mapping[str, Any] | None = None, csv: Mapping[str, Any] | None = None,
+) -> Any:  # fmt: skip
     """Return the rows of a run: a path, several, ``duckdb:///file?table=name``, or a table.
 
-    ``columns``: name in the study -> name in the data; ``features``: as ``dp.per_person`` takes.
+    ``columns``: name in the study -> name in the data; ``features``: as ``dp.per_person`` takes;
+    ``csv``: how a CSV file is written, as ``dp.read_csv`` takes it.
     """
+    from dpmodels.sources.files import read_csv
     from dpmodels.sources.tables import Features, Renamed
     from dpmodels.sources.tasks import as_source
 
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
         data = data[0]
+    if csv:
+        given = data if isinstance(data, list) else [data]
+        ends = (".parquet", ".pq")
+        if not all(isinstance(one, (str, Path)) for one in given) or any(
+            str(one).startswith("duckdb:") or str(one).lower().endswith(ends) for one in given
+        ):
+            raise SourceError(
+                f"{', '.join(csv)}: these say how a CSV file is written, and the data are none. "
+                "Leave them out, or give the path of the CSV file. Nothing was charged"
+            )
+        data = read_csv(data, **csv)
     if isinstance(data, str) and data.startswith("duckdb:"):
         data = Renamed(_duckdb(data), columns)
     elif columns:
@@ -336,6 +354,12 @@ class Paper:
         """Return an entry of ``[study]``, ``[data]`` or ``[budget]``."""
         found = self.said.get(table)
         return found.get(key, default) if isinstance(found, Mapping) else default
+
+    @property
+    def csv(self) -> dict[str, Any]:
+        """How the CSV file of the data is written, as ``dp.read_csv`` takes it."""
+        found = {key: self.get("data", key) for key in CSV_KEYS}
+        return {key: value for key, value in found.items() if value is not None}
 
     @property
     def relation(self) -> str:
@@ -448,6 +472,8 @@ class _Reader:
             self.fault((), "a study needs a release: [[release]] with name, verb, formula, eps")
         data = self.said.get("data", {})
         if isinstance(data, dict):
+            from dpmodels.sources.files import csv_options
+
             key, what = ("units", "people") if data.get("unit") else ("n", "rows")
             if key not in data:
                 self.fault(("data",), f"[data] needs the number of {what}, which is public: "
@@ -455,6 +481,14 @@ class _Reader:
             if data.get("features") and not data.get("unit"):
                 self.fault(("data", "features"), "features are of people: say whose row it is, "
                            'unit = "person_id"')  # fmt: skip
+            problem = ""
+            try:
+                csv_options(**{key: data[key] for key in CSV_KEYS if key in data})
+            except DPModelsError as error:
+                problem = str(error)
+            if problem:
+                key = next((key for key in CSV_KEYS if key in data and key in problem), "sep")
+                self.fault(("data", key), problem)
             for name in ("n", "units", "rows_per_unit"):
                 if isinstance(data.get(name), _NUMBER) and not data[name] >= 1:
                     self.fault(("data", name), f"{name} is a number of 1 or more: {name} = 5_000")
@@ -592,9 +626,11 @@ class _Reader:
                 out[name] = Schema(**{name: facts})[name]
             except DPModelsError as error:
                 self.faults.append((places.line((*prefix, name)), str(error)))
-            except TypeError:  # a factor without its levels
+                continue
+            if getattr(out[name], "levels", None) == ():  # a study buys none
                 self.faults.append((places.line((*prefix, name)), f"{name} needs its levels: "
                                     'levels = ["north", "south"]'))  # fmt: skip
+                del out[name]
         return Schema(**out), (places, prefix), said if isinstance(said, dict) else {}
 
 

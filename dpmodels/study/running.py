@@ -44,6 +44,7 @@ from dpmodels.study.asked import (
 )
 from dpmodels.study.record import Folder, charges_of, held, mark_of, record_text
 from dpmodels.tables.table import Shown, Table, plain
+from dpmodels.variables import TIME_UNITS
 from dpmodels.verbs import verb_of
 
 
@@ -121,11 +122,16 @@ class _Marked:
         self.budget.note(charge, step, text)
 
 
+def rows_of_run(paper: Paper, data: Any) -> Any:
+    """Return the rows of a study, under its names and as its file says they are written."""
+    columns, features = (paper.get("data", key, {}) for key in ("columns", "features"))
+    return source_of(data, columns, paper.unit or "", features, paper.csv)
+
+
 def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran:
     """Make the releases of a study on data."""
     rule = _checked(paper)
-    columns, features = (paper.get("data", key, {}) for key in ("columns", "features"))
-    rows = source_of(data, columns, paper.unit or "", features)
+    rows = rows_of_run(paper, data)
     with held(ledger):
         there: dict[str, Any] = paper.budget(rule)
         with suppress(BudgetError):  # not there, or a run was killed while it made it
@@ -463,8 +469,18 @@ def _cells(variable: Any, n: int, rng: np.random.Generator) -> Any:
     if levels or variable.kind == "text":
         return np.array(levels or ["made"])[rng.integers(0, len(levels) or 1, n)]
     low, high = variable.interval or (0.0, 1.0)
+    if variable.kind == "date" or getattr(variable, "duration", None) is not None:
+        return _times(variable, rng.uniform(low, high, n))
     whole = variable.kind in ("count", "binary")
     return rng.integers(0, int(high) + 1, n) if whole else rng.uniform(low, high, n)
+
+
+def _times(variable: Any, numbers: Any) -> Any:
+    """Return dates or durations of a variable, from numbers of its unit."""
+    date = variable.kind == "date"
+    unit = TIME_UNITS[variable.unit if date else variable.duration]
+    whole = np.round(numbers * unit).astype(np.int64) + (variable.start if date else 0)
+    return whole.astype("M8[us]" if date else "m8[us]")
 
 
 @contextmanager

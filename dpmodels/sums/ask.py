@@ -277,8 +277,9 @@ class Ask:
         return out
 
     def bins(
-        self, step: str, over: Pass, find: Callable[[Any], npt.NDArray[np.int64]], tau: float
-    ) -> tuple[list[int], list[float]]:
+        self, step: str, over: Pass, find: Callable[[Any], npt.NDArray[np.int64]], tau: float,
+        *, per_unit: int = 1,
+    ) -> tuple[list[int], list[float]]:  # fmt: skip
         """Return (bins, counts) of a histogram whose bins are not public: those above tau.
 
         Parameters
@@ -291,16 +292,22 @@ class Ask:
             The bin of every unit that has one.
         tau : float
             Public.
+        per_unit : int
+            Bins that a unit lies in at most: one of each of several histograms.
 
         Privacy
         -------
         A stability histogram: a unit lies in one bin. Counts of bins that both neighbours have
-        move by sqrt 2; a bin that one of them has not holds one unit (``ranges.md``).
+        move by sqrt 2; a bin that one of them has not holds one unit (``ranges.md``). Of k
+        histograms at once they move by sqrt(2 k), and k bins may hold one unit (``levels.md``).
         """
-        mechanism, moved = self._run.mechanism(step), math.sqrt(2.0)
+        mechanism, moved = self._run.mechanism(step), math.sqrt(2.0 * per_unit)
         if not isinstance(mechanism, Gaussian):
             raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for bins")
-        least = 1.0 + tail_margin(moved / mechanism.mu, self._run.failure(step))
+        failure = self._run.failure(step)
+        if per_unit > 1:
+            failure = -math.expm1(math.log1p(-failure) / per_unit)
+        least = 1.0 + tail_margin(moved / mechanism.mu, failure)
         if not tau >= least * (1.0 - 1e-9):
             raise PrivacyBugError(f"step {step!r}: a bin of one unit would pass too often")
         return self._run.kept_bins(step, find(self._total(over, ALL)), moved, tau)

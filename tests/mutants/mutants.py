@@ -1563,3 +1563,17 @@ LAW = (
     Mutant(_SUMS, "score = integers_of(weighted(z, self.factors(psi, norm, length)))", "score = weighted(z, self.factors(psi, norm, length) / STEPS) * STEPS", _LAW),
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *LAW)
+
+_LEVELS = ("tests/privacy/test_levels.py",)
+_READ = ("tests/privacy/test_cells_by_themselves.py", "tests/privacy/test_cleaned_cells.py", "tests/unit/formula/test_reading.py")
+RAW = (
+    Mutant("dpmodels/sums/ask.py", "math.sqrt(2.0 * per_unit)", "math.sqrt(2.0)", _LEVELS),
+    Mutant("dpmodels/sums/ask.py", "            failure = -math.expm1(math.log1p(-failure) / per_unit)\n", "            pass\n", _LEVELS),
+    Mutant("dpmodels/levels.py", "tail_margin(sd, -math.expm1(math.log1p(-failure) / k))", "tail_margin(sd, failure)", _LEVELS),
+    Mutant("dpmodels/levels.py", "or text in missing", "", _LEVELS),
+    Mutant("dpmodels/formula/reading.py", "out[key] = code if out.get(key, code) == code else None", "out[key] = code", _READ),
+    Mutant("dpmodels/formula/reading.py", "found = np.isin(numbers, _missing_numbers(variable))", "found = np.isin(numbers, []) ", _READ),
+    Mutant("dpmodels/formula/reading.py", " & ~np.isin(whole, self.missing)", "", _READ),
+    Mutant("dpmodels/sources/lines.py", "            more = b\"\" if end < 0 else more[end:]\n        last", "        last", ("tests/unit/sources/test_raw_files.py",)),
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *RAW)

@@ -16,15 +16,16 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError
-from dpmodels.formula.program import coerce
+from dpmodels.formula.reading import coerce
 from dpmodels.sources.tasks import as_source
-from dpmodels.variables import Binary, Levels, Real, Text
+from dpmodels.variables import Binary, Count, Date, Levels, Real, Text
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
 
 #: What one row may hold instead of an ordinary cell, as text.
-ODD = ["", "x", "1.0", "True", "01", "1_0", "1e300", "-0.0", "9007199254740993", "é", "nan", "a,b"]
+ODD = ["", "x", "1.0", "True", "01", "1_0", "1e300", "-0.0", "9007199254740993", "é", "nan", "a,b",
+       " TWO ", "1.000,5", "0,5", "02", "1 days 02:00:00"]  # fmt: skip
 VARIABLES = [
     Levels(["1", "2"]),
     Levels(["01", "02", "1.0"]),
@@ -34,6 +35,14 @@ VARIABLES = [
     Binary(),
     Binary(levels=["1", "2"]),
     Text(),
+    Levels(["one", "Two", "two"], recode={"1": "one", "x": "two"}, missing=[2, "é"], other="rest"),
+    Binary(["no", "yes"], recode={"1": "yes", "True": "yes", "2": "no"}, missing=["x"]),
+    Real(0, 2, decimal=",", thousands="."),
+    Real(0, 2, missing=[1, "x"], decimal="."),
+    Real(0, 2, thousands=",", missing=["1.0"]),
+    Count(9, missing=[2]),
+    Date("2000-01-01", "2010-01-01", format="%d", missing=["2"]),
+    Real(0, 2, duration="days"),
 ]
 WHOLE = [1, 2, 1, 2, 1, 1, 2, 9007199254740993]
 
@@ -138,7 +147,7 @@ def test_a_fit_is_not_moved_by_a_missing_cell_elsewhere():
 
 def test_both_readers_of_numbers_agree():
     """A chunk of text is parsed at once if every cell is a number, else cell by cell."""
-    from dpmodels.formula.program import _number, _parsed, _tried
+    from dpmodels.formula.reading import _number, _parsed, _tried
 
     rng = np.random.default_rng(3)
     odd = ["+1", " 1", "1e400", "-1e-400", "4.9e-324", "0x10", "1_0", "nan(1)", "-Infinity", "1.",

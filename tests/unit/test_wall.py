@@ -145,6 +145,7 @@ ELSEWHERE = {
     # what runs on a worker: exact sums of a part, which only a charged stage asks for
     "sources/summed.py": {"Rows"},
     "sources/tasks.py": {"guarded"},
+    "sources/inspected.py": {"guarded"},  # for the screen of the holder of the data: not private
 }
 #: ``audit/`` runs stages of planted and real methods on data of its own; nothing imports it.
 KIT = "audit/"

@@ -169,7 +169,7 @@ class _Matcher:
     def filled(self) -> Array:
         """Return the design buffer (q, n) filled from public columns; other rows mean nothing."""
         if self._filled is None:
-            from dpmodels.formula.program import coerce
+            from dpmodels.formula.reading import coerce
 
             chunk = {}
             for name, variable in self.design.kinds.items():
@@ -198,7 +198,7 @@ class _Matcher:
                 "Selecting or weighting by noisy cells biases every estimate. Release a column "
                 f"with public_columns=[{hidden[0]!r}] if it needs no protection"
             )
-        from dpmodels.formula.program import coerce
+        from dpmodels.formula.reading import coerce
 
         assert self.design.program is not None
         chunk = {v: coerce(self.rel.public[v], self.design.kinds[v]) for v in node.variables}

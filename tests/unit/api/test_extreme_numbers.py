@@ -97,7 +97,7 @@ def test_types_that_arrow_does_not_have_are_named(name, lazy):
 def test_times_of_the_day_are_missing_whatever_their_nanoseconds():
     """One cell with nanoseconds, which Python has not, had made the private stage fail."""
     pa = pytest.importorskip("pyarrow")
-    from dpmodels.formula.program import coerce
+    from dpmodels.formula.reading import coerce
 
     ticks = [1, 3_600_000_000_001, None]
     cells = pa.array(ticks, pa.int64()).cast(pa.time64("ns"))
@@ -113,7 +113,7 @@ def test_times_of_the_day_are_missing_whatever_their_nanoseconds():
 @pytest.mark.parametrize("kind", ["date32", "date64"])
 def test_dates_of_arrow_in_pandas_are_read(kind):
     pa = pytest.importorskip("pyarrow")
-    from dpmodels.formula.program import coerce
+    from dpmodels.formula.reading import coerce
 
     dates = pa.array([datetime.date(1970, 1, 2), None], getattr(pa, kind)())
     series = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([dates])))

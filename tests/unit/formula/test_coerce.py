@@ -10,7 +10,7 @@ import pytest
 
 from dpmodels.formula import coerce
 from dpmodels.formula.build import build_design
-from dpmodels.formula.program import coerce_all
+from dpmodels.formula.reading import coerce_all
 from dpmodels.variables import Binary, Count, Levels, Ordered, Real, Text
 
 nan = np.nan

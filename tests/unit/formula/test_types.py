@@ -10,7 +10,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, SchemaError
 from dpmodels.formula.categories import hash_text
-from dpmodels.formula.program import coerce
+from dpmodels.formula.reading import coerce
 from dpmodels.formula.types import ColumnKind, check_types
 from dpmodels.sources.tables import arrow_kind, numpy_kind
 from dpmodels.variables import Binary, Levels, Ordered
@@ -29,7 +29,7 @@ COLUMNS = {
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("declared", [
     Levels(["north", "south"]), Binary(("no", "yes")), Ordered(["low", "high"]),
-    Levels(["north", "south"], other="rest"), Levels(["01", "02"]),
+    Levels(["north", "south"], other="rest"), Levels(["01a", "02a"]),
 ])  # fmt: skip
 def test_text_levels_of_a_column_that_has_no_text(column, declared):
     budget = dp.Budget(eps=10, delta=1e-3)
@@ -155,7 +155,7 @@ def test_durations_are_refused_with_what_to_type(declared):
                 lambda: dp.dp_ols("y ~ I(d ** 2)", data, **pay),  # noqa: B023
             ]
         for call in calls:
-            with pytest.raises(DPModelsError, match=r"total_seconds\(\) / 86400|t\.hour"):
+            with pytest.raises(DPModelsError, match=r"duration='days'|t\.hour"):
                 call()
         assert not len(budget.charges)
 

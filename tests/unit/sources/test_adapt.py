@@ -6,7 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import SourceError
-from dpmodels.formula.program import coerce
+from dpmodels.formula.reading import coerce
 from dpmodels.sources.tables import READ_ROWS
 from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Binary, Levels, Real, Text

@@ -4,17 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.formula.program import coerce_all
-from dpmodels.sources.files import (
-    MISSING,
-    CsvSource,
-    _by_arrow,
-    chosen_lines,
-    count_lines,
-    parts_of_file,
-)
+from dpmodels.formula.reading import coerce_all
+from dpmodels.sources.files import CsvSource
+from dpmodels.sources.lines import _by_arrow, chosen_lines, count_lines, parts_of_file
 from dpmodels.sources.rows import count_rows
-from dpmodels.variables import Levels, Real
+from dpmodels.variables import NA_WORDS, Levels, Real
 
 KINDS = {"x": Real(-10, 10), "g": Levels(["1", "01", "b"])}
 ODD = [
@@ -83,10 +77,10 @@ def test_rows_are_counted_without_parsing(tmp_path, last):
 
 def test_missing_cells_are_those_of_pandas():
     """For every reader: the list is pandas' own."""
-    odd = [*MISSING, "none", "NONE", "missing", "-", "0"]
+    odd = [*NA_WORDS, "none", "NONE", "missing", "-", "0"]
     text = "x\n" + "\n".join(f'"{cell}"' for cell in odd) + "\n"
     import io
 
     read = pd.read_csv(io.StringIO(text), dtype=str, skip_blank_lines=False)["x"]
     ours = _by_arrow(text.removeprefix("x\n").encode(), ["x"], ["x"], ())["x"]
-    assert read.isna().tolist() == ours.is_null().to_pylist() == [c in MISSING for c in odd]
+    assert read.isna().tolist() == ours.is_null().to_pylist() == [c in NA_WORDS for c in odd]

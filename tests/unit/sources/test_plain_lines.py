@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from dpmodels.formula.program import coerce_all
-from dpmodels.sources import files as lines
+from dpmodels.formula.reading import coerce_all
+from dpmodels.sources import lines
 from dpmodels.variables import Levels, Real
 
 pytest.importorskip("pyarrow")
@@ -20,9 +20,9 @@ ODD = ("NA", "nan", "-NaN", "inf", " 1 ", '"2"', '"a""b"', "text", "1,2", "\r", 
 def by_lines(path, names, rows, numbers):
     """The columns of every part, each read as a whole."""
     with lines.opened_bytes(path) as file:
-        header = lines._header(file, path.name)
+        header = lines.header_of(file, path.name)
         for block in lines._whole_lines(file, rows):
-            yield lines._columns(block, header, names, numbers)
+            yield lines._columns(block, header, names, numbers, lines.PLAIN)
 
 
 def cells(parts, names):

@@ -1,0 +1,188 @@
+"""``dp_levels``: the values of columns that occur often enough to be told, as levels."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
+from dpmodels.formula.schema import declared_schema
+from dpmodels.formula.types import check_types
+from dpmodels.levels import FoundLevels, LevelsPlan, found
+from dpmodels.quiet import tell
+from dpmodels.records import check_eps_delta
+from dpmodels.sources.tasks import as_source, need_rows
+from dpmodels.variables import Levels, Text
+
+if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
+
+__all__ = ["dp_levels"]
+
+
+def dp_levels(
+    columns: str | list[str],
+    data: Any,
+    *,
+    eps: float,
+    delta: float,
+    other: str | None = None,
+    missing: list[Any] | None = None,
+    schema: Any = None,
+    budget: Any = None,
+    seed: int | None = None,
+) -> FoundLevels:
+    """Release the values of columns that enough rows have, as levels for a schema.
+
+    Parameters
+    ----------
+    columns : str or list of str
+        Columns of text or codes of which nobody declared the levels.
+    data : table
+        Whatever ``data=`` of a verb takes.
+    eps, delta : float
+        Of the values of all columns together. ``delta`` must be above 0.
+    other : str, optional
+        Level that every other value counts as. Without it such a value is missing.
+    missing : list, optional
+        Codes that are no value.
+    schema : Schema, optional
+        Of the table. One that names the person is refused.
+    budget, seed
+        As in :func:`dpmodels.dp_ols`.
+
+    Returns
+    -------
+    FoundLevels
+        A mapping from column to ``dp.Levels``, commonest first; ``schema.update(found)`` puts them
+        into a schema. It prints the values, their noisy counts and the threshold. A column of which
+        fewer than two levels were found is not in the mapping.
+
+    Privacy
+    -------
+    Unit: one row. Neighbours: replace one row, n public. Charged: (eps, delta), before noise is
+    drawn. A value that one row alone has is told with probability at most delta / 4; which values
+    are told is released, and so is each count, with noise.
+
+    Examples
+    --------
+    >>> import warnings, dpmodels as dp
+    >>> rows = {"job": ["nurse"] * 900 + ["clerk"] * 700 + ["astronaut"]}
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     found = dp.dp_levels("job", rows, eps=0.5, delta=1e-6, seed=1)
+    >>> found["job"].levels
+    ('nurse', 'clerk')
+    """
+    names = [columns] if isinstance(columns, str) else list(columns)
+    return _bought(names, as_source(data), eps, delta, {}, other, missing, schema, budget, seed)
+
+
+#: Parts of eps and delta of a call that buy the levels of its variables.
+_EPS, _DELTA = 0.2, 0.25
+
+
+def unlisted(formula: str, declared: Schema | None, options: Mapping[str, Any]) -> list[str]:
+    """Return the variables of a call whose levels are to be bought: of formula and ``subset=``."""
+    text = f"{formula} {options.get('subset') or ''}"
+    return [
+        name for name, v in ({} if declared is None else declared.variables).items()
+        if isinstance(v, Levels) and not v.levels
+        and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+    ]  # fmt: skip
+
+
+def stand_in(declared: Schema, names: list[str]) -> Schema:
+    """Return a schema with made-up levels, by which a call is checked before a charge."""
+    return declared.update(**{name: Levels(["made up", "also"]) for name in names})
+
+
+def with_levels(
+    declared: Schema, names: list[str], source: Any, eps: float, delta: float, budget: Any,
+    seed: int | None, options: Mapping[str, Any],
+) -> tuple[Schema, float, float, str]:  # fmt: skip
+    """Buy levels; return the schema, and what of eps and delta is left, and a note.
+
+    By basic composition: the charge of levels and that of the rest add up to (eps, delta).
+    """
+    if options.get("unit") is not None or declared.unit is not None:
+        raise RequestError(
+            f"the levels of {names[0]!r} can be bought for rows, not for people: declare them"
+        )
+    if options.get("relation") not in (None, "replace"):
+        raise RequestError(
+            f"the levels of {names[0]!r} can be bought under relation='replace' only: declare them"
+        )
+    if not source.rescannable:
+        raise RequestError(
+            f"the levels of {names[0]!r} are bought in a pass of their own, and an iterator gives "
+            "its rows only once: pass a frame, a path, or a list of frames"
+        )
+    paid = _EPS * eps, _DELTA * delta
+    variables = {name: declared[name] for name in names}
+    found = _bought(names, source, *paid, variables, None, None, None, budget, seed)
+    lost = [name for name in names if name not in found]
+    if lost:
+        raise RequestError(
+            f"fewer than two levels of {lost[0]!r} were found: no model can be fitted. The charge "
+            f"for levels stands (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
+            "codebook, or take a larger eps"
+        )
+    note = (
+        f"levels of {', '.join(names)} were bought in a charge of their own (eps = {paid[0]:g}, "
+        f"delta = {paid[1]:g}); a value needed a noisy count of {found.threshold:.0f} rows. Both "
+        f"charges add up to (eps = {eps:g}, delta = {delta:g})"
+    )
+    return declared.update(found), eps - paid[0], delta - paid[1], note
+
+
+def _bought(
+    names: list[str], source: Any, eps: float, delta: float, variables: Mapping[str, Any],
+    other: str | None, missing: list[Any] | None, schema: Any, budget: Any, seed: int | None,
+) -> FoundLevels:  # fmt: skip
+    """Check, charge and release. ``variables``: those of the columns, if declared."""
+    if not names or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise RequestError("dp_levels takes columns, each once: dp_levels(['region', 'job'], data)")
+    eps, delta = check_eps_delta(eps, delta, allow_pure=False)
+    checked(budget, seed)
+    need_rows(source, "dp_levels")
+    declared = declared_schema(schema, source.schema_attr)
+    if declared is not None and declared.unit is not None:
+        raise RequestError(
+            f"the schema says that {declared.unit!r} names people, and dp_levels protects one row: "
+            "declare the levels from a codebook"
+        )
+    for name in names:
+        if name not in source.kinds:
+            close = did_you_mean(name, source.kinds)
+            raise RequestError(f"the data has no column {shown(name)}.{close}")
+    check_types(source.kinds, {name: Text() for name in names})
+    for name in names:
+        if source.kinds[name] == "datetime":
+            raise RequestError(f"{name!r} is a date, which has no levels: dp.Date(...)")
+    n = row_count(source, None, names[0], asks_n=False)
+    if n < 1:
+        raise RequestError("the table has no rows")
+    others, words = {}, []
+    for name in names:
+        one = variables.get(name)
+        others[name] = other if one is None else one.other
+        codes = missing if one is None else one.missing
+        words.append(tuple(str(code).strip() for code in codes or ()))
+    plan = LevelsPlan.of(tuple(names), tuple(words), n, eps, delta, seeded=seed is not None)
+    label = f"dp_levels({', '.join(names)})"
+    rows = functools.partial(rows_of, source, n)
+    _, counts = answered(label, plan, found, rows, budget, seed, what="the levels are ")
+    levels = FoundLevels(counts, plan, others)
+    lost = [name for name in names if name not in levels]
+    if lost and not variables:
+        tell(
+            UtilityWarning(
+                f"fewer than two levels of {', '.join(lost)} were found (a value needs about "
+                f"{plan.tau:.0f} rows): take a larger eps, or declare them from a codebook"
+            )
+        )
+    return levels

@@ -1,0 +1,753 @@
+"""Cells of any column type to numbers and codes, as the schema says that a cell is read.
+
+A cell that cannot be read as what its variable is declared to be is missing (NaN, or code -1).
+Which branch is taken depends on the *type* of the column, which is public; inside a branch every
+cell is mapped by itself, by public facts alone. So whatever a schema says of missing codes,
+spellings, signs of numbers and dates changes nothing of the guarantee (``theory.md``).
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpmodels.arrays import dimensions
+from dpmodels.errors import SourceError
+from dpmodels.formula.words import LARGEST_EXACT
+from dpmodels.quiet import quiet
+from dpmodels.variables import (
+    NA_WORDS,
+    NUMERAL,
+    TIME_UNITS,
+    Binary,
+    Count,
+    Date,
+    Levels,
+    Real,
+    Text,
+    Variable,
+    microseconds,
+)
+
+#: Error message for a column that is a matrix or a frame.
+TWO_DIMENSIONS = (
+    "column {0!r} has {1} dimensions, and a column has one value per row. Give each of its columns "
+    "a name of its own, for example {{'{0}1': {0}[:, 0], '{0}2': {0}[:, 1]}}; a single column is "
+    "{0}.reshape(-1)"
+)
+
+_TRUE = {"true": 1.0, "false": 0.0}
+
+
+def coerce(column: Any, variable: Variable) -> Any:
+    """Return the cells of a column (array, Series, Arrow) as its variable wants them.
+
+    float64 with NaN for missing (Real, Count, Binary); int32 codes with -1 for missing or
+    undeclared (Levels, Ordered; undeclared counts as ``other=`` if there is one); int64 hashes with
+    -1 for missing (Text). A float64 input is returned as it is, not copied.
+
+    **Privacy.** Row by row; never raises or warns because of a cell.
+    """
+    return coerce_all({"": column}, {"": variable})[""]
+
+
+def coerce_all(
+    columns: Mapping[str, Any],
+    variables: Mapping[str, Variable],
+    seen: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the cells of several columns of a chunk, each as :func:`coerce` gives them.
+
+    ``seen`` is kept by who reads several chunks of one table, and as confidential as they are: what
+    the categories of a column stand for is then looked up once. Silencing warnings costs more than
+    most columns do, so it is done once for all of them.
+    """
+    with quiet(), np.errstate(all="ignore"):
+        out = {}
+        for name, variable in variables.items():
+            if dimensions(columns[name]) != 1:  # flattened, one row would be several
+                raise SourceError(TWO_DIMENSIONS.format(name, dimensions(columns[name])))
+            known = None
+            if seen is not None and isinstance(variable, Levels):
+                known = _by_categories(columns[name], variable, name, seen)
+            out[name] = _coerced(columns[name], variable) if known is None else known
+        return out
+
+
+def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any]) -> Any:
+    """Return the codes of a pandas categorical by the table of its categories; None: another type.
+
+    The chunks of one column have one index of categories: the same object.
+    """
+    if type(column).__module__.split(".")[0] != "pandas":
+        return None
+    if type(getattr(column, "dtype", None)).__name__ != "CategoricalDtype":
+        return None
+    cells = getattr(column, "array", column)
+    codes, categories = cells.codes, cells.categories
+    kept = seen.get(name)
+    if kept is None or kept[0] is not categories or kept[1] is not variable:
+        table = _table(_plain(categories), _level_map(variable), -1, np.int32)
+        same = bool((table == np.append(np.arange(len(table) - 1), -1)).all())
+        kept = seen[name] = (categories, variable, table, same)
+    table, same = kept[2:]
+    return codes.astype(np.int32) if same else _looked_up(table, codes)
+
+
+def _coerced(column: Any, variable: Variable) -> Any:
+    kind, payload = _open(column)
+    if kind == "text":
+        if isinstance(variable, (Real, Count)) and _plain_text(variable):
+            parsed = _tried(lambda: _parsed(payload, variable.decimal))
+            if parsed is not None:
+                return _without_codes(parsed, variable)
+        kind, payload = _open_arrow(payload.dictionary_encode())
+    if isinstance(variable, Levels):
+        return _mapped(kind, payload, _level_map(variable), -1, np.int32)
+    if isinstance(variable, Text):
+        return _mapped(kind, payload, hash_text, -1, np.int64)
+    if isinstance(variable, Binary):
+        return _binary(kind, payload, variable)
+    if isinstance(variable, Date):
+        return _dates(variable).cells(kind, payload)
+    if isinstance(variable, Real) and variable.duration is not None:
+        numbers = _durations(variable.duration).cells(kind, payload)
+    else:
+        numbers = _numbers(kind, payload, _number_reader(variable))
+    return _without_codes(numbers, variable)
+
+
+# -- opening a column ----------------------------------------------------------------------
+
+
+def _open(column: Any) -> tuple[str, Any]:
+    """Return the kind of a column, and its cells as an array or a pair of arrays.
+
+    ("numpy", array), ("text", Arrow array), ("masked", (array, missing)), or ("dictionary",
+    (codes, values)) with codes below 0 for missing cells.
+    """
+    module = type(column).__module__.split(".")[0]
+    if module == "pandas":
+        return _open_pandas(column)
+    if module == "polars":
+        return _open_polars(column)
+    if module == "pyarrow":
+        return _open_arrow(column)
+    array = column if isinstance(column, np.ndarray) else _object_array(column)
+    if isinstance(array, np.ma.MaskedArray):
+        cells: Any = array.astype(object)
+        return "numpy", cells.filled(None)
+    return "numpy", array
+
+
+def _object_array(cells: Any) -> Any:
+    items = list(cells)
+    out = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        out[i] = item
+    return out
+
+
+def _open_pandas(column: Any) -> tuple[str, Any]:
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        cat = getattr(column, "array", column)
+        return "dictionary", (np.asarray(cat.codes), _plain(cat.categories))
+    if isinstance(dtype, np.dtype):
+        return "numpy", column.to_numpy()
+    if isinstance(dtype, getattr(pd, "SparseDtype", ())):
+        return "numpy", np.asarray(column)
+    if type(dtype).__name__ == "ArrowDtype":
+        import pyarrow as pa
+
+        if not pa.types.is_timestamp(dtype.pyarrow_dtype):
+            return _open_arrow(column.array.__arrow_array__())
+    if pd.api.types.is_integer_dtype(dtype):  # exact beyond 2^53, whether or not a cell is missing
+        missing = column.isna().to_numpy(dtype=bool)
+        return "masked", (column.to_numpy(dtype=dtype.numpy_dtype, na_value=0), missing)
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+        return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return "numpy", column.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+    if hasattr(column.array, "__arrow_array__") and getattr(dtype, "storage", "") == "pyarrow":
+        return _open_arrow(column.array.__arrow_array__())
+    return _encoded(column.to_numpy(dtype=object))
+
+
+def _tried(read: Callable[[], Any]) -> Any:
+    """Return what ``read`` gives, or None if a single cell made it fail for a whole column."""
+    try:
+        return read()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a cell may be any object, and raise anything
+        return None
+
+
+def _plain(index: Any) -> Any:
+    return np.asarray(index, dtype=object)
+
+
+def _encoded(cells: Any) -> tuple[str, Any]:
+    """Dictionary-encode text: each distinct cell is read once (a speed-up, nothing else).
+
+    Only where every cell is text or missing: Python holds ``1 == True == 1.0``, so in a mixed
+    column the first of equal cells would decide how the others are read, and a row would depend
+    on other rows.
+    """
+    import pandas as pd
+
+    if pd.api.types.infer_dtype(cells, skipna=True) != "string":
+        return "numpy", cells
+    codes, values = pd.factorize(cells)
+    return "dictionary", (codes, np.asarray(values, dtype=object))
+
+
+def _open_polars(column: Any) -> tuple[str, Any]:
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        if dtype.is_decimal() or (column.null_count() and dtype.is_integer()):
+            return _open_arrow(column.to_arrow())  # exact
+        if column.null_count():
+            return "numpy", column.cast(pl.Float64, strict=False).to_numpy()
+        return "numpy", column.to_numpy()
+    if dtype in (pl.Categorical, pl.Enum):
+        column, dtype = column.cast(pl.String), pl.String
+    if dtype == pl.String:
+        ranks = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+        values = column.drop_nulls().unique().sort().to_list()
+        return "dictionary", (ranks, _object_array(values))
+    return "numpy", _object_array(column.to_list())
+
+
+def _open_arrow(column: Any) -> tuple[str, Any]:
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # no chunks, or too large for one
+            column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([])
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return "numpy", column.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        if not column.null_count:
+            return "numpy", column.to_numpy(zero_copy_only=False)
+        # Not to_numpy(): one missing cell would make all others floats, and 1.0 is other text
+        # than 1.
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        blank = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+        return "masked", (blank.to_numpy(zero_copy_only=False), missing)
+    if pa.types.is_dictionary(kind):
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        if column.indices.null_count:
+            codes = np.where(np.isnan(codes), -1, codes)
+        return "dictionary", (codes.astype(np.int64), _python_cells(column.dictionary))
+    if pa.types.is_null(kind):
+        return "numpy", np.full(len(column), np.nan)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "text", column
+    if pa.types.is_time(kind):  # in no unit that somebody named
+        return "numpy", np.full(len(column), np.nan)
+    if pa.types.is_temporal(kind):
+        return "numpy", column.to_numpy(zero_copy_only=False)
+    return "numpy", _python_cells(column)
+
+
+def _python_cells(column: Any) -> Any:
+    """Return the cells of an Arrow array as objects; one that Python cannot hold is missing."""
+    cells = _tried(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
+    return _object_array([_tried(c.as_py) for c in column] if cells is None else cells)
+
+
+def _parsed(column: Any, decimal: str | None = None) -> Any:
+    """Return the numbers of an Arrow array of text; fails if one cell is none.
+
+    Both readers round correctly, so whether this one or ``float`` reads a cell changes nothing.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if decimal == ",":
+        if pc.any(pc.match_substring(column, ".")).as_py():
+            raise ValueError
+        column = pc.replace_substring(column, ",", ".")
+    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+# -- numbers -------------------------------------------------------------------------------
+
+
+def _numbers(kind: str, payload: Any, read: Callable[[Any], float] | None = None) -> Any:
+    """Return numbers; ``read`` reads a cell that is an object or text, and has a default."""
+    if kind == "dictionary":
+        codes, values = payload
+        return _looked_up(np.append(_array_numbers(values, read), np.nan), codes)
+    if kind == "masked":
+        return np.where(payload[1], np.nan, _array_numbers(payload[0], read))
+    if read is not None and payload.dtype.kind in "USO":  # text: each distinct cell is read once
+        kind, payload = _encoded(payload.astype(object))
+        if kind == "dictionary":
+            return _numbers(kind, payload, read)
+    return _array_numbers(payload, read)
+
+
+def _looked_up(table: Any, codes: Any) -> Any:
+    """Return the table entry of each code; -1 is the last entry, the one for missing."""
+    return np.take(table, codes, mode="wrap")
+
+
+def _array_numbers(cells: Any, read: Callable[[Any], float] | None = None) -> Any:
+    if cells.dtype == np.float64:
+        return cells
+    kind = cells.dtype.kind
+    if kind in "fiub":
+        return cells.astype(np.float64)
+    if kind == "M":
+        whole = cells.astype("datetime64[ns]")
+        return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) * 1e-9)
+    if kind in "USO":
+        read = read or _number
+        out = np.empty(cells.shape[0])
+        for i, cell in enumerate(cells):
+            out[i] = read(cell)
+        return out
+    return np.full(cells.shape[0], np.nan)
+
+
+def _number(cell: Any) -> float:
+    """Read one cell: a number, text that is a number or "true" or "false", or missing."""
+    if type(cell) is float:
+        return cell
+    try:
+        if isinstance(cell, (datetime.datetime, datetime.date)):
+            if not isinstance(cell, datetime.datetime):
+                cell = datetime.datetime(cell.year, cell.month, cell.day)
+            aware = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
+            return float(aware.timestamp())
+        if isinstance(cell, np.datetime64):
+            return float(_array_numbers(np.array([cell]))[0])
+        if isinstance(cell, (np.timedelta64, datetime.timedelta)):
+            return np.nan  # in no unit that somebody named
+        if isinstance(cell, (complex, np.complexfloating)):
+            return np.nan
+        return float(cell)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever the cell is, it is missing; nothing of it is kept
+        return _TRUE.get(cell.strip().lower(), np.nan) if isinstance(cell, str) else np.nan
+
+
+# -- what a schema says of numbers, dates and durations -------------------------------------
+
+
+def _plain_text(variable: Real | Count) -> bool:
+    """Return whether text is read without signs between thousands, and as a number."""
+    return variable.thousands is None and getattr(variable, "duration", None) is None
+
+
+def _number_reader(variable: Any) -> Callable[[Any], float] | None:
+    """Return what reads a cell of text by the declared signs, or None for the default."""
+    point, group = variable.decimal or ".", variable.thousands
+    if point == "." and group is None:
+        return None
+    grouped = None
+    if group is not None:
+        sign = "[ \u00a0\u202f]" if group == " " else re.escape(group)
+        grouped = re.compile(
+            rf"[+-]?[0-9]{{1,3}}(?:{sign}[0-9]{{3}})+(?:{re.escape(point)}[0-9]*)?(?:[eE][+-]?[0-9]+)?"
+        )
+
+    def read(cell: Any) -> float:
+        if isinstance(cell, (bytes, np.bytes_)):
+            cell = cell.decode("utf-8", "replace")
+        if not isinstance(cell, str):
+            return _number(cell)
+        text = cell.strip()
+        if grouped is not None and grouped.fullmatch(text):
+            text = re.sub(sign, "", text)
+        if point == ",":
+            text = "." if "." in text else text.replace(",", ".")
+        return _number(text)
+
+    return read
+
+
+def _without_codes(numbers: Any, variable: Any) -> Any:
+    """Return the numbers with missing codes as NaN; codes are compared by value."""
+    if variable.missing is None:
+        return numbers
+    found = np.isin(numbers, _missing_numbers(variable))
+    return np.where(found, np.nan, numbers) if found.any() else numbers
+
+
+@functools.lru_cache(maxsize=64)
+def _missing_numbers(variable: Any) -> Any:
+    """Return the missing codes as numbers, also as a column of 32-bit floats holds them."""
+    read = _number_reader(variable) or _number
+    codes = np.array([read(c) if isinstance(c, str) else float(c) for c in variable.missing])
+    codes = codes[np.isfinite(codes)]
+    return np.concatenate([codes, codes.astype(np.float32).astype(float)])
+
+
+# -- dates and durations -------------------------------------------------------------------
+
+
+class _Clock:
+    """Reads points or lengths of time as numbers of a unit from a start; both are public."""
+
+    def __init__(
+        self, letter: str, start: int, unit: str, read: Callable[[Any], int | None],
+        missing: Iterable[int] = (),
+    ) -> None:  # fmt: skip
+        self.letter, self.start, self.unit = letter, start, TIME_UNITS[unit]
+        self.read = read  # microseconds of a cell that is an object or text, None: it is none
+        self.missing = list(missing)  # in microseconds
+
+    def cells(self, kind: str, payload: Any) -> Any:
+        """Return the cells of an opened column, NaN for missing.
+
+        A column of numbers has numbers of the unit already: rows that were made from a schema. The
+        type of a private column is checked before (``types.py``).
+        """
+        if kind == "dictionary":
+            codes, values = payload
+            return _looked_up(np.append(self.cells("numpy", values), np.nan), codes)
+        if kind == "masked":
+            return np.where(payload[1], np.nan, payload[0].astype(np.float64))
+        letter = payload.dtype.kind
+        if letter in "fiub":
+            return payload.astype(np.float64)
+        if letter in "mM":
+            whole = payload.astype(f"{letter}8[us]")
+            there = ~np.isnat(whole) & (letter == self.letter)
+            return self._numbers(whole.astype(np.int64), there)
+        kind, held = _encoded(payload.astype(object))
+        values = held[1] if kind == "dictionary" else held
+        read = [_tried(functools.partial(self._read, cell)) for cell in values]
+        there = np.array([one is not None and abs(one) < 1 << 61 for one in read], dtype=bool)
+        whole = np.array([r if t else 0 for r, t in zip(read, there, strict=True)], dtype=np.int64)
+        numbers = self._numbers(whole, there)
+        return _looked_up(np.append(numbers, np.nan), held[0]) if kind == "dictionary" else numbers
+
+    def _read(self, cell: Any) -> int | None:
+        return None if _absent(cell) else self.read(cell)
+
+    def _numbers(self, whole: Any, there: Any) -> Any:
+        there = there & ~np.isin(whole, self.missing)
+        whole = np.clip(whole, -(1 << 61), 1 << 61)
+        return np.where(there, (whole - self.start) / self.unit, np.nan)
+
+
+@functools.lru_cache(maxsize=64)
+def _dates(variable: Date) -> _Clock:
+    words = {str(code).strip() for code in variable.missing or ()}
+
+    def parsed(text: str) -> int | None:
+        if variable.format is not None:
+            return microseconds(datetime.datetime.strptime(text, variable.format))
+        return _iso_microseconds(text)
+
+    def read(cell: Any) -> int | None:
+        if isinstance(cell, (bytes, np.bytes_)):
+            cell = cell.decode("utf-8", "replace")
+        if isinstance(cell, str):
+            return None if cell.strip() in words else parsed(cell.strip())
+        if isinstance(cell, np.datetime64):
+            return int(cell.astype("M8[us]").astype(np.int64))
+        if isinstance(cell, datetime.datetime):
+            return microseconds(cell)
+        if isinstance(cell, datetime.date):
+            return microseconds(datetime.datetime(cell.year, cell.month, cell.day))
+        return None
+
+    readers = (parsed, _iso_microseconds)
+    tried = [_tried(functools.partial(one, word)) for word in words for one in readers]
+    codes = [code for code in tried if code is not None]
+    return _Clock("M", variable.start, variable.unit, read, codes)
+
+
+_ISO = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[ T]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6})[0-9]*)?)?)?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+
+
+def _iso_microseconds(text: str) -> int | None:
+    """Return the microseconds since 1970 of a date in ISO 8601; None: it is none."""
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return None
+    *numbers, fraction, zone = found.groups()
+    year, month, day, hour, minute, second = (int(x or 0) for x in numbers)
+    micro = int((fraction or "0").ljust(6, "0"))
+    at = datetime.datetime(year, month, day, hour, minute, second, micro)
+    away = 0
+    if zone not in (None, "Z"):
+        away = (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[4:6]))
+    return microseconds(at) - 60_000_000 * away
+
+
+@functools.lru_cache(maxsize=64)
+def _durations(unit: str) -> _Clock:
+    return _Clock("m", 0, unit, _duration)
+
+
+_PRINTED = re.compile(
+    r"(?:(-?[0-9]+) days?)?,? ?(?:([+-]?)([0-9]+):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6})[0-9]*)?)?"
+)
+
+
+def _duration(cell: Any) -> int | None:
+    """Return the microseconds of a duration: an object, or text as it is printed."""
+    if isinstance(cell, datetime.timedelta):
+        return cell // datetime.timedelta(microseconds=1)
+    if isinstance(cell, np.timedelta64):
+        return int(cell.astype("m8[us]").astype(np.int64))
+    if hasattr(cell, "months") and hasattr(cell, "nanoseconds"):  # an interval of Arrow, DuckDB
+        days = cell.months * TIME_UNITS["months"] + cell.days * TIME_UNITS["days"]
+        return int(days) + int(cell.nanoseconds) // 1000
+    found = _PRINTED.fullmatch(cell.strip()) if isinstance(cell, str) else None
+    if found is None or not any(found.groups()):
+        return None
+    days, sign, hours, minutes, seconds, fraction = found.groups()
+    clock = 3600 * int(hours or 0) + 60 * int(minutes or 0) + int(seconds or 0)
+    part = 1_000_000 * clock + int((fraction or "0").ljust(6, "0"))
+    return 86_400_000_000 * int(days or 0) + (-part if sign == "-" else part)
+
+
+# -- categories ----------------------------------------------------------------------------
+
+
+def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+    if kind == "masked":
+        codes = _mapped("numpy", payload[0], one, missing, dtype)
+        return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
+    if kind == "numpy" and payload.dtype.kind in "biufUSO":
+        if payload.dtype.kind in "biuf":
+            if payload.dtype.kind == "f":
+                payload = payload + 0.0  # -0.0 and 0.0 are one value
+            values, codes = np.unique(payload, return_inverse=True)
+            kind, payload = "dictionary", (codes, values.astype(object))
+        else:
+            kind, payload = _encoded(payload.astype(object))
+    if kind == "dictionary":
+        codes, values = payload
+        return _looked_up(_table(values, one, missing, dtype), codes)
+    return np.array([_try(one, v, missing) for v in payload.tolist()], dtype=dtype)
+
+
+def _table(values: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+    """Return what each value stands for; the last entry is that of a missing cell."""
+    return np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
+
+
+def _try(one: Callable[[Any], int], cell: Any, missing: int) -> int:
+    try:
+        return missing if _absent(cell) else one(cell)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # an odd object: missing
+        return missing
+
+
+def _absent(cell: Any) -> bool:
+    """Return whether a cell is a missing value of Python, numpy, pandas or decimal.
+
+    Wherever :func:`_encoded` lets pandas find the missing cells it must find these: whether it is
+    asked at all depends on the other cells of the column.
+    """
+    if cell is None or cell is np.ma.masked:
+        return True
+    if type(cell).__module__.startswith("pandas") and type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(cell, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(cell))
+    if isinstance(cell, decimal.Decimal):
+        return cell.is_nan()  # a signalling NaN compares with nothing
+    if isinstance(cell, (float, complex, np.inexact)):
+        return bool(cell != cell)
+    return False
+
+
+def _level_map(variable: Levels) -> Callable[[Any], int]:
+    """Return cell -> code: by text, by text without blanks and case, then by value."""
+    other = -1 if variable.other is None else variable.levels.index(variable.other)
+    spelled = spellings(variable)
+
+    def one(cell: Any) -> int:
+        code = spelled(cell)
+        if code is None:
+            absent = isinstance(cell, str) and cell.strip() in NA_WORDS
+            code = -1 if absent else other
+        return code
+
+    return one
+
+
+def spellings(variable: Levels | Binary) -> Callable[[Any], int | None]:
+    """Return cell -> code of its level, -1 of a missing code, None if nothing fits."""
+    return _spellings(
+        variable.levels or (0, 1), variable.recode or (), variable.missing or (), variable.strip,
+        variable.ignore_case,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _spellings(
+    levels: tuple[Any, ...], recode: tuple[tuple[str, Any], ...], missing: tuple[Any, ...],
+    strip: bool, ignore_case: bool,
+) -> Callable[[Any], int | None]:  # fmt: skip
+    exact: dict[Any, int] = {}
+    for code, level in enumerate(levels):
+        exact.setdefault(level, code)
+    for spelling, level in recode:
+        exact.setdefault(spelling, exact[level])
+    for spelling in missing:
+        exact.setdefault(spelling, -1)
+    text = {x: c for x, c in exact.items() if isinstance(x, str)}
+    numbers = {x: c for x, c in exact.items() if not isinstance(x, str)}
+    printed = dict(text)  # of numbers: a float that is whole matches "1" as an integer does
+    for level, code in text.items():
+        printed.setdefault(_whole(level), code)
+
+    def bare(written: str) -> str:
+        return written.strip() if strip else written
+
+    def folded(written: str) -> str:
+        return bare(written).casefold() if ignore_case else bare(written)
+
+    by_blanks = _of_one((bare(x), c) for x, c in text.items())
+    by_case = _of_one((folded(x), c) for x, c in text.items())
+    by_value = _of_one(
+        (_exact_number(bare(x)), c) for x, c in text.items() if NUMERAL.fullmatch(bare(x))
+    )
+
+    def one(cell: Any) -> int | None:
+        if isinstance(cell, (bytes, np.bytes_)):
+            cell = cell.decode("utf-8", "replace")
+        if not isinstance(cell, str):
+            code = numbers.get(_exact_number(cell)) if numbers else None
+            if code is None and text:
+                code = printed.get(_printed(cell))
+            if code is None and by_value:
+                code = by_value.get(_exact_number(cell))
+            if code is None and by_case and isinstance(cell, (bool, np.bool_)):
+                code = by_case.get(folded(str(cell)))
+            return code
+        code = text.get(cell)
+        if code is None:
+            code = by_blanks.get(bare(cell))
+        if code is None:
+            code = by_case.get(folded(cell))
+        if code is None and numbers:
+            code = numbers.get(_exact_number(cell))
+        if code is None and by_value and NUMERAL.fullmatch(bare(cell)):
+            code = printed.get(_whole(bare(cell)), by_value.get(_exact_number(bare(cell))))
+        return code
+
+    return one
+
+
+def readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
+    """Return cell -> whether it can be read, or None if it is a missing code."""
+    if isinstance(variable, (Levels, Binary)):
+        spelled = spellings(variable)
+
+        def level(cell: Any) -> bool | None:
+            code = spelled(cell)
+            return None if code == -1 else code is not None
+
+        return level
+    codes = {str(code).strip() for code in getattr(variable, "missing", None) or ()}
+    plain = variable.read_plainly()
+
+    def number(cell: Any) -> bool | None:
+        if isinstance(cell, str) and cell.strip() in codes:
+            return None
+        column = np.empty(1, dtype=object)
+        column[0] = cell
+        if np.isnan(np.asarray(coerce(column, plain), dtype=float)[0]):
+            return False
+        return None if np.isnan(np.asarray(coerce(column, variable), dtype=float)[0]) else True
+
+    return number
+
+
+def _of_one(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    """Return key -> code, without keys that stand for several codes."""
+    out: dict[Any, int | None] = {}
+    for key, code in pairs:
+        out[key] = code if out.get(key, code) == code else None
+    return {key: code for key, code in out.items() if code is not None}
+
+
+def _exact_number(cell: Any) -> float:
+    """Return the number of a cell: whole numbers exactly, where floats would merge neighbours."""
+    if isinstance(cell, (int, np.integer)):
+        return int(cell)
+    number = _number(cell)
+    if not LARGEST_EXACT <= abs(number) < math.inf or isinstance(cell, (float, np.floating)):
+        return number
+    exact = decimal.Decimal(cell.replace("_", "") if isinstance(cell, str) else cell)
+    return int(exact) if exact == exact.to_integral_value() else number
+
+
+def _whole(text: str) -> str:
+    """Return "1" for "1.0": as :func:`_printed` writes a whole number."""
+    head, _, tail = text.partition(".")
+    return head if tail and not tail.strip("0") and head.lstrip("-").isdecimal() else text
+
+
+def _printed(cell: Any) -> str:
+    """Return the text of a cell; of a whole number without decimals.
+
+    Whether a column of integers is kept as floats may depend on a missing cell elsewhere in it.
+    """
+    if isinstance(cell, (float, np.floating)) and cell == np.trunc(cell) and abs(cell) < 2.0**63:
+        return str(int(cell))
+    return str(cell)
+
+
+def _binary(kind: str, payload: Any, variable: Binary) -> Any:
+    if variable.levels is not None or variable.recode is not None:
+        spelled = spellings(variable)
+
+        def one(cell: Any) -> int:
+            code = spelled(cell)
+            return -1 if code is None else code
+
+        codes = _mapped(kind, payload, one, -1, np.int32)
+        return np.where(codes < 0, np.nan, codes.astype(np.float64))
+    if kind == "masked" or (kind == "numpy" and payload.dtype.kind not in "USO"):
+        x = _numbers(kind, payload)
+    else:
+        values: Iterable[Any] = payload[1] if kind == "dictionary" else payload
+        read = np.array([_number(v) for v in values], dtype=float)
+        if kind == "dictionary":
+            read = _looked_up(np.append(read, np.nan), payload[0])
+        x = read
+    odd = (x != 0.0) & (x != 1.0) & ~np.isnan(x)
+    return np.where(odd, np.nan, x) if odd.any() else x
+
+
+def hash_text(cell: Any) -> int:
+    """Return a stable 63-bit hash of the text of a cell."""
+    text = cell if isinstance(cell, str) else _printed(cell)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+

@@ -1,0 +1,202 @@
+"""Levels bought from the budget: which values occur often enough to be told (``levels.md``).
+
+One stability histogram over the values of k columns at once: one Gaussian release of all counts,
+of which only those above a threshold leave.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError
+from dpmodels.formula.reading import hash_text
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
+from dpmodels.privacy.run import tail_margin
+from dpmodels.tables.table import Column, Layout, Row, Shown, Table
+from dpmodels.variables import NA_WORDS, Levels
+
+if TYPE_CHECKING:
+    from dpmodels.sums.ask import Ask
+
+#: Step of the ledger.
+STEP = "levels"
+#: Part of delta that pays for a value of one row alone that passes the threshold.
+FAILURE = 0.25
+
+
+@dataclass(frozen=True)
+class LevelsPlan:
+    """What buying levels costs, and how many rows a value needs; public."""
+
+    columns: tuple[str, ...]
+    missing: tuple[tuple[str, ...], ...]  # of each column: words that are no value
+    sd: float  # noise of a count
+    tau: float  # count below which a value is not told
+    guarantee: Guarantee
+    n: int | None
+    advice: tuple[str, ...] = ()
+    seeded: bool = False
+
+    @classmethod
+    def of(
+        cls, columns: tuple[str, ...], missing: tuple[tuple[str, ...], ...], n: int, eps: float,
+        delta: float, *, seeded: bool = False,
+    ) -> LevelsPlan:  # fmt: skip
+        """Return the plan of k columns at (eps, delta): claim 1 of ``levels.md``."""
+        k, failure = len(columns), FAILURE * delta
+        shift = -math.log1p(-failure)  # the factor 1 / (1 - delta_t) of the proof
+        if not eps > shift:
+            raise RequestError(f"eps = {eps:g} is too small to buy levels with")
+        mu = mu_gdp(eps - shift, delta - failure)
+        sd = math.sqrt(2.0 * k) / mu
+        step = Step(STEP, Gaussian(mu), share=1.0, failure=failure, label="levels bought")
+        guarantee = Guarantee((step,), eps, delta, "replace")
+        if seeded:
+            guarantee = replace(guarantee, seeded=True)
+        advice: tuple[str, ...] = ()
+        tau = threshold(sd, failure, k)
+        if n < 4.0 * tau:
+            advice = (
+                f"a value is told if about {tau:.0f} rows have it, and the table has {n}: few or "
+                "none can be found. Declare the levels from a codebook, or take a larger eps",
+            )
+        return cls(columns, missing, sd, tau, guarantee, n, advice, seeded)
+
+
+def threshold(sd: float, failure: float, k: int) -> float:
+    """Return tau: k values of one row alone pass it with probability at most ``failure``."""
+    return 1.0 + tail_margin(sd, -math.expm1(math.log1p(-failure) / k))
+
+
+def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]:
+    """Return the value of each cell as text; None where it is missing. Each cell by itself."""
+    out: list[str | None] = []
+    for cell in cells:
+        text = None
+        if isinstance(cell, str):
+            text = cell.strip()
+        elif cell is not None and isinstance(cell, (bool, int, float, np.generic)):
+            whole = isinstance(cell, (float, np.floating)) and float(cell).is_integer()
+            text = str(int(cell)) if whole else str(cell)
+        gone = text is None or text in NA_WORDS or text in missing
+        out.append(None if gone else text)
+    return out
+
+
+@dataclass(eq=False)
+class _Values:
+    """Values of the columns: a key of every cell, and its text. Confidential."""
+
+    plan: LevelsPlan
+    names: dict[int, tuple[str, str]]
+
+    def total(self, rows: Any, reading: Any) -> Any:
+        """Return the keys of all cells."""
+        from dpmodels.sources.tables import _texts
+
+        keys: list[int] = []
+        seen = 0
+        for chunk in rows.raw(self.plan.columns):
+            for name, words in zip(self.plan.columns, self.plan.missing, strict=True):
+                texts = texts_of(_texts(chunk[name]), words)
+                for text in texts:
+                    if text is not None:
+                        key = hash_text(f"{name}\0{text}")
+                        self.names[key] = (name, text)
+                        keys.append(key)
+            seen += len(texts)
+        rows.check(seen)
+        return np.array(keys, dtype=np.int64)
+
+
+def found(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
+    """Release the values that enough rows have: column -> value -> noisy count.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. A row lies in one bin of each of k columns: counts move by
+    ``sqrt(2 k)``; its own bins pass the threshold with probability at most the failure part.
+    """
+    over = _Values(plan, {})
+    kept, counts = ask.bins(STEP, over, lambda keys: keys, plan.tau, per_unit=len(plan.columns))
+    out: dict[str, dict[str, float]] = {name: {} for name in plan.columns}
+    for key, count in zip(kept, counts, strict=True):
+        name, text = over.names[key]
+        out[name][text] = count
+    ask.forget(over)
+    return out
+
+
+class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
+    """Levels that were bought: a mapping from column to :class:`dpmodels.Levels`.
+
+    Attributes
+    ----------
+    counts : mapping
+        Column -> value -> noisy count, as it was released.
+    sd, threshold : float
+        Noise of a count; the count below which a value is not told.
+    privacy : Guarantee
+
+    Notes
+    -----
+    **Privacy.** Released values; ``schema.update(found)`` puts them into a schema, at no cost.
+    """
+
+    def __init__(
+        self, counts: Mapping[str, Mapping[str, float]], plan: LevelsPlan,
+        others: Mapping[str, Any],
+    ) -> None:
+        self.counts = {name: merged(values) for name, values in counts.items()}
+        self.sd, self.threshold, self.privacy = plan.sd, plan.tau, plan.guarantee
+        self._levels = {}
+        for name, values in self.counts.items():
+            other = others.get(name)
+            listed = sorted(values, key=lambda text: (-values[text], text))
+            if len({*listed, *([other] if other is not None else [])}) >= 2:
+                words = [w for w in plan.missing[plan.columns.index(name)]]
+                self._levels[name] = Levels(listed, other=other, missing=words or None)
+
+    def __getitem__(self, name: str) -> Levels:
+        return self._levels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._levels)
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def table(self) -> Table:
+        """Return the released values and their noisy counts."""
+        rows = [
+            Row((name, text, f"{count:.0f}"))
+            for name, values in self.counts.items()
+            for text, count in sorted(values.items(), key=lambda one: -one[1])
+        ]
+        columns = (Column("column", left=True), Column("value", left=True), Column("rows (noisy)"))
+        notes = (
+            f"Noise sd {self.sd:.3g}. A value is told if its noisy count is at least "
+            f"{self.threshold:.0f}; others are missing, or count as other=.",
+            f"{self.privacy.statement()}.",
+        )
+        return Table(columns=columns, rows=tuple(rows), notes=notes, layout=Layout(ruled=False))
+
+    __str__, __repr__ = Shown.__str__, Shown.__str__
+
+
+def merged(values: Mapping[str, float]) -> dict[str, float]:
+    """Return released values with those that differ by case alone as one, under the commonest."""
+    groups: dict[str, list[str]] = {}
+    for text in values:
+        groups.setdefault(text.casefold(), []).append(text)
+    out = {}
+    for texts in groups.values():
+        name = max(texts, key=lambda text: (values[text], text))
+        out[name] = sum(values[text] for text in texts)
+    return out

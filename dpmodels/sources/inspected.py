@@ -1,0 +1,122 @@
+"""Counts of cells that a schema cannot read, for the holder of the data alone. Not private.
+
+Nothing here is part of a release: no verb imports it, and what it returns goes to the screen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpmodels.errors import SchemaError
+from dpmodels.formula.reading import coerce, readable_spellings
+from dpmodels.formula.schema import as_recorded
+from dpmodels.formula.types import check_types
+from dpmodels.quiet import guarded
+from dpmodels.sources.tables import Source, _texts
+from dpmodels.variables import NA_WORDS, Levels, Text, Variable
+
+#: Different spellings that are counted of one column, at most.
+_MOST_SPELLINGS = 100_000
+
+
+@dataclass
+class Seen:
+    """What was met in one column. Confidential."""
+
+    problem: str = ""  # why no cell can be read, by public facts
+    missing: int = 0
+    unread: int = 0  # numbers, dates: cells that do not parse
+    unmatched: int = 0  # levels: cells that match none
+    outside: int = 0  # numbers: cells beyond the declared range
+    spellings: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Inspected:
+    """What was met in a table. Confidential."""
+
+    rows: int
+    usable: int  # rows without a cell that is missing or cannot be read
+    columns: dict[str, Seen]
+
+
+def inspected(source: Source, variables: Mapping[str, Variable]) -> Inspected:
+    """Count the cells of the declared columns that are missing, or cannot be read.
+
+    **Not private.** Exact counts of private rows, and spellings of cells.
+    """
+    kinds = source.kinds
+    found = {name: Seen() for name in variables}
+    read: dict[str, Variable] = {}
+    for name, variable in variables.items():
+        if name not in kinds:
+            found[name].problem = "the data have no such column"
+            continue
+        if isinstance(variable, Levels) and not variable.levels:  # to be bought
+            variable = Text()
+        try:
+            recorded = as_recorded(name, variable, kinds)
+            check_types(kinds, {name: recorded})
+            read[name] = recorded
+        except SchemaError as error:
+            found[name].problem = str(error)
+    rows, usable = guarded(lambda: _counted(source, read, found), charged=False)
+    return Inspected(rows, usable, found)
+
+
+def _counted(
+    source: Source, variables: Mapping[str, Variable], found: dict[str, Seen]
+) -> tuple[int, int]:
+    """Fill ``found``; return the number of rows, and of those that every variable can use."""
+    rows = usable = 0
+    names = list(variables) or list(source.kinds)[:1]
+    for chunk in source.chunks(names):
+        m = len(chunk[names[0]])
+        whole = np.ones(m, dtype=bool)
+        for name, variable in variables.items():
+            whole &= _column(chunk[name], variable, found[name])
+        rows, usable = rows + m, usable + int(whole.sum())
+    return rows, usable
+
+
+def _column(column: Any, variable: Variable, seen: Seen) -> Any:
+    """Add what was met in cells of a column; return which of them can be used."""
+    cells = np.asarray(coerce(column, variable))
+    levels = isinstance(variable, Levels)
+    there: Any = cells >= 0 if levels or isinstance(variable, Text) else ~np.isnan(cells)
+    if variable.interval is not None and not levels:
+        low, high = variable.interval
+        seen.outside += int(((cells < low) | (cells > high)).sum())
+    # a cell that counts as other= is used, and matches no level all the same
+    other = isinstance(variable, Levels) and variable.other is not None
+    look = np.flatnonzero(~there | (cells == _code_of_other(variable)) if other else ~there)
+    if not len(look):
+        return there
+    raw = _texts(column)
+    reads = readable_spellings(variable)
+    for i in look.tolist():
+        cell = raw[i]
+        missing = cell is None or (isinstance(cell, str) and cell.strip() in NA_WORDS)
+        if reads(cell) is True and there[i]:
+            continue  # other= itself
+        if missing or reads(cell) is None:
+            seen.missing += 1
+            continue
+        if levels or variable.kind == "binary":
+            seen.unmatched += 1
+        else:
+            seen.unread += 1
+        text = str(cell)
+        if text in seen.spellings or len(seen.spellings) < _MOST_SPELLINGS:
+            seen.spellings[text] += 1
+    return there
+
+
+def _code_of_other(variable: Variable) -> int:
+    assert isinstance(variable, Levels)
+    return -2 if variable.other is None else variable.levels.index(variable.other)

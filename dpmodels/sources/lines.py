@@ -1,0 +1,555 @@
+"""Lines of a CSV file, whatever its separator, quotes and encoding: one line, one row."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import importlib.util
+import io
+import json
+import re
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.errors import SourceError, shown
+from dpmodels.variables import NA_WORDS
+
+# -- Lines of a CSV file: one line, one row, whatever stands in it.
+#
+# A parser of whole files lets one record decide what the others are: a quote that is not closed
+# takes in the lines after it, a lone carriage return or an empty line adds or removes a row, a line
+# with too many cells is an error. Here each line is a row by itself. Lines of the
+# right number of cells with quotes that close, nearly all of a usual file, are left to the parser
+# (pyarrow's where it is installed, else pandas') as they are; any other is written anew, so that
+# the parser must find one row in it.
+
+
+#: No column is taken for an index because of the first row, no cell stops the reader.
+_CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
+#: Bytes that are read at once.
+_BYTES = 1 << 20
+#: Longest line that is held in memory, in bytes. What a longer one has beyond it is not read.
+_LONGEST_LINE = 1 << 26
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the lines of a CSV file are written; public."""
+
+    sep: str = ","
+    quote: str = '"'  # "": none
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = NA_WORDS  # Text of cells that are missing
+
+    @property
+    def odd(self) -> tuple[bytes, ...]:
+        """Characters that parsers differ about."""
+        return (*([self.quote.encode()] if self.quote else []), b"\r", b"\0")
+
+    def line(self, width: int) -> Callable[[bytes], Any]:
+        """Return a match of a line that every parser reads alike.
+
+        Its cells are in quotes (doubled inside them) or have none.
+        """
+        sep, quote = (re.escape(one.encode()) for one in (self.sep, self.quote))
+        bare = rb"[^" + quote + sep + rb"\r\n\0]*"
+        inside = rb"[^" + quote + rb"\r\n\0]*"
+        cell = bare
+        if quote:
+            cell = rb"(?:" + quote + inside + rb"(?:" + 2 * quote + inside + rb")*" + quote
+            cell += rb"|" + bare + rb")"
+        return re.compile(cell + rb"(?:" + sep + cell + rb"){%d}\r?\n" % (width - 1)).fullmatch
+
+
+PLAIN = Dialect()
+#: Encodings of several bytes a character, in which a line feed is always one.
+_BY_LINE = {"gb18030", "gbk", "gb2312", "big5", "shift_jis", "cp932", "euc_jp", "euc_kr", "cp949"}
+
+
+def known_encoding(name: Any) -> str:
+    """Return the name of an encoding in which each line can be read by itself, or refuse it."""
+    found = ""
+    with suppress(LookupError, TypeError):
+        found = codecs.lookup(name).name.replace("-", "_")
+    if found in ("utf_8", "utf_8_sig", "ascii"):
+        return "utf-8"
+    if found in _BY_LINE or _is_of_bytes(found):
+        return found
+    raise SourceError(
+        f"encoding={shown(name)} cannot be read line by line. Encodings: 'utf-8', 'latin-1', "
+        f"'cp1252' and others of one byte a character, {', '.join(sorted(_BY_LINE))}. Rewrite "
+        "other files first, for example: iconv -f UTF-16 -t UTF-8 old.csv > new.csv"
+    )
+
+
+def _is_of_bytes(encoding: str) -> bool:
+    """Return whether each byte is one character, and those of ASCII are themselves."""
+    with suppress(LookupError, UnicodeError, ValueError):
+        text = bytes(range(256)).decode(encoding, "replace")
+        return len(text) == 256 and text[:128] == bytes(range(128)).decode("ascii")
+    return False
+
+
+def opened_bytes(path: Path, encoding: str = "utf-8") -> IO[bytes]:
+    """Open a file as UTF-8, compressed or not, by the ending of its name."""
+    import bz2
+    import gzip
+    import lzma
+
+    ending = path.suffix.lower()
+    if ending == ".zst":
+        import zstandard  # type: ignore[import-not-found, unused-ignore]
+
+        file: Any = io.BufferedReader(zstandard.open(path, "rb"))
+    elif ending == ".zip":
+        file = _only_member(path)
+    else:
+        openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+        file = openers.get(ending, open)(path, "rb")
+    return file if encoding == "utf-8" else _Recoded(file, encoding)  # type: ignore[return-value]
+
+
+def _only_member(path: Path) -> Any:
+    """Open the one file of an archive."""
+    import zipfile
+
+    archive = zipfile.ZipFile(path)
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(names) != 1:
+        archive.close()
+        raise SourceError(
+            f"{path.name}: the archive has {len(names)} files, and a table is one. Unpack it and "
+            "give the path of the table"
+        )
+    return archive.open(names[0])
+
+
+class _Recoded:
+    """A file of another encoding, read as UTF-8. Each line is decoded by itself."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
+        self._file, self._encoding = file, encoding
+        self._by_line = encoding in _BY_LINE
+        self._ready = self._last = self._rest = b""
+        self._ended = False
+
+    def __enter__(self) -> _Recoded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _more(self) -> bytes:
+        """Return the next decoded bytes; none at the end of the file."""
+        more = self._file.read(_BYTES)
+        if not self._by_line:
+            return self._decoded(more)
+        if not more:
+            more, self._rest = self._rest, b""
+            return self._decoded(more)
+        if len(self._rest) >= _LONGEST_LINE:  # the line goes on up to the next line feed
+            end = more.find(b"\n")
+            more = b"" if end < 0 else more[end:]
+        whole, feed, self._rest = (self._rest + more).rpartition(b"\n")
+        return self._decoded(whole + feed) or self._more()
+
+    def _decoded(self, block: bytes) -> bytes:
+        lines = block.split(b"\n") if self._by_line else [block]
+        return b"\n".join(one.decode(self._encoding, "replace").encode() for one in lines)
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, none at the end."""
+        self._ready = self._ready or self._more()
+        self._last, self._ready = self._ready[:size], self._ready[size:]
+        return self._last
+
+    def readline(self, limit: int) -> bytes:
+        """Return the next line, or its first ``limit`` bytes."""
+        while b"\n" not in self._ready and len(self._ready) < limit:
+            more = self._more()
+            if not more:
+                break
+            self._ready += more
+        end = self._ready.find(b"\n") + 1 or len(self._ready)
+        return self.read(min(end, limit)) if self._ready else b""
+
+    def seek(self, offset: int, whence: int) -> None:
+        """Go back within what was read last."""
+        assert whence == io.SEEK_CUR and 0 <= -offset <= len(self._last)
+        if offset:
+            self._ready = self._last[offset:] + self._ready
+
+
+#: Longest first line of a CSV file, in bytes.
+_LONGEST_HEADER = 1 << 20
+
+
+def header_of(file: IO[bytes], name: str, dialect: Dialect = PLAIN) -> list[str]:
+    """Return the column names: the cells of the first line that is not empty.
+
+    What is refused, a header that is not one line, is not shown: it could be rows. A cell that is
+    empty has the name that pandas gives it.
+    """
+    line = b"\n"
+    while line and not line.removeprefix(_BOM).strip():
+        line = file.readline(_LONGEST_HEADER + 1)
+    if len(line) > _LONGEST_HEADER:
+        raise SourceError(
+            f"{name}: the first line is longer than {_LONGEST_HEADER:,} bytes, so it is not a "
+            "header. Lines must end in a line feed"
+        )
+    line = line.removeprefix(_BOM).rstrip(b"\r\n")
+    if not line:
+        raise SourceError(f"{name}: the file is empty, its columns are not known")
+    text = ""
+    with suppress(UnicodeDecodeError):
+        text = line.decode("utf-8")
+    if not text and not line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SourceError(
+            f"{name}: the names of the columns are not in UTF-8. Say the encoding: "
+            f"{_as_typed(name, 'encoding', 'latin-1')}. Nothing was charged"
+        )
+    cells = None if b"\r" in line or b"\0" in line else _record(text, dialect)
+    if cells is None or not text:
+        raise SourceError(
+            f"{name}: the first line is not a header. Lines must end in a line feed, text must be "
+            "UTF-8 (or of the encoding= of dp.read_csv), and a quote must be closed in its own line"
+        )
+    if len(cells) == 1:
+        _check_sep(cells[0], name, dialect)
+    places: dict[str, int] = {}
+    for place, cell in enumerate(cells, 1):
+        if cell and places.setdefault(cell, place) != place:
+            raise SourceError(
+                f"{name}: columns {places[cell]} and {place} of the header have the same name. "
+                "Rename one of them"
+            )
+    return [cell or f"Unnamed: {place}" for place, cell in enumerate(cells)]
+
+
+def _as_typed(name: str, option: str, value: str) -> str:
+    """Return an option as it is typed in Python, on the command line and in a study."""
+    flag = "--" + option
+    return (
+        f"dp.read_csv({name!r}, {option}={value!r}); {flag} {value!r} on the command line; "
+        f"{option} = {json.dumps(value)} in [data] of a study"
+    )
+
+
+def _check_sep(cell: str, name: str, dialect: Dialect) -> None:
+    """Refuse a header of one name in which another separator stands."""
+    for sep in ";\t|,":
+        if sep in cell and sep != dialect.sep:
+            raise SourceError(
+                f"{name}: with sep={dialect.sep!r} the file has one column, and {sep!r} stands in "
+                f"its name. Say what separates the columns: {_as_typed(name, 'sep', sep)}. "
+                "Nothing was charged"
+            )
+
+
+def parts_of_file(
+    path: Path, names: Sequence[str], rows: int, numbers: Collection[str] = (),
+    dialect: Dialect = PLAIN,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield the columns of ``rows`` lines at once: text cells, or numbers where asked for.
+
+    ``numbers`` come so where every cell of a part is one (or missing), else as text. Both readers
+    round correctly, so that changes no cell.
+
+    **Privacy.** Every line after the header is one row, and its cells depend on this line alone.
+    Nothing raises because of a line.
+    """
+    done = 0
+    if importlib.util.find_spec("pyarrow") is not None:
+        whole = dialect.missing
+        for missing in (("",), whole) if set(names) <= set(numbers) else (whole,):
+            ended, done = yield from _streamed(path, names, rows, numbers, missing, done, dialect)
+            if ended:
+                return
+    with opened_bytes(path, dialect.encoding) as file:
+        header = header_of(file, path.name, dialect)
+        _pass_lines(file, done)
+        for block in _whole_lines(file, rows):
+            yield _columns(block, header, names, numbers, dialect)
+
+
+class _Plain:
+    """A file of bytes that ends where a character comes that parsers differ about."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], odd: tuple[bytes, ...]) -> None:
+        self._file, self._odd = file, odd
+        self.odd = False
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes; none once a character was odd."""
+        more = b"" if self.odd else self._file.read(size)
+        self.odd = self.odd or any(odd in more for odd in self._odd)
+        return b"" if self.odd else more
+
+    def close(self) -> None:
+        """Leave the file to who opened it."""
+
+
+def _streamed(
+    path: Path, names: Sequence[str], rows: int, numbers: Collection[str],
+    missing: Sequence[str], done: int, dialect: Dialect,
+) -> Generator[dict[str, Any], None, tuple[bool, int]]:  # fmt: skip
+    """Yield the columns of plain lines from row ``done`` on, and say how far it went.
+
+    A line is a row here too: without quotes, carriage returns and nulls Arrow cuts at line feeds
+    alone, and takes no line of another number of cells than the header has. Where it stops, at an
+    odd character, at such a line or at a cell that is no number, another way takes up the rows
+    that were not yielded. Of numbers Arrow reads "nan" as one that is NaN, which coercion does not
+    tell from a missing one: where no other word occurs, a short list of ``missing`` is faster.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    with opened_bytes(path, dialect.encoding) as file:
+        header = header_of(file, path.name, dialect)
+        _pass_lines(file, done)
+        plain = _Plain(file, dialect.odd)
+        held: list[Any] = []
+        count = 0
+        try:
+            batches = reader.open_csv(
+                pa.PythonFile(plain, mode="r"),
+                reader.ReadOptions(use_threads=False, block_size=_BYTES, column_names=header),
+                reader.ParseOptions(
+                    delimiter=dialect.sep, ignore_empty_lines=False, quote_char=False
+                ),
+                _conversion(names, numbers, missing),
+            )
+            for batch in batches:
+                if plain.odd:  # the last row may be cut
+                    return False, done
+                held.append(batch)
+                count += batch.num_rows
+                while count >= rows:
+                    table = pa.Table.from_batches(held)
+                    held, count = table.slice(rows).to_batches(), count - rows
+                    yield {name: table.column(name).slice(0, rows) for name in names}
+                    done += rows
+                    del table
+        except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
+            return False, done
+        if plain.odd:
+            return False, done
+        if count:
+            table = pa.Table.from_batches(held)
+            yield {name: table.column(name) for name in names}
+    return True, done + count
+
+
+def _pass_lines(file: IO[bytes], lines: int) -> None:
+    """Go to the start of the line that comes after so many."""
+    while lines and (more := file.read(_BYTES)):
+        ends = np.flatnonzero(_line_feeds(more)) + 1
+        if len(ends) > lines:
+            file.seek(int(ends[lines - 1]) - len(more), io.SEEK_CUR)
+            return
+        lines -= len(ends)
+        if not lines:
+            file.seek(int(ends[-1]) - len(more), io.SEEK_CUR)
+
+
+def chosen_lines(
+    path: Path,
+    names: Sequence[str],
+    rows: int,
+    numbers: Collection[str],
+    choose: Callable[[int], npt.NDArray[np.intp]],
+    dialect: Dialect = PLAIN,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (m, columns of the chosen ones of the next m lines): the others are not parsed.
+
+    ``choose(m)``: places of the chosen ones of m lines, in order. **Privacy.** A line is a row, so
+    leaving lines out leaves rows out and changes no other.
+    """
+    with opened_bytes(path, dialect.encoding) as file:
+        header = header_of(file, path.name, dialect)
+        for block in _whole_lines(file, rows):
+            ends = np.flatnonzero(_line_feeds(block)) + 1
+            keep = choose(len(ends))
+            starts = np.append(0, ends[:-1])[keep].tolist()
+            lines = [block[a:b] for a, b in zip(starts, ends[keep].tolist(), strict=True)]
+            if lines:
+                yield len(ends), _columns(b"".join(lines), header, names, numbers, dialect)
+            else:
+                yield len(ends), {name: np.empty(0) for name in names}
+
+
+def count_lines(path: Path, dialect: Dialect = PLAIN) -> int:
+    """Return how many lines follow the header: the rows of a file."""
+    count, last = 0, b"\n"
+    with opened_bytes(path, dialect.encoding) as file:
+        header_of(file, path.name, dialect)
+        while more := file.read(_BYTES):
+            count += int(np.count_nonzero(_line_feeds(more)))
+            last = more[-1:]
+    return count + (last != b"\n")
+
+
+def _line_feeds(block: bytes) -> npt.NDArray[np.bool_]:
+    return np.frombuffer(block, dtype=np.uint8) == ord("\n")
+
+
+def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
+    """Yield the rest of a file, ``rows`` lines at once, each with its line feed."""
+    rest: list[bytes] = []
+    missing = rows
+    for more in _without_tails(file):
+        ends = np.flatnonzero(_line_feeds(more)) + 1
+        at = 0
+        while len(ends) >= missing:
+            cut = int(ends[missing - 1])
+            yield b"".join([*rest, more[at:cut]])
+            rest, ends, at, missing = [], ends[missing:], cut, rows
+        rest.append(more[at:])
+        missing -= len(ends)
+    if any(rest):
+        whole = b"".join(rest)
+        yield whole if whole.endswith(b"\n") else whole + b"\n"
+
+
+def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the rest of a file; of a line beyond the longest one only its beginning.
+
+    **Privacy.** A line that never ends takes bounded memory and is one row, whose cells depend on
+    this line alone. An error would tell of one row.
+    """
+    open_line = 0  # bytes of the line that has not ended
+    while more := file.read(_BYTES):
+        if open_line > _LONGEST_LINE:  # its tail goes up to the next line feed
+            end = more.find(b"\n")
+            more = b"" if end < 0 else more[end:]
+        last = more.rfind(b"\n")
+        open_line = len(more) - last - 1 if last >= 0 else open_line + len(more)
+        if more:
+            yield more
+
+
+def _is_plain(block: bytes, width: int, dialect: Dialect) -> bool:
+    """Say whether every line has ``width`` cells and no character that parsers differ about."""
+    if any(odd in block for odd in dialect.odd):
+        return False
+    sep = ord(dialect.sep)
+    text = np.frombuffer(block, dtype=np.uint8)
+    ends = text[np.flatnonzero((text == sep) | (text == ord("\n")))]
+    if len(ends) % width:
+        return False
+    ends = ends.reshape(-1, width)
+    return bool((ends[:, :-1] == sep).all() and (ends[:, -1] == ord("\n")).all())
+
+
+def _columns(
+    block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str],
+    dialect: Dialect,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the columns of some lines, made such that every parser finds the same rows."""
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    if not _is_plain(block, len(header), dialect):
+        block = _one_row_a_line(list(io.BytesIO(block)), len(header), dialect)
+    if importlib.util.find_spec("pyarrow") is not None:
+        for wanted in (set(numbers), set()) if numbers else (set(),):
+            found = _by_arrow(block, header, names, wanted, dialect)
+            if found is not None:
+                return found
+    import pandas as pd
+
+    frame = pd.read_csv(
+        io.BytesIO(block), header=None, names=header, usecols=list(names), dtype=str,
+        skip_blank_lines=False, sep=dialect.sep, keep_default_na=False,
+        na_values=list(dialect.missing), quotechar=dialect.quote or '"',
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE, **_CSV,
+    )  # fmt: skip
+    return {name: frame[name] for name in names}
+
+
+def _by_arrow(
+    block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str],
+    dialect: Dialect = PLAIN,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Return the columns as Arrow reads them; None if a cell is no number, or no UTF-8."""
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    try:
+        table = reader.read_csv(
+            pa.BufferReader(block),
+            reader.ReadOptions(use_threads=False, block_size=len(block), column_names=header),
+            reader.ParseOptions(
+                delimiter=dialect.sep, quote_char=dialect.quote or False, ignore_empty_lines=False
+            ),
+            _conversion(names, numbers, dialect.missing),
+        )
+    except pa.ArrowInvalid:  # its text quotes cells: nothing of it is kept
+        return None
+    return {name: table.column(name) for name in names}
+
+
+def _conversion(names: Sequence[str], numbers: Collection[str], missing: Sequence[str]) -> Any:
+    """Return how Arrow reads the cells of a CSV file: as text, or as numbers."""
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    return reader.ConvertOptions(
+        column_types={name: pa.float64() if name in numbers else pa.string() for name in names},
+        include_columns=list(names), null_values=list(missing), strings_can_be_null=True,
+    )  # fmt: skip
+
+
+def _one_row_a_line(lines: list[bytes], width: int, dialect: Dialect) -> bytes:
+    """Return text of which a parser makes one row of ``width`` cells a line."""
+    if not lines[-1].endswith(b"\n"):
+        lines[-1] += b"\n"
+    usual = dialect.line(width)
+    for i, line in enumerate(lines):
+        if not usual(line):
+            lines[i] = _written(line, width, dialect)
+    return b"".join(lines)
+
+
+def _written(line: bytes, width: int, dialect: Dialect) -> bytes:
+    """Write one line anew, every cell in quotes; a line that is no record has no cells."""
+    text = line.rstrip(b"\r\n").decode("utf-8", "replace").replace("\r", " ")
+    cells = _record(text, dialect)
+    if cells is None or any(cells[width:]):  # too many: which is which is not known
+        cells = []
+    cells = [*cells[:width], *[""] * (width - len(cells))]
+    q = dialect.quote
+    if q:
+        cells = [q + c.replace(q, 2 * q) + q for c in cells]
+    return dialect.sep.join(cells).encode() + b"\n"
+
+
+def _record(text: str, dialect: Dialect) -> list[str] | None:
+    """Return the cells of a line, or None if a quote is not closed in it."""
+    if "\0" in text or "\n" in text:
+        return None
+    if not dialect.quote:
+        return text.split(dialect.sep)
+    reader = csv.reader(
+        iter([text, dialect.quote]), delimiter=dialect.sep, quotechar=dialect.quote
+    )
+    try:
+        cells = next(reader)
+    except (csv.Error, StopIteration):
+        return None
+    return cells if reader.line_num == 1 else None

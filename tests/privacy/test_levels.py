@@ -1,0 +1,217 @@
+"""Bought levels: counts of k columns at once, and values that one row alone has.
+
+Statistical tests have fixed seeds and state their probability of a false alarm.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpmodels as dp
+from dpmodels.audit.replay import ReplayRun
+from dpmodels.errors import (
+    BudgetExceededError,
+    NotPrivateWarning,
+    PrivacyBugError,
+    RequestError,
+    UtilityWarning,
+)
+from dpmodels.levels import STEP, LevelsPlan, found, merged, texts_of, threshold
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.privacy.noise import SeededNoise
+from dpmodels.privacy.run import Run
+from dpmodels.sources.rows import Rows
+from dpmodels.sources.tasks import as_source
+from dpmodels.sums.ask import Ask
+
+COLUMNS = ("a", "b", "c")
+pytestmark = pytest.mark.filterwarnings(f"ignore::{NotPrivateWarning.__module__}.NotPrivateWarning")
+
+
+def table(n, last):
+    rng = np.random.default_rng(2)
+    out = {name: rng.choice(["u", "v", "w"], n).astype(object) for name in COLUMNS}
+    for name, value in zip(COLUMNS, last, strict=True):
+        out[name][-1] = value
+    return out
+
+
+def plan_of(n, eps=1.0, delta=1e-3, columns=COLUMNS, missing=()):
+    return LevelsPlan.of(columns, (missing,) * len(columns), n, eps, delta)
+
+
+def staged(plan, data, run):
+    return found(plan, Ask(Rows(as_source(data), plan.n, False), run, "replace"))
+
+
+LAST = [
+    ("u", "u", "u"), ("v", "w", "v"), ("alone", "alone", "alone"), (None, None, None), ("", "NA", np.nan),
+    ("other", "u", None), (1, 1.0, True), (" u ", "U", "u\0"), ([1], {}, b"u"), (10**400, 1j, "x" * 999),
+]  # fmt: skip
+
+
+def test_no_row_moves_the_counts_by_more_than_is_charged():
+    """Replay: all pairs of last rows; sqrt(2 k) is attained where all k columns change."""
+    n = 60
+    plan = plan_of(n)
+    ratios = []
+    for one in LAST:
+        a = ReplayRun(plan.guarantee.steps, 0)
+        staged(plan, table(n, one), a)
+        for two in LAST:
+            b = ReplayRun(plan.guarantee.steps, 0, a.drawn)
+            staged(plan, table(n, two), b)
+            draw = a.drawn[STEP]
+            assert draw.sensitivity == pytest.approx(math.sqrt(2 * len(COLUMNS)))
+            ratios.append(draw.distance(b.drawn[STEP]) / draw.sensitivity)
+    assert max(ratios) == pytest.approx(1.0) and max(ratios) <= 1.0 + 1e-9
+
+
+def test_a_row_is_the_same_wherever_it_is(monkeypatch):
+    n = 60
+    plan = plan_of(n)
+    data = table(n, ("alone", None, 3))
+    a = ReplayRun(plan.guarantee.steps, 0)
+    staged(plan, data, a)
+    order = np.random.default_rng(1).permutation(n)
+    monkeypatch.setattr("dpmodels.sources.tables.READ_ROWS", 7)
+    for moved in ({k: v[order] for k, v in data.items()}, pd.DataFrame(data), [pd.DataFrame(data)]):
+        b = ReplayRun(plan.guarantee.steps, 0, a.drawn)
+        staged(plan, moved, b)
+        assert a.drawn[STEP].distance(b.drawn[STEP]) == 0.0
+
+
+def test_a_value_of_one_row_passes_no_more_often_than_is_charged():
+    """3000 seeded runs, delta_t = .1: the rate is within 4.5 errors of it (1e-5 of a false alarm)."""
+    n, runs, delta = 24, 3000, 0.4
+    data = table(n, ("alone", "alone", "alone"))
+    plan = plan_of(n, delta=delta)
+    noise = SeededNoise(5)
+    passed = 0
+    for _ in range(runs):
+        out = staged(plan, data, Run(plan.guarantee.steps, noise))
+        passed += any("alone" in values for values in out.values())
+    rate, error = passed / runs, math.sqrt(0.1 * 0.9 / runs)
+    assert abs(rate - 0.25 * delta) < 4.5 * error
+    with pytest.raises(PrivacyBugError, match="too often"):  # the threshold of one column
+        single = threshold(plan.sd, 0.25 * delta, 1)
+        staged(LevelsPlan(**{**vars(plan), "tau": single}), data, Run(plan.guarantee.steps, noise))
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_noise_at_half_its_scale_would_be_caught(factor, monkeypatch):
+    """Twelve rows move from u to v in three columns: the distance of the tables in noise is known.
+
+    400 seeded runs a table; the charge is kept if the measured distance is at most 1.25 of it. By
+    honest noise it is exceeded with probability below 1e-3, by half the noise missed below 1e-9.
+    """
+    n, runs, jump = 900, 400, 12
+    plan = plan_of(n, 0.2, 1e-3)
+    honest = plan.guarantee.steps[0]
+    mu = factor * honest.mechanism.mu
+    if factor > 1.0:
+        monkeypatch.setattr("dpmodels.sums.ask.tail_margin", lambda sd, p: 0.0)
+    steps = (Step(STEP, Gaussian(mu), share=1.0, failure=honest.failure),)
+    means, spread = [], []
+    for k, value in enumerate("uv"):
+        data = table(n, (value,) * 3)
+        for name in COLUMNS:
+            data[name][-jump:] = value
+        noise = SeededNoise(11 + k)
+        totals = []
+        for _ in range(runs):
+            out = staged(plan, data, Run(steps, noise))
+            totals.append(sum(v.get("u", 0.0) - v.get("v", 0.0) for v in out.values()))
+        means.append(np.mean(totals))
+        spread.append(np.std(totals))
+    distance = (means[0] - means[1]) / np.mean(spread)
+    assert (distance < 1.25 * jump * honest.mechanism.mu) == (factor == 1.0)
+
+
+def test_what_the_fit_of_found_levels_is():
+    rng = np.random.default_rng(3)
+    n = 4000
+    region = rng.choice(["north", "North ", "south", "village"], n, p=[0.4, 0.2, 0.397, 0.003])
+    y = np.where(np.char.strip(region) == "south", 0.8, 0.2) + rng.normal(0, 0.05, n)
+    data = pd.DataFrame({"y": y, "region": region, "code": rng.integers(1, 4, n)})
+    budget = dp.Budget(eps=3, delta=1e-5)
+    levels = dp.dp_levels(["region", "code"], data, eps=0.5, delta=1e-6, other="other", budget=budget, seed=1)
+    assert levels["region"].levels == ("north", "south", "other")
+    assert set(levels["code"].levels) == {"1", "2", "3", "other"}
+    assert len(budget.charges) == 1 and "A value is told" in str(levels)
+    schema = dp.Schema(y=dp.Real(0, 1)).update(levels)
+    fit = dp.dp_ols("y ~ region + code", data, eps=2, delta=1e-6, schema=schema, budget=budget, seed=1)
+    assert fit.params["region[T.south]"] == pytest.approx(0.6, abs=0.1)
+    with pytest.raises(BudgetExceededError):
+        dp.dp_levels("region", data, eps=3, delta=1e-6, budget=budget)
+
+
+def test_thresholds_are_those_of_the_specification():
+    for eps, k, rows in ((0.2, 1, 168), (0.2, 3, 300), (0.5, 1, 71), (0.5, 3, 126)):
+        plan = LevelsPlan.of(COLUMNS[:k], ((),) * k, 10_000, eps, 1e-7)
+        assert plan.tau == pytest.approx(rows, abs=1.5)
+    with pytest.warns(UtilityWarning) as said:
+        dp.dp_levels("g", {"g": ["a"] * 100}, eps=0.2, delta=1e-7)
+    assert "168 rows" in str(said[0].message) and "fewer than two levels" in str(said[1].message)
+
+
+def test_values_by_themselves():
+    cells = [" a ", "", None, "NA", 1, 1.0, 1.5, True, float("nan"), [1], "9", 9]
+    want = ["a", None, None, None, "1", "1", "1.5", "True", None, None, None, None]
+    assert texts_of(cells, ("9",)) == want
+    assert [texts_of([cell], ("9",))[0] for cell in cells] == want
+    assert merged({"Yes": 90.0, "yes": 200.0, "no": 50.0}) == {"yes": 290.0, "no": 50.0}
+
+
+BAD = [
+    ({"columns": []}, "each once"), ({"columns": ["g", "g"]}, "each once"), ({"columns": "h"}, "no column"),
+    ({"delta": 0.0}, "delta"), ({"schema": dp.Schema(unit="id", g=dp.Real())}, "names people"),
+    ({"columns": "when"}, "date"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "said"), BAD)
+def test_what_is_refused_before_the_charge(given, said):
+    data = pd.DataFrame({"g": ["a"] * 9, "id": range(9), "when": pd.Timestamp("2020-01-01")})
+    budget = dp.Budget(eps=1, delta=1e-5)
+    with pytest.raises((RequestError, ValueError), match=said):
+        dp.dp_levels(**{"columns": "g", "data": data, "eps": 0.5, "delta": 1e-6, "budget": budget, **given})
+    assert not len(budget.charges)
+
+
+def test_people_are_not_served():
+    visits = {"id": [1, 1, 2], "g": ["a", "a", "b"]}
+    with pytest.raises(RequestError, match="unit"):
+        dp.dp_levels("g", dp.per_person(visits, "id", g=("first", "g")), eps=0.5, delta=1e-6)
+
+
+def test_levels_that_a_call_buys():
+    """dp.Levels() without a list: two charges that add up to the call's, and the levels in the fit."""
+    rng = np.random.default_rng(3)
+    n = 6000
+    region = rng.choice(["north", "North ", "south", "village"], n, p=[0.4, 0.2, 0.397, 0.003])
+    y = np.where(np.char.strip(region) == "south", 0.8, 0.2) + rng.normal(0, 0.05, n)
+    data = pd.DataFrame({"y": y, "region": region, "id": np.arange(n)})
+    schema = dp.Schema(y=dp.Real(0, 1), region=dp.Levels(other="elsewhere"), free=dp.Levels())
+    budget = dp.Budget(eps=3, delta=1e-5)
+    fit = dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=schema, budget=budget, seed=1)
+    assert fit.design.schema["region"].levels == ("north", "south", "elsewhere")
+    assert fit.params["region[T.south]"] == pytest.approx(0.6, abs=0.1)
+    pairs = [(c.guarantee.eps, c.guarantee.delta) for c in budget.charges]
+    assert len(pairs) == 2 and np.allclose(np.sum(pairs, axis=0), [2, 1e-6])
+    assert "charge of their own" in " ".join(fit.privacy.notes)
+    plain = dp.Schema(y=dp.Real(0, 1), region=dp.Levels())
+    for call, said in (
+        (lambda b: dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=plain, budget=b, vcov="no"), "vcov"),
+        (lambda b: dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=plain, budget=b, unit="id"), "people"),
+        (lambda b: dp.dp_table("~ region", data, eps=2, delta=1e-6, schema=plain, budget=b,
+                               relation="add-remove"), "replace"),
+        (lambda b: dp.plan("y ~ region", plain, n=n, eps=2, delta=1e-6), "dp_levels"),
+    ):  # fmt: skip
+        budget = dp.Budget(eps=3, delta=1e-5)
+        with pytest.raises((RequestError, ValueError), match=said):
+            call(budget)
+        assert not len(budget.charges)
+    assert dp.Schema.from_toml(plain.to_toml()) == plain and "to be bought" in str(plain)
