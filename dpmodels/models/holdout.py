@@ -21,8 +21,9 @@ from dpmodels.proof.sets import STEPS, Box, OneHot
 from dpmodels.proof.statistics import ByClass, Powers, Sum
 from dpmodels.sums.ask import Added, Ask, Counts, Query
 from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
-from dpmodels.tables.table import Column, Layout, Result, Row, Table
+from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -621,55 +621,3 @@ class Guarantee:
     def __getstate__(self) -> dict[str, Any]:
         hidden = ("_parts", "_curve", "gaussian_cover")
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
-
-
-def _under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
-    """Return steps that describe the call under a relation and unit."""
-    if (guarantee.unit, guarantee.relation, guarantee.proved) != (unit, relation, None):
-        from dpmodels.privacy.account import entries_of
-        entry = entries_of(guarantee, relation, unit)[0]
-        parts = [Step("converted", Gaussian(math.sqrt(entry.mu2)), failure=entry.failure)]
-        if entry.pure > 0:
-            parts.append(Step("converted, pure part", Approximate(entry.pure, 0.0)))
-        return tuple(parts)
-    return guarantee.steps
-
-
-def joint(
-    guarantees: Sequence[Guarantee],
-    delta: float | None = None,
-    *,
-    relation: str | None = None,
-    unit: str | None = None,
-) -> Guarantee:
-    """Return the joint guarantee of calls declared together before the first of them ran.
-
-    Parameters
-    ----------
-    delta : float, optional
-        Where eps is stated; default: the sum of the deltas.
-    relation, unit : str, optional
-        Default: those of the calls; "replace" and "record" if they differ.
-
-    Privacy
-    -------
-    Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
-    description of what ran, not a promise: there the budget's own pair is (theory.md, 4).
-    """
-    if not guarantees:
-        raise RequestError("joint() needs at least one guarantee")
-    relations, units = {g.relation for g in guarantees}, {g.unit for g in guarantees}
-    relation = relation or (relations.pop() if len(relations) == 1 else "replace")
-    unit = unit or (units.pop() if len(units) == 1 else "record")
-    steps = tuple(
-        replace(s, name=f"{i}: {s.name}")
-        for i, g in enumerate(guarantees, 1)
-        for s in _under(g, relation, unit)
-    )
-    total = math.fsum(g.delta for g in guarantees) if delta is None else delta
-    eps = eps_of_curve(parts_of(steps), total)
-    if math.isinf(eps):  # conversions added failure: state it where the curve is finite
-        total = min(1.0, max(total, parts_of(steps).infinite * (1 + 1e-6)))
-        eps = eps_of_curve(parts_of(steps), total)
-    notes = tuple(dict.fromkeys(n for g in guarantees for n in g.notes))
-    return Guarantee(steps, eps, total, relation, unit, any(g.seeded for g in guarantees), notes)

@@ -18,8 +18,9 @@ from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
 from dpmodels.results.record import Record, interval_of
+from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Column, Layout, Result, Row, Table
+from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,19 +29,10 @@ from dpmodels.results.inference import (
 from dpmodels.results.moments import moments_of
 from dpmodels.results.plot import coefplot
 from dpmodels.results.summary import STARS, response_of
+from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
 from dpmodels.tables.numbers import by_row, number, places
-from dpmodels.tables.table import (
-    RULE,
-    Column,
-    Layout,
-    Result,
-    Row,
-    Table,
-    also,
-    check_file,
-    write_file,
-)
+from dpmodels.tables.table import Result, Table, also, check_file, write_file
 from dpmodels.units import column_of
 
 if TYPE_CHECKING:
@@ -420,7 +411,7 @@ def joint_line(fits: Sequence[Fit]) -> str:
             "Fits on the same data add up; these promise privacy for different neighbours or "
             "units, so the table as a whole has no single statement."
         )
-    from dpmodels.privacy.composition import joint
+    from dpmodels.privacy.account import joint
 
     eps, delta = sum(p.eps for p in promises), sum(p.delta for p in promises)
     line = f"Fits on the same data add up: the table as a whole is {pair(eps, delta)}-DP"

@@ -28,8 +28,9 @@ from dpmodels.scoring.unit_passes import GRAIN, Expanded, own_scores, units_of
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
 from dpmodels.sums.products import end_along, integers_of, squares
-from dpmodels.tables.table import Column, Result, Row, Table
-from dpmodels.tables.table import Layout as Page
+from dpmodels.tables.content import Column, Row
+from dpmodels.tables.content import Layout as Page
+from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
     import pandas as pd
