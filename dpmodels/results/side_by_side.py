@@ -188,8 +188,6 @@ def etable(
     Post-processing: costs nothing. The last line is the guarantee of all fits of the table
     together, if they were made from the same data.
     """
-    import pandas as pd
-
     for name in other:
         meant = _MEANT.get(name, "")
         hint = f" Type {meant}" if meant else did_you_mean(name, _ARGUMENTS)
@@ -218,15 +216,37 @@ def etable(
         Row((_label(key, given), *(_stat(fit, key, digits) for fit in given)))
         for key in (_default_stats(given) if stats is None else stats)
     ]
+    table = Etable(
+        _heads(given, labels, headers),
+        (*rows, RULE, *facts),
+        _notes(given, se, stars, exponentiate),
+        str(title),
+        _numbers(given, names, exponentiate),
+        exponentiate,
+    )
+    if path is not None:
+        write_file(table, path)
+    if type is None:
+        return table
+    return table.to_frame() if type == "df" else table.render(type)
+
+
+def _numbers(given: Sequence[Any], names: Sequence[str], exponentiate: bool) -> Any:
+    """Return the tidy frames of all fits, one below the other, with the shown coefficients."""
+    import pandas as pd
+
+    how: dict[str, Any] = {"exponentiate": True} if exponentiate else {}
     frames = [
-        fit.tidy(style="python", **({"exponentiate": True} if exponentiate else {})).assign(
-            model=f"({k})"
-        )
-        for k, fit in enumerate(given, 1)
+        fit.tidy(style="python", **how).assign(model=f"({k})") for k, fit in enumerate(given, 1)
     ]
     numbers = pd.concat(frames, ignore_index=True)
     shared = {plain_name(name): name for name in names}
     numbers["term"] = [shared.get(plain_name(str(n)), n) for n in numbers["term"]]
+    return numbers[numbers["term"].isin(names)].reset_index(drop=True)
+
+
+def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tuple[str, ...]:
+    """Return the notes of a table: what stands in brackets, the methods, the joint guarantee."""
     biased = any(fit._record.estimate.bias is not None for fit in given)
     levels = ", ".join(dict.fromkeys(f"{100 * fit.level:g} %" for fit in given))
     notes = [f"{levels} intervals in brackets."]
@@ -243,19 +263,7 @@ def etable(
         name = fit.facts.title
         ran.setdefault(name[:1].lower() + name[1:], []).append(f"({k})")
     methods = "; ".join(f"{', '.join(listed)} {name}" for name, listed in ran.items())
-    table = Etable(
-        _heads(given, labels, headers),
-        (*rows, RULE, *facts),
-        (*notes, f"Method: {methods}.", joint_line(given)),
-        str(title),
-        numbers[numbers["term"].isin(names)].reset_index(drop=True),
-        exponentiate,
-    )
-    if path is not None:
-        write_file(table, path)
-    if type is None:
-        return table
-    return table.to_frame() if type == "df" else table.render(type)
+    return (*notes, f"Method: {methods}.", joint_line(given))
 
 
 def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:

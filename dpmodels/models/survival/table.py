@@ -226,11 +226,8 @@ def _edges(
         if given is None and opening:
             return _whole_breaks(low, high)
         return tuple(float(v) for v in np.linspace(low, high, count + 1))
-    try:
-        points = [float(v) for v in given]
-    except (TypeError, ValueError):
-        points = [math.nan]
-    if not points or not all(map(math.isfinite, points)) or sorted(set(points)) != points:
+    points = _numbers(given)
+    if not points or sorted(set(points)) != points:
         raise RequestError(
             f"{word}= takes public times in rising order, as in {word}=[6, 12, 24]; got "
             f"{shown(given)}"
@@ -246,6 +243,15 @@ def _edges(
     if not 1 <= len(edges) - 1 <= _MOST:
         raise RequestError(f"{word}= needs a time after {low:g}, and at most {_MOST} of them")
     return tuple(edges)
+
+
+def _numbers(given: Any) -> list[float]:
+    """Return a list of finite numbers; empty if it is none."""
+    try:
+        points = [float(v) for v in given]
+    except (TypeError, ValueError):
+        points = []
+    return points if all(map(math.isfinite, points)) else []
 
 
 def _whole_breaks(low: float, high: float) -> tuple[float, ...]:
