@@ -56,9 +56,9 @@ from dpmodels.units import column_of, named
 
 
 #: Points whose integrals are worked out at once.
-_AT_ONCE = 128
+_INTEGRALS_AT_ONCE = 128
 #: Up to this mu the difference of two Mills ratios is an integral over a short stretch.
-_SHORT = 0.5
+_SHORT_MU = 0.5
 #: Of the continued fraction from 4 on: 1e-16.
 _TERMS = 40
 
@@ -124,11 +124,11 @@ def _log_deltas(eps: Array, mu: float) -> Array:
         gap = b - a
         out = np.asarray(a + np.log(-np.expm1(gap)), dtype=np.float64)
     close = np.flatnonzero(~(gap < -CLOSE))
-    if mu <= _SHORT:
+    if mu <= _SHORT_MU:
         out[close] = _log_mills(eps[close], mu)
         return out
-    for start in range(0, len(close), _AT_ONCE):
-        part = close[start : start + _AT_ONCE]
+    for start in range(0, len(close), _INTEGRALS_AT_ONCE):
+        part = close[start : start + _INTEGRALS_AT_ONCE]
         out[part] = _log_integrals(eps[part], mu)
     return out
 
@@ -415,7 +415,7 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
 
 
 #: Relative error of sums of shares of eps.
-_DIGITS = 1e-12
+_EPS_DIGITS = 1e-12
 #: Relations as printed.
 RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
 #: The same where the unit is a person.
@@ -473,7 +473,7 @@ class Guarantee:
         # up by one part in 1e9, pays (theory.md, 6.2).
         allowed = self.delta * (1 + 1e-9) + 1e-300
         above = self.delta_at(self.eps) > allowed
-        if above and not self.delta_at(self.eps * (1 + _DIGITS)) <= allowed:
+        if above and not self.delta_at(self.eps * (1 + _EPS_DIGITS)) <= allowed:
             raise PrivacyBugError(
                 f"the steps of this plan compose to delta = {self.delta_at(self.eps)!r} at "
                 f"eps = {self.eps!r}, above the requested {self.delta!r}"

@@ -984,3 +984,41 @@ def release(plan, rows, run):
 """
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
     assert "planted.planted" in rounded_rows(other)
+
+
+# -- constants ----------------------------------------------------------------------------------
+#: Packages whose constants are being gathered in one table.
+NOT_YET = {"scoring"}
+
+
+def constants(tree):
+    """Yield (name, value) of the upper-case constants of a module, a leading _ left out."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        for target in targets:
+            several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            pairs = zip(target.elts, node.value.elts, strict=True) if several else [(target, node.value)]
+            for one, value in pairs:
+                numbers = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+                plain = all(isinstance(leaf, numbers) for leaf in ast.walk(value))
+                if isinstance(one, ast.Name) and one.id.isupper() and plain:
+                    yield one.id.lstrip("_"), ast.unparse(value)
+
+
+def test_no_constant_has_two_values_within_a_package():
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        package, *inside = path.relative_to(PACKAGE).parts
+        for name, value in constants(parsed(path)):
+            found.setdefault((package if inside else "", name), set()).add(value)
+    assert len(found) > 400
+    bad = {key: values for key, values in found.items() if len(values) > 1 and key[0] not in NOT_YET}
+    assert bad == {}
+
+
+def test_the_check_of_constants_can_fail():
+    trees = [ast.parse(code) for code in ("A, _MOST = 1, 2.0**5", "MOST: float = 3.0", "X = f(2)")]
+    listed = [pair for tree in trees for pair in constants(tree)]
+    assert listed == [("A", "1"), ("MOST", "2.0 ** 5"), ("MOST", "3.0")]

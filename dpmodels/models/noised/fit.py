@@ -25,7 +25,7 @@ from dpmodels.models.noised.losses import (
 )
 from dpmodels.models.noised.model import Model, model_of, second_model
 from dpmodels.models.noised.objective import (
-    RADIUS,
+    BOX_RADIUS,
     Objective,
     Solution,
     minimise,
@@ -226,7 +226,7 @@ def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -
     clear = model.clear_prob if kind in ("drcl", "paper") else 0.0
     solution = minimise(
         objective, scale, slopes,
-        radius=float(request.options.get("radius") or RADIUS),
+        radius=float(request.options.get("radius") or BOX_RADIUS),
         h=None if h is None else float(h),
         p=clear,
         progress=request.progress,

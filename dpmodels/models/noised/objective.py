@@ -22,7 +22,7 @@ from dpmodels.quiet import bars_are_secret
 if TYPE_CHECKING:
     from dpmodels.models.noised.losses import Loss
 
-ROWS = 16_384
+ROWS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Objective:
             factor = piece.factor[0] + piece.factor[1] * t
             if factor == 0.0:
                 continue
-            for start in range(0, self.n, ROWS):
-                part = slice(start, min(self.n, start + ROWS))
+            for start in range(0, self.n, ROWS_AT_ONCE):
+                part = slice(start, min(self.n, start + ROWS_AT_ONCE))
                 x, y = piece.X[part], piece.y[part]
                 w = np.ones(len(x)) if self.weights is None else self.weights[part]
                 eta = x @ theta
@@ -129,8 +129,8 @@ class Objective:
         """Return mean of psi psi' at t = 1."""
         _, dq = self.noise(theta)
         A = np.zeros((self.p, self.p))
-        for start in range(0, self.n, ROWS):
-            part = slice(start, min(self.n, start + ROWS))
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            part = slice(start, min(self.n, start + ROWS_AT_ONCE))
             psi = self._scores(theta, dq, part)
             if self.weights is not None:
                 psi *= self.weights[part][:, None]
@@ -205,7 +205,7 @@ def objective_of(
 # -- Minimising a corrected loss: a homotopy from the naive fit, inside a ball, with honest fla
 
 
-RADIUS = 20.0
+BOX_RADIUS = 20.0
 PATH = (0.25, 0.5, 0.75, 1.0)
 _START_ROWS = 40_000
 
@@ -385,9 +385,9 @@ def residual_mad(objective: Objective, theta: Array) -> float:
 
 
 def minimise(
-    objective: Objective, scale: Array, slopes: npt.NDArray[np.bool_], *, radius: float = RADIUS,
-    h: float | None = None, p: float = 0.0, progress: bool | None = None,
-    box: tuple[Array, Array] | None = None,
+    objective: Objective, scale: Array, slopes: npt.NDArray[np.bool_], *,
+    radius: float = BOX_RADIUS, h: float | None = None, p: float = 0.0,
+    progress: bool | None = None, box: tuple[Array, Array] | None = None,
 ) -> Solution:  # fmt: skip
     """Minimise a corrected objective.
 

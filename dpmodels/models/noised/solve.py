@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # (1-p)(D theta - k_xy); sandwich M^{-1} (psi'psi/n) M^{-1} / n (theory.md, section 5).
 
 
-_ROWS = 65_536
+_ROWS_OF_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ def fit_linear(model: Model, *, corrected: bool = True) -> LinearFit:
     theta: Array = np.asarray(np.linalg.solve(M, m), dtype=float)
     A = np.zeros((p, p))
     rss = 0.0
-    for start in range(0, model.n, _ROWS):
-        x, y = model.X[start : start + _ROWS], model.y[start : start + _ROWS]
+    for start in range(0, model.n, _ROWS_OF_BLOCK):
+        x, y = model.X[start : start + _ROWS_OF_BLOCK], model.y[start : start + _ROWS_OF_BLOCK]
         u = y - x @ theta
         psi = x * u[:, None] + (D @ theta - k)
         if model.weights is not None:
-            w = model.weights[start : start + _ROWS]
+            w = model.weights[start : start + _ROWS_OF_BLOCK]
             psi *= w[:, None]
             rss += float(w @ (u * u))
         else:
@@ -322,10 +322,10 @@ def fit_function(
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
     from scipy.optimize import Bounds, minimize
 
-    from dpmodels.models.noised.objective import RADIUS, Ball
+    from dpmodels.models.noised.objective import BOX_RADIUS, Ball
 
     scale, slopes = column_scales(design, model)
-    radius = float(request.options.get("radius") or RADIUS)
+    radius = float(request.options.get("radius") or BOX_RADIUS)
     w = np.ones(model.n) if model.weights is None else model.weights
     w = w / w.sum()
     rows = _rows(loss, model, kind, request.options.get("draw_seed"))
