@@ -44,8 +44,8 @@ GROUPS = (
         "What one unit adds to a sum: an element of the set that the query names.",
         "scoring/passes.py scoring/cells.py scoring/clusters.py "
         "models/weights.py models/table/weighted.py "
-        "scoring/starts.py scoring/weights.py "
-        "scoring/unit_passes.py scoring/unit_starts.py scoring/units.py "
+        "scoring/coordinates.py scoring/scales.py "
+        "scoring/unit_passes.py scoring/clip.py scoring/units.py "
         "models/survival/hazard.py models/choice.py models/panel.py "
         "scoring/run.py scoring/rows.py models/bayes.py models/components.py "
         "models/objpert.py models/holdout.py "

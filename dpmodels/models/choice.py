@@ -17,12 +17,12 @@ from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
+from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease
-from dpmodels.scoring.scores import Beginning, Curved, State
-from dpmodels.scoring.starts import Coordinates, public_coordinates
+from dpmodels.scoring.models import Beginning, Curved, State
+from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
+from dpmodels.scoring.scales import Spread
 from dpmodels.scoring.unit_passes import BEYOND, CELLS, Expanded, Expansion, Local, in_u, predictor
-from dpmodels.scoring.unit_starts import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.products import mapped
 
@@ -340,7 +340,7 @@ def _checked(request: Request, design: Design) -> None:
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a call of ``dp_polr`` or ``dp_multinom``."""
     _checked(request, design)
-    model = Model((Chain(ChoiceModel(_classes(request, design))),))
+    model = ModelSpec((Chain(ChoiceModel(_classes(request, design))),))
     return plan_fit(request, design, planning_rows(request, n), model, of_units=True)
 
 

@@ -53,9 +53,9 @@ from dpmodels.registry import (
     scoring_method,
 )
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.mean_scores import MeanScore
-from dpmodels.scoring.run import Chain, FitStatistics, Model
-from dpmodels.scoring.scores import LeastSquares, Score
+from dpmodels.scoring.mean_models import MeanModel
+from dpmodels.scoring.models import LeastSquares, Model
+from dpmodels.scoring.run import Chain, FitStatistics, ModelSpec
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -69,7 +69,7 @@ _EVENTS, _MEAN_SHARE = 0.25, 1.0 / 16.0
 release_scored = release_fit
 
 
-def score_of(request: Request) -> Score:
+def score_of(request: Request) -> Model:
     """Return the score of a call."""
     family = family_of(request["family"])
     if family.link == "identity":
@@ -80,7 +80,7 @@ def score_of(request: Request) -> Score:
             f"alpha= is the dispersion of family='negative_binomial'; family={family.name!r} has "
             "none"
         )
-    return MeanScore.of(family, LINKS[request["link"] or family.link], alpha)
+    return MeanModel.of(family, LINKS[request["link"] or family.link], alpha)
 
 
 def _guess(request: Request, design: Design) -> float:
@@ -111,7 +111,7 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     if asked and request.weights is not None:
         raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
-    model = Model(
+    model = ModelSpec(
         (Chain(score_of(request)),), guess=_guess(request, design),
         closing=FitStatistics() if asked else None,
     )  # fmt: skip

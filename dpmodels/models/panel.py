@@ -23,9 +23,10 @@ from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
+from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
-from dpmodels.scoring.run import Chain, Fitting, Model, ScoringRelease, release_scoring
-from dpmodels.scoring.scores import Beginning, Curved, LeastSquares, State
+from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
+from dpmodels.scoring.scales import Spread
 from dpmodels.scoring.unit_passes import (
     LONGEST,
     Expanded,
@@ -38,7 +39,6 @@ from dpmodels.scoring.unit_passes import (
     predictor,
     units_of,
 )
-from dpmodels.scoring.unit_starts import Spread
 from dpmodels.scoring.units import Initialised, UnitModel, UnitsPlan
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
@@ -47,7 +47,7 @@ from dpmodels.sums.products import end_of_numbers, mapped
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Release, Request
-    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Coins
 
@@ -85,7 +85,7 @@ class EffectModel(UnitModel):
     rows: float  # Public guess of the rows of a person
 
     @property
-    def linear(self) -> bool:  # type: ignore[override]
+    def averages(self) -> bool:  # type: ignore[override]
         """Whether the score is linear in theta."""
         return not self.poisson
 
@@ -278,7 +278,7 @@ class Intercepts(Expansion):
     # Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
     variances: Variances | None = None
 
-    linear: ClassVar[bool] = True
+    averages: ClassVar[bool] = True
     leverage: ClassVar[float] = LeastSquares.leverage
 
     @property
@@ -399,7 +399,7 @@ class _Started(UnitModel):
     """A model that is initialised already: the first stage, within the engine's passes."""
 
     initialised: Initialised | None = None
-    linear: ClassVar[bool] = True
+    averages: ClassVar[bool] = True
     scale: ClassVar[bool] = True
 
     def begin(
@@ -419,7 +419,7 @@ class InterceptModel(UnitModel):
     relation: str
     mundlak: bool  # Person means are predictors too
 
-    linear: ClassVar[bool] = True
+    averages: ClassVar[bool] = True
     shares: ClassVar[tuple[float, ...]] = SHARES  # type: ignore[misc]
 
     @property
@@ -531,7 +531,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     rows = planning_rows(request, n)
     if request.options.get("re") is not None:
         mundlak = bool(request["mundlak"])
-        model = Model((Chain(InterceptModel(rows, request.relation, mundlak)),))
+        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),))
         return plan_fit(request, design, rows, model, of_units=True)
     response = design.z[design.q - 1].interval
     if poisson and response is not None and response[0] < 0.0:
@@ -539,7 +539,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             f"dp_fepois takes counts, and the declared range of the response begins at "
             f"{response[0]:g}: declare it, for example y=dp.Count(50)"
         )
-    model = Model((Chain(EffectModel(poisson, float(request.unit.rows))),))
+    model = ModelSpec((Chain(EffectModel(poisson, float(request.unit.rows))),))
     return plan_fit(request, design, rows, model, of_units=True)
 
 

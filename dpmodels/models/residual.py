@@ -17,23 +17,23 @@ from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
+from dpmodels.scoring.coordinates import scoring_rows
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.mean_scores import MeanScore
-from dpmodels.scoring.run import Chain, Model
-from dpmodels.scoring.scores import (
+from dpmodels.scoring.mean_models import MeanModel
+from dpmodels.scoring.models import (
     Beginning,
     Evaluate,
     Expectile,
     Huber,
     LeastSquares,
+    Model,
     Quantile,
-    Score,
     Start,
     State,
     roots,
     scaled_up,
 )
-from dpmodels.scoring.starts import scoring_rows
+from dpmodels.scoring.run import Chain, ModelSpec
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -66,7 +66,7 @@ def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
     chains = tuple(Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True))
-    return plan_fit(request, design, planning_rows(request, n), Model(chains, guess=_GUESS))
+    return plan_fit(request, design, planning_rows(request, n), ModelSpec(chains, guess=_GUESS))
 
 
 def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
@@ -91,7 +91,7 @@ _POINTS, _WIDE = (1 << 15) + 1, 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Tabulated(Score):
+class Tabulated(Model):
     """A score given on a grid of residuals, in units of the unit response."""
 
     # grid, psi, omega: (k,) arrays
@@ -186,7 +186,7 @@ _NAMES = (
 _CORNER = 1.345
 
 
-def score_of(request: Request, design: Design) -> Score:
+def score_of(request: Request, design: Design) -> Model:
     """Return the score of a call, or refuse."""
     loss, options = request["loss"], request.options
     if hasattr(loss, "derivatives"):
@@ -218,7 +218,7 @@ def score_of(request: Request, design: Design) -> Score:
     if loss == "squared":
         return LeastSquares()
     family = family_of(loss)
-    return MeanScore.of(family, LINKS[family.link])
+    return MeanModel.of(family, LINKS[family.link])
 
 
 def plan_mest(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -227,7 +227,7 @@ def plan_mest(request: Request, design: Design, n: int | None) -> Plan[Any]:
     fixed = request["scale"]
     if fixed is not None and isinstance(score, Huber):
         score = replace(score, given=float(fixed))
-    return plan_fit(request, design, planning_rows(request, n), Model((Chain(score),)))
+    return plan_fit(request, design, planning_rows(request, n), ModelSpec((Chain(score),)))
 
 
 def estimate_mest(plan: Plan[Any], release: Release) -> Estimate:

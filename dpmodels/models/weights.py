@@ -29,9 +29,9 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+from dpmodels.scoring.models import floored, roots
 from dpmodels.scoring.notes import CONSERVATIVE
-from dpmodels.scoring.scores import floored, roots
-from dpmodels.scoring.weights import CLEAR_SDS, STEP, weight_middles, weight_query
+from dpmodels.scoring.scales import CLEAR_SDS, WEIGHT_STEP, weight_middles, weight_query
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import (
     ExactSum,
@@ -204,7 +204,7 @@ def trim_of(
         return Trim(1.0, 1.0, 0.0)
     interval = design.z[place].interval
     assert interval is not None
-    noisy = ask(STEP, weight_query(design, place, float(interval[1])))
+    noisy = ask(WEIGHT_STEP, weight_query(design, place, float(interval[1])))
     return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
 
 
@@ -332,7 +332,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     square = PRODUCTS_SHARE if request.inference else 0.0
     rest = paid.rest * (1.0 - weigh)
     shares = {
-        STEP: paid.rest * weigh, "means and weight": rest * (1.0 - square),
+        WEIGHT_STEP: paid.rest * weigh, "means and weight": rest * (1.0 - square),
         "products": rest * square,
     }  # fmt: skip
     steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items() if s]

@@ -30,8 +30,8 @@ from dpmodels.scoring.cluster_plan import (
     statistic,
     totals_statistic,
 )
+from dpmodels.scoring.models import floored, roots, shrunk
 from dpmodels.scoring.passes import ScorePass
-from dpmodels.scoring.scores import floored, roots, shrunk
 from dpmodels.scoring.unit_passes import GRAIN, Local
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed

@@ -23,7 +23,9 @@ from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.records import OPEN_ENDS, Estimate, Release, Request
 from dpmodels.scoring.cluster_plan import Paid
+from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
+from dpmodels.scoring.models import Model, State, roots
 from dpmodels.scoring.notes import (
     LINEAR,
     ON_ITS_WAY,
@@ -43,18 +45,23 @@ from dpmodels.scoring.notes import (
     too_wide,
 )
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.run import Fitting, Model, ScoredDetail, ScoringRelease, release_scoring
-from dpmodels.scoring.scores import Score, State, roots
-from dpmodels.scoring.starts import empty_columns, most_root, unweighted
+from dpmodels.scoring.run import (
+    Fitting,
+    ModelSpec,
+    ScoredDetail,
+    ScoringEngine,
+    ScoringRelease,
+    release_scoring,
+)
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sums.ask import Ask
 
 
 def plan_fit(
-    request: Request, design: Design, n: int, model: Model, *, of_units: bool = False
+    request: Request, design: Design, n: int, model: ModelSpec, *, of_units: bool = False
 ) -> Plan[Any]:
     """Plan a scoring fit, as a backend's ``plan``: ``request.delta > 0``.
 
@@ -66,19 +73,23 @@ def plan_fit(
         )
     if not model.meat and request.sample is not None and request.sample.needed:
         raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
-    own = ROWS
+    own: ScoringEngine = ROWS
     if of_units or request.unit is not None:
-        from dpmodels.scoring.units import UNITS as own
+        from dpmodels.scoring.units import UNITS
+
+        own = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
     ranges = gaussian_part(request, missing)
     rank, first = design.p, model.chains[0].score
-    size = rank if isinstance(first, Score) else first.dimension(rank)
+    size = rank if isinstance(first, Model) else first.dimension(rank)
     paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
     mu = paid.mu(paid.rest)
-    chains, mu, shares, pilot, scales = own.schedule(request, design, n, rows, mu, model)
+    scheduled = own.schedule(request, design, n, rows, mu, model)
+    scales, shares = scheduled.scales, scheduled.shares
     detail = ScoredDetail(
-        model, own, chains, design, rows, mu, shares, pilot, scales, paid.clusters,
+        model, own, scheduled.chains, design, rows, scheduled.mu, shares, scheduled.pilot, scales,
+        paid.clusters,
         request.unit is not None, request.split is None,
     )  # fmt: skip
     scoring = detail.scoring(rank, request.relation)
@@ -111,7 +122,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     plan.
     """
     detail, relation = plan.detail, plan.request.relation
-    own = detail.strategy
+    own = detail.engine
     design = ranged_design(plan, ask, wide=True)
     if design is None:
         return no_ranges(plan)
@@ -278,7 +289,7 @@ def estimate_fit(
         elif people:
             allowed = replace(inference.allowance, short=floored_short(inference))
             inference = replace(inference, allowance=allowed)
-            if not fit.model.linear:
+            if not fit.model.averages:
                 stopped = _on_its_way(fit, inference, T)
         open_ = inference.undetermined(T) | inference.lost
         if people:
@@ -477,7 +488,7 @@ def _beside_places(fit: Fitting, inference: Inference) -> float:
     Of least squares (else 0): as what the scores of rows leave is left in those of the last pass.
     """
     values = getattr(fit.model, "values", None)
-    if values is None or not (fit.model.linear and fit.score.of_residual):
+    if values is None or not (fit.model.averages and fit.score.of_residual):
         return 0.0
     unit = float(fit.model.coordinates.unit.scale[-1])
     left = fit.before.phi * float(np.trace(np.linalg.solve(inference.H, inference.meat)))

@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
-from dpmodels.scoring.intervals import Inference, Step
+from dpmodels.scoring.coordinates import Coordinates, constant_columns, unweighted, worked_out
+from dpmodels.scoring.intervals import Inference
+from dpmodels.scoring.models import Model, State, floored, mass_of, mean_row
 from dpmodels.scoring.rules import PassPlan
-from dpmodels.scoring.scores import Score, State, floored, mass_of, mean_row
-from dpmodels.scoring.starts import Coordinates, constant_columns, unweighted, worked_out
+from dpmodels.scoring.step import Step
 from dpmodels.variables import Binary, Levels
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ KNOWN = 0.5
 LINEAR, RATIO = frozenset({"dp_ols", "dp_feols"}), 100.0
 #: Events cut at a public row move its score by at most so many noise sds ...
 LOST = 1.0
-#: ... as long as C is at most so many lengths of the typical long score (``MeanScore.typical_long``
+#: ... as long as C is at most so many lengths of the typical long score (``MeanModel.typical_long``
 #: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
 LONGEST = 3.0 / 1.75
 #: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
@@ -308,7 +309,7 @@ def _rows(design: Design) -> PublicRows | None:
 
 
 def reaching_events(
-    one: PassPlan, seen: Array, state: State, score: Score, typical: float
+    one: PassPlan, seen: Array, state: State, score: Model, typical: float
 ) -> PassPlan:
     """Return the pass with a clip that events at public rows (k, r), in u, hardly reach.
 
@@ -434,7 +435,7 @@ def separated(
 
 
 def few_events(
-    design: Design, coordinates: Coordinates, state: State, theta: Array, score: Score, H: Array,
+    design: Design, coordinates: Coordinates, state: State, theta: Array, score: Model, H: Array,
     n: float, privacy: Array,
 ) -> Mask:  # fmt: skip
     """Say which columns belong to levels at which fewer than ``FEW_EVENTS`` events are expected.
@@ -493,7 +494,7 @@ def still_moving(
     return np.asarray(np.abs(rows @ d) > np.maximum(least, NOISE_SDS * noise_at(rows, privacy)))
 
 
-def settles(rows: Array, plan: PassPlan, state: State, score: Score) -> float | Array:
+def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | Array:
     """Return how far a step may move public rows (in w) that has arrived.
 
     Of a model of a mean in link units; of a residual a part of the size at which scores of rows
@@ -517,7 +518,7 @@ def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool
 
 
 def moves_on(
-    seen: Array, score: Score, plans: Sequence[PassPlan], state: State, step: Step
+    seen: Array, score: Model, plans: Sequence[PassPlan], state: State, step: Step
 ) -> bool:
     """Say whether the step of the last of the passes ``plans`` from ``state`` has not arrived.
 
@@ -559,7 +560,7 @@ def above_noise(step: Array, noise: Array) -> Array:
 
 
 def arrived(
-    inference: Inference, seen: Array, state: State, score: Score
+    inference: Inference, seen: Array, state: State, score: Model
 ) -> tuple[Inference, npt.NDArray[np.bool_]]:
     """Return the inference that allows for what the last step leaves, and where it is not there.
 

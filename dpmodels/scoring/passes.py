@@ -21,8 +21,8 @@ from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Ball, Interval, OneHot
 from dpmodels.proof.statistics import RankOne, Sum
+from dpmodels.scoring.models import Evaluate, plain
 from dpmodels.scoring.rules import FAR, KEPT, PassPlan
-from dpmodels.scoring.scores import Evaluate, plain
 from dpmodels.sources.rows import Coins, short
 from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
@@ -68,7 +68,7 @@ class Centre:
     theta: Array  # (r,): fit so far, for u
     W: Array  # (r, r): whitens: ``w = W u``
     phi: float  # A standardised residual is ``(y - eta)/sqrt(phi)``
-    evaluate: Evaluate = plain  # Of the model (:mod:`dpmodels.scoring.scores`)
+    evaluate: Evaluate = plain  # Of the model (:mod:`dpmodels.scoring.models`)
     # The model sees the standardised residual; else the linear predictor and the response.
     of_residual: bool = True
     # offset, weights: rows of the block that hold them.

@@ -1,6 +1,6 @@
 """Passes over rows: the start by least squares of the joint ball, and Newton steps.
 
-One of the two strategies of :mod:`dpmodels.scoring.run`. Models of one payment read the rows
+One of the two engines of :mod:`dpmodels.scoring.run`. Models of one payment read the rows
 together; radii and clips are public rules (:mod:`dpmodels.scoring.rules`), no larger than rows of
 the declared box need.
 """
@@ -22,7 +22,8 @@ from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
-from dpmodels.scoring.intervals import newton_step
+from dpmodels.scoring.coordinates import Coordinates, longest_row
+from dpmodels.scoring.models import LeastSquares, Model, Start, State, floored, mean_row, roots
 from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
 from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
 from dpmodels.scoring.rules import (
@@ -49,22 +50,16 @@ from dpmodels.scoring.run import (
     Chain,
     Closing,
     Fitting,
-    Model,
+    ModelSpec,
+    Schedule,
     ScoredDetail,
+    ScoringEngine,
     ScoringPlan,
     ScoringRelease,
-    Strategy,
     centre_of,
 )
-from dpmodels.scoring.scores import LeastSquares, Score, Start, State, floored, mean_row, roots
-from dpmodels.scoring.starts import (
-    STRONG,
-    Coordinates,
-    ScalePlan,
-    longest_row,
-    numbers_of,
-)
-from dpmodels.scoring.weights import WeightPlan
+from dpmodels.scoring.scales import STRONG, ScalePlan, WeightPlan, numbers_of
+from dpmodels.scoring.step import newton_step
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import Job, summed
 from dpmodels.sums.ask import Ask, Moments, Read, moments_query
@@ -74,7 +69,7 @@ if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
     from dpmodels.records import Request
-    from dpmodels.scoring.mean_scores import Working
+    from dpmodels.scoring.mean_models import Working
 
 
 @dataclass(frozen=True)
@@ -187,24 +182,8 @@ def plan_scoring(
     )  # fmt: skip
 
 
-def _schedule(
-    request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | WeightPlan | None]:
-    """Return (chains, mu, shares of start and passes, guide, scales that are asked about first)."""
-    scales = _scales(request, design, model, mu, rows)
-    mu *= math.sqrt(1.0 - (0.0 if scales is None else scales.share))
-    p, rules = design.p, model.chains[0].score.rules
-    given = request.shares_of(ROWS.names(len(rules.passes)))
-    shares = passes_of(rules, mu, rows, p) if given is None else tuple(given.values())
-    x = noise_ratio(mu, p, rows)
-    # In a table sorted by a private column one row replaced moves the others between windows.
-    ordered = request.relation == "replace" and bool(request.options.get("public_order"))
-    windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
-    return model.chains, mu, shares, Pilot(pilot_share(x), windows, first_share(x)), scales
-
-
 def _scales(
-    request: Request, design: Design, model: Model, mu: float, n: int
+    request: Request, design: Design, model: ModelSpec, mu: float, n: int
 ) -> ScalePlan | WeightPlan | None:
     """Return the plan of a release of scales or weights before the start, if there is one.
 
@@ -234,100 +213,6 @@ def _scales(
     return ScalePlan(names, places, mu, request.relation)
 
 
-def _plan(detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan:
-    """Return the plan of the passes for a design of this rank."""
-    model, weighted = detail.model, detail.design.auxiliary_place("weights") is not None
-    rules = replace(model.chains[0].score.rules, passes=detail.shares)
-    return plan_scoring(
-        rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
-        pilot=detail.pilot, radius=model.radius, weighted=weighted,
-        of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
-        reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
-    )  # fmt: skip
-
-
-def _shown(detail: ScoredDetail, scoring: RowsPlan) -> tuple[dict[str, float], Mapping[str, float]]:
-    """Return public numbers, and expected errors where the information will be determined."""
-    numbers = {
-        "public noise ratio": noise_ratio(detail.mu, detail.design.p, detail.rows),
-        "noise of the information": scoring.noise,
-        "clip of scores": scoring.passes[-1].clip,
-    }
-    model, design, high_noise = detail.model, detail.design, scoring.noise > OF_ROWS.high_noise
-    if high_noise or design.unknown or model.coordinates is not None or not model.guess:
-        return numbers, {}
-    # the noise of the scores, mapped by a public guess: uncorrelated columns about the middle of
-    # their ranges, their sd a quarter of the range; and the room's guess of the spread of a score
-    coordinates = detail.coordinates(design)
-    last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]
-    W0, (A, _) = coordinates.W0, coordinates.back()
-    M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
-    W = roots(M)[1] * model.guess
-    state = State(np.zeros(len(M)), W, 1.0, M)
-    out: dict[str, float] = {}
-    for chain in model.chains:
-        own, _ = within(last, chain.score, state, coordinates, design)
-        out |= expected_errors(chain.named(design.names), A @ W, own.noise.score / detail.rows)
-    return numbers, out
-
-
-def _advice(scoring: RowsPlan) -> tuple[str, ...]:
-    """Say what would help a model that the budget does not carry."""
-    return (
-        f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.high_noise:.0%}): this "
-        "budget does not carry this model, intervals will be wide and coefficients not "
-        "determined. More rows, a larger eps, narrower ranges or fewer terms "
-        "help; for predictions alone inference=False spends nothing on errors",
-    )
-
-
-def _locate(
-    detail: ScoredDetail, _: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask
-) -> tuple[Coordinates, tuple[Any, ...]]:
-    """Return coordinates recentred at the released scales of numbers or mean of weights."""
-    if detail.scales is not None:
-        coordinates = detail.scales.locate(coordinates, design, ask)
-    return coordinates, ()
-
-
-def _begin(
-    plan: RowsPlan, chains: tuple[Chain, ...], coordinates: Coordinates, _: Any, design: Design,
-    ask: Ask,
-) -> list[Fitting]:  # fmt: skip
-    """Release the start, least squares of the joint ball, and begin all models there.
-
-    Privacy
-    -------
-    GDP for one row, its mu as planned: second moments of rows in a ball.
-    """
-    scores = [chain.score.bound(design, coordinates.unit) for chain in chains]
-    r, radius, pilot, n = coordinates.rank, plan.radius, plan.pilot, plan.n
-    rowmap = RowMap(
-        coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
-        matrix=coordinates.start,
-    )  # fmt: skip
-    working = scores[0].working
-    over = Moments(
-        design, rowmap,
-        through=None if working is None else functools.partial(_Worked, working=working),
-    )  # fmt: skip
-    query = moments_query(over, radius=radius)
-    moments = ask("start", query, pilot.read_start(len(plan.passes) - 1))
-    Q, s = moments.values, float(moments.sd[0, 0])
-    guess = pilot.start(n)
-    rows = guess if plan.relation == "replace" else _counted(Q, s, guess, coordinates)
-    start = Start.of(Q, s, rows, coordinates)
-    places = public_rows(design) if scores[0].can_be_rare or plan.more else None
-    seen = None if places is None else places.seen(coordinates, start.M)
-    states = [score.start(start) for score in scores]
-    if seen is not None and scores[0].can_be_rare:
-        states = [_within_reach(state, seen) for state in states]
-    return [
-        Fitting(chain, score, state, {"start": Q}, seen, counted=rows / guess)
-        for chain, score, state in zip(chains, scores, states, strict=True)
-    ]
-
-
 def _counted(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> float:
     """Return the released count of rows of a start; the guess without a constant, or in noise.
 
@@ -352,35 +237,6 @@ def _within_reach(state: State, seen: Array) -> State:
     kept = min(1.0, REACH_OF_START / max(far, 1e-300))
     theta = kept * state.theta
     return replace(state, theta=theta if a is None else theta + (1.0 - kept) * middle * a)
-
-
-def _aim(
-    plan: RowsPlan, k: int, one: PassPlan, fits: Sequence[Fitting], coordinates: Coordinates,
-    design: Design, ask: Ask,
-) -> tuple[list[Aimed], Read]:  # fmt: skip
-    """Return pass k of all models over one reading of the rows."""
-    if plan.more and k >= len(plan.passes):
-        steps = [step for fit in fits for step in _pass_steps(one, fit.chain.step(k))]
-        ask.pay(RESERVE, [LedgerStep(name, Gaussian(mu)) for name, mu in steps])
-    passes = []
-    for fit in fits:
-        own, typical = within(one, fit.model, fit.state, coordinates, design)
-        if fit.public is not None:
-            own = reaching_events(own, fit.public, fit.state, fit.model, typical)
-        centre = centre_of(fit.model, fit.state, k, coordinates, design)
-        passes.append(ScorePass(own, centre, rotated=True))
-    read = plan.pilot.read(last=one.last)
-    if any(own.plan.unimodal for own in passes):
-        # events are few where rows are many: of one row in k their noise were k times larger
-        passes = [
-            replace(own, plan=replace(own.plan, rows=plan.n, tail_rows=plan.n)) for own in passes
-        ]
-        read = Read()
-    over = ScorePasses(tuple(passes), design)
-    return [
-        Aimed(own.plan, over, operator.itemgetter(i), functools.partial(_take, plan, fit, own))
-        for i, (fit, own) in enumerate(zip(fits, passes, strict=True))
-    ], read
 
 
 def _take(plan: RowsPlan, fit: Fitting, one: ScorePass, released: Released) -> Fitting:
@@ -413,20 +269,8 @@ class ScorePasses:
         return tuple(summed(rows, self.design, Passes(self.passes, images), **reading).sums)
 
 
-def _scorers(_: ScoredDetail, found: ScoringRelease, design: Design) -> tuple[Any, ...]:
-    """Return the scores at the final fit, which come turned as the passes turn them."""
-    from dpmodels.scoring.clusters import Scored
-
-    out = []
-    for fit in found.fits:
-        state = replace(fit.before, theta=fit.state.theta)
-        centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
-        out.append(Scored(ScorePass(fit.plans[-1], centre, rotated=True)))
-    return tuple(out), ()
-
-
 def within(
-    one: PassPlan, score: Score, state: State, coordinates: Coordinates, design: Design
+    one: PassPlan, score: Model, state: State, coordinates: Coordinates, design: Design
 ) -> tuple[PassPlan, float]:
     """Return the pass with radii no larger than rows of the declared box can need.
 
@@ -500,7 +344,162 @@ def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
         yield block
 
 
-ROWS = Strategy(
-    ("start",), _schedule, _plan, _shown, _advice, _locate, True, _begin, _aim, _scorers
-)
-RowsPlan.strategy = ROWS
+class RowEngine(ScoringEngine):
+    """Score rows: a start by least squares of the joint ball, then Newton steps."""
+
+    before: ClassVar[tuple[str, ...]] = ("start",)
+    together: ClassVar[bool] = True
+
+    def schedule(
+        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
+    ) -> Schedule:
+        """Return chains, shares of start and passes, and what is asked about first."""
+        scales = _scales(request, design, model, mu, rows)
+        mu *= math.sqrt(1.0 - (0.0 if scales is None else scales.share))
+        p, rules = design.p, model.chains[0].score.rules
+        given = request.shares_of(self.names(len(rules.passes)))
+        shares = passes_of(rules, mu, rows, p) if given is None else tuple(given.values())
+        x = noise_ratio(mu, p, rows)
+        # In a table sorted by a private column one row replaced moves the others between windows.
+        ordered = request.relation == "replace" and bool(request.options.get("public_order"))
+        windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
+        return Schedule(
+            model.chains, mu, shares, Pilot(pilot_share(x), windows, first_share(x)), scales
+        )
+
+    def plan(self, detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan:
+        """Return the plan of the passes for a design of this rank."""
+        model, weighted = detail.model, detail.design.auxiliary_place("weights") is not None
+        rules = replace(model.chains[0].score.rules, passes=detail.shares)
+        return plan_scoring(
+            rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
+            pilot=detail.pilot, radius=model.radius, weighted=weighted,
+            of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
+            reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
+        )  # fmt: skip
+
+    def shown(
+        self, detail: ScoredDetail, scoring: RowsPlan
+    ) -> tuple[dict[str, float], Mapping[str, float]]:
+        """Return public numbers, and expected errors where the information will be determined."""
+        numbers = {
+            "public noise ratio": noise_ratio(detail.mu, detail.design.p, detail.rows),
+            "noise of the information": scoring.noise,
+            "clip of scores": scoring.passes[-1].clip,
+        }
+        model, design, high_noise = detail.model, detail.design, scoring.noise > OF_ROWS.high_noise
+        if high_noise or design.unknown or model.coordinates is not None or not model.guess:
+            return numbers, {}
+        # the noise of the scores, mapped by a public guess: uncorrelated columns about the middle
+        # of their ranges, their sd a quarter of the range; and the room's guess of the spread of a
+        # score
+        coordinates = detail.coordinates(design)
+        last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]
+        W0, (A, _) = coordinates.W0, coordinates.back()
+        M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
+        W = roots(M)[1] * model.guess
+        state = State(np.zeros(len(M)), W, 1.0, M)
+        out: dict[str, float] = {}
+        for chain in model.chains:
+            own, _ = within(last, chain.score, state, coordinates, design)
+            out |= expected_errors(chain.named(design.names), A @ W, own.noise.score / detail.rows)
+        return numbers, out
+
+    def advice(self, scoring: RowsPlan) -> tuple[str, ...]:
+        """Say what would help a model that the budget does not carry."""
+        return (
+            f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.high_noise:.0%}): this "
+            "budget does not carry this model, intervals will be wide and coefficients not "
+            "determined. More rows, a larger eps, narrower ranges or fewer terms "
+            "help; for predictions alone inference=False spends nothing on errors",
+        )
+
+    def locate(
+        self, detail: ScoredDetail, _: ScoringPlan, coordinates: Coordinates, design: Design,
+        ask: Ask,
+    ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
+        """Return coordinates recentred at the released scales of numbers or mean of weights."""
+        if detail.scales is not None:
+            coordinates = detail.scales.locate(coordinates, design, ask)
+        return coordinates, ()
+
+    def begin(
+        self, plan: RowsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
+        _: Any, design: Design, ask: Ask,
+    ) -> list[Fitting]:  # fmt: skip
+        """Release the start, least squares of the joint ball, and begin all models there.
+
+        Privacy
+        -------
+        GDP for one row, its mu as planned: second moments of rows in a ball.
+        """
+        scores = [chain.score.bound(design, coordinates.unit) for chain in chains]
+        r, radius, pilot, n = coordinates.rank, plan.radius, plan.pilot, plan.n
+        rowmap = RowMap(
+            coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
+            matrix=coordinates.start,
+        )  # fmt: skip
+        working = scores[0].working
+        over = Moments(
+            design, rowmap,
+            through=None if working is None else functools.partial(_Worked, working=working),
+        )  # fmt: skip
+        query = moments_query(over, radius=radius)
+        moments = ask("start", query, pilot.read_start(len(plan.passes) - 1))
+        Q, s = moments.values, float(moments.sd[0, 0])
+        guess = pilot.start(n)
+        rows = guess if plan.relation == "replace" else _counted(Q, s, guess, coordinates)
+        start = Start.of(Q, s, rows, coordinates)
+        places = public_rows(design) if scores[0].can_be_rare or plan.more else None
+        seen = None if places is None else places.seen(coordinates, start.M)
+        states = [score.start(start) for score in scores]
+        if seen is not None and scores[0].can_be_rare:
+            states = [_within_reach(state, seen) for state in states]
+        return [
+            Fitting(chain, score, state, {"start": Q}, seen, counted=rows / guess)
+            for chain, score, state in zip(chains, scores, states, strict=True)
+        ]
+
+    def aim(
+        self, plan: RowsPlan, k: int, one: PassPlan, fits: Sequence[Fitting],
+        coordinates: Coordinates, design: Design, ask: Ask,
+    ) -> tuple[list[Aimed], Read]:  # fmt: skip
+        """Return pass k of all models over one reading of the rows."""
+        if plan.more and k >= len(plan.passes):
+            steps = [step for fit in fits for step in _pass_steps(one, fit.chain.step(k))]
+            ask.pay(RESERVE, [LedgerStep(name, Gaussian(mu)) for name, mu in steps])
+        passes = []
+        for fit in fits:
+            own, typical = within(one, fit.model, fit.state, coordinates, design)
+            if fit.public is not None:
+                own = reaching_events(own, fit.public, fit.state, fit.model, typical)
+            centre = centre_of(fit.model, fit.state, k, coordinates, design)
+            passes.append(ScorePass(own, centre, rotated=True))
+        read = plan.pilot.read(last=one.last)
+        if any(own.plan.unimodal for own in passes):
+            # events are few where rows are many: of one row in k their noise were k times larger
+            passes = [
+                replace(own, plan=replace(own.plan, rows=plan.n, tail_rows=plan.n))
+                for own in passes
+            ]
+            read = Read()
+        over = ScorePasses(tuple(passes), design)
+        return [
+            Aimed(own.plan, over, operator.itemgetter(i), functools.partial(_take, plan, fit, own))
+            for i, (fit, own) in enumerate(zip(fits, passes, strict=True))
+        ], read
+
+    def scorers(self, _: ScoredDetail, found: ScoringRelease, design: Design) -> tuple[Any, ...]:
+        """Return the scores at the final fit, which come turned as the passes turn them."""
+        from dpmodels.scoring.clusters import Scored
+
+        out = []
+        for fit in found.fits:
+            state = replace(fit.before, theta=fit.state.theta)
+            centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
+            out.append(Scored(ScorePass(fit.plans[-1], centre, rotated=True)))
+        return tuple(out), ()
+
+
+ROWS = RowEngine()
+RowsPlan.engine = ROWS

@@ -1,13 +1,14 @@
 """The shell of a fit by scoring: what it plans and releases, and the one loop of its passes.
 
 Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` reads. What passes
-over rows and over units do each in their way are two :class:`Strategy` records
+over rows and over units do each in their way are two :class:`ScoringEngine` classes
 (:mod:`dpmodels.scoring.rows`, :mod:`dpmodels.scoring.units`).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,18 +19,18 @@ from dpmodels.arrays import Array
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
-from dpmodels.scoring.intervals import Step
+from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
+from dpmodels.scoring.models import Model, State
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
 from dpmodels.scoring.rules import SEEN_COUNT, STATISTICS_SHARE, STATISTICS_STEP, PassPlan, Pilot
-from dpmodels.scoring.scores import Score, State
-from dpmodels.scoring.starts import Coordinates, of_short_rows, public_coordinates
+from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.records import Request
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
-    from dpmodels.scoring.starts import ScalePlan
-    from dpmodels.scoring.weights import WeightPlan
+    from dpmodels.scoring.scales import ScalePlan, WeightPlan
     from dpmodels.sums.ask import Ask, Pass, Read
 
 
@@ -48,7 +49,7 @@ class Chain:
     def raw(self) -> bool:
         """Whether the response stays in its own units."""
         own = self.score
-        return not own.of_residual if isinstance(own, Score) else bool(own.raw)
+        return not own.of_residual if isinstance(own, Model) else bool(own.raw)
 
     def step(self, k: object) -> str:
         """Return the name of pass k in the ledger (or of another step)."""
@@ -57,9 +58,9 @@ class Chain:
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """What a scoring fit will release; each strategy has a plan of its own kind."""
+    """What a scoring fit will release; each engine has a plan of its own kind."""
 
-    strategy: ClassVar[Strategy]
+    engine: ClassVar[ScoringEngine]
 
     # p, n: dimension of theta; units: public, or the guess.
     p: int
@@ -125,7 +126,7 @@ class Fitting:
     @property
     def score(self) -> Any:
         """The model of rows that this is; None: of whole units."""
-        return self.model if isinstance(self.model, Score) else getattr(self.model, "score", None)
+        return self.model if isinstance(self.model, Model) else getattr(self.model, "score", None)
 
     def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
         """Return the model with the released count of units, read off a histogram of all of them.
@@ -159,45 +160,83 @@ class Aimed:
     take: Callable[[Released], Fitting]  # Of what was released: the model after the step
 
 
-@dataclass(frozen=True)
-class Strategy:
-    """What passes over rows, and over units, do each in their way."""
+class ScoringEngine(ABC):
+    """Plan and release a scoring fit, over rows or over units.
 
-    before: tuple[str, ...]  # What ``split=`` calls the shares before the passes
-    # ``(request, design, n, rows, mu, model)``: (chains as planned, mu, shares, guide, scales).
-    schedule: Callable[
-        ...,
-        tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, ScalePlan | WeightPlan | None],
-    ]
-    # ``(detail, rank, relation, design)``: the plan of the passes.
-    plan: Callable[[Any, int, str, Design], ScoringPlan]
-    # ``(detail, scoring)``: public numbers and expected errors of a plan.
-    shown: Callable[[Any, Any], tuple[dict[str, float], Mapping[str, float]]]
-    # ``(scoring)``: warnings of a model that its budget does not carry.
-    advice: Callable[[Any], tuple[str, ...]]
-    # ``(detail, scoring, coordinates, design, ask)``: coordinates after what was asked about
-    # places, and what of it was released.
-    locate: Callable[..., tuple[Coordinates, tuple[Any, ...]]]
-    together: bool  # Models of one payment read the rows together, from one start
-    # ``(scoring, chains, coordinates, spreads, design, ask)``: models before their first pass.
-    begin: Callable[..., Sequence[Fitting]]
-    # ``(scoring, k, planned, fits, coordinates, design, ask)``: pass k of each as its plan has it
-    # (:meth:`ScoringPlan.sequence`), and what it reads.
-    aim: Callable[..., tuple[Sequence[Aimed], Read]]
-    # ``(detail, found, design)``: the scores at the final fit, for sums by cluster, and the turns
-    # to them.
-    scorers: Callable[..., tuple[Any, ...]]
+    Everything but :meth:`locate`, :meth:`begin` and :meth:`aim` is public.
+    """
+
+    before: ClassVar[tuple[str, ...]]  # What ``split=`` calls the shares before the passes
+    together: ClassVar[bool]  # Models of one payment read the rows together, from one start
+
+    @abstractmethod
+    def schedule(
+        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
+    ) -> Schedule:
+        """Return the chains, shares and first releases of a call."""
+
+    @abstractmethod
+    def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> ScoringPlan:
+        """Return the plan of the passes for a design of this rank."""
+
+    @abstractmethod
+    def shown(
+        self, detail: ScoredDetail, scoring: Any
+    ) -> tuple[dict[str, float], Mapping[str, float]]:
+        """Return public numbers and expected errors of a plan."""
+
+    @abstractmethod
+    def advice(self, scoring: Any) -> tuple[str, ...]:
+        """Return warnings of a model that its budget does not carry."""
+
+    @abstractmethod
+    def locate(
+        self, detail: ScoredDetail, scoring: Any, coordinates: Coordinates, design: Design,
+        ask: Ask,
+    ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
+        """Release where numbers lie; return coordinates that look from there, and what it said."""
+
+    @abstractmethod
+    def begin(
+        self, plan: Any, chains: tuple[Chain, ...], coordinates: Coordinates,
+        spreads: tuple[Any, ...], design: Design, ask: Ask,
+    ) -> list[Fitting]:  # fmt: skip
+        """Return the models before their first pass."""
+
+    @abstractmethod
+    def aim(
+        self, plan: Any, k: int, planned: Any, fits: Sequence[Fitting], coordinates: Coordinates,
+        design: Design, ask: Ask,
+    ) -> tuple[list[Aimed], Read]:  # fmt: skip
+        """Return pass k of each model as the plan has it, and which rows it reads."""
+
+    @abstractmethod
+    def scorers(
+        self, detail: ScoredDetail, found: ScoringRelease, design: Design
+    ) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
+        """Return the scores at the final fit, for sums by cluster, and the turns to them."""
 
     def names(self, many: int) -> tuple[str, ...]:
         """Return what ``split=`` calls so many shares."""
         return (*self.before, *_ORDINALS[: many - len(self.before) - 1], "last")
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """What an engine decides of a call before its first row."""
+
+    chains: tuple[Chain, ...]  # Models as the engine plans them
+    mu: float  # Of start and passes
+    shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
+    pilot: Pilot  # Which rows the passes before the last read
+    scales: ScalePlan | WeightPlan | None = None  # Release of scales or weights before the start
+
+
 _ORDINALS = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class ModelSpec:
     """What a room fits."""
 
     chains: tuple[Chain, ...]  # One, or several of one payment
@@ -253,9 +292,9 @@ class FitStatistics(Closing):
 class ScoredDetail:
     """What a scoring fit decided before the first row."""
 
-    model: Model  # As the room gave it
-    strategy: Strategy  # Over rows, or over units
-    chains: tuple[Chain, ...]  # As the strategy plans them
+    model: ModelSpec  # As the room gave it
+    engine: ScoringEngine  # Over rows, or over units
+    chains: tuple[Chain, ...]  # As the engine plans them
     design: Design  # As planned
     rows: int  # Units of the public rules
     mu: float  # Of all releases but those of ranges, scales and clusters
@@ -271,9 +310,9 @@ class ScoredDetail:
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
         """Return the plan of the passes for a design of this rank; of the planned one made once."""
         if design is not None and design is not self.design:
-            return self.strategy.plan(self, rank, relation, design)
+            return self.engine.plan(self, rank, relation, design)
         if (rank, relation) not in self.known:
-            self.known[rank, relation] = self.strategy.plan(self, rank, relation, self.design)
+            self.known[rank, relation] = self.engine.plan(self, rank, relation, self.design)
         return self.known[rank, relation]
 
     def coordinates(self, design: Design) -> Coordinates:
@@ -286,7 +325,7 @@ class ScoredDetail:
 
 
 def centre_of(
-    score: Score, state: State, k: int, coordinates: Coordinates, design: Design
+    score: Model, state: State, k: int, coordinates: Coordinates, design: Design
 ) -> Centre:
     """Return where pass k of a model of rows looks from."""
     return Centre(
@@ -344,13 +383,13 @@ def release_scoring(
 ) -> ScoringRelease:  # fmt: skip
     """Release the start and the passes of all models: the one loop of a fit by scoring.
 
-    ``spreads``: what was released of places (:attr:`Strategy.locate`).
+    ``spreads``: what was released of places (:attr:`ScoringEngine.locate`).
 
     Privacy
     -------
     The steps of the plan. Every pass looks from released numbers only.
     """
-    own = plan.strategy
+    own = plan.engine
     fits: list[Fitting] = []
     for chains in (plan.chains,) if own.together else ((chain,) for chain in plan.chains):
         some = own.begin(plan, chains, coordinates, spreads, design, ask)

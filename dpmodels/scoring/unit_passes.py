@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
+from dpmodels.scoring.models import Curved, Model, State
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
-from dpmodels.scoring.scores import Curved, Score, State
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -41,8 +41,8 @@ from dpmodels.sums.products import (
 from dpmodels.sums.rowmap import factors, lengths, missing, product
 
 if TYPE_CHECKING:
+    from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.rules import PassPlan
-    from dpmodels.scoring.starts import Coordinates
     from dpmodels.sources.rows import Coins
 
 
@@ -96,7 +96,7 @@ class Expansion:
     """
 
     # The score is linear in theta: earlier information helps, steps are not damped.
-    linear: ClassVar[bool] = False
+    averages: ClassVar[bool] = False
     leverage: ClassVar[float] = 1.0  # Factor c of l_j in the allowance for a bias
     # Follow-up is used up before a score is longer than C, so that none is clipped.
     stops: ClassVar[bool] = False
@@ -235,9 +235,9 @@ class RegressionRows:
 
 @dataclass(frozen=True, eq=False)
 class Regression(Expansion):
-    """A model of rows (:class:`~dpmodels.scoring.scores.Score`) as an expansion."""
+    """A model of rows (:class:`~dpmodels.scoring.models.Model`) as an expansion."""
 
-    score: Score
+    score: Model
     coordinates: Coordinates
     # offset, weights: rows of the block that hold them.
     offset: int | None = None
@@ -247,7 +247,7 @@ class Regression(Expansion):
     equal: bool = False  # Units count alike, not rows
 
     @property
-    def linear(self) -> bool:  # type: ignore[override]
+    def averages(self) -> bool:  # type: ignore[override]
         """Whether the score is linear in theta."""
         return self.score.averages
 
@@ -326,7 +326,8 @@ class Regression(Expansion):
 #
 # Four jobs: where numbers lie (cells of their ranges), how large each column of the information is,
 # how long the scores are, and the sums of a scoring pass. The sets that a unit's part lies in are
-# those of the queries in :mod:`dpmodels.scoring.unit_starts` and :mod:`dpmodels.scoring.passes`
+# those of the queries in :mod:`dpmodels.scoring.scales`,
+# :mod:`dpmodels.scoring.clip` and :mod:`dpmodels.scoring.passes`
 # (``expand_theory.md``, 2).
 
 

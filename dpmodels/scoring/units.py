@@ -1,6 +1,6 @@
 """Passes over units: places, scales, and scoring passes of two readings.
 
-One of the two strategies of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
+One of the two engines of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
 scores are, then chooses its clip by that, then releases its sums (``expand_theory.md``, 3).
 """
 
@@ -16,73 +16,67 @@ import numpy as np
 
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.proof.prove import sensitivity
+from dpmodels.proof.sets import Ball, NuclearBall, OneHot
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.scoring.clip import Lengths, ask_lengths, chosen_clip
 from dpmodels.scoring.clusters import PersonScores
-from dpmodels.scoring.intervals import (
-    FLOOR_NOISE,
-    FLOOR_SHRUNK,
-    Step,
-    infer_units,
-    scale_ratio,
+from dpmodels.scoring.coordinates import Coordinates, in_order
+from dpmodels.scoring.intervals import infer_units
+from dpmodels.scoring.models import (
+    Beginning,
+    Model,
+    State,
+    roots,
 )
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
-    DAMPED_OF_UNITS,
-    FLOOR_OF_UNITS,
+    CUT,
     LINEAR,
     LINEAR_UNITS,
+    MEAT_OF_UNITS,
     NONLINEAR_UNITS,
     OF_BOUNDED_UNITS,
     OF_LINEAR_UNITS,
     OF_UNITS,
     Forecast,
+    Noise,
     PassPlan,
     Pilot,
     UnitShares,
     forecast,
+    information_of_units,
     many_for_units,
     needed,
     noise_ratio,
     pilot_share,
     shares_of_units,
 )
+from dpmodels.scoring.rules import UNITS as UNITS_POLICY
 from dpmodels.scoring.run import (
     Aimed,
     Chain,
     Fitting,
-    Model,
+    ModelSpec,
+    Schedule,
     ScoredDetail,
+    ScoringEngine,
     ScoringPlan,
     ScoringRelease,
-    Strategy,
 )
-from dpmodels.scoring.scores import (
-    Beginning,
-    Information,
-    Score,
-    State,
-    axes,
-    floored,
-    kept_apart,
-    roots,
-    shrunk,
-)
-from dpmodels.scoring.starts import Coordinates
-from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
-from dpmodels.scoring.unit_starts import (
+from dpmodels.scoring.scales import (
     PLACES,
     SCALES,
-    Lengths,
     Number,
     Spread,
-    ask_lengths,
     ask_places,
     ask_scales,
-    in_order,
     numbers,
     recentred,
-    unit_pass,
     weight_number,
 )
+from dpmodels.scoring.step import newton_step
+from dpmodels.scoring.unit_passes import Expansion, Regression, UnitsJob
 from dpmodels.sums.ask import ALL, Ask, Read, Sums
 
 if TYPE_CHECKING:
@@ -94,21 +88,22 @@ if TYPE_CHECKING:
 class UnitModel:
     """A model as it is planned: what it asks for itself, and how it begins."""
 
-    linear: ClassVar[bool] = False  # Whether the score is linear in theta: three passes, else four
+    # Whether the score is linear in theta: three passes, else four.
+    averages: ClassVar[bool] = False
     scale: ClassVar[bool] = False  # Whether early passes release a scale
-    # Cells of the response (:func:`dpmodels.scoring.unit_starts.numbers`); empty: its place is not
+    # Cells of the response (:func:`dpmodels.scoring.scales.numbers`); empty: its place is not
     # asked about.
     cells: ClassVar[str] = ""
 
     @property
     def raw(self) -> bool:
         """Whether the response stays in its own units: that of no linear model."""
-        return not self.linear
+        return not self.averages
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Shares of places, scales and passes."""
-        return LINEAR_UNITS if self.linear else NONLINEAR_UNITS
+        return LINEAR_UNITS if self.averages else NONLINEAR_UNITS
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank."""
@@ -137,13 +132,13 @@ class Initialised:
 
 @dataclass(frozen=True, eq=False)
 class RowModel(UnitModel):
-    """A model of rows (a :class:`~dpmodels.scoring.scores.Score`), as it is planned for units."""
+    """A model of rows (a :class:`~dpmodels.scoring.models.Model`), as it is planned for units."""
 
-    score: Score
+    score: Model
     equal: bool = False  # Units count alike, not rows
 
     @property
-    def linear(self) -> bool:  # type: ignore[override]
+    def averages(self) -> bool:  # type: ignore[override]
         """Whether the score is linear in theta."""
         return self.score.averages
 
@@ -207,7 +202,7 @@ class UnitsPlan(ScoringPlan):
         model = self.chains[0].score
         if isinstance(model, RowModel) and not model.score.leverage:
             return OF_BOUNDED_UNITS
-        return OF_LINEAR_UNITS if model.linear else OF_UNITS
+        return OF_LINEAR_UNITS if model.averages else OF_UNITS
 
     @functools.cached_property
     def left(self) -> float:
@@ -284,126 +279,6 @@ class UnitsPlan(ScoringPlan):
         return (*made[0], *self.prelude, *made[1])
 
 
-def _schedule(
-    request: Request, design: Design, n: int, rows: int, mu: float, model: Model
-) -> tuple[tuple[Chain, ...], float, tuple[float, ...], Pilot, None]:
-    """Return (the chains of a room as models of units, mu, shares of the steps, guide)."""
-    equal = request.options.get("person_weights") == "equal"
-    chains = tuple(
-        replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Score) else c
-        for c in model.chains
-    )
-    first = chains[0].score
-    given = request.shares_of(UNITS.names(len(first.shares)))
-    pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
-    return chains, mu, first.shares if given is None else tuple(given.values()), pilot, None
-
-
-def _plan(detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
-    """Return the plan of the steps for a design of this rank."""
-    first = detail.chains[0].score
-    asked: tuple[Number, ...] = ()
-    if detail.model.coordinates is None:
-        # a design whose ranges are to be bought is planned as if it had them
-        known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
-        asked = numbers(known, response=first.cells)
-    asked += weight_number(design)
-    return UnitsPlan(
-        first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
-        detail.model.closing, detail.people, detail.shares, asked,
-    )  # fmt: skip
-
-
-def _shown(_: ScoredDetail, scoring: UnitsPlan) -> tuple[dict[str, float], Mapping[str, float]]:
-    """Return public numbers, and no expected errors."""
-    return {"noise of the information": scoring.noise}, {}
-
-
-def _advice(scoring: UnitsPlan) -> tuple[str, ...]:
-    """Say what would help a model that the units do not carry."""
-    N, p = scoring.n, scoring.p
-    more, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
-    counted = "people" if scoring.people else "rows"
-    fewer = f", or at most {most} coefficients" if most else ""
-    return (
-        f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} of the "
-        f"signal (above {scoring.forecast.high_noise:.0%}). About "
-        f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times the "
-        f"eps{fewer} would do",
-    )
-
-
-def _locate(
-    detail: ScoredDetail, scoring: UnitsPlan, coordinates: Coordinates, design: Design, ask: Ask
-) -> tuple[Coordinates, tuple[Spread, ...]]:
-    """Return coordinates of a box about the released places of numbers, and these."""
-    if not scoring.asked:
-        return in_order(coordinates), ()
-    pilot, root = scoring.pilot, None
-    if design.scaled and not design.bought:
-        root = coordinates.unit.one
-    spreads = ask_places(
-        ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
-        read=pilot.read(), root=root,
-    )  # fmt: skip
-    place = design.auxiliary_place("weights")
-    mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
-    return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
-
-
-def _begin(
-    plan: UnitsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
-    spreads: tuple[Spread, ...], design: Design, ask: Ask,
-) -> list[Fitting]:  # fmt: skip
-    """Begin the one model, and release the scales of its information."""
-    (chain,), pilot, r = chains, plan.pilot, plan.p
-    initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
-    first = replace(initialised.state, W=np.eye(r))
-    guess = float(pilot.early(plan.n))
-    squares, count = ask_scales(
-        ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
-        guess, people=plan.people, read=pilot.read(), private=plan.relation == "add-remove",
-    )  # fmt: skip
-    state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
-    return [
-        Fitting(
-            chain, initialised.expansion, state, initialised.values, look=state.W,
-            counted=count / guess,
-        )
-    ]  # fmt: skip
-
-
-def _aim(
-    plan: UnitsPlan, k: int, share: float, fits: Sequence[Fitting], coordinates: Coordinates,
-    design: Design, ask: Ask,
-) -> tuple[list[Aimed], Read]:  # fmt: skip
-    """Release the lengths of scores, and return pass k of the one model by them."""
-    (fit,), pilot, r = fits, plan.pilot, plan.p
-    expansion, state, last = fit.model, fit.state, k == plan.many
-    mu, early = plan.part(share), pilot.read()
-    scale = fit.chain.score.scale
-    n = plan.n if last else pilot.early(plan.n)
-    local = expansion.at(state, k)
-    lengths = ask_lengths(
-        ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
-    )
-    of_score = plan.within(last=last, scale=scale).score
-    one = unit_pass(
-        lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
-        tail=pilot.tail(plan.n) if last else n,
-        clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
-        stops=expansion.stops and last, least=expansion.typical_long(state),
-        many=plan.many_columns,
-    )  # fmt: skip
-    if expansion.stops and last:
-        local = expansion.at(state, k, one.clip)
-    assert fit.look is not None
-    turn = fit.look @ np.linalg.inv(state.W)
-    over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
-    take = functools.partial(_take, fit, one, lengths, turn)
-    return [Aimed(one, over, lambda sums: sums, take)], pilot.read(last=last)
-
-
 def _take(
     fit: Fitting, one: PassPlan, lengths: Lengths, turn: Array, released: Released
 ) -> Fitting:
@@ -412,105 +287,188 @@ def _take(
     before = replace(fit.state, W=fit.look)
     fit = fit.recounted(lengths.counts, lengths.sd, one)
     one = one.of_rows(one.rows * fit.counted)
-    step, look = unit_step(released, one, before, turn, fit.model)
+    step = newton_step(released, one, before, fit.model, turn)
     return fit.after(
-        one, released, before, step, lengths=(*fit.lengths, lengths), look=look, turn=turn
+        one, released, before, step, lengths=(*fit.lengths, lengths), look=step.look, turn=turn
     )
 
 
-def unit_step(
-    released: Released, plan: PassPlan, state: State, turn: Array, expansion: Expansion
-) -> tuple[Step, Array]:
-    """Take one step from the released sums of a pass; and the W from which the next one looks.
+def unit_pass(
+    lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
+    scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
+    many: bool = False,
+) -> PassPlan:  # fmt: skip
+    """Return a pass: radii by what was released, and the noise of its sums.
 
-    In that W the information of this pass is round; after the last pass nobody looks, and it stays.
-    ``theta + W' d``, ``d = sqrt(phi) H^{-1} s / N``; where the score is linear H is averaged with
-    that of the pass before, by precision; else an early step is divided by ``1 + q/2``,
-    ``q^2 = d'H d / (phi r)``, as exponential models overshoot from below. The information was
-    looked at in the W of ``state``; ``turn`` leads there from the coordinates of scores.
+    ``mu`` is of the pass, its histogram of lengths included; N the units that it reads (public, a
+    guess, or expected under coins), ``tail`` those of meat and ordinary information; ``trace`` of
+    the information of a unit in the coordinates of the pass, as last released. C is ``clip`` where
+    a model chooses it, else by :func:`chosen_clip`, no smaller than ``least``. ``stops``: no score
+    is longer than C, so there is none for which those just below should stand; nor should they
+    where they would stand for more than there is (:meth:`Lengths.plain`).
     """
-    r, m = len(state.theta), plan.rows
-    nu = plan.noise.information / m
-    H = released.information / m
-    root = np.linalg.inv(state.W)
-    own = Information(root @ H @ root.T, nu * float(np.trace(root @ root.T)) / r)
-    if expansion.linear and state.earlier is not None:
-        before = state.W @ state.earlier.matrix @ state.W.T
-        stretch = float(np.trace(state.W @ state.W.T)) / r
-        old = (state.earlier.noise * stretch) ** 2
-        weight = old / (old + nu * nu)
-        H = weight * H + (1.0 - weight) * before
-        nu = math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
-    size = max(float(np.trace(H)) / r, 1e-3)
-    least = FLOOR_OF_UNITS * size
-    if plan.policy.shrinks and state.earlier is not None:  # it is round but for what was learnt
-        H, nu = kept_apart(H, nu)
-        least = FLOOR_SHRUNK * size
-    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
-    known = axes(H)
-    safe = floored(H, floor, known)
-    mean = released.score / m
-    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, turn @ mean))
-    updated, W, look = state, state.W, state.W
-    if not plan.last:
-        in_u = root @ safe @ root.T
-        look = roots(in_u)[1]
-        moved = math.sqrt(max(float(d @ safe @ d), 0.0) / expansion.events(in_u))
-        if not expansion.linear:
-            d = d / (1.0 + DAMPED_OF_UNITS * moved / math.sqrt(state.phi))
-        d = d * min(1.0, expansion.longest(state) / max(moved, 1e-300))
-        own_look = np.linalg.inv(turn)  # of scores, whose coordinates are their own
-        size = m * float(np.trace(own_look @ safe @ own_look.T))
-        ratio = scale_ratio(released, plan, size)
-        weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
-        updated = expansion.updated(state, in_u / np.outer(weight_one, weight_one), ratio)
-        W = _whitening(
-            released, plan, look, root @ turn, state.phi / updated.phi, expansion.least_meat(state)
+    share = shares_of_units(last=last, scale=scale, many=many)
+
+    def part(one: float) -> float:
+        return mu * math.sqrt(one)
+
+    H2 = trace * information_of_units(part(share.information) * N / p, p)
+    least_meat, grows = MEAT_OF_UNITS
+    J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
+    L2 = UNITS_POLICY.ordinary * trace if share.spread else 0.0
+    C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
+    own = sensitivity(Gram(NuclearBall(p)), relation, "l2")
+    twice = sensitivity(Sum(Ball(p)), relation, "l2")
+    noise = Noise(
+        information=own * H2 / part(share.information),
+        score=twice * C / part(share.score),
+        meat=own * J2 / part(share.meat),
+        spread=own * L2 / part(share.spread) if L2 else 0.0,
+        scale=CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
+        count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
+    )
+    cut = CUT * lengths.square / p  # over p, as of rows
+    joint = share.information + share.meat + share.spread + share.score
+    return PassPlan(
+        p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
+        policy=UNITS_POLICY, plain=stops or lengths.plain(C),
+        strength=mu * N, scale_cut=cut * p,
+    )  # fmt: skip
+
+
+class UnitEngine(ScoringEngine):
+    """Score units: places, scales, and passes whose clip follows released lengths."""
+
+    before: ClassVar[tuple[str, ...]] = ("places", "scales")
+    together: ClassVar[bool] = False
+
+    def schedule(
+        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
+    ) -> Schedule:
+        """Return (the chains of a room as models of units, mu, shares of the steps, guide)."""
+        equal = request.options.get("person_weights") == "equal"
+        chains = tuple(
+            replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Model) else c
+            for c in model.chains
         )
-    theta = state.theta + state.W.T @ d
-    if not plan.last:
-        theta = expansion.constrained(theta)
-    after = replace(updated, theta=theta, W=W, earlier=own)
-    return Step(H, nu, floor, d, after, known, plan.noise.score / m), look
+        first = chains[0].score
+        given = request.shares_of(self.names(len(first.shares)))
+        pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
+        shares = first.shares if given is None else tuple(given.values())
+        return Schedule(chains, mu, shares, pilot)
+
+    def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
+        """Return the plan of the steps for a design of this rank."""
+        first = detail.chains[0].score
+        asked: tuple[Number, ...] = ()
+        if detail.model.coordinates is None:
+            # a design whose ranges are to be bought is planned as if it had them
+            known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
+            asked = numbers(known, response=first.cells)
+        asked += weight_number(design)
+        return UnitsPlan(
+            first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
+            detail.model.closing, detail.people, detail.shares, asked,
+        )  # fmt: skip
+
+    def shown(
+        self, _: ScoredDetail, scoring: UnitsPlan
+    ) -> tuple[dict[str, float], Mapping[str, float]]:
+        """Return public numbers, and no expected errors."""
+        return {"noise of the information": scoring.noise}, {}
+
+    def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
+        """Say what would help a model that the units do not carry."""
+        N, p = scoring.n, scoring.p
+        more, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
+        counted = "people" if scoring.people else "rows"
+        fewer = f", or at most {most} coefficients" if most else ""
+        return (
+            f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} "
+            f"of the signal (above {scoring.forecast.high_noise:.0%}). About "
+            f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times "
+            f"the eps{fewer} would do",
+        )
+
+    def locate(
+        self, detail: ScoredDetail, scoring: UnitsPlan, coordinates: Coordinates, design: Design,
+        ask: Ask,
+    ) -> tuple[Coordinates, tuple[Spread, ...]]:  # fmt: skip
+        """Return coordinates of a box about the released places of numbers, and these."""
+        if not scoring.asked:
+            return in_order(coordinates), ()
+        pilot, root = scoring.pilot, None
+        if design.scaled and not design.bought:
+            root = coordinates.unit.one
+        spreads = ask_places(
+            ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
+            read=pilot.read(), root=root,
+        )  # fmt: skip
+        place = design.auxiliary_place("weights")
+        mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
+        return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
+
+    def begin(
+        self, plan: UnitsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
+        spreads: tuple[Spread, ...], design: Design, ask: Ask,
+    ) -> list[Fitting]:  # fmt: skip
+        """Begin the one model, and release the scales of its information."""
+        (chain,), pilot, r = chains, plan.pilot, plan.p
+        initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
+        first = replace(initialised.state, W=np.eye(r))
+        guess = float(pilot.early(plan.n))
+        squares, count = ask_scales(
+            ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
+            guess, people=plan.people, read=pilot.read(), private=plan.relation == "add-remove",
+        )  # fmt: skip
+        state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
+        return [
+            Fitting(
+                chain, initialised.expansion, state, initialised.values, look=state.W,
+                counted=count / guess,
+            )
+        ]  # fmt: skip
+
+    def aim(
+        self, plan: UnitsPlan, k: int, share: float, fits: Sequence[Fitting],
+        coordinates: Coordinates, design: Design, ask: Ask,
+    ) -> tuple[list[Aimed], Read]:  # fmt: skip
+        """Release the lengths of scores, and return pass k of the one model by them."""
+        (fit,), pilot, r = fits, plan.pilot, plan.p
+        expansion, state, last = fit.model, fit.state, k == plan.many
+        mu, early = plan.part(share), pilot.read()
+        scale = fit.chain.score.scale
+        n = plan.n if last else pilot.early(plan.n)
+        local = expansion.at(state, k)
+        lengths = ask_lengths(
+            ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
+        )
+        of_score = plan.within(last=last, scale=scale).score
+        one = unit_pass(
+            lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
+            tail=pilot.tail(plan.n) if last else n,
+            clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
+            stops=expansion.stops and last, least=expansion.typical_long(state),
+            many=plan.many_columns,
+        )  # fmt: skip
+        if expansion.stops and last:
+            local = expansion.at(state, k, one.clip)
+        assert fit.look is not None
+        turn = fit.look @ np.linalg.inv(state.W)
+        over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
+        take = functools.partial(_take, fit, one, lengths, turn)
+        return [Aimed(one, over, lambda sums: sums, take)], pilot.read(last=last)
+
+    def scorers(self, detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[Any, ...]:
+        """Return the scores at the final fit, turned to where those of people are round."""
+        turns, passes = [], []
+        for fit in found.fits:
+            turn = roots(infer_units(fit, detail.rows).meat)[1]
+            turns.append(turn)
+            passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))
+        return tuple(passes), tuple(turns)
 
 
-def _whitening(
-    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float, least: float
-) -> Array:
-    """Return the W in which scores are round, by the released meat of a pass.
-
-    Looked at in the coordinates in which the information is round: there the meat is a multiple of
-    the identity for a model that holds and independent rows, so it is shrunk to that as far as its
-    noise explains what is between. Columns that vary within and between people are told apart.
-
-    ``look``: W in which the released information is round; ``back``: from the coordinates of the
-    scores to u; ``rescaled``: what scores are multiplied by, squared, in the next pass; ``least``
-    meat over the information, by the model: that of rare events lies beyond its ball.
-    """
-    assert released.meat is not None
-    m, r = plan.rows, len(look)
-    mean = released.score / m
-    turn = look @ back
-    J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
-    noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
-    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
-    if least > 0.0:
-        J = floored(J, least)
-    own = np.linalg.inv(look)
-    return roots(own @ J @ own.T * rescaled)[1]
-
-
-def _scorers(detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[Any, ...]:
-    """Return the scores at the final fit, turned to where those of people are round."""
-    turns, passes = [], []
-    for fit in found.fits:
-        turn = roots(infer_units(fit, detail.rows).meat)[1]
-        turns.append(turn)
-        passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))
-    return tuple(passes), tuple(turns)
-
-
-UNITS = Strategy(
-    ("places", "scales"), _schedule, _plan, _shown, _advice, _locate, False, _begin, _aim, _scorers
-)
-UnitsPlan.strategy = UNITS
+UNITS = UnitEngine()
+UnitsPlan.engine = UNITS

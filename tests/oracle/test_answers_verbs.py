@@ -1076,8 +1076,11 @@ def drawn_quantiles(d):
     exact = quantile(x[kept], [q])[0]
     spread = (x.max() - x.min()) * np.sqrt(q * (1 - q) / kept.sum())
     # of whole numbers a draw lies between two of them, and its interval ends at both
-    error = (high - low) / (3.0 if d.columns["a"].dtype.kind == "i" else 3.92)
-    return [Number("a", fit.params.iloc[0], error, exact, spread)]
+    # (truth and middle are then half of it apart, which rounding must not take for more, and
+    # which is no part of a sampling error)
+    whole = d.columns["a"].dtype.kind == "i"
+    error = (high - low) / (2.98 if whole else 3.92)
+    return [Number("a", fit.params.iloc[0], error, exact, np.nan if whole else spread)]
 
 
 @kind

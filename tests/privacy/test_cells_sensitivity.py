@@ -12,10 +12,10 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cells
 from dpmodels.scoring import passes as sums
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
+from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.models import plain
 from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
-from dpmodels.scoring.scores import plain
-from dpmodels.scoring.starts import public_coordinates
 from dpmodels.sums import cells as bycell
 from dpmodels.sums import cells as exact_cells
 from dpmodels.sums.cells import cell_gram

@@ -9,20 +9,20 @@ import pytest
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import passes as sums
-from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.mean_models import MeanModel
+from dpmodels.scoring.models import Expectile, Huber, Quantile, State
 from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, plan_pass
-from dpmodels.scoring.scores import Expectile, Huber, Quantile, State
 from dpmodels.sums.rowmap import UnitScale
 
 P = 3
 MODELS = {
-    "logit": (MeanScore.of(FAMILIES["binomial"], LINKS["logit"]), EVENT),
-    "probit": (MeanScore.of(FAMILIES["binomial"], LINKS["probit"]), EVENT),
-    "cloglog": (MeanScore.of(FAMILIES["binomial"], LINKS["cloglog"]), EVENT),
-    "poisson": (MeanScore.of(FAMILIES["poisson"], LINKS["log"]), COUNT),
-    "gamma": (MeanScore.of(FAMILIES["gamma"], LINKS["log"]), COUNT),
-    "nb": (MeanScore.of(FAMILIES["negative_binomial"], LINKS["log"]), COUNT),
+    "logit": (MeanModel.of(FAMILIES["binomial"], LINKS["logit"]), EVENT),
+    "probit": (MeanModel.of(FAMILIES["binomial"], LINKS["probit"]), EVENT),
+    "cloglog": (MeanModel.of(FAMILIES["binomial"], LINKS["cloglog"]), EVENT),
+    "poisson": (MeanModel.of(FAMILIES["poisson"], LINKS["log"]), COUNT),
+    "gamma": (MeanModel.of(FAMILIES["gamma"], LINKS["log"]), COUNT),
+    "nb": (MeanModel.of(FAMILIES["negative_binomial"], LINKS["log"]), COUNT),
     "quantile": (Quantile(tau=0.2), BOUNDED),
     "huber": (Huber(k=1.0), LINEAR),
     "expectile": (Expectile(tau=0.9), LINEAR),
@@ -158,7 +158,7 @@ def test_the_longest_row_of_a_box_is_not_exceeded(weighted):
     """At 2000 random corners of the box, with dummies and a product."""
     import dpmodels as dp
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.starts import longest_row, public_coordinates
+    from dpmodels.scoring.coordinates import longest_row, public_coordinates
 
     schema = dp.Schema(
         x=dp.Real(-2, 5), z=dp.Real(1, 3), g=dp.Levels(["a", "b", "c"]), y=dp.Real(0, 1),

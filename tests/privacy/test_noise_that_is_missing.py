@@ -19,7 +19,7 @@ from dpmodels.scoring import rows as engine
 from dpmodels.scoring import units as expand_engine
 from dpmodels.scoring.passes import joint_statistic as along
 from dpmodels.scoring.rules import LINEAR, Noise, PassPlan, plan_pass
-from dpmodels.scoring.unit_starts import unit_pass
+from dpmodels.scoring.units import unit_pass
 from dpmodels.sums.ask import Added, Kept, Query
 from tests.privacy import test_people
 from tests.privacy.test_replay import EVENT, XY, Case, tables

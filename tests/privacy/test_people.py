@@ -15,9 +15,10 @@ from dpmodels.formula.schema import schema_for
 from dpmodels.proof.prove import joint_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import unit_passes as expand_pass
+from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.unit_passes import OCTAVES, RegressionRows, UnitsJob
-from dpmodels.scoring.unit_starts import Lengths, unit_pass
+from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.rowmap import UnitScale, factors, into_balls, lengths

@@ -21,10 +21,10 @@ import pytest
 from dpmodels.audit.replay import replay_stage
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.newton import LogisticLoss, PoissonLoss, WorkingRows
-from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.mean_models import MeanModel
+from dpmodels.scoring.models import Expectile, Huber, Information, Quantile, State, plain
 from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.scores import Expectile, Huber, Information, Quantile, State, plain
 from dpmodels.sources import people, rows
 from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
@@ -166,7 +166,7 @@ MODELS = {
     "expectile": (Expectile(tau=0.8).evaluate(state(), 1), True),
     **{
         f"{name} {link}": (
-            MeanScore.of(family, LINKS[link]).evaluate(state(), 1),
+            MeanModel.of(family, LINKS[link]).evaluate(state(), 1),
             False,
         )
         for name, family in FAMILIES.items()
@@ -337,7 +337,7 @@ from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale
 from dpmodels.scoring.rules import LINEAR, plan_pass
-from dpmodels.scoring.scores import plain
+from dpmodels.scoring.models import plain
 from dpmodels.scoring.passes import Centre, ScorePass
 
 out = hashlib.sha256()
@@ -489,8 +489,9 @@ def test_no_row_leaves_its_clip_set(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_person_leaves_its_clip_set(name):
+    from dpmodels.scoring.clip import Lengths
     from dpmodels.scoring.unit_passes import OCTAVE_ZERO, OCTAVES, RegressionRows, UnitsJob
-    from dpmodels.scoring.unit_starts import Lengths, unit_pass
+    from dpmodels.scoring.units import unit_pass
     from dpmodels.sources.people import BlockOfPeople
 
     counts = np.zeros(OCTAVES)

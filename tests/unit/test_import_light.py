@@ -50,7 +50,7 @@ dp.dp_ols("y ~ x", pd.DataFrame({"x": x, "y": x}), bounds={"x": (0, 6), "y": (0,
 
 def test_a_plain_fit_loads_no_module_of_another_kind():
     """Half of a first call is making classes: those of people, clusters and means wait."""
-    other = ("sources.people", "scoring.units", "scoring.clusters", "scoring.mean_scores",
+    other = ("sources.people", "scoring.units", "scoring.clusters", "scoring.mean_models",
              "models.noised.fit")  # fmt: skip
     found = names_after(PLAIN_FIT)
     assert "dpmodels.scoring.fit" in found

@@ -457,9 +457,9 @@ def test_the_closure_of_a_release_does_reach_rows(closure, backend):
 def test_a_subclass_that_reads_rows_is_found(closure):
     """An estimate that calls a method may be handed an object of a subclass."""
     planted = """
-from dpmodels.scoring.scores import Score
+from dpmodels.scoring.models import Model
 from dpmodels.sources.rows import Rows
-class Planted(Score):
+class Planted(Model):
     def curved(self, state, d, H, noise):
         return Rows(self.source, 100)
 """
@@ -516,7 +516,7 @@ def jobs(trees):
     for module, tree in trees.items():
         for cls in (n for n in tree.body if isinstance(n, ast.ClassDef)):
             own = {f.name for f in cls.body if isinstance(f, FUNCTIONS)}
-            score = any("Score" in ast.unparse(base) for base in cls.bases)
+            score = any("Model" in ast.unparse(base) for base in cls.bases)
             # what is called of a task may be an object that is called
             if "Ask" in (cls.name, *map(ast.unparse, cls.bases)):  # the door stays with the caller
                 continue
@@ -556,7 +556,7 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     reached = closure.of_all(roots, NOISE)
     needed = {("dpmodels.sources.rows", "Rows.blocks"), ("dpmodels.sums.cells", "gram"),
               ("dpmodels.scoring.passes", "ScorePass.add"), ("dpmodels.formula.design", "Design.fill"),
-              ("dpmodels.scoring.scores", "Quantile.evaluate")}  # fmt: skip
+              ("dpmodels.scoring.models", "Quantile.evaluate")}  # fmt: skip
     assert needed <= set(reached)  # the walk finds what does run there
     assert random_on_a_worker(closure, roots) == set()
 
@@ -812,7 +812,7 @@ NOT_OF_A_ROW = {
     "proof.sets.rotated": _PUBLIC,
     "scoring.cells.Deviance.report": _PUBLIC,
     "scoring.passes.affine_of": _PUBLIC,
-    "scoring.starts.Coordinates.affine": _PUBLIC,
+    "scoring.coordinates.Coordinates.affine": _PUBLIC,
     "scoring.unit_passes.Regression._constant": _PUBLIC,
     "scoring.unit_passes.Regression.curved": _PUBLIC,
     "scoring.passes.ScorePass.back": _PUBLIC,
@@ -821,18 +821,18 @@ NOT_OF_A_ROW = {
     "models.survival.hazard.Timeline.hazards": _PUBLIC,
     "models.survival.hazard.Timeline.terms": _PUBLIC,
     "scoring.passes.ScorePass.map": _PUBLIC,
-    "scoring.mean_scores.MeanScore._events": _PUBLIC,
-    "scoring.mean_scores.MeanScore._logs": _PUBLIC,
-    "scoring.mean_scores.MeanScore._few_counts": _PUBLIC,
-    "scoring.mean_scores._mean_log": _PUBLIC,
-    "scoring.mean_scores._least_mean": _PUBLIC,
-    "scoring.scores.mean_row": _PUBLIC,
-    "scoring.scores.mass_of": _PUBLIC,
-    "scoring.scores.Start.above_noise": _PUBLIC,
-    "scoring.scores.State.length": _PUBLIC,
-    "scoring.scores.roots": _PUBLIC,
+    "scoring.mean_models.MeanModel._events": _PUBLIC,
+    "scoring.mean_models.MeanModel._logs": _PUBLIC,
+    "scoring.mean_models.MeanModel._few_counts": _PUBLIC,
+    "scoring.mean_models._mean_log": _PUBLIC,
+    "scoring.mean_models._least_mean": _PUBLIC,
+    "scoring.models.mean_row": _PUBLIC,
+    "scoring.models.mass_of": _PUBLIC,
+    "scoring.models.Start.above_noise": _PUBLIC,
+    "scoring.models.State.length": _PUBLIC,
+    "scoring.models.roots": _PUBLIC,
     "models.glm.estimate_tested": _PUBLIC,
-    "scoring.starts._constant_columns": _PUBLIC,
+    "scoring.coordinates._constant_columns": _PUBLIC,
     "scoring.cells.Deviance.cut": _PUBLIC,
     **dict.fromkeys(
         (
@@ -856,10 +856,10 @@ NOT_OF_A_ROW = {
     "models.newton.PoissonLoss.terms": _VALUE,
     "models.newton._sums": _KEPT,
     "models.newton._newton": _KEPT,
-    "scoring.starts.Coordinates.start": _PUBLIC,
-    "scoring.scores.Start.of": _PUBLIC,
-    "scoring.scores.floored": _PUBLIC,
-    "scoring.scores._explained_by_noise": _PUBLIC,
+    "scoring.coordinates.Coordinates.start": _PUBLIC,
+    "scoring.models.Start.of": _PUBLIC,
+    "scoring.models.floored": _PUBLIC,
+    "scoring.models._explained_by_noise": _PUBLIC,
     "scoring.unit_passes.Regression.typical_long": _PUBLIC,
     "proof.statistics.Gram.of": _CORNERS,
     "proof.sets.Ball.corners": _CORNERS,
@@ -929,8 +929,8 @@ _WHOLE = "asks whether a cell is a whole number: nothing is rounded"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside sums/products.py, and why.
 NOT_AN_END = {
-    "scoring.starts._constant_columns": "public points of the box of ranges",
-    "scoring.starts._weyl": "public points of the box of ranges",
+    "scoring.coordinates._constant_columns": "public points of the box of ranges",
+    "scoring.coordinates._weyl": "public points of the box of ranges",
     "sums.cells.gram_of": "integers, cut in two parts",
     "models.newton.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel._bins": "a weight and what is left of 1: the two add up",
@@ -941,8 +941,8 @@ NOT_AN_END = {
     "models.panel._Shares.expand": _WHOLE,
     "models.table.quantiles.cells_of": _PLACE,
     "models.table.layout.codes_of": _PLACE,
-    "scoring.weights.weight_histogram": _PLACE,
-    "scoring.starts._Histogram.over": _PLACE,
+    "scoring.scales.weight_histogram": _PLACE,
+    "scoring.scales._Histogram.over": _PLACE,
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,
     "models.linear.compared.release_jl": _OUTPUT,

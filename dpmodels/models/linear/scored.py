@@ -23,14 +23,14 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball, chi2_upper, f_upper
 from dpmodels.proof.statistics import Gram
 from dpmodels.registry import Backend
+from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
+from dpmodels.scoring.models import LeastSquares, roots
 from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.rules import COLUMNS, LINEAR
-from dpmodels.scoring.run import Chain, Model, ScoredDetail, ScoringRelease
-from dpmodels.scoring.scores import LeastSquares, roots
-from dpmodels.scoring.starts import Coordinates, constant_direction, of_columns
+from dpmodels.scoring.run import Chain, ModelSpec, ScoredDetail, ScoringRelease
 from dpmodels.sums.rowmap import UnitScale
 
 if TYPE_CHECKING:
@@ -423,7 +423,7 @@ release = release_fit
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel(Model):
+class LinearModel(ModelSpec):
     """Least squares, about a public whitening if there is one."""
 
     white: PublicWhitening | None = None

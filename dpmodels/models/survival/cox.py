@@ -24,17 +24,17 @@ from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.run import Chain, Closing, Fitting, Model, ScoringRelease
-from dpmodels.scoring.scores import Beginning
+from dpmodels.scoring.models import Beginning
+from dpmodels.scoring.run import Chain, Closing, Fitting, ModelSpec, ScoringRelease
+from dpmodels.scoring.scales import Spread
 from dpmodels.scoring.unit_passes import in_u, predictor
-from dpmodels.scoring.unit_starts import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Release, Request
-    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.coordinates import Coordinates
 
 
 # -- The hazard that a Cox fit starts from: a number for each half of a cell of time, and its
@@ -438,7 +438,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
                 "Surv(time, event); of Surv(start, stop, event) it is not released"
             )
         closing = Concordance(layout, model.people, rows)
-    fitted = Model((Chain(model),), closing=closing)
+    fitted = ModelSpec((Chain(model),), closing=closing)
     return plan_fit(request, design, rows, fitted, of_units=True)
 
 

@@ -22,14 +22,14 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.models.survival.table import apart
-from dpmodels.scoring.scores import Curved, State
+from dpmodels.scoring.clip import first_clip
+from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
-from dpmodels.scoring.unit_starts import first_clip
 from dpmodels.sums.products import mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Survival
-    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sources.people import BlockOfPeople
 
 Index = npt.NDArray[np.intp]

@@ -53,7 +53,7 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
-from dpmodels.scoring.weights import STEP
+from dpmodels.scoring.scales import WEIGHT_STEP
 from dpmodels.sums.ask import Ask, Counts, Query, first_array
 
 if TYPE_CHECKING:
@@ -523,7 +523,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         None if survey is None else survey.population, clusters, coordinates,
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
-    assert STEP == "weights"
+    assert WEIGHT_STEP == "weights"
     return paid.plan(design, n, steps, detail=detail, passes=1 + 2 * weighted)
 
 

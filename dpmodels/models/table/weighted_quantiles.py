@@ -68,7 +68,7 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
-from dpmodels.scoring.weights import STEP
+from dpmodels.scoring.scales import WEIGHT_STEP
 from dpmodels.sums.ask import Ask, Query, first_array
 from dpmodels.sums.products import mapped
 
@@ -101,7 +101,7 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     share = rest * (1.0 - weigh) / len(numbers)
     mu = paid.mu(share)
     if weigh:
-        steps.append(Step(STEP, Gaussian(paid.mu(rest * weigh)), share=rest * weigh))
+        steps.append(Step(WEIGHT_STEP, Gaussian(paid.mu(rest * weigh)), share=rest * weigh))
     steps += [Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers]
     points = int(request["points"] or leaves_for(n, mu))
     survey = None if request.sample is None else request.sample.frame.survey
@@ -308,7 +308,7 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     paid = Paid.of(request, gaussian_part(request, ()), n, dim, sample=sample, by_cluster=True)
     assert paid.clusters is not None
     weighted = design.auxiliary_place("weights") is not None
-    shares = {STEP: HISTOGRAM_SHARE * paid.rest} if weighted else {}
+    shares = {WEIGHT_STEP: HISTOGRAM_SHARE * paid.rest} if weighted else {}
     shares[_SUMS_STEP] = paid.rest - math.fsum(shares.values())
     steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items()]
     detail = RaoScott(

@@ -16,12 +16,12 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.cells import CellPass, CellPasses
+from dpmodels.scoring.models import Expectile, LeastSquares, Model, State
 from dpmodels.scoring.passes import Centre, PassSums, ScorePass, ask_pass
 from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
 from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, ClipPolicy, PassPlan, plan_pass
 from dpmodels.scoring.run import Chain
-from dpmodels.scoring.scores import Expectile, LeastSquares, Score, State
 from dpmodels.sums.ask import Ask, Kept
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Binary, Real
@@ -35,7 +35,7 @@ LEAST_SQUARES = LeastSquares()
 _P = 2
 
 
-def _centre(score: Score) -> Centre:
+def _centre(score: Model) -> Centre:
     """Return a centre at which rows are their own coordinates."""
     state = State(np.zeros(_P), np.eye(_P), 1.0, np.eye(_P))
     unit = UnitScale(np.ones(_P + 1), np.zeros(_P + 1), False)
@@ -55,7 +55,7 @@ def _by_cell(one: ScorePass, block: Array, table: Array) -> PassSums:
 
 
 def release_of(
-    plan: PassPlan, k: int, score: Score = LEAST_SQUARES, cells: Array | None = None
+    plan: PassPlan, k: int, score: Model = LEAST_SQUARES, cells: Array | None = None
 ) -> Any:
     """Return release(rows, run) -> every number of pass k, rows (n, p + 1).
 
@@ -82,7 +82,7 @@ def release_of(
 
 
 def _pass(
-    k: int, score: Score, *, cells: bool = False, policy: ClipPolicy | None = None
+    k: int, score: Model, *, cells: bool = False, policy: ClipPolicy | None = None
 ) -> ReleaseCheck:
     """Return the check of pass k: one row at its radius and clip, the other short and opposite.
 

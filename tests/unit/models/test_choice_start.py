@@ -11,8 +11,8 @@ from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.audit.queries import recorded
 from dpmodels.models.choice import CategoryModel, ChoiceModel, ProportionalOdds
 from dpmodels.scoring import fit as expand_engine
+from dpmodels.scoring.scales import Number, Spread
 from dpmodels.scoring.unit_passes import CELLS
-from dpmodels.scoring.unit_starts import Number, Spread
 from tests.unit.models.test_expansions_exact import coordinates_of, planned
 
 SCHEMA = {"x": (-1, 1), "q": dp.Ordered(list("abcd"))}

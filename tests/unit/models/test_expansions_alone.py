@@ -13,7 +13,7 @@ import dpmodels as dp
 from dpmodels.models import choice
 from dpmodels.models.choice import APART, CategoryModel, Multinomial, ProportionalOdds
 from dpmodels.models.panel import FixedPoisson, Intercepts, Variances, without_constant
-from dpmodels.scoring.scores import Beginning, LeastSquares
+from dpmodels.scoring.models import Beginning, LeastSquares
 from dpmodels.scoring.unit_passes import BEYOND, Regression
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.models.test_expansions_exact import coordinates_of, planned

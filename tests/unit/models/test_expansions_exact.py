@@ -18,9 +18,9 @@ from dpmodels.models.panel import FixedPoisson, without_constant
 from dpmodels.models.survival import cox
 from dpmodels.models.survival import cox as offset
 from dpmodels.models.survival.hazard import Hazard
-from dpmodels.scoring.scores import Beginning, LeastSquares
+from dpmodels.scoring.coordinates import in_order
+from dpmodels.scoring.models import Beginning, LeastSquares
 from dpmodels.scoring.unit_passes import Regression, units_of
-from dpmodels.scoring.unit_starts import in_order
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source

@@ -17,7 +17,7 @@ from dpmodels.models.panel import Intercepts, Variances, averages_of, coefficien
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import PairMeans
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.scores import Beginning
+from dpmodels.scoring.models import Beginning
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.models.test_expansions_exact import block_of, coordinates_of, people, planned, root
 

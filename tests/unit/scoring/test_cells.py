@@ -14,10 +14,10 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.scoring import cells
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
+from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.models import plain
 from dpmodels.scoring.passes import BINS, Centre, Passes, ScorePass
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
-from dpmodels.scoring.scores import plain
-from dpmodels.scoring.starts import public_coordinates
 from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.summed import summed
 from dpmodels.sources.tables import WINDOW

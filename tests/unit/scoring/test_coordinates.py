@@ -6,7 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.formula.build import build_design
-from dpmodels.scoring.starts import public_coordinates
+from dpmodels.scoring.coordinates import public_coordinates
 
 SCHEMA = dp.Schema(
     x=dp.Real(0, 60), g=dp.Levels(["a", "b", "c", "d"]), b=dp.Binary(), k=dp.Count(9),

@@ -8,12 +8,14 @@ from scipy import stats
 
 import dpmodels as dp
 from dpmodels.families import LINKS, family_of
-from dpmodels.scoring.intervals import _left, overflow, tail_curve
-from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring.clip import Lengths, chosen_clip, kept, mean_square, overflow, tail_curve
+from dpmodels.scoring.coordinates import in_order, public_coordinates
+from dpmodels.scoring.intervals import _left
+from dpmodels.scoring.mean_models import MeanModel
+from dpmodels.scoring.models import Beginning, LeastSquares, Quantile, State
 from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
 from dpmodels.scoring.rules import OF_UNITS, forecast, needed
-from dpmodels.scoring.scores import Beginning, LeastSquares, Quantile, State
-from dpmodels.scoring.starts import public_coordinates
+from dpmodels.scoring.scales import Number, Spread, recentred, scales_of
 from dpmodels.scoring.unit_passes import (
     CELLS,
     OCTAVE_ZERO,
@@ -23,18 +25,7 @@ from dpmodels.scoring.unit_passes import (
     UnitsJob,
     octaves,
 )
-from dpmodels.scoring.unit_starts import (
-    Lengths,
-    Number,
-    Spread,
-    chosen_clip,
-    in_order,
-    kept,
-    mean_square,
-    recentred,
-    scales_of,
-    unit_pass,
-)
+from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sums.rowmap import UnitScale
 
@@ -265,7 +256,7 @@ def test_scores_of_rare_events_are_as_long_as_the_model_says():
     values = Spread(Number("y", design.q - 1, 0.0, 1.0), shares)
     m = values.mean
     family = family_of("binomial")
-    score = MeanScore.of(family, LINKS["logit"], None)
+    score = MeanModel.of(family, LINKS["logit"], None)
     a, r = c.constant, c.rank
     eta = np.log(m / (1 - m))
     state = replace(

@@ -77,7 +77,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
     """No more rows than coefficients decide the sign: the subgradient contains zero."""
     import statsmodels.api as sm
 
-    from dpmodels.scoring.scores import Quantile, State
+    from dpmodels.scoring.models import Quantile, State
 
     d = table(2000)
     X = sm.add_constant(d[["x", "z"]]).to_numpy()
@@ -236,7 +236,7 @@ def test_several_quantiles_share_their_passes(quiet):
 def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_density():
     from scipy.special import ndtri
 
-    from dpmodels.scoring.scores import Information, Quantile, Start, State
+    from dpmodels.scoring.models import Information, Quantile, Start, State
 
     constant = np.array([1.0, 0.0])
     start = Start(np.zeros(2), 0.25, np.eye(2), Information(np.eye(2), 0.0), constant, np.ones(2))

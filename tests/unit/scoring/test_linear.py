@@ -6,7 +6,7 @@ import pytest
 from scipy.linalg import block_diag
 
 import dpmodels as dp
-from dpmodels.scoring.scores import _explained_by_noise
+from dpmodels.scoring.models import _explained_by_noise
 
 BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
 CALL = dict(eps=1.0, delta=1e-6, bounds=BOUNDS)

@@ -8,14 +8,9 @@ import pytest
 
 from dpmodels.after.inference import Allowance, Tail
 from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.scoring.intervals import (
-    _conservative,
-    infer,
-    newton_step,
-    overflow,
-    scores_of,
-    tail_of,
-)
+from dpmodels.scoring.clip import overflow, tail_of
+from dpmodels.scoring.intervals import _conservative, infer
+from dpmodels.scoring.models import LeastSquares, State, kept_apart
 from dpmodels.scoring.passes import AT_CLIP, BINS, PassSums, Released, ask_pass
 from dpmodels.scoring.rules import (
     BOUNDED,
@@ -33,7 +28,7 @@ from dpmodels.scoring.rules import (
     plan_pass,
     policy_of,
 )
-from dpmodels.scoring.scores import LeastSquares, State, kept_apart
+from dpmodels.scoring.step import newton_step, scores_of
 from dpmodels.sums.ask import Ask, Kept
 
 N = 4000

@@ -9,14 +9,15 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.scoring import rules
+from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.rules import (
     forecast,
     information_of_units,
     many_for_units,
     shares_of_units,
 )
+from dpmodels.scoring.scales import Number, Spread, scales_of
 from dpmodels.scoring.unit_passes import CELLS, OCTAVE_ZERO, OCTAVES
-from dpmodels.scoring.unit_starts import Lengths, Number, Spread, scales_of
 
 
 def test_a_rare_value_that_noise_hid_may_be_anywhere():

@@ -11,11 +11,13 @@ from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import MOST_COLUMNS, joint_sensitivity
 from dpmodels.scoring import rows as engine
-from dpmodels.scoring.intervals import infer, newton_step, overflow, tail_weight
+from dpmodels.scoring.clip import overflow, tail_weight
+from dpmodels.scoring.intervals import infer
+from dpmodels.scoring.models import Information, LeastSquares, Start, State
 from dpmodels.scoring.passes import AT_CLIP, BINS, Centre, Released, ScorePass
 from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LINEAR, Pilot
-from dpmodels.scoring.scores import Information, LeastSquares, Start, State
+from dpmodels.scoring.step import newton_step
 from dpmodels.sums.ask import ALL, Ask
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Real
@@ -148,7 +150,7 @@ def test_a_step_keeps_the_axes_of_its_information_and_the_last_looks_no_further(
 
 
 def test_the_start_is_floored_least_squares():
-    from dpmodels.scoring.starts import Coordinates
+    from dpmodels.scoring.coordinates import Coordinates
 
     coordinates = Coordinates(
         UnitScale(np.ones(2), np.zeros(2), False), np.eye(1), np.ones(1, bool), np.zeros(1), 1.0

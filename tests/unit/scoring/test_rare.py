@@ -9,10 +9,10 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.scoring import mean_scores as rare
-from dpmodels.scoring.mean_scores import MeanScore
+from dpmodels.scoring import mean_models as rare
+from dpmodels.scoring.mean_models import MeanModel
+from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.rules import COUNT, EVENT, KEPT, plan_pass
-from dpmodels.scoring.scores import Curved, State
 
 LOGIT, LOG = LINKS["logit"], LINKS["log"]
 
@@ -30,22 +30,22 @@ def state_of(weight, r=2, phi=1.0, nuisance=0.0, eta=0.0):
 def test_typical_long_scores():
     """sqrt(r (1 - m)/m) of an event, sqrt(r/m) of a count of 1, 1.75 times."""
     m = 0.02
-    found = MeanScore.of(FAMILIES["binomial"], LOGIT).typical_long(state_of(m * (1 - m)))
+    found = MeanModel.of(FAMILIES["binomial"], LOGIT).typical_long(state_of(m * (1 - m)))
     assert found == pytest.approx(1.75 * math.sqrt(2 * (1 - m) / m), rel=1e-9)
     probit = LINKS["probit"]
-    events = MeanScore.of(FAMILIES["binomial"], probit)
+    events = MeanModel.of(FAMILIES["binomial"], probit)
     found = events.typical_long(state_of(0.3, eta=probit.forward(m)))
     assert found == pytest.approx(1.75 * math.sqrt(2 * (1 - m) / m), rel=1e-9)
     poisson = FAMILIES["poisson"]
-    assert MeanScore.of(poisson, LOG).typical_long(state_of(0.05, phi=1.5)) == pytest.approx(
+    assert MeanModel.of(poisson, LOG).typical_long(state_of(0.05, phi=1.5)) == pytest.approx(
         1.75 * math.sqrt(2 * 1.5 / 0.05), rel=1e-9
     )
-    assert MeanScore.of(poisson, LOG).typical_long(state_of(1.2)) == 0.0
+    assert MeanModel.of(poisson, LOG).typical_long(state_of(1.2)) == 0.0
     alpha, mean = 2.0, 0.3  # omega = m/(1 + alpha m)
-    counts = MeanScore.of(FAMILIES["negative_binomial"], LOG)
+    counts = MeanModel.of(FAMILIES["negative_binomial"], LOG)
     found = counts.typical_long(state_of(mean / (1 + alpha * mean), nuisance=alpha))
     assert found == pytest.approx(1.75 * math.sqrt(2 / mean), rel=1e-9)
-    assert MeanScore.of(FAMILIES["gamma"], LOG).typical_long(state_of(0.1)) == 0.0
+    assert MeanModel.of(FAMILIES["gamma"], LOG).typical_long(state_of(0.1)) == 0.0
 
 
 def test_a_clip_beyond_rare_events():
@@ -105,15 +105,15 @@ def _log_poisson(mean):
 
 def test_the_scale_of_events_and_of_few_counts_is_at_least_one():
     """Early fits sit at too high a mean: 1 -> .17 -> .036 in two passes, were it not so."""
-    logit = MeanScore.of(FAMILIES["binomial"], LOGIT)
+    logit = MeanModel.of(FAMILIES["binomial"], LOGIT)
     assert logit.updated(state_of(0.02), np.eye(2), 0.1).phi == 1.0
     assert logit.updated(state_of(0.02), np.eye(2), 2.0).phi == pytest.approx(2.2)
-    poisson = MeanScore.of(FAMILIES["poisson"], LOG)
+    poisson = MeanModel.of(FAMILIES["poisson"], LOG)
     assert poisson.updated(state_of(0.1), np.eye(2), 0.1).phi == 1.0
     assert poisson.updated(state_of(5.0), np.eye(2), 0.1).phi == pytest.approx(0.11)
     assert logit.least_meat(state_of(0.02, phi=2.0)) == 0.5
     assert poisson.least_meat(state_of(0.1)) == 1.0 and poisson.least_meat(state_of(5.0)) == 0.0
-    quasi = MeanScore.of(FAMILIES["quasipoisson"], LOG)
+    quasi = MeanModel.of(FAMILIES["quasipoisson"], LOG)
     assert quasi.least_meat(state_of(0.1)) == 0.0
 
 
@@ -121,11 +121,11 @@ def test_the_scale_of_events_and_of_few_counts_is_at_least_one():
 def test_the_start_of_rare_counts_is_at_their_mean(family):
     from dpmodels.formula.build import build_design
     from dpmodels.formula.schema import Schema
-    from dpmodels.scoring.scores import Information, Start
+    from dpmodels.scoring.models import Information, Start
     from dpmodels.variables import Count, Real
 
     design = build_design("y ~ x", Schema(y=Count(10), x=Real(-1, 1)))
-    score = MeanScore.of(FAMILIES[family], LOG).bound(design)
+    score = MeanModel.of(FAMILIES[family], LOG).bound(design)
     w, mean = score.working, 0.08
     level = float(np.log(np.arange(60) + w.small) @ np.exp(_log_poisson(mean)))
     theta = np.array([(level - w.middle) / w.half, 0.0])
@@ -179,7 +179,7 @@ def test_count_families_say_so():
 @pytest.mark.parametrize(("family", "link"), [("binomial", "logit"), ("poisson", "log")])
 def test_what_a_linear_step_leaves_at_a_row_of_its_own(family, link):
     """A mean that moves by mu' d is at log(1 + d) where it is small; at no less than 1/20."""
-    score = MeanScore.of(FAMILIES[family], LINKS[link])
+    score = MeanModel.of(FAMILIES[family], LINKS[link])
     eta, d = np.full(4, -9.0), np.array([0.0, 1.0, -0.5, -3.0])
     expected = 0.5 * np.array([0.0, 1 - math.log(2), math.log(2) - 0.5, 3 - math.log(20)])
     expected[-1] = 0.5 * abs(-3.0 + math.log(20))
@@ -247,8 +247,8 @@ def test_the_second_value_of_a_response_is_no_tail(quiet):
 
 def test_only_least_squares_faces_two_values():
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.scores import Huber, LeastSquares
-    from dpmodels.scoring.starts import public_coordinates
+    from dpmodels.scoring.coordinates import public_coordinates
+    from dpmodels.scoring.models import Huber, LeastSquares
 
     two, many = (
         build_design("y ~ x", dp.Schema(y=y, x=dp.Real(0, 1))) for y in (dp.Binary(), dp.Real(0, 1))
@@ -258,7 +258,7 @@ def test_only_least_squares_faces_two_values():
     assert faced.ends == pytest.approx((-1.0, 1.0)) and faced.can_be_rare
     assert faced.rarer(np.array([-0.9, 0.5])) == pytest.approx([1.9, 1.5])
     for score, design in ((LeastSquares(), many), (Huber(), two)):
-        assert score.bound(design, unit).ends is None
+        assert getattr(score.bound(design, unit), "ends", None) is None
         assert score.bound(design, unit).typical_long(state_of(1.0)) == 0.0
     state = state_of(1.0, phi=0.16, eta=-0.9)
     assert faced.typical_long(state) == pytest.approx(1.75 * 1.9 * math.sqrt(2 / 0.16))
@@ -286,9 +286,9 @@ def test_levels_with_few_events_are_marked_where_people_are_protected(share, mar
 
 
 def test_a_start_is_shortened_about_the_mean_row_to_what_passes_can_take_back():
+    from dpmodels.scoring.models import State
     from dpmodels.scoring.rows import _within_reach
     from dpmodels.scoring.rules import REACH_OF_START
-    from dpmodels.scoring.scores import State
 
     M = np.array([[1.0, 0.2], [0.2, 1.0]])  # of (1, x): the mean row is (1, .2)
     rows = np.array([[1.0, -2.0], [1.0, 0.2], [1.0, 2.0]])

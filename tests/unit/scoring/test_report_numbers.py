@@ -18,8 +18,9 @@ from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
 from dpmodels.scoring.notes import SEEN
 from dpmodels.scoring.passes import AT_CLIP
+from dpmodels.scoring.scales import Number
 from dpmodels.scoring.unit_passes import CELLS
-from dpmodels.scoring.unit_starts import Number, unit_pass
+from dpmodels.scoring.units import unit_pass
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,17 @@ from dpmodels.errors import RequestError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.proof.prove import sensitivity
-from dpmodels.scoring import starts as scales
-from dpmodels.scoring.starts import (
-    CELLS,
-    OCTAVES,
+from dpmodels.scoring import scales
+from dpmodels.scoring.coordinates import narrowed, public_coordinates
+from dpmodels.scoring.scales import (
+    DISTANCE_OCTAVES,
     ScalePlan,
     _Histogram,
     median_of,
-    narrowed,
     numbers_of,
-    public_coordinates,
     scale_of,
 )
+from dpmodels.scoring.unit_passes import CELLS
 from dpmodels.variables import Binary, Levels, Real
 
 
@@ -68,7 +67,7 @@ def test_the_steps_of_the_ledger_are_the_noise_that_is_drawn():
 
 def test_half_octaves_of_distances():
     job = _Histogram((0,), np.array([1.0]), np.array([4.0]), True)
-    for distance, wanted in ((3.9, 0), (2.9, 0), (2.8, 1), (2.0, 1), (1.99, 2), (1e-9, OCTAVES - 1)):
+    for distance, wanted in ((3.9, 0), (2.9, 0), (2.8, 1), (2.0, 1), (1.99, 2), (1e-9, DISTANCE_OCTAVES - 1)):
         counts = job.over([np.array([[1.0 - distance, np.nan]])]).arrays[0][0]
         assert counts[wanted] == 1 and counts.sum() == 1
 
@@ -93,10 +92,10 @@ def test_the_scale_of_a_noisy_histogram():
         size = np.abs(rng.normal(0, sd, 10_000))
         counts = _Histogram((0,), np.zeros(1), np.ones(1), True).over([size[None]]).arrays[0][0]
         for _ in range(10):
-            found, end = scale_of(counts + rng.normal(0, 40, OCTAVES), 40.0)
+            found, end = scale_of(counts + rng.normal(0, 40, DISTANCE_OCTAVES), 40.0)
             assert 0.8 * sd < found < 1.25 * sd
             assert 1.4 * sd < end < 8.0 * sd
-    assert scale_of(np.zeros(OCTAVES), 40.0) == (pytest.approx(1 / math.sqrt(12)), 1.0)
+    assert scale_of(np.zeros(DISTANCE_OCTAVES), 40.0) == (pytest.approx(1 / math.sqrt(12)), 1.0)
 
 
 def test_which_numbers_are_asked_about():

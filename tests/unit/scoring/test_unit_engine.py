@@ -10,8 +10,9 @@ import dpmodels as dp
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import NuclearBall
 from dpmodels.proof.statistics import Gram
+from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.unit_passes import OCTAVE_ZERO, OCTAVES, RegressionRows, UnitsJob
-from dpmodels.scoring.unit_starts import Lengths, unit_pass
+from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.scoring.test_expansion import N, P, centre, plan
 
@@ -86,20 +87,20 @@ def test_a_start_of_noise_does_not_lead_far_away():
     from dpmodels.scoring import units as expand_engine
 
     lengths = []
-    plain = expand_engine.unit_step
+    plain = expand_engine.newton_step
 
-    def watched(released, plan, state, turn, expansion):
-        step, look = plain(released, plan, state, turn, expansion)
+    def watched(released, plan, state, expansion, turn):
+        step = plain(released, plan, state, expansion, turn)
         if not plan.last:
             lengths.append(float(step.d @ step.d))
-        return step, look
+        return step
 
-    expand_engine.unit_step = watched
+    expand_engine.newton_step = watched
     try:
         for seed in range(8):
             fitted(data, eps=0.05, y=(-1, 1), seed=seed)
     finally:
-        expand_engine.unit_step = plain
+        expand_engine.newton_step = plain
     assert max(lengths) < 1e5 and len(lengths) == 16
 
 

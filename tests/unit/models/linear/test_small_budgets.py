@@ -13,7 +13,7 @@ from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.errors import RequestError, UtilityWarning
 from dpmodels.models.linear import moments, scored
 from dpmodels.privacy.mechanisms import mu_gdp
-from dpmodels.scoring.starts import of_short_rows, public_coordinates
+from dpmodels.scoring.coordinates import of_short_rows, public_coordinates
 
 NAMES = {3: ["x0", "x1"], 8: [f"x{j}" for j in range(7)]}
 SCHEMAS = {

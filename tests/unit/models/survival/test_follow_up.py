@@ -6,8 +6,8 @@ import pytest
 import dpmodels as dp
 from dpmodels.formula.survival import build_survival_design
 from dpmodels.models.survival.hazard import Hazard, Timeline
-from dpmodels.scoring.scores import Beginning
-from dpmodels.scoring.starts import public_coordinates
+from dpmodels.scoring.coordinates import public_coordinates
+from dpmodels.scoring.models import Beginning
 from dpmodels.sources.people import BlockOfPeople
 
 EDGES = np.linspace(0, 12, 5)

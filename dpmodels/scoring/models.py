@@ -2,7 +2,7 @@
 
 Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile: here) see the
 standardised residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links:
-:mod:`dpmodels.scoring.mean_scores`) see y and eta. Both
+:mod:`dpmodels.scoring.mean_models`) see y and eta. Both
 return ``(psi, omega)`` of every row: its score is ``s = w psi``, its information
 ``v v'``, ``v = sqrt(omega) w``, ``omega >= 0`` (``theory.md``, 5).
 """
@@ -10,6 +10,7 @@ return ``(psi, omega)`` of every row: its score is ``s = w psi``, its informatio
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.coordinates import Coordinates, scoring_rows
 from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
-from dpmodels.scoring.starts import Coordinates, scoring_rows
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Binary
 
@@ -282,8 +283,8 @@ class Curved:
 
 
 @dataclass(frozen=True)
-class Score:
-    """A model, as far as the engine must know it: least squares."""
+class Model(ABC):
+    """A model, as far as the engine must know it: its score, its information and its start."""
 
     rules: Rules = LINEAR  # Shares of the passes
     leverage: float = 4.0  # Factor c of l_j in the allowance for a bias
@@ -299,9 +300,6 @@ class Score:
     of_residual: bool = True
     working: Any = None  # The response of the start; None: the response itself
     bounded: bool = False  # Residuals are: long scores are those of long rows
-    # (float, float): the two values of a response that has only these, in its unit; None: it has
-    # others.
-    ends: tuple[float, float] | None = None
     # Early passes over units release the mean squared score of a row: here sigma.
     learns_scale: bool = True
     # Cells of the response whose distribution starts passes over units; empty: none is asked.
@@ -311,9 +309,21 @@ class Score:
     can_be_rare: bool = False
     counts_events: bool = False  # At a row so many events (or counts) are expected: `events_of`
 
+    @abstractmethod
     def begin(self, start: Beginning) -> State:
         """Return the state before the first pass over units."""
-        return start.state(start.middle(), start.sd**2)
+
+    @abstractmethod
+    def start(self, start: Start) -> State:
+        """Return the state after the start over rows."""
+
+    @abstractmethod
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
+
+    def bound(self, design: Design, unit: UnitScale | None = None) -> Model:
+        """Return the model of a design whose ranges are known (declared or bought)."""
+        return self
 
     def bends(self, state: State, moved: float) -> float:
         """Return what curvature adds to the allowance, over what the step moved."""
@@ -329,27 +339,6 @@ class Score:
         """
         return Curved(self.bends(state, moved))
 
-    def bound(self, design: Design, unit: UnitScale | None = None) -> Score:
-        """Return the score of a design whose ranges are known (declared or bought).
-
-        Least squares of a response of two values is then one that knows them, in units of ``unit``.
-        """
-        variable = None if design.response is None else design.kinds.get(design.response.name)
-        if unit is None or design.scaled or not (self.averages and isinstance(variable, Binary)):
-            return self
-        low, high = (float(unit.scale[-1] * y + unit.shift[-1]) for y in (0.0, 1.0))
-        return replace(self, ends=(low, high), can_be_rare=True)
-
-    def start(self, start: Start) -> State:
-        """Return the state after the start."""
-        state = start.above_noise().state()
-        seen = start.seen if self.ends is None else (0.0, 0.0)
-        return replace(state, constant=start.constant, seen=seen)
-
-    def evaluate(self, state: State, k: int) -> Evaluate:
-        """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
-        return plain
-
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass taught.
 
@@ -363,11 +352,7 @@ class Score:
 
     def typical_long(self, state: State) -> float:
         """Return C for the scores of rare events or counts; 0: there are none."""
-        if self.ends is None or state.constant is None:
-            return 0.0
-        mean = np.array([float(state.theta @ mean_row(state.M, state.constant))])
-        length = float(self.rarer(mean)[0]) * math.sqrt(len(state.theta) / state.phi)
-        return BEYOND_EVENTS * length
+        return 0.0
 
     @property
     def jump(self) -> float:
@@ -376,10 +361,7 @@ class Score:
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
-        if self.ends is None:
-            return np.zeros_like(eta)
-        low, high = self.ends
-        return np.maximum(np.abs(high - eta), np.abs(low - eta))
+        return np.zeros_like(eta)
 
     def events_of(self, state: State, before: Array, eta: Array) -> Array:
         """Return events (or counts) at linear predictors, over the information as of before."""
@@ -415,7 +397,7 @@ class Score:
         """
         return roots(H)[1]
 
-    def common(self, other: Score) -> float:
+    def common(self, other: Model) -> float:
         """Return the correlation of the scores of two chains in a row; 0: as if unrelated."""
         return 0.0
 
@@ -429,7 +411,53 @@ class Score:
         return math.sqrt(state.phi)
 
 
-LeastSquares = Score
+@dataclass(frozen=True)
+class LeastSquares(Model):
+    """Least squares: the score of a row is its residual, its information is 1."""
+
+    # (float, float): the two values of a response that has only these, in its unit; None: it has
+    # others.
+    ends: tuple[float, float] | None = None
+
+    def begin(self, start: Beginning) -> State:
+        """Return the state before the first pass over units."""
+        return start.state(start.middle(), start.sd**2)
+
+    def bound(self, design: Design, unit: UnitScale | None = None) -> LeastSquares:
+        """Return the score of a design whose ranges are known (declared or bought).
+
+        Least squares of a response of two values is then one that knows them, in units of ``unit``.
+        """
+        variable = None if design.response is None else design.kinds.get(design.response.name)
+        if unit is None or design.scaled or not (self.averages and isinstance(variable, Binary)):
+            return self
+        low, high = (float(unit.scale[-1] * y + unit.shift[-1]) for y in (0.0, 1.0))
+        return replace(self, ends=(low, high), can_be_rare=True)
+
+    def start(self, start: Start) -> State:
+        """Return the state after the start."""
+        state = start.above_noise().state()
+        seen = start.seen if self.ends is None else (0.0, 0.0)
+        return replace(state, constant=start.constant, seen=seen)
+
+    def evaluate(self, state: State, k: int) -> Evaluate:
+        """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
+        return plain
+
+    def typical_long(self, state: State) -> float:
+        """Return C for the scores of rare events or counts; 0: there are none."""
+        if self.ends is None or state.constant is None:
+            return 0.0
+        mean = np.array([float(state.theta @ mean_row(state.M, state.constant))])
+        length = float(self.rarer(mean)[0]) * math.sqrt(len(state.theta) / state.phi)
+        return BEYOND_EVENTS * length
+
+    def rarer(self, eta: Array) -> Array:
+        """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
+        if self.ends is None:
+            return np.zeros_like(eta)
+        low, high = self.ends
+        return np.maximum(np.abs(high - eta), np.abs(low - eta))
 
 
 #: Local scale of a quantile fit over its asymptotic sd: 1 at the median of normal errors.
@@ -441,7 +469,7 @@ _FALL = 0.3
 
 
 @dataclass(frozen=True)
-class Quantile(Score):
+class Quantile(Model):
     """Quantile regression: the score is not smoothed, only its information is.
 
     ``psi = tau - 1{e < 0}``; the information is a kernel estimate of the density at the fit.
@@ -523,7 +551,7 @@ class Quantile(Score):
         """Return the root of the second moments of u: rows and scores stay parallel."""
         return before.W
 
-    def common(self, other: Score) -> float:
+    def common(self, other: Model) -> float:
         """Return ``(min(tau, tau') - tau tau')`` over its value at tau = tau', both roots."""
         assert isinstance(other, Quantile)
         low, high = sorted((self.tau, other.tau))
@@ -540,7 +568,7 @@ class Quantile(Score):
 
 
 @dataclass(frozen=True)
-class Huber(Score):
+class Huber(Model):
     """Huber's loss, its corner at k released (or given) scales. ``psi = clip(x, -k, k)``."""
 
     k: float = 1.345
@@ -602,7 +630,7 @@ def _normal_expectile(tau: float) -> float:
 
 
 @dataclass(frozen=True)
-class Expectile(Score):
+class Expectile(Model):
     """Expectile regression: ``psi = 2 |tau - 1{x < 0}| x``."""
 
     tau: float = 0.5

@@ -1,7 +1,7 @@
 """Generalised linear models to the engine: score and expected information of a family and a link.
 
 The start is least squares of a working response (:class:`Working`), moved to the link's scale;
-what is rare, and what that changes, stands in :mod:`dpmodels.scoring.mean_scores`.
+what is rare, and what that changes, stands in :mod:`dpmodels.scoring.mean_models`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.families import Family, Link
-from dpmodels.scoring.rules import COUNT, EVENT, Rules
-from dpmodels.scoring.scores import (
+from dpmodels.scoring.coordinates import RESPONSE
+from dpmodels.scoring.models import (
     BEYOND_EVENTS,
     Beginning,
     Curved,
     Evaluate,
-    Score,
+    Model,
     Start,
     State,
     mass_of,
@@ -29,7 +29,7 @@ from dpmodels.scoring.scores import (
     roots,
     scaled_up,
 )
-from dpmodels.scoring.starts import RESPONSE
+from dpmodels.scoring.rules import COUNT, EVENT, Rules
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -73,7 +73,7 @@ _ALPHA = (1e-3, 20.0)
 
 
 @dataclass(frozen=True)
-class MeanScore(Score):
+class MeanModel(Model):
     """A generalised linear model: expected information, score of the quasi-likelihood."""
 
     family: Family = None  # type: ignore[assignment]
@@ -87,7 +87,7 @@ class MeanScore(Score):
     of_residual: bool = False
 
     @classmethod
-    def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanScore:
+    def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanModel:
         """Return the score of a family with a link; ``alpha``: as given, None: by moments."""
         return cls(
             family=family,
@@ -104,7 +104,7 @@ class MeanScore(Score):
             counts_events=family.is_event or family.counts == "whole",
         )
 
-    def bound(self, design: Design, unit: UnitScale | None = None) -> MeanScore:
+    def bound(self, design: Design, unit: UnitScale | None = None) -> MeanModel:
         """Return the score with the working response of a design's public range."""
         assert design.response is not None
         place, exposure, spread = design.auxiliary_place("offset"), 0.0, 0.0

@@ -1,0 +1,350 @@
+"""Estimate how long scores are, where to clip them, and what lies beyond the clip.
+
+By released histograms of the lengths of scores in half octaves (``theory.md``, 4;
+``expand_theory.md``, 4). Sees no row.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels.after.inference import Tail, critical_value, one_way
+from dpmodels.arrays import Array
+from dpmodels.proof.sets import OneHot
+from dpmodels.proof.statistics import Sum
+from dpmodels.scoring.passes import AT_CLIP, BINS, Released, softened
+from dpmodels.scoring.rules import (
+    GROWS,
+    NOISE_PART,
+    POWER,
+    STEPS_OF_C,
+    UNITS,
+    PassPlan,
+)
+from dpmodels.scoring.unit_passes import (
+    OCTAVE_ZERO,
+    OCTAVES,
+    LengthsJob,
+    Local,
+)
+from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+
+
+# -- How far scores lie beyond the clip, from their released histogram. Sees no row.
+#
+# ``sum (|s| - C)+`` over units (rows or people) bounds what clipping can have moved the sum of
+# scores, in every direction at once. Half octaves beyond C hold few of them, so their counts are
+# read off a curve through all the bins of the upper tail (``theory.md``, 4; ``units.md``,
+# 4).
+
+
+#: Slopes and bends, each as ``np.linspace`` takes them.
+Grid = tuple[tuple[float, float, int], tuple[float, float, int]]
+
+#: The first bin of the tail: C / 2.8.
+_FIRST = AT_CLIP - 3
+#: Log slopes and curvatures of counts over half octaves. Counts fall ever faster or in proportion
+#: (a power law), at most as fast as given; they may rise a little at first.
+_FALLING = (-1.6, 0.7, 47), (0.0, 0.6, 13)
+#: Where most long scores are of one length, counts rise to it and fall quickly behind.
+_UNIMODAL = (-1.6, 3.0, 47), (0.2, 2.0, 13)
+#: Where C may lie in the bulk: counts of normal scores fall ever faster, bends up to 2.
+_WIDE = (-1.6, 3.0, 47), (0.0, 2.0, 21)
+#: Bins beyond C that stand so many errors above the curve count as they are; of the half octaves of
+#: people, which are many and reach far (noise of 2.5 errors in the last would be most of the sum).
+_APART, _APART_OF_PEOPLE = 2.5, 4.0
+#: A bin holds lengths about its geometric middle, in units of C; the last is open.
+_MIDDLES = 2.0 ** ((np.arange(BINS - _FIRST) + _FIRST - AT_CLIP + 0.5) / 2.0)
+_BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """What lies beyond, in units of C."""
+
+    # total, error: ``sum (|s|/C - 1)+`` and its error.
+    total: float
+    error: float
+    squares: float  # ``sum (|s|^2/C^2 - rho^2)+``, rho the radius that was asked for
+
+
+def overflow(
+    bins: Array, sd: float, radius: float = math.inf, *, unimodal: bool = False, apart: bool = False
+) -> Overflow:
+    """Return an estimate of what lies beyond C, by released counts of ``|s|/C`` in half octaves.
+
+    Counts of the tail are ``exp(a + b k - c k^2)``, c >= 0; (b, c) on a grid with equal prior
+    weight, a by least squares: mean and sd of the overflow over the posterior. Squares count beyond
+    ``radius``, in units of C. ``unimodal``: most long scores are of one length; ``apart``: bins
+    beyond C that stand far above the curve count in full.
+    """
+    counts = np.asarray(bins[_FIRST:], dtype=float)
+    grid = _UNIMODAL if unimodal else _FALLING
+    mean, error, seen = _tail(counts, sd, grid, _BEYOND, _APART if apart else math.inf)
+    squares = np.zeros(len(counts))
+    if math.isfinite(radius):
+        squares = np.maximum(_MIDDLES**2 - radius**2, 0.0)
+    return Overflow(mean, error, float(seen @ squares))
+
+
+@functools.cache
+def _shapes(grid: Grid, size: int) -> Array:
+    """Return ``exp(b k - c k^2)`` over a grid, (b, c, k): public, and the same for every fit."""
+    k = np.arange(size, dtype=float)
+    slopes, bends = (np.linspace(*one) for one in grid)
+    shape: Array = np.exp(slopes[:, None, None] * k - bends[None, :, None] * k * k)
+    shape.setflags(write=False)
+    return shape
+
+
+def _tail(
+    counts: Array, sd: float, grid: Grid, beyond: Array, apart: float
+) -> tuple[float, float, Array]:
+    """Return mean and sd of ``sum counts beyond``, and the counts that they are of.
+
+    By the curve of the tail, and what stands ``apart`` errors above it.
+    """
+    shape = _shapes(grid, len(counts))
+    weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
+    level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
+    fit = np.maximum(level, 0.0)[..., None] * shape
+    loss = 0.5 * ((counts - fit) ** 2 * weight).sum(-1)
+    belief = np.exp(loss.min() - loss)  # (b, c): posterior weights of the curves fit, (b, c, k)
+    belief /= belief.sum()
+    over = fit @ beyond
+    mean = float((belief * over).sum())
+    error = float(np.sqrt((belief * (over - mean) ** 2).sum()))
+    curve = (belief[..., None] * fit).sum(axis=(0, 1))
+    # what bins beyond C, one or two together, hold more than the curve and its noise
+    excess, noise = counts - curve, np.sqrt(sd * sd + curve)
+    far = np.zeros_like(excess)
+    for i in range(AT_CLIP - _FIRST, len(excess)):
+        for j in (i + 1, i + 2):
+            size = math.sqrt(float(np.sum(noise[i:j] ** 2)))
+            if j <= len(excess) and float(np.sum(excess[i:j])) > apart * size:
+                far[i:j] = np.maximum(far[i:j], excess[i:j])
+    far = np.maximum(far, 0.0)
+    if far.any():
+        error = math.hypot(error, sd * math.sqrt(float(np.sum(beyond[far > 0.0] ** 2))))
+    return mean + float(far @ beyond), error, curve + far
+
+
+def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
+    """Return mean and error of ``sum counts beyond`` by the curve of the tail.
+
+    Of released counts of half octaves of the upper tail, C in the fourth; ``beyond``: what a unit
+    of each adds.
+    """
+    mean, error, _ = _tail(np.asarray(counts, dtype=float), sd, _WIDE, beyond, _APART_OF_PEOPLE)
+    return mean, error
+
+
+# -- What lies beyond the clip, from the released histogram of a last pass. Sees no row
+
+
+#: With weights: errors of a count by which rows may hide beyond C, at most this part of those
+#: that are within two octaves below it.
+UNSEEN_TAIL, OF_NEAR = 1.1, 0.12
+#: Part of what lies beyond C on both sides alike that counts as of one sign, and the mu n up to
+#: which: beyond, in proportion to 1 / (mu n). Fits that small have other biases (``theory.md``, 4).
+EVEN, WEAK = 0.75, 400.0
+#: Part of C that a row beyond it may have moved the sum by.
+BEYOND = 0.35
+#: Bounds of the ratio of neighbouring bins.
+RATIO = (0.1, 0.7)
+
+
+def tail_weight(bins: Array, clip: float, sd: float) -> float:
+    """Return t: how far rows beyond C may have moved the sum of scores.
+
+    h1, h2 are the two half octaves below C and h3 the one above, r the released ratio of
+    neighbours: ``t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r))``.
+    """
+    h1, h2, h3 = (max(float(bins[AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
+    r = min(max((h2 + h3) / max(h1 + h2, sd), RATIO[0]), RATIO[1])
+    return BEYOND * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
+
+
+def tail_of(released: Released, plan: PassPlan) -> Tail:
+    """Return what lies beyond C, by the released histogram of the last pass."""
+    assert released.bins is not None
+    if plan.whole:
+        return Tail()
+    n, bins, sd = plan.rows, released.bins, plan.count
+    radius = plan.meat / plan.clip if plan.meat else math.inf
+    found = overflow(bins, sd, radius, unimodal=plan.unimodal, apart=True)
+    near = tail_weight(bins, plan.clip, sd)
+    unseen, one_sided = 0.0, 1.0
+    if plan.of_weights and plan.mu_far:
+        # Tails of weights are longer than the curve's: single rows lie many C out, too few for a
+        # count to show. Where few rows come near C none is taken to be beyond.
+        below = bins[AT_CLIP - 4 : AT_CLIP]
+        there = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
+        unseen = plan.clip * min(UNSEEN_TAIL * sd, OF_NEAR * there)
+    if released.signed is not None:
+        # How much of what is beyond .71 C has one sign; noise counts as one sign. What has none
+        # moves nothing; it counts in part where mu n is small.
+        counts, net = bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
+        by_noise = sd * math.sqrt(len(counts))
+        net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
+        even = EVEN * min(1.0, WEAK / plan.strength)
+        one_sided = even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
+    return Tail(
+        near / n, plan.clip * found.total / n, plan.clip * found.error / n, one_sided,
+        found.squares / n, unseen / n,
+    )  # fmt: skip
+
+
+# -- Lengths of the scores of people, and the clip that is chosen by them
+
+
+#: Share of a bin's own octave: its mean over its lower end, uniform in the logarithm.
+_MIDDLE = 1.0 / math.log(2.0)
+#: Runs of three bins that are clear of the noise, and such beside them, in noise sds of a bin.
+CLEAR, NEAR = 9.0, 4.0
+#: Parts of a bin, where a function of lengths is averaged over it.
+_PARTS = 8
+#: Bins that hold most units, where noise hides which.
+WINDOW = 7
+#: Quantiles of the histograms up to which squares are averaged: of scales, of scores.
+SCALE_UP_TO, SCORES_UP_TO = 0.98, 0.995
+# -- What a released histogram of half octaves says
+
+
+def kept(counts: Array, sd: float) -> Array:
+    """Return a histogram without the bins that are noise.
+
+    Kept are runs of three bins that are clear of the noise, and what adjoins them in runs that
+    stand out a little: of a hundred bins some run reaches four of its own noise sds by chance, but
+    seldom beside the others.
+    """
+    runs = np.convolve(counts, np.ones(3), mode="same")
+    grown, some = runs > CLEAR * sd, runs > NEAR * sd
+    for _ in range(len(counts)):
+        wider = grown | (some & (np.convolve(grown, np.ones(3), mode="same") > 0.0))
+        if (wider == grown).all():
+            break
+        grown = wider
+    around = np.convolve(grown.astype(float), np.ones(3), mode="same") > 0.0
+    return np.where(around, np.maximum(counts, 0.0), 0.0)
+
+
+def without_rounding(counts: Array) -> Array:
+    """Return histograms of squares without the open lowest bin: what rounding leaves of a zero."""
+    out = np.array(counts, dtype=float)
+    out[..., 0] = 0.0
+    return out
+
+
+def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
+    """Return (mean of the numbers below their ``up_to`` quantile, how many there are).
+
+    From a histogram of octaves, bin i from ``2^(i - OCTAVE_ZERO)`` on. Where no run is clear of the
+    noise the fullest window of ``WINDOW`` bins stands for it.
+    """
+    found = kept(counts, sd)
+    if not float(found.sum()) > 0.0:
+        at = int(np.argmax(np.convolve(counts, np.ones(WINDOW), mode="same")))
+        found = np.zeros_like(counts)
+        near = slice(max(at - WINDOW // 2, 0), at + WINDOW // 2 + 1)
+        found[near] = np.maximum(counts[near], 0.0)
+    total = max(float(found.sum()), 1e-300)
+    below = np.clip(up_to * total - (np.cumsum(found) - found), 0.0, found)
+    middle = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
+    return float(below @ middle / below.sum()), total
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """The released histogram of the lengths of scores of one pass."""
+
+    counts: Array  # (OCTAVES,)
+    sd: float  # Of a count
+
+    @functools.cached_property
+    def square(self) -> float:
+        """Mean squared length of all units; of none that is seen the least there is."""
+        square, there = mean_square(without_rounding(self.counts), self.sd, SCORES_UP_TO)
+        total = max(float(np.sum(self.counts)), there, 1.0)
+        return max(square * there / total, 2.0**-OCTAVE_ZERO)
+
+    def overflow(self, clip: float) -> tuple[float, float]:
+        """Return ``(sum (|s| - C)_+, its error)`` by a curve through the upper tail."""
+        at = 2.0 * math.log2(clip) + OCTAVE_ZERO  # the bin that holds C, as a real number
+        first = int(np.clip(math.floor(at) - 3, 0, OCTAVES - 4))
+        last = min(first + 9, OCTAVES)
+        middles = 2.0 ** ((np.arange(first, last) + 0.5 - at) / 2.0)
+        counts = np.array(self.counts[first:last])
+        beyond = kept(self.counts, self.sd)[last:]
+        mean, error = tail_curve(counts, self.sd, np.maximum(middles - 1.0, 0.0))
+        if beyond.any():  # longer still, and out of the noise
+            far = 2.0 ** ((np.arange(last, OCTAVES) + 0.5 - at) / 2.0) - 1.0
+            mean += float(beyond @ far)
+            error = math.hypot(error, self.sd * float(np.linalg.norm(far[beyond > 0.0])))
+        return mean * clip, error * clip
+
+    def squares(self, clip: float, radius: float) -> float:
+        """Return ``sum (min(|s|, C)^2 - R^2)_+``: what squares up to R miss of clipped scores."""
+        square = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
+        more = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
+        return max(float(self.counts @ more), 0.0)
+
+    def lengthened(self, clip: float) -> float:
+        """Return what softening (``sums.softened``) adds to the lengths of scores below C."""
+        inside = (np.arange(_PARTS) + 0.5) / _PARTS  # of a bin, even in the logarithm
+        size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
+        grown = softened(size, clip)
+        more = np.where(size < clip, np.minimum(grown, clip) - size, 0.0)
+        return float(self.counts @ more.mean(axis=1))
+
+    def plain(self, clip: float) -> bool:
+        """Whether scores just below C would stand for more than is beyond it: they stay."""
+        return self.lengthened(clip) > self.overflow(clip)[0]
+
+
+def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
+    """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
+    return max(UNITS.clip * math.sqrt(p), GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
+
+
+def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
+    """Return C: of a grid about C_0 the one of least expected half width.
+
+    ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
+    both over the root mean square of one coordinate (.45 of it where those just below C stand for
+    it); half width ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the
+    histogram.
+    """
+    unit = math.sqrt(lengths.square / p)
+    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (np.array(STEPS_OF_C) / 4.0)
+    noise = 2.0 * grid / (mu_score * N) / unit
+    beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
+    grown = np.array([lengths.lengthened(float(c)) for c in grid])
+    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, one_way(p))
+    se = np.sqrt(1.0 / N + noise**2)
+    bias = np.maximum(NOISE_PART * noise, part * over)
+    width = se * critical_value(bias / se, 0.95)
+    return float(grid[int(np.argmin(width))])
+
+
+def ask_lengths(
+    ask: Ask, local: Local, label: str, design: Design, *, people: bool, read: Read = ALL
+) -> Lengths:
+    """Release the histogram of the lengths of scores.
+
+    Privacy
+    -------
+    GDP for one unit, its mu as planned: one bin.
+    """
+    over = Sums(design, LengthsJob(local, people))
+    query = Query(Sum(OneHot(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
+    found = ask(f"score lengths {label}", query, read)
+    return Lengths(found.values, float(found.sd[0]))

@@ -1,0 +1,227 @@
+"""Take the Newton step of a pass from its released sums. Sees no row.
+
+``theory.md``, 3; ``expand_theory.md``, 3.5. Everything is in the coordinates v = W u of the pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.scoring.models import (
+    Information,
+    Model,
+    State,
+    axes,
+    floored,
+    kept_apart,
+    roots,
+    shrunk,
+)
+from dpmodels.scoring.passes import Released
+from dpmodels.scoring.rules import (
+    DAMPED_OF_UNITS,
+    FLOOR_OF_UNITS,
+    PassPlan,
+)
+from dpmodels.scoring.unit_passes import Expansion
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+
+
+#: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.
+FLOOR_NOISE, FLOOR = 0.7, 0.1
+#: The same where it was shrunk first.
+FLOOR_SHRUNK = 0.05
+#: Part of what noise explains that the last step loses, and the mu n up to which all of it.
+DAMPED, STRONG = 0.5, 4000.0
+#: Chance of noise to be taken for far scores.
+FAR_CHANCE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one pass says, in its own coordinates w = W u."""
+
+    H: Array  # (r, r): information per row, averaged (and shrunk), not floored
+    nu: float  # Noise sd of its entries (svec)
+    floor: float
+    d: Array  # (r,): the step in w
+    state: State  # After the step. After the last one only theta is new: no pass looks from there.
+    axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
+    sd: float  # Noise sd of a score over n, far ones above noise included
+    # (r, r): of units: the W in which the next pass looks at the information.
+    look: Array = None  # type: ignore[assignment]
+
+
+def newton_step(
+    released: Released, plan: PassPlan, state: State, model: Any, turn: Array | None = None
+) -> Step:
+    """Take one Newton step from the released sums of a pass over rows or units.
+
+    ``theta + sqrt(phi) W' H^{-1} s/n``. Where the information does not depend on theta, H is
+    averaged with that of the pass before by precision; then it is shrunk towards a multiple of the
+    identity as far as noise explains its spread, and its eigenvalues are floored.
+
+    Parameters
+    ----------
+    turn : (r, r) array, optional
+        Of units: the map from the coordinates of the scores to those of the information.
+    """
+    r, m, of_units = len(state.theta), plan.rows, turn is not None
+    noise = plan.noise.information / m
+    H, nu = averaged(released.information / m, noise, state, model.averages)
+    size = max(float(np.trace(H)) / r, 1e-3) if of_units else 1.0
+    least = (FLOOR_OF_UNITS if of_units else FLOOR) * size
+    # of units it is round only from the second pass on
+    if plan.policy.shrinks and not (of_units and state.earlier is None):
+        H, nu = kept_apart(H, nu)
+        least = FLOOR_SHRUNK * size
+    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
+    known = axes(H)
+    safe = floored(H, floor, known)
+    total, sd = scores_of(released, plan)
+    mean = total / m if turn is None else turn @ (total / m)
+    d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
+    step = Step(H, nu, floor, d, state, known, sd / m, look=state.W)
+    if plan.last:
+        d = d if of_units else d * _kept(d, safe, math.sqrt(state.phi) * sd / m, plan)
+        return replace(step, d=d, state=replace(state, theta=state.theta + state.W.T @ d))
+    root = np.linalg.inv(state.W)
+    own = Information(
+        root @ (released.information / m) @ root.T, noise * float(np.trace(root @ root.T)) / r
+    )
+    state = replace(state, earlier=own)
+    if turn is None:
+        d = d * _kept(d, safe, math.sqrt(state.phi) * sd / m, plan)
+        return _early_of_rows(replace(step, d=d), released, plan, state, model, root @ safe @ root)
+    return _early_of_units(step, released, plan, state, model, safe, turn)
+
+
+def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, float]:
+    """Return the information averaged with that of the pass before, and the noise sd of both."""
+    if not averages or state.earlier is None:
+        return H, nu
+    before = state.W @ state.earlier.matrix @ state.W.T
+    # the noise of the earlier one in today's coordinates, on average over the entries
+    stretch = float(np.trace(state.W @ state.W.T)) / len(H)
+    old = (state.earlier.noise * stretch) ** 2
+    weight = old / (old + nu * nu)
+    mixed = weight * H + (1.0 - weight) * before
+    return mixed, math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
+
+
+def _early_of_rows(
+    step: Step, released: Released, plan: PassPlan, state: State, model: Model, in_u: Array
+) -> Step:
+    """Return an early step over rows: no longer than the model allows, with what it taught."""
+    ratio = scale_ratio(released, plan, plan.rows * len(state.theta))
+    updated = model.updated(state, step.H, ratio)
+    length, most = state.length(step.d), model.longest * model.unit(updated)
+    d = np.asarray(step.d * min(1.0, most / length)) if length > 0 else step.d
+    W = model.white(state, updated, in_u)
+    return replace(step, d=d, state=replace(updated, theta=state.theta + state.W @ d, W=W))
+
+
+def _early_of_units(
+    step: Step, released: Released, plan: PassPlan, state: State, model: Expansion, safe: Array,
+    turn: Array,
+) -> Step:  # fmt: skip
+    """Return an early step over units: damped, no longer than the model allows.
+
+    A step of a model that does not average is divided by ``1 + q/2``, ``q^2 = d'H d / (phi r)``, as
+    exponential models overshoot from below. The next pass looks at the information in the W in
+    which that of this pass is round.
+    """
+    d, root = step.d, np.linalg.inv(state.W)
+    in_u = root @ safe @ root.T
+    look = roots(in_u)[1]
+    moved = math.sqrt(max(float(d @ safe @ d), 0.0) / model.events(in_u))
+    if not model.averages:
+        d = d / (1.0 + DAMPED_OF_UNITS * moved / math.sqrt(state.phi))
+    d = d * min(1.0, model.longest(state) / max(moved, 1e-300))
+    back = np.linalg.inv(turn)  # of scores, whose coordinates are their own
+    ratio = scale_ratio(released, plan, plan.rows * float(np.trace(back @ safe @ back.T)))
+    weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
+    updated = model.updated(state, in_u / np.outer(weight_one, weight_one), ratio)
+    W = _whitening(
+        released, plan, look, root @ turn, state.phi / updated.phi, model.least_meat(state)
+    )
+    theta = model.constrained(state.theta + state.W.T @ d)
+    return replace(step, d=d, state=replace(updated, theta=theta, W=W), look=look)
+
+
+def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None:
+    """Return the mean squared score over what it should be, as far as it is no noise of it.
+
+    ``(ratio + s^2)/(1 + s^2)``, s the sd of its noise: without that a fit of noise alone learns in
+    every pass that its scale is a tenth of the last one, and prints errors of nothing. ``size``:
+    the sum that it should be.
+    """
+    if released.scale is None:
+        return None
+    noise = (plan.noise.scale / size) ** 2
+    return float((released.scale / size + noise) / (1.0 + noise))
+
+
+def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
+    """Return the sum of scores, with what clipping took from it above noise, and its noise sd.
+
+    Of the far scores E that part which is no noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``.
+    """
+    E = released.far
+    if E is None:
+        return released.score, plan.noise.score
+    from scipy.special import chdtri
+
+    least = float(chdtri(len(E), FAR_CHANCE)) * plan.noise.far**2
+    part = max(0.0, 1.0 - least / max(float(E @ E), 1e-300))
+    return released.score + part * E, math.hypot(plan.noise.score, part * plan.noise.far)
+
+
+def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
+    """Return the part of a step that is kept: noise explains the rest (``theory.md``, 3).
+
+    A last step loses at most half of what it explains, less where mu n is large. Where events are
+    rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of
+    ``H d``.
+    """
+    if not (plan.last and plan.policy.shrinks) and (plan.last or not plan.plain):
+        return 1.0
+    inverse = np.linalg.inv(H)
+    by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
+    if not plan.last:
+        return max(0.0, 1.0 - by_noise)
+    strong = 1.0 if plan.policy.signed else min(1.0, STRONG / plan.strength)
+    return 1.0 - DAMPED * strong * min(1.0, by_noise)
+
+
+def _whitening(
+    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float, least: float
+) -> Array:
+    """Return the W in which scores are round, by the released meat of a pass.
+
+    Looked at in the coordinates in which the information is round: there the meat is a multiple of
+    the identity for a model that holds and independent rows, so it is shrunk to that as far as its
+    noise explains what is between. Columns that vary within and between people are told apart.
+
+    ``look``: W in which the released information is round; ``back``: from the coordinates of the
+    scores to u; ``rescaled``: what scores are multiplied by, squared, in the next pass; ``least``
+    meat over the information, by the model: that of rare events lies beyond its ball.
+    """
+    assert released.meat is not None
+    m, r = plan.rows, len(look)
+    mean = released.score / m
+    turn = look @ back
+    J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
+    noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
+    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
+    if least > 0.0:
+        J = floored(J, least)
+    own = np.linalg.inv(look)
+    return roots(own @ J @ own.T * rescaled)[1]
