@@ -32,7 +32,15 @@ from dpmodels.models.noised.objective import (
     objective_of,
     residual_mad,
 )
-from dpmodels.models.noised.release import Settings, expected_of, make_table, plan_table
+from dpmodels.models.noised.outlook import (
+    Outlook,
+    checked_guesses,
+    expected_of,
+    outlook,
+    poor_outlook,
+    refusal,
+)
+from dpmodels.models.noised.release import Settings, TablePlan, make_table, plan_table
 from dpmodels.models.noised.solve import (
     TOO_WEAK,
     at_the_edge,
@@ -355,13 +363,36 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
 
     told, errors, sentences = expected_of(request, design, made, n)
-    bought = made.purchase is not None
+    seen, said = _foreseen(request, made)
+    accepted = bool(request.options.get("accept_no_estimate"))
+    refused = refusal(seen, said, accepted)
     return Plan(
         request, design, n, made.steps, made.guarantee,
         scales={**scale, **told}, expected_se=errors, purchase=made.purchase,
-        detail=made, reasons=(*request.reasons, *sentences), advice=made.advice,
-        passes=1 + bought,
+        detail=made, reasons=(*request.reasons, *sentences),
+        advice=made.advice if refused or accepted or not said else (said, *made.advice),
+        passes=made.passes, forecast=seen.forecast, verdict=seen.verdict, refusal=refused,
     )  # fmt: skip
+
+
+#: What fits one model without noised rows, by verb.
+_WITHOUT_ROWS = {
+    "dp_ols": "dp_ols(..., method='ssp')",
+    "dp_glm": "dp_glm(..., method='scoring')",
+    "dp_quantreg": "dp_quantreg(..., method='scoring')",
+}
+
+
+def _foreseen(request: Request, made: TablePlan) -> tuple[Outlook, str]:
+    """Return the outlook of a fit on its release, and what is said of a poor one."""
+    design = made.design
+    known = (*design.names, *(() if design.response is None else (design.response.name,)))
+    guesses = checked_guesses("variances", request.options.get("variances"), known)
+    seen = outlook(made, guesses)
+    if request.method.name == "naive":
+        return seen, ""
+
+    return seen, poor_outlook(made, seen, guesses, _WITHOUT_ROWS.get(request.verb, ""))
 
 
 def release(plan: Plan[Any], ask: Ask) -> Release:
@@ -413,6 +444,7 @@ RELEASE_OPTIONS = (
     Option("blocks", "columns that share one radius of SL noise: list of lists", None, object),
     Option("clear_prob", "probability that a record is published UNPERTURBED", 0.0, (float, int)),
     Option("allow_clear_records", "accept clear_prob above 1/(10 n)", False, bool),
+    Option("accept_no_estimate", "release although no estimate is to be expected", False, bool),
     Option("public_columns", "variables published as they are: NOT PROTECTED", (), object),
     Option("keep_order", "state that the order of the rows is public", False, bool),
     Option("tight", "exact calibration of SL noise", True, bool),
