@@ -150,8 +150,9 @@ def fit_linear_one_draw(model: Model, second: Model) -> LinearFit:
 # -- From released data to an estimate: which loss, which correction, which errors.
 
 
-#: Signal of the smallest eigenvalue, in standard errors: below these a warning, no errors.
-WEAK, TOO_WEAK = 5.0, 2.0
+#: Signal of the smallest eigenvalue, in standard errors: below these a warning, no errors by the
+#: sandwich of a loss, none of least squares.
+WEAK, TOO_WEAK, TOO_WEAK_SQUARED = 5.0, 2.0, 1.0
 
 
 def split_errors(total: Array, sampling: Array | None) -> tuple[Array, Array]:
@@ -174,12 +175,12 @@ def split_errors(total: Array, sampling: Array | None) -> tuple[Array, Array]:
     return part, total - part
 
 
-def signal_warnings(signal: float) -> list[str]:
+def signal_warnings(signal: float, too_weak: float = TOO_WEAK) -> list[str]:
     """Return the warning of a design whose noise nearly hides a direction."""
     if signal >= WEAK:
         return []
     text = f"weak signal: the smallest eigenvalue of the corrected moments is {signal:.2g} SE"
-    rest = " above zero; no standard errors" if signal < TOO_WEAK else " above zero"
+    rest = " above zero; no standard errors" if signal < too_weak else " above zero"
     return [text + rest + ". More rows, fewer columns or a larger eps would help"]
 
 
@@ -210,7 +211,7 @@ def fit_least_squares(request: Request, model: Model, notes: list[str]) -> Estim
 
 
 def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list[str]) -> Estimate:
-    warned = signal_warnings(fit.signal)
+    warned = signal_warnings(fit.signal, TOO_WEAK_SQUARED)
     stats: dict[str, float] = {"signal": fit.signal}
     if not np.isfinite(fit.theta).all():
         warned = [
@@ -225,7 +226,7 @@ def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list
         spread = float(model.y.var()) - (1.0 - model.clear_prob) * float(model.total[-1, -1])
         stats["rsquared"] = 1.0 - fit.sigma2 / spread if spread > fit.sigma2 else math.nan
     sampling = privacy = None
-    if fit.cov is not None and request.inference and fit.signal >= TOO_WEAK:
+    if fit.cov is not None and request.inference and fit.signal >= TOO_WEAK_SQUARED:
         clean = None
         if math.isfinite(fit.sigma2):
             clean = fit.sigma2 * np.linalg.inv(fit.M) / model.n
