@@ -46,6 +46,9 @@ REPS = 50
 LEVEL = 6e-7
 METHODS = ("ssp", "pmt", "adassp", "pmt_paper", "jl", "dpgd", "functional", "outpert")
 PUBLIC = ("pmt", "pmt_paper")
+#: Gradient descent needs enough steps to arrive: 30 of .5 end at .57 of the simulated design's error
+#: whatever the eps.
+OPTIONS = {"dpgd": {"iterations": 100, "step": 1.0}}
 
 BETA = np.array([1.0, 0.5, -0.4, 0.3, -0.2])
 NAMES = [f"x{j}" for j in range(4)]
@@ -108,8 +111,9 @@ def errors(design, methods=METHODS, reps=REPS, eps=EPS):
             data = {"public": public} if m in PUBLIC else {"bounds": bounds}
             for i, e in enumerate(eps):
                 fit = dp.dp_ols(
-                    formula, private, eps=e, delta=DELTA, method=m, seed=1000 * r + i, **data
-                )
+                    formula, private, eps=e, delta=DELTA, method=m, seed=1000 * r + i,
+                    **OPTIONS.get(m, {}), **data,
+                )  # fmt: skip
                 found[m][i, r] = error(fit.params.to_numpy())
     return found
 
@@ -225,7 +229,8 @@ def main():
         f"the larger eps and so is the error in at least {least_count(args.reps)} of {args.reps} "
         "replications (all pairs; under 7e-4 that any of them does so by chance). Last columns: "
         "rises; the largest ratio of a median to one at a smaller eps, chance included; and from which "
-        "factor on a lasting rise of the median would have been found.",
+        "factor on a lasting rise of the median would have been found. `dpgd` with 100 steps "
+        "of size 1.",
         "",
     ]
     kept = {}

@@ -19,7 +19,7 @@ from common import RESULTS, data_folder, one_core, write
 
 import dpmodels as dp
 from dpmodels.models.table.quantiles import (
-    GRID,
+    MOST_POINTS,
     Tree,
     fraction,
     grid_of,
@@ -54,7 +54,7 @@ def columns():
 
 def exponential(values, span, q, eps, rng):
     """Return RUNS draws of the exponential mechanism of dp_quantile (floats: for speed)."""
-    grid = grid_of(span, GRID)
+    grid = grid_of(span, MOST_POINTS)
     exact = fraction(q)
     d = penalties(histograms([values[None]], {0: grid}, {})[0], exact)[0] / exact.denominator
     p = np.exp(-eps * (d - d.min()) / 2)

@@ -140,6 +140,8 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
     Reads no row and draws no noise. A crash after this leaves the charge standing.
     """
     checked(budget, seed)
+    if refusal := getattr(plan, "refusal", ""):
+        raise RequestError(refusal)
     noise = _testing.NOISE.get() or make_noise(seed)
     guarantee = plan.guarantee if noise.private else plan.guarantee.not_private()
     if seed is not None:

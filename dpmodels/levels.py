@@ -18,7 +18,8 @@ from dpmodels.formula.reading import hash_text
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.privacy.run import tail_margin
-from dpmodels.tables.table import Column, Layout, Row, Shown, Table
+from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.table import Shown, Table
 from dpmodels.variables import NA_WORDS, Levels
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpmodels.tables.table import Column, Layout, Page, Row, Shown, Table, plain
+from dpmodels.tables.content import Column, Layout, Page, Row
+from dpmodels.tables.table import Shown, Table, plain
 
 #: Columns of a printed page.
 WIDTH = 100

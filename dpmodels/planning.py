@@ -74,6 +74,8 @@ class Plan(Shown, Generic[D]):
     forecast: str = ""
     # "fine", "rough" or "not determined": what is expected of the coefficients; empty: nothing is.
     verdict: str = ""
+    # Why the call would be refused before anything is read or charged; empty: it is not.
+    refusal: str = ""
     # How often the rows are read at least; a source that gives them once is refused above 1, before
     # anything is charged. Never a function of cells.
     passes: int = 1
@@ -645,7 +647,8 @@ def plan_table(plan: Plan[Any]) -> Table:
         facts=tuple(_head(plan)),
         more=(below,),
         notes=(
-            *plan.reasons, *filter(None, (plan.forecast,)), *plan.advice, *_assumption(plan)
+            *plan.reasons, *filter(None, (plan.forecast, plan.refusal)), *plan.advice,
+            *_assumption(plan),
         ),
     )
 

@@ -94,32 +94,37 @@ class Option:
         if value is None and self.default is None:
             return value
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
-        numeric = float in kinds or int in kinds
         if isinstance(value, bool) and bool not in kinds and object not in kinds:
             raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
-            for start, text in self.instead.items():
-                if str(value).lower().startswith(start):
-                    raise RequestError(f"{self.name}={said}: {text}")
-            meant = self.other_words.get(str(value).lower(), str(value))
-            raise RequestError(
-                f"{self.name}={said} is not one of {list(self.choices)}."
-                + did_you_mean(meant, [str(c) for c in self.choices])
-            )
+            raise RequestError(self._no_choice(value, said))
         if object not in kinds and not isinstance(value, kinds):
             if isinstance(value, Mapping) and self.instead:  # vcov={"CRV1": "village"}
                 instead = next(iter(self.instead.values()))
                 raise RequestError(f"{self.name}={said}: {instead}")
             raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
-        if numeric and isinstance(value, (int, float)) and not isinstance(value, bool):
-            bad = value != value
-            bad = bad or (self.lower is not None and not value > self.lower)
-            bad = bad or (self.upper is not None and not value < self.upper)
-            if bad:
-                raise RequestError(f"{self.name}={said}: must be {self._wanted()}")
+        if (float in kinds or int in kinds) and not self._within(value):
+            raise RequestError(f"{self.name}={said}: must be {self._wanted()}")
         return value
+
+    def _no_choice(self, value: Any, said: str) -> str:
+        """Return the message for a value that is none of the choices."""
+        for start, text in self.instead.items():
+            if str(value).lower().startswith(start):
+                return f"{self.name}={said}: {text}"
+        meant = self.other_words.get(str(value).lower(), str(value))
+        known = did_you_mean(meant, [str(c) for c in self.choices])
+        return f"{self.name}={said} is not one of {list(self.choices)}.{known}"
+
+    def _within(self, value: Any) -> bool:
+        """Return whether a number lies between the bounds; True for what is no number."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return True
+        above = self.lower is None or value > self.lower
+        below = self.upper is None or value < self.upper
+        return value == value and above and below
 
     def _wanted(self) -> str:
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)

@@ -362,8 +362,8 @@ def _unreadable(
 # (``scoring/theory.md``, 4). Released numbers only.
 
 
-#: Bias allowance in score-noise sds: ``min(BASE + c l_j, MOST)``, c of the model.
-BASE, MOST = 0.35, 2.0
+#: Bias allowance in score-noise sds: ``min(BASE_BIAS + c l_j, MOST_BIAS)``, c of the model.
+BASE_BIAS, MOST_BIAS = 0.35, 2.0
 #: Share of t, what rows just beyond C may have moved, in the allowance.
 TAIL = 0.8
 #: Of the overflow, what may point in one direction where no information of a coefficient lies
@@ -491,7 +491,7 @@ class Allowance:
         out = self.bend * np.abs(rows @ self.d)
         out += self.every * np.linalg.norm(rows, axis=1)
         if self.clipped:
-            part = np.minimum(BASE + self.leverage_factor * few, MOST)
+            part = np.minimum(BASE_BIAS + self.leverage_factor * few, MOST_BIAS)
             out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
         out = out + self._unsettled(rows, few)
         if self.short is not None or self.points is not None:

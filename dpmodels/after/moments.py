@@ -580,7 +580,7 @@ EVENTS, AMOUNTS = (0.01, 0.99), 1e-3
 #: So many variances has a level of which nothing is guessed: that beside an offset.
 UNKNOWN = 1e6
 #: A column varies at least by this part of its declared box, at most by this many of it.
-LEAST, MOST = 0.002, 3.0
+LEAST_SPREAD, MOST_SPREAD = 0.002, 3.0
 
 
 def prior(
@@ -621,7 +621,7 @@ def about_mean_row(
     if S is not None:
         mean = np.clip(S[one, slopes] / S[one, one], low, high)
         var = np.diag(S)[slopes] / S[one, one] - mean**2
-    var = np.clip(var, LEAST * box, MOST * box)
+    var = np.clip(var, LEAST_SPREAD * box, MOST_SPREAD * box)
     D, back, b0 = np.full(p, level), np.eye(p), np.zeros(p)
     D[slopes] = tau2 / (len(slopes) * np.maximum(var, 1e-300))
     back[one, slopes], b0[one] = -mean, middle
@@ -640,7 +640,7 @@ def about_nothing(
     low, high = ends.T
     most = np.maximum(low**2, high**2)
     box = (low**2 + low * high + high**2) / 3.0
-    m = np.clip(box if square is None else square, LEAST * most, most)
+    m = np.clip(box if square is None else square, LEAST_SPREAD * most, most)
     p = len(ends)
     if constant is None:
         return np.zeros(p), np.diag((tau2 + middle**2) / (p * np.maximum(m, 1e-300)))

@@ -9,7 +9,8 @@ from dpmodels.formula.schema import as_recorded, declared_schema
 from dpmodels.formula.types import check_types
 from dpmodels.sources.inspected import inspected
 from dpmodels.sources.tasks import as_source, need_rows
-from dpmodels.tables.table import Column, Layout, Row, Table
+from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.table import Table
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema

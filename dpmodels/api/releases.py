@@ -54,12 +54,13 @@ def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> l
 
 def _plan(
     source: Any, columns: Any, eps: float, delta: float, schema: Schema | None, bounds: Any,
-    options: Mapping[str, Any], n: int | None,
+    options: Mapping[str, Any], n: int | None, accepted: bool = False,
 ) -> TablePlan:  # fmt: skip
     from dpmodels.formula.build import build_design
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
     from dpmodels.formula.types import check_types
+    from dpmodels.models.noised.outlook import foreseen
     from dpmodels.models.noised.release import Settings, plan_table
     from dpmodels.variables import Text
 
@@ -96,7 +97,7 @@ def _plan(
     rows = row_count(source, n, next(iter(design.kinds)))
     if rows < 1:
         raise RequestError("the table has no rows")
-    plan = plan_table(design, rows, eps, delta, settings, full)
+    plan = foreseen(plan_table(design, rows, eps, delta, settings, full), accepted)
     countable = [c for c, kind in source.kinds.items() if kind not in NO_IDS]
     name = identifier_among([*full, *countable]) if settings.unit == "record" else ""
     if not name:
@@ -158,6 +159,7 @@ def dp_release(
     unit: str | None = None,
     clear_prob: float = 0.0,
     allow_clear_records: bool = False,
+    accept_no_estimate: bool = False,
     noise: str = "auto",
     blocks: Any = None,
     public_columns: Iterable[str] = (),
@@ -191,6 +193,9 @@ def dp_release(
         Probability that a record is published UNPERTURBED. Not the delta of the guarantee.
     allow_clear_records : bool
         Needed for a ``clear_prob`` above 1/(10 n).
+    accept_no_estimate : bool
+        Release although the noise lets expect no estimate of any regression on the release; else
+        the call is refused before the charge.
     noise : {"auto", "sl", "laplace", "gaussian"}
     blocks : list of lists of str, optional
         SL noise with one radius for each group of columns (eps and delta are split evenly).
@@ -250,7 +255,11 @@ def dp_release(
     }
     source = as_source(data)
     need_rows(source, "dp_release")
-    plan = _plan(source, columns, eps, delta, schema, bounds, options, n)
+    if not isinstance(accept_no_estimate, bool):
+        raise RequestError(
+            f"accept_no_estimate must be True or False, got {shown(accept_no_estimate)}"
+        )
+    plan = _plan(source, columns, eps, delta, schema, bounds, options, n, accept_no_estimate)
     label = f"dp_release({', '.join(plan.layout.names)})"
     rows = functools.partial(rows_of, source, plan.n)
     _, table = answered(label, plan, make_table, rows, budget, seed, what="the release is ")

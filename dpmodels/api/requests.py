@@ -532,18 +532,22 @@ def _text(name: str, value: Any, example: str) -> None:
 
 
 def _planned_columns(
-    formula: str, declared: Schema | None, bounds: Any, common: Mapping[str, Any]
-) -> dict[str, str]:
+    formula: str, declared: Schema | None, bounds: Any, common: Mapping[str, Any],
+    survey: Survey | None,
+) -> dict[str, str]:  # fmt: skip
     """Return the columns that a plan without data knows: declared ones, or the formula's.
 
     Unless every range is bought, a name that is not declared may be misspelt, and is refused.
     """
     from dpmodels.formula.parser import inline_variables, needed_variables
 
+    if declared is None and bounds is None:
+        raise RequestError("planning without data needs schema= (or bounds=)")
     names = set(declared.variables) if declared is not None else set()
     names |= {str(name) for name in bounds} if isinstance(bounds, Mapping) else set()
+    labelled = [] if survey is None else [s for s in (survey.psu, survey.strata) if s]
     if names and "." in formula:
-        return dict.fromkeys(sorted(names), "unknown")
+        return dict.fromkeys([*sorted(names), *labelled], "unknown")
     read = {k: common[k] for k in ("engine", "subset", "weights")}
     used = needed_variables(formula, None, declared=names, **read)
     unknown = [name for name in used if name not in names and name not in inline_variables(formula)]
@@ -553,7 +557,58 @@ def _planned_columns(
             f"{did_you_mean(unknown[0], names)} For a number whose range is to be bought: "
             f"schema={{{unknown[0]!r}: dp.Real()}}, or bounds='private' for all"
         )
-    return dict.fromkeys(sorted(names.union(used)), "unknown")
+    return dict.fromkeys([*sorted(names.union(used)), *labelled], "unknown")
+
+
+def _protected(own: dict[str, Any], entry: Method) -> dict[str, str]:
+    """Take ``unit=`` out of the options where it is a level of a noised table, and return it.
+
+    A word of the method and no column: noised tables protect one row or one variable of it.
+    """
+    unit = own.get("unit")
+    if not isinstance(unit, str) or unit not in LEVELS:
+        return {}
+    del own["unit"]
+    if any(o.name == "unit" for o in entry.options):
+        return {"unit": unit}
+    if unit == "attribute":
+        raise RequestError(
+            f"{entry.verb}(method={entry.name!r}) protects whole rows, or people "
+            '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
+        )
+    return {}
+
+
+def _relation(verb: str, entry: Method, common: Mapping[str, Any]) -> str:
+    """Return the relation of neighbours: what is asked for, else the method's first."""
+    relation: str = common["relation"] or entry.relations[0]
+    if relation not in entry.relations:
+        raise RequestError(
+            f"{verb}(method={entry.name!r}) has no proof for relation={shown(relation)}; "
+            f"it has one for {', '.join(map(repr, entry.relations))}"
+        )
+    bounded = common["max_rows"] is not None and common["relation"] is None
+    return "replace" if bounded and "replace" in entry.relations else relation
+
+
+def _possible_identifier(
+    person: Any, resolved: Mapping[str, Any], declared: Schema | None, kinds: Mapping[str, str]
+) -> str:
+    """Return a column that may name people, where nobody said whose rows these are."""
+    if person is not None or resolved.get("unit") == "attribute":
+        return ""
+    return identifier_among(
+        [*(declared or ()), *(c for c, kind in kinds.items() if kind not in NO_IDS)]
+    )
+
+
+def _check_public(entry: Method) -> None:
+    """Refuse ``public=`` for a method that does not use it."""
+    if "public" not in entry.accepts:
+        raise RequestError(
+            f"{entry.verb}(method={entry.name!r}) does not use public data: drop public=, or use a "
+            "method that does, for example method='pmt'"
+        )
 
 
 def build_request(
@@ -593,29 +648,12 @@ def build_request(
     entry = resolve(verb, method)
     own = {**implied, **options}
     survey = survey_of(own)
-    level: dict[str, str] = {}
-    if isinstance(own.get("unit"), str) and own["unit"] in LEVELS:
-        # a word of the method and no column: noised tables protect one row or one variable of it
-        unit = own.pop("unit")
-        if any(o.name == "unit" for o in entry.options):
-            level = {"unit": unit}
-        elif unit == "attribute":
-            raise RequestError(
-                f"{entry.verb}(method={entry.name!r}) protects whole rows, or people "
-                '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
-            )
+    level = _protected(own, entry)
     own.setdefault("na", entry.na)
     common = _common(own)
     resolved = entry.resolve_options({**own, **level})
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
-    relation = common["relation"] or entry.relations[0]
-    if relation not in entry.relations:
-        raise RequestError(
-            f"{verb}(method={entry.name!r}) has no proof for relation={shown(relation)}; "
-            f"it has one for {', '.join(map(repr, entry.relations))}"
-        )
-    if common["max_rows"] is not None and common["relation"] is None:
-        relation = "replace" if "replace" in entry.relations else relation
+    relation = _relation(verb, entry, common)
     seed = check_seed(seed)
     if not isinstance(inference, bool):
         raise RequestError(f"inference must be True or False, got {shown(inference)}")
@@ -633,19 +671,12 @@ def build_request(
             "rows of each: leave it out, or max_rows="
         )
     if kinds is None:
-        if declared is None and bounds is None:
-            raise RequestError("planning without data needs schema= (or bounds=)")
-        kinds = _planned_columns(formula, declared, bounds, common)
-        labelled = () if survey is None else (survey.psu, survey.strata)
-        kinds = {**kinds, **{name: "unknown" for name in labelled if name}}
+        kinds = _planned_columns(formula, declared, bounds, common, survey)
     read = {k: common[k] for k in ("engine", "subset", "weights")}
     needed = needed_variables(formula, kinds, **read)
     check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
     labels = {} if survey is None else labels_declared(survey, declared, kinds)
-    unsaid: list[str] = []  # columns that may name people, where nobody said whose rows these are
-    if person is None and resolved.get("unit") != "attribute":
-        unsaid = [*(declared or ()), *(c for c, kind in kinds.items() if kind not in NO_IDS)]
     request = Request(
         verb=verb,
         formula=formula,
@@ -667,7 +698,7 @@ def build_request(
         public=public,
         reasons=reasons,
         unit=person,
-        identifier=identifier_among(unsaid),
+        identifier=_possible_identifier(person, resolved, declared, kinds),
     )
     record = verb_of(verb)
     design = getattr(language, record.design)(
@@ -682,11 +713,7 @@ def build_request(
     if request.buy == "all":
         design = design.without_bounds()
     if public is not None:
-        if "public" not in entry.accepts:
-            raise RequestError(
-                f"{verb}(method={shown(method)}) does not use public data: drop public=, or use a "
-                "method that does, for example method='pmt'"
-            )
+        _check_public(entry)
         request = replace(request, public=read_public(public, design))
     return Designed(replace(request, schema=design.schema), design, common["n"])
 

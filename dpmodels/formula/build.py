@@ -196,7 +196,7 @@ def numeric_rows(
 
 
 #: Labels are whole numbers from 1 to 2^52, exact as floats; a row without one is in no cluster.
-MOST, ALONE = 2.0**52, 0.0
+LAST_LABEL, ALONE = 2.0**52, 0.0
 _BITS = np.uint64((1 << 52) - 1)
 
 
@@ -699,9 +699,9 @@ class Builder:
 
         out: dict[str, Node] = {}
         if cluster is not None:
-            out["cluster"] = Node((ALONE, MOST), of_cluster, frozenset([cluster]))
+            out["cluster"] = Node((ALONE, LAST_LABEL), of_cluster, frozenset([cluster]))
         if stratum is not None:
-            out["stratum"] = Node((ALONE, MOST), of_stratum, frozenset([stratum]))
+            out["stratum"] = Node((ALONE, LAST_LABEL), of_stratum, frozenset([stratum]))
         return out
 
     def _weights(self) -> Node | None:

@@ -406,7 +406,7 @@ def _logical(a: Node, b: Node, both: bool, ctx: Context) -> Node:
 
 
 #: Designs of each kind that are kept, and characters of a schema beyond which none is.
-_MOST, _LONGEST = 16, 100_000
+_MOST_DESIGNS, _LONGEST = 16, 100_000
 
 Build = TypeVar("Build", bound=Callable[..., Any])
 
@@ -430,7 +430,7 @@ def remembered(build: Build) -> Build:
         if design is None:
             design = build(formula, schema, **options)
         kept[key] = design  # the last one used stands last
-        for oldest in [*kept][:-_MOST]:
+        for oldest in [*kept][:-_MOST_DESIGNS]:
             kept.pop(oldest, None)
         return design
 

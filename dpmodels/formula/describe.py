@@ -16,7 +16,8 @@ from dpmodels.formula.design import Design, Made
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
 from dpmodels.formula.words import Cat, magnitude, written_name
-from dpmodels.tables.table import Column, Layout, Row, Shown, Table
+from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.table import Shown, Table
 from dpmodels.variables import Levels, Variable
 
 if TYPE_CHECKING:

@@ -121,7 +121,7 @@ def class_sums(blocks: Iterable[Array], scale: FeatureScale, classes: int) -> Cl
 # -- Backend of ``dp_bayes``: noisy class sums, and efficient Propose-Test-Release.
 
 
-VARIANCE_SHARE = 0.15
+SIGMA_SHARE = 0.15
 COUNT_SHARE = 0.15
 
 
@@ -187,7 +187,7 @@ def plan_sums(request: Request, design: Design, n: int) -> Plan[Any]:
             ),
         )  # fmt: skip
     delta_f = FAILURE_SHARE * request.delta if form == "auto" else 0.0
-    square = 0.0 if variance == "identity" else VARIANCE_SHARE
+    square = 0.0 if variance == "identity" else SIGMA_SHARE
     left = 1.0 - square
     steps = {"sums": ("class sums and counts", left)}
     if form == "auto":
@@ -413,7 +413,7 @@ SUMS = Backend(plan_sums, release_sums, estimate_sums)
 
 
 #: Released means of ``dpnbss`` are whole multiples of this.
-_GRID = 2.0**-30
+_MEANS_GRID = 2.0**-30
 
 
 @dataclass(frozen=True)
@@ -504,7 +504,7 @@ def _smooth_means(detail: CompareDetail, over: Sums, d: int, ask: Ask) -> Array:
     exact = _exact_means(stats)
     spread = np.array([smooth_sensitivity(int(c), beta) for c in stats.counts.tolist()])
     scale = np.broadcast_to((2.0 / eps) * spread[:, None], exact.shape)
-    return np.clip(raw.scaled_laplace("class means", exact, scale, grid=_GRID), -1.0, 1.0)
+    return np.clip(raw.scaled_laplace("class means", exact, scale, grid=_MEANS_GRID), -1.0, 1.0)
 
 
 def estimate_eptr(plan: Plan[CompareDetail], release: Release) -> Estimate:

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 
 #: Least probability of a class that a score believes.
-LEAST = 1e-4
+LEAST_PROBABILITY = 1e-4
 #: Thresholds stay this part of their first distance apart.
 APART = 0.25
 #: Largest linear predictor: beyond, a probability has no digits left.
-_REACH = 30.0
+_MOST_PREDICTOR = 30.0
 
 
 def _logistic(x: Array) -> Array:
@@ -87,7 +87,7 @@ class ProportionalOdds:
         link, cut = LINKS[self.link], self.K - 1
         zeta, beta, x = theta[:cut], theta[cut:], u[1:]
         eta = predictor(beta, x)
-        at = np.clip(zeta[:, None] - eta, -_REACH, _REACH)
+        at = np.clip(zeta[:, None] - eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)
         F, f = link.inverse(at), link.slope(at)
         zero, one = np.zeros((1, len(eta))), np.ones((1, len(eta)))
         p = np.diff(np.concatenate([zero, F, one]), axis=0)
@@ -126,7 +126,7 @@ class Multinomial:
         for k in range(1, self.K):
             eta[k] = predictor(theta[(k - 1) * r : k * r], u)
         eta -= eta.max(axis=0)  # of the row, never of the block
-        power = np.exp(np.maximum(eta, -2.0 * _REACH))
+        power = np.exp(np.maximum(eta, -2.0 * _MOST_PREDICTOR))
         total = np.zeros(u.shape[1])
         for own in power:
             total += own
@@ -184,7 +184,7 @@ class CategoryModel(Expansion):
         theta, which noise may have led away, it is believed up to ``BEYOND`` times that.
         """
         p, grad = self.at_centre(state.theta)
-        own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST)[:, None]).T, axis=0)
+        own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST_PROBABILITY)[:, None]).T, axis=0)
         most = BEYOND * math.sqrt(1.0 / self.rarest + len(state.theta))
         return min(float(own.max()), most)
 
@@ -216,7 +216,7 @@ class _Rows:
         there = known & np.isfinite(u.sum(axis=0))
         u = np.where(there, u, 0.0)
         p, grad = classes.gradients(self.theta, u)
-        p = np.maximum(p, LEAST)
+        p = np.maximum(p, LEAST_PROBABILITY)
         at = np.where(there, y, 0.0).astype(np.intp)
         score = np.take_along_axis(grad, at[None, None, :], axis=0)[0]
         score = np.where(there, score / np.take_along_axis(p, at[None, :], axis=0), 0.0)
@@ -234,7 +234,7 @@ class _Rows:
 
 
 #: Noise sds of the first pass, in rows, that a class is to have.
-SEEN = 1.5
+CLASS_SEEN = 1.5
 #: Least share of a class in the start, where it is not below the noise.
 LEAST_SHARE = 0.002
 
@@ -419,7 +419,7 @@ def _few(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
     model, first = fit.model, fit.plans[0]
     assert isinstance(model, CategoryModel)
     p, _ = model.at_centre(fit.state.theta)
-    return np.asarray(p * N < SEEN * first.noise.score / first.clip)
+    return np.asarray(p * N < CLASS_SEEN * first.noise.score / first.clip)
 
 
 BACKEND = Backend(plan, release, estimate, people=True)
@@ -429,7 +429,7 @@ BACKEND = Backend(plan, release, estimate, people=True)
 
 
 #: Least probability whose log odds are looked at.
-_LEAST = 1e-9
+_LEAST_SHOWN = 1e-9
 
 
 def predict(
@@ -485,7 +485,7 @@ def _with_errors(
     import pandas as pd
 
     levels = list(fit.design.levels)
-    odds = np.clip(p, _LEAST, 1.0 - _LEAST)
+    odds = np.clip(p, _LEAST_SHOWN, 1.0 - _LEAST_SHOWN)
     slope = odds * (1.0 - odds)  # of p by its log odds
     L = (grad.transpose(2, 0, 1) / slope[:, :, None]).reshape(p.size, -1)
     gone = np.isnan(L).any(axis=1)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-CENTRE_STEP, GAP_STEP, COEF_STEP = "centres and scales", "eigengap", "projector"
-_SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, COEF_STEP: 0.80}
+CENTRE_STEP, GAP_STEP, PROJECTOR_STEP = "centres and scales", "eigengap", "projector"
+_SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, PROJECTOR_STEP: 0.80}
 _MAX_SCALE = 50.0
 _ALLOW = 1.0 + 2.0**-20
 
@@ -88,7 +88,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         name: math.sqrt(share) * total / (1.0 if name == CENTRE_STEP else factor)
         for name, share in _SHARES.items()
     }
-    core = math.sqrt(mu[GAP_STEP] ** 2 + mu[COEF_STEP] ** 2)
+    core = math.sqrt(mu[GAP_STEP] ** 2 + mu[PROJECTOR_STEP] ** 2)
     cost = 0.2 * request.delta
     d1 = failure_part(core, cost, request.relation)
     steps = tuple(
@@ -148,10 +148,10 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     if gap <= 1.0 + 1e-6:
         return Release(values, plan.guarantee, design, reply=False, why="test")
     bound = projector_sensitivity(gap) * _ALLOW
-    out = raw.gaussian_real(COEF_STEP, svec(projector(M, k)), bound * detail.factor)
+    out = raw.gaussian_real(PROJECTOR_STEP, svec(projector(M, k)), bound * detail.factor)
     values["projector"] = unsvec(out, p)
     values["scale"], values["shift"] = scale, shift
-    return Release(values, plan.guarantee, design, detail=bound / detail.mu[COEF_STEP])
+    return Release(values, plan.guarantee, design, detail=bound / detail.mu[PROJECTOR_STEP])
 
 
 def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:

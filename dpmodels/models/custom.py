@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 BOUND_SHARE = 0.15
 #: Relative allowance for the public grid of a release.
-GRID = 1.0 + 2.0**-20
+GRID_ALLOWANCE = 1.0 + 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def reply(detail: EptrDetail, gamma: float) -> float:
     if detail.coin == "laplace":
         return laplace_test_probability(gamma, detail.eps_t, detail.delta)
     # A hair below the whole number keeps a rounding error from becoming a step of one.
-    whole = math.ceil(gamma / GRID)
+    whole = math.ceil(gamma / GRID_ALLOWANCE)
     if detail.coin == "sharp":
         return integer_coin(whole, detail.eps_t, detail.delta)
     value = whole if detail.coin == "integer" else gamma
@@ -165,7 +165,7 @@ def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
     gamma = safe_number(plan.request["safety"], x)
     if plan.request.method.name == "bound":
         return _release_bound(plan, value, gamma, raw)
-    sd = float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)
+    sd = float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(detail.eps_r, detail.delta)
     noisy = raw.coin_gaussian("test and estimate", reply(detail, gamma), value, sd)
     if noisy is None:
         return Release({}, plan.guarantee, plan.design, reply=False, why="test")
@@ -173,7 +173,7 @@ def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
 
 
 def _release_bound(plan: Plan[EptrDetail], value: Array, lam: float, raw: Raw) -> Release:
-    s = float(plan.request["sensitivity"]) * GRID
+    s = float(plan.request["sensitivity"]) * GRID_ALLOWANCE
     mu_t, mu_r = plan.detail.mu
     noisy = float(raw.gaussian_real("lower bound and test", lam, s))
     lower = noisy - tail_margin(s / mu_t, plan.detail.delta_f)
@@ -181,8 +181,8 @@ def _release_bound(plan: Plan[EptrDetail], value: Array, lam: float, raw: Raw) -
     h = safe_number(lambda _: plan.request["alpha"](lower), np.zeros(1))
     if h <= 0.0:  # not a positive finite number: no valid bound
         return Release(values, plan.guarantee, plan.design, reply=False, why="test")
-    values = {"estimate": raw.gaussian_real("estimate", value, h * GRID), **values}
-    return Release(values, plan.guarantee, plan.design, detail=h * GRID / mu_r)
+    values = {"estimate": raw.gaussian_real("estimate", value, h * GRID_ALLOWANCE), **values}
+    return Release(values, plan.guarantee, plan.design, detail=h * GRID_ALLOWANCE / mu_r)
 
 
 def estimate_eptr(plan: Plan[Any], release: Release) -> Estimate:
@@ -214,7 +214,7 @@ EPTR = Backend(plan_eptr, release_eptr, estimate_eptr)
 # every parameter at once, and choose the parameter from it; it always answers.
 
 
-TEST_STEP, OUT_STEP = "privacy loss", "mechanism"
+LOSS_STEP, OUTPUT_STEP = "privacy loss", "mechanism"
 
 
 @dataclass(frozen=True)
@@ -252,8 +252,8 @@ def plan_gptr(request: Request, design: Design, n: int | None) -> Plan[Any]:
     delta_f = 0.1 * pair[1]
     detail = GptrDetail(eps_t, pair[0] - eps_t, pair[1] - delta_f, delta_f)
     steps = (
-        Step(TEST_STEP, Pure(eps_t), share=eps_t / pair[0], failure=delta_f, reply_test=propose),
-        Step(OUT_STEP, Approximate(detail.eps_m, detail.delta_m), share=detail.eps_m / pair[0]),
+        Step(LOSS_STEP, Pure(eps_t), share=eps_t / pair[0], failure=delta_f, reply_test=propose),
+        Step(OUTPUT_STEP, Approximate(detail.eps_m, detail.delta_m), share=detail.eps_m / pair[0]),
     )
     return Plan.of(request, design, n, steps, notes=(FLOAT_NOTE,), proved=proved, detail=detail)
 
@@ -281,7 +281,7 @@ def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
     # an unbounded loss is released as a number far beyond any use
     loss = min(_number(request["privacy_loss"], Z), 1e9 * max(1.0, sensitivity))
     s = sensitivity * (1.0 + 2.0**-20)
-    noisy = float(raw.laplace_real(TEST_STEP, loss, s))
+    noisy = float(raw.laplace_real(LOSS_STEP, loss, s))
     scale = s / detail.eps_t * ROUND_UP
     # P(Laplace < -t) = exp(-t/scale)/2; one grid step more for the lattice
     bound = noisy + scale * (math.log(1.0 / (2.0 * detail.delta_f)) + 2.0**-20)
@@ -292,7 +292,7 @@ def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
             return Release(values, plan.guarantee, design, reply=False, why="test")
     else:
         arguments.append(request["choose"](bound, detail.eps_m, detail.delta_m))
-    out = _vector(request["mechanism"], request["size"], *arguments, raw.inner_source(OUT_STEP))
+    out = _vector(request["mechanism"], request["size"], *arguments, raw.inner_source(OUTPUT_STEP))
     values["output"] = _rounded(out)
     return Release(values, plan.guarantee, design)
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 #: Public guesses of a plan: share of events, and the mean count as a part of the largest.
-_EVENTS, _MEAN = 0.25, 1.0 / 16.0
+_EVENTS, _MEAN_SHARE = 0.25, 1.0 / 16.0
 
 #: The release of the passes.
 release_scored = release_fit
@@ -89,7 +89,7 @@ def _guess(request: Request, design: Design) -> float:
     interval = None if design.response is None else design.response.interval
     if family.link == "identity" or interval is None:
         return 0.5
-    mean = _EVENTS if family.is_event else max(_MEAN * interval[1], 0.25)
+    mean = _EVENTS if family.is_event else max(_MEAN_SHARE * interval[1], 0.25)
     link, alpha = LINKS[request["link"] or family.link], float(request["alpha"] or 1.0)
     eta = np.array([link.forward(mean)])
     _, information = family.score(np.zeros(1), eta, link, alpha)
@@ -187,8 +187,8 @@ SCORED = Backend(plan_scored, release_scored, estimate_scored, people=True)
 # first. Objective perturbation is more accurate wherever it was compared.
 
 
-TEST_STEP, COEF_STEP = "smallest curvature", "coefficients"
-_TEST_SHARE = 0.1
+CURVATURE_STEP, COEF_STEP = "smallest curvature", "coefficients"
+_CURVATURE_SHARE = 0.1
 _TOL = 1e-9
 #: The curvature is released up to this multiple of B^2: beyond it there is nothing to gain.
 _CAP = 1e5
@@ -216,12 +216,12 @@ def _iso(
     mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
     cost = 0.2 * request.delta
     d1 = failure_part(mu, cost, request.relation)
-    mu1, rho = math.sqrt(_TEST_SHARE) * mu, math.sqrt(1 - _TEST_SHARE) * mu
+    mu1, rho = math.sqrt(_CURVATURE_SHARE) * mu, math.sqrt(1 - _CURVATURE_SHARE) * mu
     lam = request["lam"] or B * B * max(3 * math.sqrt(d) / rho, 2.0)
     detail = TestedDetail("iso", B, float(lam), mu1, rho, factor, d1)
     steps = [
-        Step(TEST_STEP, Gaussian(factor * mu1), share=_TEST_SHARE, failure=cost),
-        Step(COEF_STEP, Gaussian(factor * rho), share=1 - _TEST_SHARE, label="output noise"),
+        Step(CURVATURE_STEP, Gaussian(factor * mu1), share=_CURVATURE_SHARE, failure=cost),
+        Step(COEF_STEP, Gaussian(factor * rho), share=1 - _CURVATURE_SHARE, label="output noise"),
     ]
     return detail, steps, None
 
@@ -238,19 +238,19 @@ def _hessian(
     top = max(3.0, 1.0 + math.sqrt(2.0 * math.log(1.0 / (0.8 * delta))) / start)
 
     def steps(mu: float) -> list[Step]:
-        rho = math.sqrt(1 - _TEST_SHARE) * mu
+        rho = math.sqrt(1 - _CURVATURE_SHARE) * mu
         curve = RDP("hessian-shaped sample", (("rho", rho), ("top", top)))
-        first = Gaussian(math.sqrt(_TEST_SHARE) * mu)
+        first = Gaussian(math.sqrt(_CURVATURE_SHARE) * mu)
         return [
-            Step(TEST_STEP, first, share=_TEST_SHARE, failure=d1),
-            Step(COEF_STEP, curve, share=1 - _TEST_SHARE, label="Hessian-shaped sample"),
+            Step(CURVATURE_STEP, first, share=_CURVATURE_SHARE, failure=d1),
+            Step(COEF_STEP, curve, share=1 - _CURVATURE_SHARE, label="Hessian-shaped sample"),
         ]
 
     lo, hi = 0.0, start
     for _ in range(40):
         mid = 0.5 * (lo + hi)
         lo, hi = (mid, hi) if delta_of_parts(steps(mid), eps) <= delta else (lo, mid)
-    mu1, rho = math.sqrt(_TEST_SHARE) * lo, math.sqrt(1 - _TEST_SHARE) * lo
+    mu1, rho = math.sqrt(_CURVATURE_SHARE) * lo, math.sqrt(1 - _CURVATURE_SHARE) * lo
     # lam alone must leave room: psi <= half of the Renyi budget
     lam = B * B * max(3 * math.sqrt(d) / rho, 2.0)
     while hessian_gamma(top, rho, lam, B) <= hessian_gamma(top, rho, 1e12, B) * lam / 1e12 / 2:
@@ -313,7 +313,7 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
     # neighbours; the cap makes that an absolute bound (it also pays for rounding)
     size = curvature_sensitivity(B) + 4.0 * _CAP * B * B * B * tol / lam
     low = min(max(0.0, float(np.linalg.eigvalsh(H)[0])), _CAP * B * B)
-    noisy = float(raw.gaussian_real(TEST_STEP, low, size * detail.factor))
+    noisy = float(raw.gaussian_real(CURVATURE_STEP, low, size * detail.factor))
     alpha = lam + max(0.0, noisy - tail_margin(size / detail.mu1, detail.d1))
     gamma = sd = math.nan
     if detail.shape == "iso":

@@ -21,8 +21,9 @@ from dpmodels.proof.sets import STEPS, Box, OneHot
 from dpmodels.proof.statistics import ByClass, Powers, Sum
 from dpmodels.sums.ask import Added, Ask, Counts, Query
 from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
-from dpmodels.tables.table import Column, Layout, Result, Row, Table
+from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -338,7 +339,7 @@ class Score(Result):
 
 _SAME = "Rows that were in the fit too are protected by the sum of both budgets."
 _FEW = "Too few rows of some class for this budget: no value, only an interval."
-_SEEN = (
+_SEEN_NOTE = (
     "A value is shown where both classes stand out of the noise; among fits with few events those "
     "are the ones that noise lifted. The interval is right over all of them, shown or not."
 )
@@ -350,7 +351,7 @@ def auc_score(promise: Guarantee, counts: Array, edges: Array, tau: float) -> Sc
     n0, n1 = counts[:k], counts[k:]
     found = auc(n1, n0, tau)
     notes = [f"Predictions in {k} bins; ties within a bin count one half.", _SAME]
-    notes += [_FEW] if math.isnan(found.value) else [_SEEN]
+    notes += [_FEW] if math.isnan(found.value) else [_SEEN_NOTE]
     return Score("auc", found.value, found.se, found.se_privacy, found.se_sampling, promise,
                  edges, n1, n0, tau, tuple(notes))  # fmt: skip
 

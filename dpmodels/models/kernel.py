@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 #: Cells of the binning grid by dimension.
 CELLS = {1: 4096, 2: 256}
-_WEIGHT = 2.0**12
+_WEIGHT_STEPS = 2.0**12
 _LABEL = 2.0**15
 #: Steps of a direct sum: one row has at most so many at a point.
 _KERNEL = 2.0**44
@@ -195,7 +195,7 @@ def _bins(x: Array, cells: int) -> tuple[Array, Array]:
     """Return (cell, weight of the next cell in 2^-12) of points in [-1, 1]."""
     at = (np.clip(x, -1.0, 1.0) + 1.0) * (0.5 * (cells - 1))
     cell = np.minimum(at.astype(np.intp), cells - 2)
-    return cell, np.rint((at - cell) * _WEIGHT)
+    return cell, np.rint((at - cell) * _WEIGHT_STEPS)
 
 
 def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
@@ -217,7 +217,7 @@ def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
         for axis in x:
             cell, w = _bins(axis[keep], cells)
             index = np.vstack([index * cells + cell, index * cells + cell + 1])
-            weight = np.vstack([weight * (_WEIGHT - w), weight * w])
+            weight = np.vstack([weight * (_WEIGHT_STEPS - w), weight * w])
         for i, w in zip(index, weight, strict=True):
             count += np.bincount(i, weights=w, minlength=size).astype(np.int64)
             label = np.bincount(i, weights=w * k, minlength=size).astype(np.int64)  # <= 2^52
@@ -229,7 +229,7 @@ def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
 def _of_grid(limbs: Limbs, points: Array, h: float) -> tuple[Array, Array]:
     """Return (N, D) at ``points`` from the sums of the cells of the grid."""
     d = points.shape[1]
-    cells, scale = CELLS[d], _WEIGHT**d
+    cells, scale = CELLS[d], _WEIGHT_STEPS**d
     high, low, count = limbs
     s, c = _real(high, low, scale * _LABEL), count / scale
     centres = np.linspace(-1.0, 1.0, cells)[:, None]

@@ -34,8 +34,8 @@ from dpmodels.models.linear.inference import (
     whitened_stage,
 )
 from dpmodels.models.linear.moments import (
-    FLOOR,
-    LEAST,
+    LEAST_MOMENT_EIGENVALUE,
+    NOISE_FLOOR,
     TWO_STAGE_RATIO,
     PmtDetail,
     diagnostics,
@@ -257,7 +257,7 @@ PMT = Backend(plan_pmt, release_pmt, estimate_pmt, people=True)
 # -- Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own.
 
 
-_STEP = "second moments"
+_MOMENTS_STEP = "second moments"
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class SecondDetail:
 def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan one release of ``sum (u, 1)(u, 1)'`` of unit rows."""
     check_columns(design)
-    split = Split(request, design, {"moments": (_STEP, 1.0)})
+    split = Split(request, design, {"moments": (_MOMENTS_STEP, 1.0)})
     detail = SecondDetail(split["moments"], planning_rows(request, n), guessed_rows(request))
     return split.plan(n, shares={}, detail=detail)
 
@@ -302,7 +302,7 @@ def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release
         whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
         rowmap = ball_map(whole, math.sqrt(detail.per * q), None)
         over, radius = Moments(design, OneFirst(rowmap), people=True), rowmap.radius
-    found = ask(_STEP, moments_query(over, radius=radius))
+    found = ask(_MOMENTS_STEP, moments_query(over, radius=radius))
     parts = {"Q": found.values, "V": found.variance}
     if detail.per:  # the constant last, as of rows
         parts = {name: np.roll(part, -1, (0, 1)) for name, part in parts.items()}
@@ -404,7 +404,7 @@ def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     if detail.second is not None:
         second = whitened_stage(
             passes, stages[0], detail.second, n=detail.rows, first_n=read, phi=detail.phi,
-            radius=0.0, floor=FLOOR, least=LEAST,
+            radius=0.0, floor=NOISE_FLOOR, least=LEAST_MOMENT_EIGENVALUE,
         )  # fmt: skip
         stages.append(second)
     values = {f"Q{k}": stage.Q for k, stage in enumerate(stages, 1)}
@@ -473,7 +473,7 @@ def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
     radius = math.sqrt(len(C) * (1.0 + math.log(2.0 * n / float(request["eta"]))))
     detail = PaperSecond(root, back, radius, mu, n)
     return Plan.of(
-        request, design, n, [Step(_STEP, Gaussian(mu), share=1.0)], detail=detail,
+        request, design, n, [Step(_MOMENTS_STEP, Gaussian(mu), share=1.0)], detail=detail,
         scales={"radius of whitened rows": radius, "noise scale per row": detail.sd / n},
     )  # fmt: skip
 
@@ -488,7 +488,7 @@ def release_paper(plan: Plan[PaperSecond], ask: Ask) -> Release:
     q = len(detail.root)
     rowmap = OneFirst(ball_map(identity_scale(q), detail.radius, detail.root))
     over = Moments(plan.design, rowmap)
-    Q = ask(_STEP, published_query(Ball(q), over, detail.radius)).values
+    Q = ask(_MOMENTS_STEP, published_query(Ball(q), over, detail.radius)).values
     return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)
 
 

@@ -472,10 +472,10 @@ def back_map(scale: Array, shift: Array, intercept: bool) -> Array:
 
 
 _EDGE = 12.0
-_CELLS = 2400
+_TABLE_CELLS = 2400
 _HALVINGS = 32
 #: Halvings before Newton's steps, these steps, and how far below its maximum a loss may be left.
-_FIRST, _STEPS, _SHORT_OF = 7, 3, 1e-16
+_FIRST_HALVINGS, _NEWTON_STEPS, _SHORT_OF = 7, 3, 1e-16
 
 
 def removal_loss(z: npt.ArrayLike, rho: float, kappa: float) -> Array:
@@ -510,12 +510,12 @@ def _maximiser(z: Array, rho: float, kappa: float) -> Array:
         return out
 
     a = np.full_like(z, 0.5)
-    for j in range(2, _FIRST + 2):
+    for j in range(2, _FIRST_HALVINGS + 2):
         a += np.copysign(0.5**j, slope(a))
-    near = 0.5 ** (_FIRST + 1)
+    near = 0.5 ** (_FIRST_HALVINGS + 1)
     low, high = a - near, a + near  # 0 and 1 are among these ends, exactly
     b = a
-    for _ in range(_STEPS):
+    for _ in range(_NEWTON_STEPS):
         inside = 1 + kappa * b * (1 - b)
         bend = rho * rho - kappa * (2 * inside + kappa * (1 - 2 * b) ** 2) / (inside * inside)
         with np.errstate(all="ignore"):
@@ -524,7 +524,7 @@ def _maximiser(z: Array, rho: float, kappa: float) -> Array:
     short = np.where(((b == 0) & (left < 0)) | ((b == 1) & (left > 0)), 0.0, np.abs(left))
     if (short * 2 * near <= _SHORT_OF).all():  # False where anything is not a number
         return b
-    for j in range(_FIRST + 2, _HALVINGS + 2):
+    for j in range(_FIRST_HALVINGS + 2, _HALVINGS + 2):
         a += np.copysign(0.5**j, slope(a))
     return a
 
@@ -532,7 +532,7 @@ def _maximiser(z: Array, rho: float, kappa: float) -> Array:
 @lru_cache(maxsize=256)
 def _removal_table(rho: float, kappa: float) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Return (grid, L, alpha, beta, tail mass, tail Q-mass); tails run over cells k, k+1, ..."""
-    z = np.linspace(-_EDGE, _EDGE, _CELLS + 1)
+    z = np.linspace(-_EDGE, _EDGE, _TABLE_CELLS + 1)
     # rounding of the bisection and of the logarithm: far below one part in 1e12
     loss = removal_loss(z, rho, kappa) + 1e-13
     beta = np.diff(loss) / np.diff(z)

@@ -59,22 +59,22 @@ SCALE_SHARE, INFO_SHARE = 0.10, 0.15
 NOISE_PART, LONGEST = 0.5, 2.0
 #: Reach of the working rows over B: rows between B and the reach are down-weighted, beyond it
 #: they are missing (labels) or weighted down further (counts).
-REACH = 2.0
+WORKING_REACH = 2.0
 #: Tried ratios kappa = B R / lam.
 _KAPPAS = tuple(float(k) for k in np.geomspace(1e-3, 10.0, 13))
 #: Prior guesses of the ridge rule, in working coordinates (public, not tuned to a data set):
 #: squared size of a coefficient, weight of a row (binomial), mean of a count (poisson), variance
 #: of a unit half-range column.
-_THETA2, _WEIGHT, _MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 / 12.0
+_PRIOR_THETA2, _PRIOR_WEIGHT, _PRIOR_MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 / 12.0
 
 #: Part of the information that n rows would hold at a mean count of a quarter of the cap: a ridge
 #: beyond it is advised against.
-_HEAVY = 0.05
+_HEAVY_RIDGE = 0.05
 
 #: Public noise ratio above which a design of dummies is left in half-ranges.
 NOISY = 8e-3
 SCALE_STEP, COEF_STEP = "centres and scales", "coefficients"
-OUT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
+INEXACT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
 #: Steps by the names of ``split=``.
 _STEPS = {"scale": SCALE_STEP, "coef": COEF_STEP, "information": INFO_STEP}
 
@@ -159,7 +159,7 @@ def longer_radius(base: float, loss: Loss, rho: float, n: int) -> float:
     with B. B^2 is what makes the noise of a coefficient, ``(B score / rho)^2 / (n w)^2``, a part
     ``NOISE_PART`` of its sampling variance ``1 / (n w)``, w a public guess of the curvature.
     """
-    weight = _WEIGHT if loss.one_sided else _MEAN
+    weight = _PRIOR_WEIGHT if loss.one_sided else _PRIOR_MEAN
     allowed = rho / loss.score * math.sqrt(NOISE_PART * n * weight)
     return min(max(base, allowed), LONGEST * base)
 
@@ -173,7 +173,7 @@ def default_kappa(
     (sigma^2 + lam^2 t^2) / (h + lam)^2 with sigma = B score / rho(kappa), h = n w v; without a
     public n its limit for large n.
     """
-    weight = _WEIGHT if loss.one_sided else _MEAN
+    weight = _PRIOR_WEIGHT if loss.one_sided else _PRIOR_MEAN
     h = None if n is None else n * weight * (1.0 if rescaled else _UNIT_VARIANCE)
     best, chosen = math.inf, _KAPPAS[0]
     for kappa in (k / (4.0 * loss.curvature) for k in _KAPPAS):
@@ -184,8 +184,8 @@ def default_kappa(
             rho = mu_gdp(eps - shift, delta / 2.0) if eps > shift else 0.0
         if rho <= 0:
             continue
-        lam = radius * REACH * radius / kappa
-        cost = (radius * loss.score / rho) ** 2 + lam * lam * _THETA2
+        lam = radius * WORKING_REACH * radius / kappa
+        cost = (radius * loss.score / rho) ** 2 + lam * lam * _PRIOR_THETA2
         cost /= 1.0 if h is None else (h + lam) ** 2
         if cost < best:
             best, chosen = cost, kappa
@@ -212,7 +212,7 @@ def _steps(
             else two_sided_profile(rho, math.log1p(loss.curvature * kappa), relation)
         )
         steps.append(Step(COEF_STEP, profile, share=share, label="objective perturbation"))
-        steps.append(Step(OUT_STEP, Gaussian(OUT_RATIO * part)))
+        steps.append(Step(INEXACT_STEP, Gaussian(OUT_RATIO * part)))
     return steps
 
 
@@ -280,8 +280,8 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     if lam is None:
         kappa = default_kappa(*pair, n, radius, rescale, loss)
     else:
-        kappa = radius * REACH * radius / float(lam)
-    lam = radius * REACH * radius / kappa
+        kappa = radius * WORKING_REACH * radius / float(lam)
+    lam = radius * WORKING_REACH * radius / kappa
     mu = _strength(
         request.eps, request.delta, tuple(shares.items()), loss, kappa, relation, failure, bought
     )
@@ -294,7 +294,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     sigma = radius * loss.score / rho
     tol = max(1e-8 * sigma, 2.0 * rounding_error(n, radius, loss))
     detail = GlmDetail(
-        loss, radius, REACH * radius, lam, rho, sigma, tol,
+        loss, radius, WORKING_REACH * radius, lam, rho, sigma, tol,
         {s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)},
         rescale, planned_passes(n, design.p), public_only(request, loss, design.has_intercept),
     )  # fmt: skip
@@ -339,7 +339,7 @@ def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]
     """Public advice: the noise of the score against the information n rows can have at most."""
     if n is None:
         return ()
-    if not detail.loss.one_sided and detail.lam > _HEAVY * n * detail.loss.score / 4.0:
+    if not detail.loss.one_sided and detail.lam > _HEAVY_RIDGE * n * detail.loss.score / 4.0:
         return (
             f"counts up to {detail.loss.score:g} ask for a ridge of {detail.lam:.3g} at this n and "
             "eps: expect coefficients that are shrunk heavily. A tighter Count(upper=...) or "
@@ -424,7 +424,7 @@ def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
         rows=working, loss=detail.loss, lam=detail.lam, tilt=tilt, tol=detail.tol, n=raw.rows.n,
         passes=detail.passes, **passes_over(raw.rows, design, working, detail.loss),
     )  # fmt: skip
-    values["theta"] = raw.gaussian_real(OUT_STEP, found.theta, 2.0 * detail.tol / detail.lam)
+    values["theta"] = raw.gaussian_real(INEXACT_STEP, found.theta, 2.0 * detail.tol / detail.lam)
     if plan.request.inference:
         values["information"] = _information(ask, detail, design, working, values["theta"])
     return Release(values, plan.guarantee, design, detail=(scale, shift))
@@ -484,10 +484,10 @@ def information_sums(
 
 
 #: A ridge bias beyond this many standard errors (noise and sampling) is spoken of.
-_HIGH_NOISE = 1.0
+_CLEAR_BIAS = 1.0
 
 #: Share of empty rows from which it is named, and noise sds it must exceed.
-EMPTY, SEEN = 0.05, 3.0
+EMPTY, EMPTY_SEEN = 0.05, 3.0
 
 
 def covariances(information: Array, sigma: float, lam: float) -> tuple[Array, Array]:
@@ -527,7 +527,7 @@ def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[st
     d = (len(sums) - 1) // 2
     sd = float(noise_of(Powers(d), Gaussian(detail.mu[SCALE_STEP]), plan.request.relation)[0])
     lost = plan.n - float(sums[0])
-    if lost <= max(EMPTY * plan.n, SEEN * sd):
+    if lost <= max(EMPTY * plan.n, EMPTY_SEEN * sd):
         return []
     outside = ", or outside subset=," if release.design.subset else ""
     return [
@@ -568,7 +568,7 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
             f"Standard errors are {kind}, from a released information matrix; their privacy part "
             "contains the noise and, to first order, the ridge's bias."
         )
-        if bool((np.abs(bias) > _HIGH_NOISE * spread).any()):
+        if bool((np.abs(bias) > _CLEAR_BIAS * spread).any()):
             # a note, not a warning: warnings are the same for neighbours, this reads the release
             notes.append(
                 "That bias exceeds the other errors of a coefficient: intervals are wide for it. "

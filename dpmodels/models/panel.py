@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 #: Part of a column's spread below which another coordinate does not see it.
 LEAK = 0.05
 #: Largest difference of linear predictors within a person.
-_REACH = 60.0
+_MOST_DIFFERENCE = 60.0
 #: Expected square of a score, over that of all people, from which on a person is weighted down.
 FULL = 1.0
 
@@ -162,7 +162,7 @@ class _Shares:
         starts = np.cumsum(counts) - counts
         most = np.maximum.reduceat(np.where(there, eta, -np.inf), starts)  # of the person
         most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)
-        power = np.where(there, np.exp(np.maximum(eta - most, -_REACH)), 0.0)
+        power = np.where(there, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
         total = np.repeat(own_sum(power, counts), counts)
         p = np.divide(power, total, out=np.zeros_like(power), where=total > 0.0)
         count = np.where(there, y, 0.0)
@@ -203,7 +203,7 @@ class _Shares:
 
 
 #: Shares of mu^2 of least squares by person and of the averages; the rest is of the last stage.
-FIRST, OF_AVERAGES = 0.20, 0.05
+SHARE_OF_FIRST, SHARE_OF_AVERAGES = 0.20, 0.05
 #: Names of the steps: of the first stage, and of the averages.
 POOLED, AVERAGES = "pooled", "averages of residuals"
 #: Of the last stage, which starts near its end.
@@ -211,7 +211,7 @@ SHARES = (0.02, 0.03, 0.05, 0.14, 0.76)
 #: Residuals are clipped to so many of their released sds.
 CLIP = 2.5
 #: Largest share of the variance that intercepts are believed to have.
-MOST = 0.98
+MOST_BETWEEN = 0.98
 
 
 def dimension(rank: int, *, mundlak: bool) -> int:
@@ -236,7 +236,7 @@ class Variances:
         """Part of the variance that goes with the person, where it can be a weight: [0, .98]."""
         if not (self.people > 0.0 and self.squares > 0.0):
             return 0.0
-        return min(max(self.pairs / self.squares, 0.0), MOST)
+        return min(max(self.pairs / self.squares, 0.0), MOST_BETWEEN)
 
     def reported(self, unit: float) -> dict[str, float]:
         """Return the variances and the intraclass correlation as released, with their errors.
@@ -434,15 +434,15 @@ class InterceptModel(UnitModel):
     def _first(self, mu: float, r: int, initialised: Initialised | None = None) -> UnitsPlan:
         """Return the plan of the first stage."""
         return UnitsPlan(
-            r, self.N, mu * math.sqrt(FIRST), self.relation, Pilot(),
+            r, self.N, mu * math.sqrt(SHARE_OF_FIRST), self.relation, Pilot(),
             (Chain(_Started(initialised), POOLED),), None, True, LINEAR_UNITS,
         )  # fmt: skip
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the steps of the first stage and of the averages."""
         first = self._first(mu, 1).steps
-        own = Step(AVERAGES, Gaussian(mu * math.sqrt(OF_AVERAGES)), share=OF_AVERAGES)
-        return (*(step.within(FIRST) for step in first), own)
+        own = Step(AVERAGES, Gaussian(mu * math.sqrt(SHARE_OF_AVERAGES)), share=SHARE_OF_AVERAGES)
+        return (*(step.within(SHARE_OF_FIRST) for step in first), own)
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -450,9 +450,9 @@ class InterceptModel(UnitModel):
     ) -> Initialised:  # fmt: skip
         """Release least squares by person and the averages; begin at that fit, with their weights.
 
-        **Privacy.** ``mu sqrt(FIRST)``-GDP for the passes of the first stage, ``mu
-        sqrt(OF_AVERAGES)``-GDP for the averages: one person's three numbers lie in ``PairMeans``
-        (``panel.md``, 5).
+        **Privacy.** ``mu sqrt(SHARE_OF_FIRST)``-GDP for the passes of the first stage, ``mu
+        sqrt(SHARE_OF_AVERAGES)``-GDP for the averages: one person's three numbers lie in
+        ``PairMeans`` (``panel.md``, 5).
         """
         r = dimension(coordinates.rank, mundlak=self.mundlak)
         unit = coordinates.unit

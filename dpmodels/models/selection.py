@@ -269,7 +269,7 @@ def select_tested(
 
 _SLACK = 1.0 + 1e-7
 #: Share of new rows, and of tables with some rows, that are the zero row of a missing cell.
-_MISSING = 0.2
+_MISSING_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
         spread = 10.0 ** rng.uniform(-3, 0)
         middle = rng.uniform(low, high)
         x = np.clip(middle + spread * (x - middle), low, high)
-    if rng.uniform() < _MISSING:
+    if rng.uniform() < _MISSING_SHARE:
         x[rng.uniform(size=n) < rng.uniform()] = 0.0
     return x
 
@@ -376,7 +376,7 @@ def check_safety(
         x = _table(rng, low, high, rows) if tables is None else np.asarray(tables(rng, rows), float)
         i = int(rng.integers(len(x)))
         # what a row may be replaced by: a row of the box, or the zero row of a missing cell
-        missing = rng.uniform() < _MISSING
+        missing = rng.uniform() < _MISSING_SHARE
         new = np.zeros(len(low)) if missing else _corner_rows(rng, low, high, 1)[0]
         state.pair(x, i, new)
         if state.best is not None and trial % 5 == 0:

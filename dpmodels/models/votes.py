@@ -33,7 +33,7 @@ from dpmodels.tables.table import Result, Table, forest
 
 
 #: Cells for the largest move of one vote.
-_CELLS = 40
+_CELLS_PER_MOVE = 40
 
 
 def renyi_of_q(log_q: float, a: float, sigma: float) -> float:
@@ -79,14 +79,14 @@ def curve_table(a: float, sigma: float, classes: int, teachers: int) -> CurveTab
     """Return the table for ``teachers`` votes over ``classes`` classes."""
     from scipy.special import log_ndtr
 
-    step = 1.0 / (sigma * _CELLS)
-    n = math.ceil(teachers / (2.0 * sigma) / step) + 4 * _CELLS
+    step = 1.0 / (sigma * _CELLS_PER_MOVE)
+    n = math.ceil(teachers / (2.0 * sigma) / step) + 4 * _CELLS_PER_MOVE
     x = step * np.arange(n)
     # log((C-1)/2 erfc(x)) = log(C-1) + log Phi(-sqrt(2) x)
     log_q = math.log(classes - 1) + log_ndtr(-math.sqrt(2.0) * x)
     f = np.array([renyi_of_q(float(v), a, sigma) for v in np.minimum(log_q, 0.0)])
     value = np.maximum.accumulate(f[::-1])[::-1]
-    m = _CELLS + 1  # one cell more: x of either neighbour lies anywhere in its cell
+    m = _CELLS_PER_MOVE + 1  # one cell more: x of either neighbour lies anywhere in its cell
     up = np.concatenate([np.full(m, value[0]), value[:-m]])
     down = np.concatenate([value[m:], np.full(m, value[-1])])
     change = np.maximum(up - value, value - down)
@@ -117,7 +117,7 @@ def smooth(table: CurveTable, cells: npt.NDArray[np.intp], b: float, teachers: i
     """
     from scipy.ndimage import maximum_filter1d
 
-    change, width = table.change.copy(), 2 * (_CELLS + 1) + 1
+    change, width = table.change.copy(), 2 * (_CELLS_PER_MOVE + 1) + 1
     top = float(table.change.max()) * len(cells)
     best = 0.0
     for d in range(teachers + 1):

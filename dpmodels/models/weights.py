@@ -53,7 +53,7 @@ KINDS = 2.0
 #: Noise of the average design effect over it, above which none is given.
 TOO_NOISY = 0.7
 #: A weight in units of the root mean square one that still fits where rows are not clipped.
-_HEAVY = 1.5
+_HEAVY_WEIGHT = 1.5
 
 
 def clipped(z: Array, factor: Array, clip: float) -> Array:
@@ -69,7 +69,7 @@ def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Arra
     of a row of weight 1 may be; ``clip``, the length that coordinates may have. ``square`` is the
     mean of u^2.
     """
-    heavy = min(1.0 / math.sqrt(max(square, 1e-12)), _HEAVY)
+    heavy = min(1.0 / math.sqrt(max(square, 1e-12)), _HEAVY_WEIGHT)
     sd = np.maximum(np.sqrt(np.maximum(variance, 0.0)), reach * heavy / clip)
     return np.asarray(1.0 / (sd * math.sqrt(max(square, 1e-12))))
 
@@ -176,9 +176,9 @@ def said(plan: ClusterPlan, found: ClusterRelease) -> str:
 
 
 #: Share of mu^2 of the histogram of weights.
-SHARE = 0.05
+HISTOGRAM_SHARE = 0.05
 #: T over the mean weight: least, and factor of (mu n/K)^.45.
-_LEAST, _GROWS = 4.0, 0.36
+_LEAST_CLIP, _CLIP_GROWS = 4.0, 0.36
 
 
 @dataclass(frozen=True)
@@ -217,10 +217,10 @@ def trimmed(
     total = float(np.sum((seen * middle)[:-1]))
     mean = total / n if population is None else population / n
     mean = min(max(mean, middle[-2]), most)
-    top = min(most, mean * max(_LEAST, _GROWS * strength**0.45))
+    top = min(most, mean * max(_LEAST_CLIP, _CLIP_GROWS * strength**0.45))
     largest = np.flatnonzero(seen[:-1])
     if len(largest):  # no larger than half an octave beyond the last weights that are seen
-        top = min(top, max(most * 2.0 ** (-(float(largest[0]) - 1.0) / 2.0), _LEAST * mean))
+        top = min(top, max(most * 2.0 ** (-(float(largest[0]) - 1.0) / 2.0), _LEAST_CLIP * mean))
     beyond = float(np.sum((seen * np.maximum(middle - top, 0.0))[:-1]))
     square = float(np.sum((seen * np.minimum(middle / top, 1.0) ** 2)[:-1])) / n
     return Trim(top, mean, min(beyond / max(total, 1e-300), 0.5), min(max(square, 1e-6), 1.0))
@@ -248,7 +248,7 @@ def mass_of(block: Array, place: int | None, top: float) -> Array:
 
 
 #: Share of what is left for the products, of which errors are made.
-VARIANCE_SHARE = 0.2
+PRODUCTS_SHARE = 0.2
 #: Of the trimmed part of the weight, how far beyond its own difference means may be moved.
 MOVED, ALLOWED = 1.5, 0.75
 
@@ -328,8 +328,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     part = gaussian_part(request, design.unknown)
     paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
-    weigh = SHARE if design.auxiliary_place("weights") is not None else 0.0
-    square = VARIANCE_SHARE if request.inference else 0.0
+    weigh = HISTOGRAM_SHARE if design.auxiliary_place("weights") is not None else 0.0
+    square = PRODUCTS_SHARE if request.inference else 0.0
     rest = paid.rest * (1.0 - weigh)
     shares = {
         WEIGHT_STEP: paid.rest * weigh, "means and weight": rest * (1.0 - square),

@@ -21,15 +21,17 @@ them later would itself be a choice made after seeing outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpmodels.errors import BudgetError, BudgetExceededError
+from dpmodels.errors import BudgetError, BudgetExceededError, RequestError
+from dpmodels.privacy.composition import Guarantee, eps_of_curve, parts_of
 from dpmodels.privacy.mechanisms import (
     Approximate,
     Gaussian,
     Pure,
+    Step,
     delta_gdp,
     eps_gdp,
     gaussian_form,
@@ -39,9 +41,6 @@ from dpmodels.privacy.mechanisms import (
     pair_replace,
 )
 from dpmodels.units import column_of, named
-
-if TYPE_CHECKING:
-    from dpmodels.privacy.composition import Guarantee
 
 #: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which pays for it.
 _SLACK = 1.0 + 1e-9
@@ -395,3 +394,57 @@ def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
         mu, failure = gaussian_replace(*guarantee.gaussian_cover)
         entries.insert(0, Entry((mu * (1 + 1e-9)) ** 2, 0.0, failure, eps, delta))
     return entries
+
+
+# -- calls declared together: one guarantee.
+
+
+def _under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
+    """Return steps that describe the call under a relation and unit."""
+    if (guarantee.unit, guarantee.relation, guarantee.proved) != (unit, relation, None):
+        entry = entries_of(guarantee, relation, unit)[0]
+        parts = [Step("converted", Gaussian(math.sqrt(entry.mu2)), failure=entry.failure)]
+        if entry.pure > 0:
+            parts.append(Step("converted, pure part", Approximate(entry.pure, 0.0)))
+        return tuple(parts)
+    return guarantee.steps
+
+
+def joint(
+    guarantees: Sequence[Guarantee],
+    delta: float | None = None,
+    *,
+    relation: str | None = None,
+    unit: str | None = None,
+) -> Guarantee:
+    """Return the joint guarantee of calls declared together before the first of them ran.
+
+    Parameters
+    ----------
+    delta : float, optional
+        Where eps is stated; default: the sum of the deltas.
+    relation, unit : str, optional
+        Default: those of the calls; "replace" and "record" if they differ.
+
+    Privacy
+    -------
+    Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
+    description of what ran, not a promise: there the budget's own pair is (theory.md, 4).
+    """
+    if not guarantees:
+        raise RequestError("joint() needs at least one guarantee")
+    relations, units = {g.relation for g in guarantees}, {g.unit for g in guarantees}
+    relation = relation or (relations.pop() if len(relations) == 1 else "replace")
+    unit = unit or (units.pop() if len(units) == 1 else "record")
+    steps = tuple(
+        replace(s, name=f"{i}: {s.name}")
+        for i, g in enumerate(guarantees, 1)
+        for s in _under(g, relation, unit)
+    )
+    total = math.fsum(g.delta for g in guarantees) if delta is None else delta
+    eps = eps_of_curve(parts_of(steps), total)
+    if math.isinf(eps):  # conversions added failure: state it where the curve is finite
+        total = min(1.0, max(total, parts_of(steps).infinite * (1 + 1e-6)))
+        eps = eps_of_curve(parts_of(steps), total)
+    notes = tuple(dict.fromkeys(n for g in guarantees for n in g.notes))
+    return Guarantee(steps, eps, total, relation, unit, any(g.seeded for g in guarantees), notes)

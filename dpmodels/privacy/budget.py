@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels._version import __version__
 from dpmodels.errors import BudgetError, RequestError, choice, shown
-from dpmodels.privacy.account import Account, Remaining
-from dpmodels.privacy.composition import Guarantee, joint, neighbours_of
+from dpmodels.privacy.account import Account, Remaining, joint
+from dpmodels.privacy.composition import Guarantee, neighbours_of
 from dpmodels.privacy.ledger_file import (
     Charge,
     FileStore,
@@ -26,7 +26,8 @@ from dpmodels.privacy.ledger_file import (
 )
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
 from dpmodels.quiet import Enter, Exit, Scope, Within, lock
-from dpmodels.tables.table import FORMATS, RULE, Column, Layout, Row, Shown, Table
+from dpmodels.tables.content import RULE, Column, Layout, Row
+from dpmodels.tables.table import FORMATS, Shown, Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -56,9 +56,9 @@ from dpmodels.units import column_of, named
 
 
 #: Points whose integrals are worked out at once.
-_AT_ONCE = 128
+_INTEGRALS_AT_ONCE = 128
 #: Up to this mu the difference of two Mills ratios is an integral over a short stretch.
-_SHORT = 0.5
+_SHORT_MU = 0.5
 #: Of the continued fraction from 4 on: 1e-16.
 _TERMS = 40
 
@@ -124,11 +124,11 @@ def _log_deltas(eps: Array, mu: float) -> Array:
         gap = b - a
         out = np.asarray(a + np.log(-np.expm1(gap)), dtype=np.float64)
     close = np.flatnonzero(~(gap < -CLOSE))
-    if mu <= _SHORT:
+    if mu <= _SHORT_MU:
         out[close] = _log_mills(eps[close], mu)
         return out
-    for start in range(0, len(close), _AT_ONCE):
-        part = close[start : start + _AT_ONCE]
+    for start in range(0, len(close), _INTEGRALS_AT_ONCE):
+        part = close[start : start + _INTEGRALS_AT_ONCE]
         out[part] = _log_integrals(eps[part], mu)
     return out
 
@@ -415,7 +415,7 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
 
 
 #: Relative error of sums of shares of eps.
-_DIGITS = 1e-12
+_EPS_DIGITS = 1e-12
 #: Relations as printed.
 RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
 #: The same where the unit is a person.
@@ -473,7 +473,7 @@ class Guarantee:
         # up by one part in 1e9, pays (theory.md, 6.2).
         allowed = self.delta * (1 + 1e-9) + 1e-300
         above = self.delta_at(self.eps) > allowed
-        if above and not self.delta_at(self.eps * (1 + _DIGITS)) <= allowed:
+        if above and not self.delta_at(self.eps * (1 + _EPS_DIGITS)) <= allowed:
             raise PrivacyBugError(
                 f"the steps of this plan compose to delta = {self.delta_at(self.eps)!r} at "
                 f"eps = {self.eps!r}, above the requested {self.delta!r}"
@@ -621,55 +621,3 @@ class Guarantee:
     def __getstate__(self) -> dict[str, Any]:
         hidden = ("_parts", "_curve", "gaussian_cover")
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
-
-
-def _under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
-    """Return steps that describe the call under a relation and unit."""
-    if (guarantee.unit, guarantee.relation, guarantee.proved) != (unit, relation, None):
-        from dpmodels.privacy.account import entries_of
-        entry = entries_of(guarantee, relation, unit)[0]
-        parts = [Step("converted", Gaussian(math.sqrt(entry.mu2)), failure=entry.failure)]
-        if entry.pure > 0:
-            parts.append(Step("converted, pure part", Approximate(entry.pure, 0.0)))
-        return tuple(parts)
-    return guarantee.steps
-
-
-def joint(
-    guarantees: Sequence[Guarantee],
-    delta: float | None = None,
-    *,
-    relation: str | None = None,
-    unit: str | None = None,
-) -> Guarantee:
-    """Return the joint guarantee of calls declared together before the first of them ran.
-
-    Parameters
-    ----------
-    delta : float, optional
-        Where eps is stated; default: the sum of the deltas.
-    relation, unit : str, optional
-        Default: those of the calls; "replace" and "record" if they differ.
-
-    Privacy
-    -------
-    Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
-    description of what ran, not a promise: there the budget's own pair is (theory.md, 4).
-    """
-    if not guarantees:
-        raise RequestError("joint() needs at least one guarantee")
-    relations, units = {g.relation for g in guarantees}, {g.unit for g in guarantees}
-    relation = relation or (relations.pop() if len(relations) == 1 else "replace")
-    unit = unit or (units.pop() if len(units) == 1 else "record")
-    steps = tuple(
-        replace(s, name=f"{i}: {s.name}")
-        for i, g in enumerate(guarantees, 1)
-        for s in _under(g, relation, unit)
-    )
-    total = math.fsum(g.delta for g in guarantees) if delta is None else delta
-    eps = eps_of_curve(parts_of(steps), total)
-    if math.isinf(eps):  # conversions added failure: state it where the curve is finite
-        total = min(1.0, max(total, parts_of(steps).infinite * (1 + 1e-6)))
-        eps = eps_of_curve(parts_of(steps), total)
-    notes = tuple(dict.fromkeys(n for g in guarantees for n in g.notes))
-    return Guarantee(steps, eps, total, relation, unit, any(g.seeded for g in guarantees), notes)

@@ -127,7 +127,7 @@ MARGIN = 2.0**-40
 #: a second round would be as dear as the first, and it is rare.
 SPARE = 4.0
 #: Proposals that are worked on together: their arrays stay in the caches.
-_AT_ONCE = 1 << 14
+_PROPOSALS_AT_ONCE = 1 << 14
 #: Largest whole part of -log U.
 _MOST = 60
 
@@ -315,8 +315,8 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
         tries = ((need + SPARE * np.sqrt(need)) * table.tries).astype(np.int64)
         proposed = np.repeat(np.arange(len(targets)), tries)
         parts = [
-            _accepted(targets, table, proposed[a : a + _AT_ONCE])
-            for a in range(0, len(proposed), _AT_ONCE)
+            _accepted(targets, table, proposed[a : a + _PROPOSALS_AT_ONCE])
+            for a in range(0, len(proposed), _PROPOSALS_AT_ONCE)
         ]
         of, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         found = np.bincount(of, minlength=len(targets))

@@ -35,7 +35,7 @@ ROUND_UP = 1.0 + 1e-9
 #: int64, or Python integers where these do not hold them.
 Integers = npt.NDArray[Any]
 #: What sums of shares may lose to rounding, relatively.
-_SLACK = 1e-12
+_SHARES_SLACK = 1e-12
 #: Noise sd over grid step; below this the lattice is refined before noise is added.
 _FINE = 1 << 20
 #: Integers below it are added in 64 bits.
@@ -233,7 +233,7 @@ class Run:
             known.add(step.name)
         cost = math.fsum(s.mechanism.mu**2 for s in listed if isinstance(s.mechanism, Gaussian))
         # what sums of floats lose, ROUND_UP of the noise pays for
-        if cost > self._left[name] * (1.0 + _SLACK):
+        if cost > self._left[name] * (1.0 + _SHARES_SLACK):
             raise PrivacyBugError(f"step {name!r} has not so much left")
         self._left[name] = max(self._left[name] - cost, 0.0)
         self._open.update({step.name: step for step in listed})

@@ -222,7 +222,7 @@ LEMMAS: dict[str, Lemma] = {
 #: Weights (a, b, c, e, f) of X'X, X'y, y'y, sum x, sum y: the moment matrix of (1, x, y), with
 #: y'y improved for free. S^2 = 18.
 INTERCEPT_WEIGHTS = (1.0, math.sqrt(2.0), math.sqrt(6.0), math.sqrt(2.0), math.sqrt(2.0))
-_GRID = 20_001
+_SEARCH_POINTS = 20_001
 
 
 def gram_sensitivity(dimension: int, relation: str = "replace") -> float:
@@ -290,7 +290,7 @@ def intercept_sensitivity(a: float, b: float, c: float, e: float, f: float) -> f
 
 
 def _intercept_square(a: float, b: float, c: float, e: float, f: float) -> float:
-    w = np.linspace(-1.0, 1.0, _GRID)
+    w = np.linspace(-1.0, 1.0, _SEARCH_POINTS)
     h = np.abs(e * e + b * b * w)
     a2 = 2.0 * a * a
     phi = np.where(h <= a2, h * h / a2, 2.0 * h - a2)

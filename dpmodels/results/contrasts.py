@@ -18,8 +18,9 @@ from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
 from dpmodels.results.record import Record, interval_of
+from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Column, Layout, Result, Row, Table
+from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -323,29 +324,62 @@ def emmeans(
     choice("what", what, ("link", "mean"))
     wanted, within, paired = _specs(specs, by)
     held = means_of(over)
-    given = {**{k: v for k, v in held.items() if k not in wanted + within}, **dict(at or {})}
-    known = predictors(fit, [*wanted, *within, *dict(at or {})])
+    at = dict(at or {})
+    given = {**{k: v for k, v in held.items() if k not in wanted + within}, **at}
+    known = predictors(fit, [*wanted, *within, *at])
     if not wanted:
         raise RequestError(f"emmeans takes the name of a factor, as in emmeans({known[0]!r})")
-    axes, middles = {}, []
-    for name in known:
-        axes[name], middle = _axis(fit, name, given.get(name), name in wanted + within)
-        middles += [f"{name} = {middle:.4g}"] if middle is not None else []
     heads = [*within, *wanted]
+    found_axes = {name: _axis(fit, name, given.get(name), name in heads) for name in known}
+    axes = {name: axis for name, (axis, _) in found_axes.items()}
+    middles = [f"{n} = {middle:.4g}" for n, (_, middle) in found_axes.items() if middle is not None]
     groups = list(itertools.product(*(axes[name] for name in heads)))
-    rest = [name for name in known if name not in heads]
-    others = list(itertools.product(*(axes[name] for name in rest)))
-    if len(groups) * len(others) > 100_000:
-        raise RequestError("the grid has more than 100 000 cells: hold some variables with at=")
-    cells = [(*g, *o) for g in groups for o in others]
-    grid = {name: [c[k] for c in cells] for k, name in enumerate([*heads, *rest])}
-    X = estimated(fit, fit.design.matrix(grid))
-    L, names = every_chain(fit, X.reshape(len(groups), len(others), -1).mean(axis=1))
+    X = _grid(fit, axes, heads, groups)
+    L, names = every_chain(fit, X.mean(axis=1))
     families = [_words(within, g[: len(within)]) for g in groups]
     labels = [
         _words(wanted, g[len(within) :]) + (f" | {family}" if family else "")
         for g, family in zip(groups, families, strict=True)
     ]
+    link = fit.kind.link_name(fit.options)
+    given_means = {k: v for k, v in held.items() if k in set(known) - {*heads, *at}}
+    relative = X.shape[-1] < fit.design.p
+    notes = _grid_notes(middles, given_means, relative=relative, link=link, what=what)
+    labels = [f"{label}{name}" for name in names for label in labels]
+    # of one quantile, within one level of by
+    family = [f"{one}{name}".removeprefix(", ") for name in names for one in families]
+    found = combine(
+        record, L, np.zeros(len(L)), tuple(labels), level, "Mean", notes,
+        groups=tuple(family) if any(family) else (), adjust=adjust or "none",
+        xlabel="linear predictor" if what == "link" or fit.design.response is None
+        else f"mean of {fit.design.response.name}",
+    )  # fmt: skip
+    if what == "mean":
+        found = _back_transformed(found, link)
+    return found.pairs() if paired else found
+
+
+def _grid(
+    fit: Any, axes: Mapping[str, list[Any]], heads: list[str], groups: list[tuple[Any, ...]]
+) -> Array:
+    """Return the design rows of a public grid: a block a group, a row a cell of the others."""
+    rest = [name for name in axes if name not in heads]
+    others = list(itertools.product(*(axes[name] for name in rest)))
+    if len(groups) * len(others) > 100_000:
+        raise RequestError("the grid has more than 100 000 cells: hold some variables with at=")
+    cells = [(*g, *o) for g in groups for o in others]
+    table = {name: [c[k] for c in cells] for k, name in enumerate([*heads, *rest])}
+    X = estimated(fit, fit.design.matrix(table))
+    return np.asarray(X.reshape(len(groups), len(others), -1))
+
+
+def _grid_notes(
+    middles: list[str], held: Mapping[str, float], *, relative: bool, link: str, what: str
+) -> tuple[str, ...]:
+    """Return the notes of adjusted means: what is held where, and their scale.
+
+    ``held``: means that ``over=`` gives. ``relative``: to a first unit, without an intercept.
+    """
     notes = ["Means over a public grid, equal weights to the levels of other factors."]
     if middles:
         notes.append(
@@ -353,43 +387,38 @@ def emmeans(
             "marginal mean of R is taken at means of the rows, which may lie far from it: "
             "emmeans(..., over=<released means>) is that."
         )
-    at_means = [f"{k} = {v:.4g}" for k, v in held.items() if k in rest and k not in dict(at or {})]
-    if at_means:
+    if held:
+        at_means = ", ".join(f"{k} = {v:.4g}" for k, v in held.items())
         notes.append(
-            f"Held at the means that over= gives: {', '.join(at_means)}; intervals are conditional "
+            f"Held at the means that over= gives: {at_means}; intervals are conditional "
             "on them."
         )
-    if X.shape[1] < fit.design.p:
+    if relative:
         notes.append(
             "Log hazards, relative to a unit whose numbers are 0 and whose factors are at their "
             "first levels: differences (.pairs()) are logs of hazard ratios."
         )
-    link = fit.kind.link_name(fit.options)
     if link != "identity":
         scale = (
             "back-transformed (ends of intervals too)" if what == "mean" else "on the link scale"
         )
         notes.append(f"Link {link}: {scale}; averages are taken on the link scale.")
-    labels = [f"{label}{name}" for name in names for label in labels]
-    # of one quantile, within one level of by
-    family = [f"{one}{name}".removeprefix(", ") for name in names for one in families]
-    found = combine(
-        record, L, np.zeros(len(L)), tuple(labels), level, "Mean", tuple(notes),
-        groups=tuple(family) if any(family) else (), adjust=adjust or "none",
-        xlabel="linear predictor" if what == "link" or fit.design.response is None
-        else f"mean of {fit.design.response.name}",
-    )  # fmt: skip
-    if what == "mean" and link != "identity":
-        from dpmodels.families import LINKS
+    return tuple(notes)
 
-        slope, inverse = np.abs(LINKS[link].slope(found.effect)), LINKS[link].inverse
-        nothing = np.full(len(found.effect), np.nan)  # tests are of the link scale: not of mean 0
-        found = replace(
-            found, effect=inverse(found.effect), sd=slope * found.sd, error=slope * found.error,
-            low=inverse(found.low), high=inverse(found.high), on_scale=found.effect,
-            statistic=nothing, pvalue=nothing,
-        )  # fmt: skip
-    return found.pairs() if paired else found
+
+def _back_transformed(found: Combinations, link: str) -> Combinations:
+    """Return combinations of a link scale on the scale of the mean."""
+    if link == "identity":
+        return found
+    from dpmodels.families import LINKS
+
+    slope, inverse = np.abs(LINKS[link].slope(found.effect)), LINKS[link].inverse
+    nothing = np.full(len(found.effect), np.nan)  # tests are of the link scale: not of mean 0
+    return replace(
+        found, effect=inverse(found.effect), sd=slope * found.sd, error=slope * found.error,
+        low=inverse(found.low), high=inverse(found.high), on_scale=found.effect,
+        statistic=nothing, pvalue=nothing,
+    )  # fmt: skip
 
 
 def _words(names: list[str], values: Any) -> str:

@@ -27,8 +27,9 @@ from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.records import OPEN_ENDS, Estimate
+from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, number
-from dpmodels.tables.table import Column, Layout, Result, Row, Table, also
+from dpmodels.tables.table import Result, Table, also
 
 if TYPE_CHECKING:
     import pandas as pd

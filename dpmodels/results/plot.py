@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
 from dpmodels.results.inference import labelled, plain_name, quantile, series, terms_of
@@ -91,97 +93,133 @@ def coefplot(
             fit, groups, level=level, color=color, labels=labels, scale=scale,
             exponentiate=exponentiate,
         )  # fmt: skip
-    import numpy as np
+    bars = _bars_of(fit, ax, level, scale, names)
+    shown = bars.shown(names, intercept)
+    wanted = list(names or shown)
+    if ax is None:
+        lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in wanted)
+        ax = new_axes(None, (7.0, 1.1 + 0.45 * len(wanted) + 0.15 * lines))
+        _DRAWN[ax] = _Drawn(ours=True)
+    drawn = _DRAWN.setdefault(ax, _Drawn())
+    drawn.names += [name for name in wanted if name not in drawn.names]
+    k = len(drawn.titles)
+    drawn.titles.append(one_line(fit))
+    _draw_bars(ax, bars.of(shown), [drawn.names.index(name) + _APART * k for name in shown],
+               (f"({k + 1})" if k else f"{100 * level:g} % interval, total error",
+                None if k else "sampling error alone"),
+               color or f"C{k}", exponentiate)  # fmt: skip
+    _set_rows(ax, drawn, labels)
+    if not k:
+        ax.axvline(1.0 if exponentiate else 0.0, color="0.6", linewidth=0.8, zorder=0)
+        what = "ratio" if exponentiate else "estimate"
+        ax.set_xlabel(what if scale == "raw" else f"{what} x half the range of its column")
+    if exponentiate:
+        _set_log_axis(ax, first=not k)
+    several = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
+    ax.set_title(several if k else drawn.titles[0], fontsize="small")
+    _set_legend(ax, below=bool(k and drawn.ours))
+    return ax
 
+
+@dataclass(frozen=True)
+class _Bars:
+    """Estimates and half lengths of their two error bars, by the names in the plot."""
+
+    estimates: Any
+    total: Any  # with the bound of a bias
+    sampling: Any
+    scaled: Any  # what each was multiplied by; None: nothing
+
+    def shown(self, names: Sequence[str] | None, intercept: bool) -> list[str]:
+        """Return the coefficients that are drawn, in their order."""
+        own = list(self.estimates.index)
+        listed = [n for n in own if intercept or n != "Intercept"]
+        if names is not None:
+            listed = [name for name in names if name in own]
+        return [n for n in listed if self.scaled is None or np.isfinite(self.scaled[n])]
+
+    def of(self, names: Sequence[str]) -> _Bars:
+        """Return those of some names, in this order."""
+        listed = list(names)
+        return _Bars(self.estimates[listed], self.total[listed], self.sampling[listed], None)
+
+
+def _bars_of(
+    fit: Fit, ax: Axes | None, level: float, scale: str, names: Sequence[str] | None
+) -> _Bars:
+    """Return what is drawn of a fit; C(g)[T.x] and g[T.x] are one row of the axes."""
     estimates: Any = fit.params
-    # C(g)[T.x] and g[T.x] are one row
     before = [] if ax is None or ax not in _DRAWN else _DRAWN[ax].names
     known = {plain_name(name): name for name in [*(names or ()), *before]}
     own = {name: known.get(plain_name(name), name) for name in estimates.index}
-    estimates = estimates.rename(own)
-    shown = [name for name in estimates.index if intercept or name != "Intercept"]
-    if names is not None:
-        shown = [name for name in names if name in estimates.index]
-    z = quantile(level, fit._record.estimate.use_t)
     ends = fit.conf_int(level)
-    half = ((ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0).rename(own)  # with the bound of a bias
-    inner = (z * fit.bse_sampling).rename(own)
-    if scale == "standardised":
-        columns = {c.name: c.interval for c in fit.design.columns}
-        listed = [columns.get(n.partition(" [tau")[0]) for n in fit._record.estimate.names]
-        halves = [float("nan") if i is None else (i[1] - i[0]) / 2.0 for i in listed]
-        unit = series(np.array(halves), fit._record.estimate.names, "half range").rename(own)
-        estimates, half, inner = (v * unit for v in (estimates, half, inner))
-        shown = [name for name in shown if np.isfinite(unit[name])]
-    if ax is None:
-        rows = len(shown if names is None else names)
-        lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in names or shown)
-        size = (7.0, 1.1 + 0.45 * rows + 0.15 * lines)
-        ax = new_axes(None, size)
-        _DRAWN[ax] = _Drawn(ours=True)
-    drawn = _DRAWN.setdefault(ax, _Drawn())
-    drawn.names += [name for name in names or shown if name not in drawn.names]
-    k = len(drawn.titles)
-    color = color or f"C{k}"
-    lines_at = [drawn.names.index(name) + _APART * k for name in shown]
-    drawn.titles.append(one_line(fit))
-    middle = np.exp(estimates) if exponentiate else estimates
-    for length, width, label in (
-        (half, 1.2, f"({k + 1})" if k else f"{100 * level:g} % interval, total error"),
-        (inner, 4.0, None if k else "sampling error alone"),
-    ):
-        if length[shown].isna().all():  # nothing to draw, and nothing to explain
+    half = (ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0
+    inner = quantile(level, fit._record.estimate.use_t) * fit.bse_sampling
+    bars = _Bars(estimates.rename(own), half.rename(own), inner.rename(own), None)
+    if scale == "raw":
+        return bars
+    columns = {c.name: c.interval for c in fit.design.columns}
+    listed = [columns.get(n.partition(" [tau")[0]) for n in fit._record.estimate.names]
+    halves = [float("nan") if i is None else (i[1] - i[0]) / 2.0 for i in listed]
+    unit = series(np.array(halves), fit._record.estimate.names, "half range").rename(own)
+    return _Bars(bars.estimates * unit, bars.total * unit, bars.sampling * unit, unit)
+
+
+def _draw_bars(
+    ax: Any, bars: _Bars, rows: list[float], labels: tuple[str | None, str | None], color: str,
+    exponentiate: bool,
+) -> None:  # fmt: skip
+    """Draw a thin bar of the total error, a thick one of the sampling error, and the marks."""
+    middle = np.exp(bars.estimates) if exponentiate else bars.estimates
+    for length, width, label in zip((bars.total, bars.sampling), (1.2, 4.0), labels, strict=True):
+        if length.isna().all():  # nothing to draw, and nothing to explain
             continue
-        bars: Any = length[shown]
+        shown = length
         if exponentiate:
-            ends_of = [np.exp(estimates[shown] + sign * bars) for sign in (-1.0, 1.0)]
-            bars = np.stack([middle[shown] - ends_of[0], ends_of[1] - middle[shown]])
+            low, high = (np.exp(bars.estimates + sign * length) for sign in (-1.0, 1.0))
+            shown = np.stack([middle - low, high - middle])
         ax.errorbar(
-            middle[shown],
-            lines_at,
-            xerr=bars,
-            fmt="none",
-            ecolor=color,
-            elinewidth=width,
-            label=label,
+            middle, rows, xerr=shown, fmt="none", ecolor=color, elinewidth=width, label=label
         )
-    ax.plot(middle[shown], lines_at, "o", color="white", markeredgecolor=color, zorder=3)
-    figure: Any = ax.figure
+    ax.plot(middle, rows, "o", color="white", markeredgecolor=color, zorder=3)
+
+
+def _set_rows(ax: Any, drawn: _Drawn, labels: Mapping[str, str] | None) -> None:
+    """Name the rows, and give each fit but the first more room in a figure of our own."""
+    k = len(drawn.titles) - 1
     ticks = [_wrapped(labelled(name, labels)) for name in drawn.names]
     ax.set_yticks(list(range(len(drawn.names))), ticks)
     ax.set_ylim(len(drawn.names) - 1 + _APART * k + 0.5, -0.5)  # first name on top, no bar cut
-    if not k:
-        ax.axvline(1.0 if exponentiate else 0.0, color="0.6", linewidth=0.8, zorder=0)
-        if exponentiate:
-            ax.set_xscale("log")
-        what = "ratio" if exponentiate else "estimate"
-        ax.set_xlabel(what if scale == "raw" else f"{what} x half the range of its column")
-        title = drawn.titles[0]
-    else:
-        title = "\n".join(f"({i + 1}) {t}" for i, t in enumerate(drawn.titles))
-        if drawn.ours:  # a line of the title, room between the marks of a row, the legend below
-            width, height = figure.get_size_inches()
-            height += 0.25 * (k == 1)
-            figure.set_size_inches(width, height + 0.15 + _APART * 0.45 * len(drawn.names))
-    if exponentiate:
-        from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+    if k and drawn.ours:  # a line of the title, room between the marks of a row, the legend below
+        width, height = ax.figure.get_size_inches()
+        height += 0.25 * (k == 1)
+        ax.figure.set_size_inches(width, height + 0.15 + _APART * 0.45 * len(drawn.names))
 
-        low, high = ax.get_xlim()  # plain numbers, several of them also where the axis is short
-        subs = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9) if high < 4 * low else (1, 2, 5)
-        ax.xaxis.set_major_locator(LogLocator(subs=subs if high < 200 * low else (1,)))
-        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_title(title, fontsize="small")
+
+def _set_log_axis(ax: Any, *, first: bool) -> None:
+    """Show ratios on a log axis: plain numbers, several of them also where the axis is short."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    if first:
+        ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    subs = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9) if high < 4 * low else (1, 2, 5)
+    ax.xaxis.set_major_locator(LogLocator(subs=subs if high < 200 * low else (1,)))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _set_legend(ax: Any, *, below: bool) -> None:
+    """Set the legend into the axes, or one for the figure below them."""
     marks, texts = ax.get_legend_handles_labels()
     style: dict[str, Any] = {"fontsize": "small", "framealpha": 0.8, "edgecolor": "none"}
-    if marks and not (k and drawn.ours):
+    if marks and not below:
         ax.legend(**style)
     elif marks:
-        for old in [ax.get_legend(), *figure.legends]:
+        for old in [ax.get_legend(), *ax.figure.legends]:
             if old is not None:
                 old.remove()
-        figure.legend(marks, texts, loc="outside lower center", ncols=len(marks), **style)
-    return ax
+        ax.figure.legend(marks, texts, loc="outside lower center", ncols=len(marks), **style)
 
 
 def _wrapped(text: str, width: int = _WRAP) -> str:

@@ -29,19 +29,10 @@ from dpmodels.results.inference import (
 from dpmodels.results.moments import moments_of
 from dpmodels.results.plot import coefplot
 from dpmodels.results.summary import STARS, response_of
+from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
 from dpmodels.tables.numbers import by_row, number, places
-from dpmodels.tables.table import (
-    RULE,
-    Column,
-    Layout,
-    Result,
-    Row,
-    Table,
-    also,
-    check_file,
-    write_file,
-)
+from dpmodels.tables.table import Result, Table, also, check_file, write_file
 from dpmodels.units import column_of
 
 if TYPE_CHECKING:
@@ -197,8 +188,6 @@ def etable(
     Post-processing: costs nothing. The last line is the guarantee of all fits of the table
     together, if they were made from the same data.
     """
-    import pandas as pd
-
     for name in other:
         meant = _MEANT.get(name, "")
         hint = f" Type {meant}" if meant else did_you_mean(name, _ARGUMENTS)
@@ -227,15 +216,37 @@ def etable(
         Row((_label(key, given), *(_stat(fit, key, digits) for fit in given)))
         for key in (_default_stats(given) if stats is None else stats)
     ]
+    table = Etable(
+        _heads(given, labels, headers),
+        (*rows, RULE, *facts),
+        _notes(given, se, stars, exponentiate),
+        str(title),
+        _numbers(given, names, exponentiate),
+        exponentiate,
+    )
+    if path is not None:
+        write_file(table, path)
+    if type is None:
+        return table
+    return table.to_frame() if type == "df" else table.render(type)
+
+
+def _numbers(given: Sequence[Any], names: Sequence[str], exponentiate: bool) -> Any:
+    """Return the tidy frames of all fits, one below the other, with the shown coefficients."""
+    import pandas as pd
+
+    how: dict[str, Any] = {"exponentiate": True} if exponentiate else {}
     frames = [
-        fit.tidy(style="python", **({"exponentiate": True} if exponentiate else {})).assign(
-            model=f"({k})"
-        )
-        for k, fit in enumerate(given, 1)
+        fit.tidy(style="python", **how).assign(model=f"({k})") for k, fit in enumerate(given, 1)
     ]
     numbers = pd.concat(frames, ignore_index=True)
     shared = {plain_name(name): name for name in names}
     numbers["term"] = [shared.get(plain_name(str(n)), n) for n in numbers["term"]]
+    return numbers[numbers["term"].isin(names)].reset_index(drop=True)
+
+
+def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tuple[str, ...]:
+    """Return the notes of a table: what stands in brackets, the methods, the joint guarantee."""
     biased = any(fit._record.estimate.bias is not None for fit in given)
     levels = ", ".join(dict.fromkeys(f"{100 * fit.level:g} %" for fit in given))
     notes = [f"{levels} intervals in brackets."]
@@ -252,19 +263,7 @@ def etable(
         name = fit.facts.title
         ran.setdefault(name[:1].lower() + name[1:], []).append(f"({k})")
     methods = "; ".join(f"{', '.join(listed)} {name}" for name, listed in ran.items())
-    table = Etable(
-        _heads(given, labels, headers),
-        (*rows, RULE, *facts),
-        (*notes, f"Method: {methods}.", joint_line(given)),
-        str(title),
-        numbers[numbers["term"].isin(names)].reset_index(drop=True),
-        exponentiate,
-    )
-    if path is not None:
-        write_file(table, path)
-    if type is None:
-        return table
-    return table.to_frame() if type == "df" else table.render(type)
+    return (*notes, f"Method: {methods}.", joint_line(given))
 
 
 def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
@@ -420,7 +419,7 @@ def joint_line(fits: Sequence[Fit]) -> str:
             "Fits on the same data add up; these promise privacy for different neighbours or "
             "units, so the table as a whole has no single statement."
         )
-    from dpmodels.privacy.composition import joint
+    from dpmodels.privacy.account import joint
 
     eps, delta = sum(p.eps for p in promises), sum(p.delta for p in promises)
     line = f"Fits on the same data add up: the table as a whole is {pair(eps, delta)}-DP"

@@ -22,8 +22,9 @@ from dpmodels.results.record import (
     rows_used,
 )
 from dpmodels.survey import Survey
+from dpmodels.tables.content import Column, Layout, Page, Row
 from dpmodels.tables.numbers import by_row, number, places
-from dpmodels.tables.table import Column, Layout, Page, Row, Table, check_format
+from dpmodels.tables.table import Table, check_format
 from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
 

@@ -257,6 +257,20 @@ def public_rows(design: Design, ends: Ends = None) -> PublicRows | None:
     return found
 
 
+def _moved_columns(
+    at: Mapping[str, Array], filled: Callable[[dict[str, Array]], Array]
+) -> dict[str, Mask]:
+    """Return for each variable which columns change with it, from two bases: products with 0."""
+    moves: dict[str, Mask] = {}
+    for name, own in at.items():
+        changed = []
+        for place in (len, lambda one: (len(one) + 1) // 2):
+            table = {k: np.repeat(v[place(v) - 1], len(own)) for k, v in at.items()} | {name: own}
+            changed.append(np.ptp(filled(table), axis=0) > 0.0)
+        moves[name] = np.any(changed, axis=0)
+    return moves
+
+
 def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
     kinds = dict(design.kinds)
     if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
@@ -277,12 +291,7 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
         return np.asarray(block[: design.p].T)
 
     at = {name: points(name, v) for name, v in kinds.items()}
-    moves: dict[str, Mask] = {}
-    for name, own in at.items():
-        moves[name] = np.zeros(design.p, dtype=bool)
-        for place in (len, lambda one: (len(one) + 1) // 2):  # two bases: products with a zero
-            table = {k: np.repeat(v[place(v) - 1], len(own)) for k, v in at.items()} | {name: own}
-            moves[name] |= np.ptp(filled(table), axis=0) > 0.0
+    moves = _moved_columns(at, filled)
     sets = {tuple(n for n in at if moves[n][j]) for j in range(design.p)}
     sets = {one for one in sets if one and not any(set(one) < set(o) for o in sets)}
     rows, moved, group = [], [], []

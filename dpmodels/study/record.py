@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dpmodels.errors import BudgetError, DamagedError, DPModelsError, RequestError, whole
+from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget, kind_of
-from dpmodels.privacy.composition import joint
 from dpmodels.study.asked import canonical_hash
 from dpmodels.tables.table import Shown, Table, check_seal, plain, sealed
 from dpmodels.units import named

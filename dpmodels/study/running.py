@@ -28,8 +28,9 @@ from dpmodels.errors import (
     UnknownOptionError,
     UtilityWarning,
 )
+from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget
-from dpmodels.privacy.composition import Guarantee, joint
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.study.asked import (
     NOT_OPTIONS,

@@ -474,7 +474,7 @@ ROW_MOST = 16.0
 #: Squared lengths are counted in steps of this, rounded up: integers of at most 2^40 a row.
 _COARSE = 2.0**8
 #: From here on sums of integers round; they are enlarged by more than 2^33 rows could lose.
-_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
+_LAST_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
 
 
 class People(Protocol):
@@ -536,7 +536,7 @@ def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
     part *= part
     part /= _COARSE
     trace = sums(np.ceil(part, out=part), block.starts)
-    trace[trace >= _EXACT] *= _SAFE
+    trace[trace >= _LAST_EXACT] *= _SAFE
     root = np.sqrt(trace * _COARSE) * (radii[0] / STEPS)  # of a person, in units of z
     out = []
     for radius in radii:

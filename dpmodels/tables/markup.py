@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from dpmodels.errors import DPModelsError
-from dpmodels.tables.table import (
+from dpmodels.tables.content import (
     Column,
+    Content,
     Layout,
     Row,
-    Table,
     facts_of,
     grids_of,
     groups_of,
@@ -40,7 +40,7 @@ def ascii_text(text: str) -> str:
     return text
 
 
-def render_text(table: Table, width: int | None = None) -> str:
+def render_text(table: Content, width: int | None = None) -> str:
     """Return the table as text; a fluid one at most ``width`` wide where names allow it."""
     layout, most = table.layout, table.layout.width
     if width is None:
@@ -76,7 +76,7 @@ def render_text(table: Table, width: int | None = None) -> str:
     return ascii_text(text) if layout.wrap else text
 
 
-def _grids(table: Table, width: int, wide: bool) -> tuple[list[int], list[list[str]]]:
+def _grids(table: Content, width: int, wide: bool) -> tuple[list[int], list[list[str]]]:
     """Return widths and lines of the tables, in two blocks of columns where it is narrow."""
     grids = []
     for part in (table, *table.more):
@@ -106,7 +106,7 @@ def _pair(label: str, value: str, pad: int, width: int, layout: Layout) -> list[
     return _wrap(ascii_text(value), width, start, " " * pad) if layout.wrap else [start + value]
 
 
-def _facts_text(table: Table, width: int, wide: bool) -> list[str]:
+def _facts_text(table: Content, width: int, wide: bool) -> list[str]:
     """Return the first facts over the full width, then words left and those aside right."""
     facts, layout = (*table.facts, *table.aside), table.layout
     if not (wide and table.aside):
@@ -121,7 +121,7 @@ def _facts_text(table: Table, width: int, wide: bool) -> list[str]:
 
 
 def _grid_text(
-    table: Table, layout: Layout, shown: Sequence[int], width: int, *, groups: bool
+    table: Content, layout: Layout, shown: Sequence[int], width: int, *, groups: bool
 ) -> tuple[int, list[str]]:
     """Return the width of a table and its lines: groups, headers, rule, rows."""
     columns = [table.columns[k] for k in shown]
@@ -220,7 +220,7 @@ def escape_markdown(text: str) -> str:
     return "".join(f"\\{sign}" if sign in _SPECIAL else sign for sign in text)
 
 
-def render_markdown(table: Table) -> str:
+def render_markdown(table: Content) -> str:
     """Return the table as markdown."""
     parts = [f"**{escape_markdown(table.title)}**"] if table.title else []
     parts.append("\n".join(f"- {escape_markdown(joined(*fact))}" for fact in facts_of(table)))
@@ -281,7 +281,7 @@ _NAME = "padding:0.1em 0.6em;text-align:left;border:0"
 _RULE = ";border-bottom:1px solid currentColor"
 
 
-def render_html(table: Table) -> str:
+def render_html(table: Content) -> str:
     """Return the table as HTML."""
     parts = [] if table.title == "" else ['<div class="dpmodels">', *_facts_html(table)]
     if table.page is not None:
@@ -302,7 +302,7 @@ def render_html(table: Table) -> str:
     return "\n".join(parts + ["</div>"] * bool(table.title))
 
 
-def _facts_html(table: Table) -> list[str]:
+def _facts_html(table: Content) -> list[str]:
     rows = [
         f'<tr><th scope="row" style="{_NAME}">{escape(label)}</th>'
         f'<td style="{_NAME}">{escape(value)}</td></tr>'
@@ -411,7 +411,7 @@ def number(text: str) -> str:
     return "$-$" + escape_latex(text[1:]) if negative else escape_latex(text)
 
 
-def render_latex(table: Table) -> str:
+def render_latex(table: Content) -> str:
     """Return the table with its facts and notes, in a float where it has a title."""
     bare = not table.title
     grids = [line for grid in grids_of(table) for line in _grid_latex(*grid, bare=bare)][:-1]
@@ -431,7 +431,7 @@ def render_latex(table: Table) -> str:
     return "\n".join(["% needs \\usepackage{booktabs,threeparttable}", *lines])
 
 
-def _notes_latex(table: Table, has_grid: bool) -> list[str]:
+def _notes_latex(table: Content, has_grid: bool) -> list[str]:
     facts = "; ".join(escape_latex(joined(*fact)) for fact in facts_of(table))
     out = [f"{facts}."] if has_grid and facts else []
     out += [f"Privacy: {escape_latex(table.statement)}."] if table.statement else []
@@ -495,7 +495,7 @@ def _groups(columns: Sequence[Column]) -> list[str]:
 _SMALL = 9
 
 
-def write(table: Table, path: Path) -> None:
+def write_word(table: Content, path: Path) -> None:
     """Write the table with its facts and notes."""
     if find_spec("docx") is None:
         raise DPModelsError("a Word file needs python-docx: pip install python-docx")

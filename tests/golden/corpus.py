@@ -219,6 +219,8 @@ def lines(only=""):
             plan = case.plan()
             data, verb, formula = table_of(case, plan), case.verb, case.formula
             arguments = {"schema": case.schema, "eps": case.eps, "delta": case.delta, "method": case.method, **case.options}
+            if case.method in ("drcl", "sdrcl", "sl"):  # small tables: refused else
+                arguments["accept_no_estimate"] = True
         else:
             plan, data, verb, formula, arguments = people_table(name, people)
         out[name] = stage_lines(plan, data)

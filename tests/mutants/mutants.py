@@ -157,7 +157,7 @@ ROWS = (
     Mutant("dpmodels/models/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
     Mutant("dpmodels/models/kernel.py", "/ math.sqrt(ridge)", "", LATTICE),
     Mutant("dpmodels/models/kernel.py", "high += label >> _WORD_BITS", "pass", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "np.rint((at - cell) * _WEIGHT)", "np.rint((at - cell) * _WEIGHT * 1.01)", LATTICE),
+    Mutant("dpmodels/models/kernel.py", "np.rint((at - cell) * _WEIGHT_STEPS)", "np.rint((at - cell) * _WEIGHT_STEPS * 1.01)", LATTICE),
     Mutant("dpmodels/models/newton.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
     Mutant("dpmodels/models/newton.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
     Mutant("dpmodels/models/newton.py", "nan=_TOP", "nan=0.0", LATTICE),
@@ -876,8 +876,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/custom.py",
-        'sd = float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)',
-        'sd = 0.5 * float(plan.request["alpha"]) * GRID * agm(detail.eps_r, detail.delta)',
+        'sd = float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(detail.eps_r, detail.delta)',
+        'sd = 0.5 * float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(detail.eps_r, detail.delta)',
         replayed("dp_eptr"),
     ),
     # -- the ground: run, composition, convert, ledger
@@ -956,8 +956,8 @@ MUTANTS = (
     # -- item 41: windows of votes, coins, noised tables, allowance, bounds, listed levels
     Mutant(
         "dpmodels/models/votes.py",
-        "m = _CELLS + 1  #",
-        "m = _CELLS - 1  #",
+        "m = _CELLS_PER_MOVE + 1  #",
+        "m = _CELLS_PER_MOVE - 1  #",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
@@ -974,8 +974,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/votes.py",
-        "2 * (_CELLS + 1) + 1\n",
-        "_CELLS + 2\n",
+        "2 * (_CELLS_PER_MOVE + 1) + 1\n",
+        "_CELLS_PER_MOVE + 2\n",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
@@ -998,8 +998,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/votes.py",
-        "step = 1.0 / (sigma * _CELLS)",
-        "step = 2.0 / (sigma * _CELLS)",
+        "step = 1.0 / (sigma * _CELLS_PER_MOVE)",
+        "step = 2.0 / (sigma * _CELLS_PER_MOVE)",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
@@ -1028,8 +1028,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/noised/fit.py",
-        "constrained = solution.converged and edge is None",
-        "constrained = solution.converged",
+        "if solution.converged and edge is None and request.inference",
+        "if solution.converged and request.inference",
         ("tests/unit/models/noised/test_fits.py", "-k", "at_an_end_of_the_box"),
     ),
     Mutant(
@@ -1482,7 +1482,7 @@ _OF_EXPANSIONS = tuple(
         (_C, "eta -= eta.max(axis=0)", "eta -= eta.max()", _ALONE),
         (_E, "most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)", "most = np.full(len(y), most.max())", _ALONE),
         (_E, "total = np.repeat(own_sum(power, counts), counts)", "total = power.sum()", _ALONE),
-        (_C, "p = np.maximum(p, LEAST)\n        at", "p = np.maximum(p, 0.5 * p.mean(axis=1, keepdims=True))\n        at", _ALONE),
+        (_C, "p = np.maximum(p, LEAST_PROBABILITY)\n        at", "p = np.maximum(p, 0.5 * p.mean(axis=1, keepdims=True))\n        at", _ALONE),
         # weights and stops that see what happened
         (_E, "s = own_sum(there.astype(float), counts) * self.model.mean", "s = own_sum(u[0] * there + 7.0, counts) * self.model.mean", _ALONE),
         (_E, "w * (weight * (count - n * p))", "w * (np.sqrt(weight) * (count - n * p))", _EXACT),

@@ -13,7 +13,7 @@ import dpmodels as dp
 from dpmodels.audit.replay import replay_stage
 from dpmodels.formula.schema import Schema
 from dpmodels.models.mean import PtrMeanDetail, sensitivity
-from dpmodels.models.objpert import COEF_STEP, OUT_STEP
+from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
 from dpmodels.privacy import ledger_file as sqlite_store
 from dpmodels.privacy.account import Account, entries_of
 from dpmodels.privacy.composition import Guarantee, delta_of_parts
@@ -236,7 +236,7 @@ def test_the_stage_adds_the_tilt_that_the_plan_states():
     for seed in range(4):
         drawn = replay_stage(plan, {"a": a, "y": y}, seed)
         z = float(drawn[COEF_STEP].output[0])
-        out = drawn[OUT_STEP]
+        out = drawn[INEXACT_STEP]
         theta = float(out.value[0]) * (2.0 * detail.tol / detail.lam) * 2.0**-30
         gradient = detail.lam * theta + detail.sigma * z
         gradient += float(((expit(theta * a) - (y == "yes")) * a).sum())

@@ -13,7 +13,7 @@ import pytest
 
 from dpmodels.audit.replay import ReplayRun
 from dpmodels.models.newton import WorkingRows
-from dpmodels.models.objpert import COEF_STEP, OUT_STEP, working_map
+from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP, working_map
 from dpmodels.quiet import quiet
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
@@ -138,7 +138,7 @@ def test_the_tilt_of_objective_perturbation_is_sigma_times_normals(schema, famil
     plan, out, drawn = released(case, data, None, normals)
     detail = plan.detail
     # the optimum, before the noise that pays for its being inexact
-    theta = np.asarray(drawn[OUT_STEP].value, dtype=float) * drawn[OUT_STEP].unit
+    theta = np.asarray(drawn[INEXACT_STEP].value, dtype=float) * drawn[INEXACT_STEP].unit
     thins, top = not detail.loss.one_sided, None if detail.loss.one_sided else 6.0
     working = WorkingRows(
         *out.detail, detail.radius, detail.reach, top, thins

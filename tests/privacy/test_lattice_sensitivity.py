@@ -128,7 +128,7 @@ def joined_words(words):
 def test_a_row_on_the_grid_is_a_convex_combination(d):
     """Weights are whole, at least 0, sum to one; no label exceeds its weight; none overflows."""
     rng = np.random.default_rng(3)
-    one, label = int(kernel._WEIGHT) ** d, int(kernel._LABEL)
+    one, label = int(kernel._WEIGHT_STEPS) ** d, int(kernel._LABEL)
     for _ in range(60):
         x = rng.choice([-1.0, 1.0, -0.9999, 0.1, rng.uniform(-1, 1)], d)
         row = np.append(x, rng.choice([-1.0, 1.0, 0.37]))[:, None]

@@ -43,8 +43,8 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def small_grid(monkeypatch):
-    assert quantile.GRID == ranks.GRID  # both are imported before the one is made smaller
-    monkeypatch.setattr(ranks, "GRID", 64)
+    assert quantile.MOST_POINTS == ranks.MOST_POINTS  # both are imported before the one is made smaller
+    monkeypatch.setattr(ranks, "MOST_POINTS", 64)
 
 
 def rows(rng, m, kind):

@@ -8,10 +8,10 @@ import pytest
 from scipy.special import log_ndtr
 
 from dpmodels.models import votes as pate_math
-from dpmodels.models.votes import _CELLS, cells_of, curve_table, smooth
+from dpmodels.models.votes import _CELLS_PER_MOVE, cells_of, curve_table, smooth
 
 SIGMA, TEACHERS, CLASSES, ORDER = 2.0, 30, 3, 6.0
-#: Cells that one changed vote can move: 1/sigma is _CELLS cells, and x lies anywhere in its cell.
+#: Cells that one changed vote can move: 1/sigma is _CELLS_PER_MOVE cells, and x lies anywhere in its cell.
 MOVE = 41
 
 
@@ -41,7 +41,7 @@ def test_a_changed_vote_moves_no_answer_beyond_the_window():
         most = max(most, int(np.abs(there - here[legal]).max()))
         jump = np.abs(shown.value[there] - shown.value[here[legal]])
         assert (jump <= shown.change[here[legal]]).all()
-    assert MOVE == _CELLS + 1
+    assert MOVE == _CELLS_PER_MOVE + 1
     assert MOVE - 1 <= most <= MOVE
 
 

@@ -150,7 +150,7 @@ def rescaled(sampling: Array, privacy: Array, draws: Array) -> tuple[Array, Arra
 
 
 #: Rows' loss of weight from which the summary mentions it.
-LOST = 0.01
+LOST_WEIGHT = 0.01
 #: Least residual variance in whitened units.
 V_FLOOR = 1e-3
 
@@ -272,12 +272,13 @@ def _weights_note(facts: Report, effective: float) -> list[str]:
     lost = 1.0 - effective / facts.rows
     if len(facts.stages) < 2:
         return []
-    if lost < LOST:
+    if lost < LOST_WEIGHT:
         stage = facts.stages[-1]
         if stage.radius >= second_radius(math.inf, len(stage.Q), round(facts.rows)):
             return []  # a Gaussian row is not scaled down: nothing to say
         return [
-            f"Rows far from the fit were scaled down (less than {LOST:.0%} of the weight in all). "
+            f"Rows far from the fit were scaled down (less than {LOST_WEIGHT:.0%} of the weight in "
+            "all). "
             "Where errors have long tails, coefficients can differ from ordinary least squares "
             "by more than their standard errors. A larger phi= (1, say) weighs down less and adds "
             "noise."
@@ -460,9 +461,9 @@ def whitened_stage(
 
 
 #: Share of the budget (mu^2; eps when delta = 0) of the scores.
-SHARE = 0.1
+SCORES_SHARE = 0.1
 #: Squared radius of the scores over their mean square ``p v``, at least.
-RADIUS = 3.0
+SCORE_RADIUS = 3.0
 #: Noise of a variance, relative to it, up to which a larger radius costs nothing that matters.
 QUIET = 0.15
 #: Above this relative noise the standard errors are themselves too noisy: advice.
@@ -482,7 +483,7 @@ def score_share(request: Request) -> float:
             "vcov='hetero' spends a part of the budget on standard errors, and inference=False "
             "asks for none: drop one of them"
         )
-    return SHARE if request.split is None else float(request.split.get(SCORES, SHARE))
+    return SCORES_SHARE if request.split is None else float(request.split.get(SCORES, SCORES_SHARE))
 
 
 def _unit_noise(mechanism: Gaussian | Pure, p: int, relation: str, *, parts: int) -> float:
@@ -502,7 +503,7 @@ def noise_figure(
     """
     if mechanism is None:
         return None
-    return max(RADIUS * p * _unit_noise(mechanism, p, relation, parts=1 + two) / n, QUIET)
+    return max(SCORE_RADIUS * p * _unit_noise(mechanism, p, relation, parts=1 + two) / n, QUIET)
 
 
 def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]]:
@@ -588,7 +589,7 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     matrix = np.asarray(np.linalg.inv(K))
     apart = len(facts.stages) > 1
     s1 = _unit_noise(mechanism, p, passes.relation, parts=1 + apart)
-    square = fit.errors.v * max(RADIUS * p, QUIET * n_eff / s1)
+    square = fit.errors.v * max(SCORE_RADIUS * p, QUIET * n_eff / s1)
     # a bound of |matrix x (r - x'd)| over all mapped rows (x, r). Over |x|^2 + r^2 <= R^2:
     # |x||r - x'd| <= R^2 (|d| + sqrt(1 + |d|^2)) / 2; over the unit box: sqrt(p) + p |d|
     size = float(np.linalg.norm(fit.d))

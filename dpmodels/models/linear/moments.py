@@ -87,8 +87,8 @@ BALL_PART = 0.25
 #: Noise of an eigenvalue per row up to which a larger ball costs nothing that matters.
 BALL_NOISE = 0.02
 #: Eigenvalues of the first release are floored at this multiple of its noise.
-FLOOR = 0.5
-LEAST = 1e-6
+NOISE_FLOOR = 0.5
+LEAST_MOMENT_EIGENVALUE = 1e-6
 #: Public noise ratio above which the noise exceeds the signal: a ridge will act.
 RIDGE_RATIO = 0.4
 #: And above which most coefficients have no errors: .09 to .20 of them had at ratios of .17 to .6,
@@ -289,7 +289,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
     if detail.second is not None:
         second = whitened_stage(
             passes, first, detail.second, n=detail.rows, first_n=used, phi=detail.phi,
-            radius=detail.radius, floor=FLOOR, least=LEAST,
+            radius=detail.radius, floor=NOISE_FLOOR, least=LEAST_MOMENT_EIGENVALUE,
         )  # fmt: skip
         stages.append(second)
     return _finished(plan, passes, stages, detail.scores)

@@ -512,7 +512,7 @@ def plan(
     return plan_fit(request, design, planning_rows(request, n), model)
 
 
-_SHARE = (
+_R2_NOTE = (
     "R-squared is that of the last pass: spread of the fitted values against that and the residual "
     "variance. Its interval holds the noise, and sampling as of normal rows; long rows count less."
 )
@@ -534,7 +534,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         return {**r_squared, "sigma": math.sqrt(variance) / part.unit}
 
     found = estimate_fit(plan, release, stats)
-    return replace(found, notes=(*found.notes, _SHARE)) if "r_squared" in found.stats else found
+    return replace(found, notes=(*found.notes, _R2_NOTE)) if "r_squared" in found.stats else found
 
 
 #: What leverage may move the residual variance by, as a part of it.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpmodels.sums.rowmap import UnitScale
 
 
-_GRID = 60
+_LOG_GRID = 60
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
     """
     values, vectors = np.linalg.eigh(m.M)
     least = max(0.0, m.spectral / 2.0 - float(values[0]))
-    grid = m.spectral * np.geomspace(1e-3, 1e4, _GRID)
+    grid = m.spectral * np.geomspace(1e-3, 1e4, _LOG_GRID)
     candidates = [(least, vectors[:, 0] if least > 0 else None)]
     candidates += [(float(lam), None) for lam in grid if lam > least]
     best: Solution | None = None
@@ -330,7 +330,7 @@ PRIOR_SD = 1.0
 #: Mean information of pure noise, this many times, is taken off the information of M.
 NOISE_INFORMATION = 2.0
 #: A coefficient whose posterior sd exceeds this part of its prior sd was not determined.
-DETERMINED = 0.5
+DETERMINED_SD = 0.5
 #: Rounds of the iteration at most, and the relative change at which it ends: what float leaves.
 _ROUNDS, _CLOSE = 60, 1e-8
 
@@ -419,7 +419,7 @@ def dominated(facts: Report, d: Array, found: Errors) -> Errors:
     return replace(
         found,
         privacy=positive_part(total - found.sampling),
-        unknown=np.asarray(sd > DETERMINED * prior_sd),
+        unknown=np.asarray(sd > DETERMINED_SD * prior_sd),
     )
 
 

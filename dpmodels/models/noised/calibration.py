@@ -453,7 +453,7 @@ def _horner(c: Array, s: Array) -> Array:
     return out
 
 
-_STEP = 0.05
+_FILTER_STEP = 0.05
 
 
 @functools.lru_cache(maxsize=4)
@@ -462,19 +462,19 @@ def _grid(reach: float) -> tuple[Array, Array, Array, Array]:
     x: Array
     w: Array
     x, w = (np.asarray(v, dtype=float) for v in np.polynomial.legendre.leggauss(6))
-    count = round(2 * reach / _STEP)
-    grid: Array = np.asarray(-reach + _STEP * np.arange(count + 1), dtype=float)
-    offsets = 0.5 * _STEP * (x + 1.0)
-    return grid, grid[:-1, None] + offsets, 0.5 * _STEP * w, offsets
+    count = round(2 * reach / _FILTER_STEP)
+    grid: Array = np.asarray(-reach + _FILTER_STEP * np.arange(count + 1), dtype=float)
+    offsets = 0.5 * _FILTER_STEP * (x + 1.0)
+    return grid, grid[:-1, None] + offsets, 0.5 * _FILTER_STEP * w, offsets
 
 
 def _two_sided(values: Array, b: float, weights: Array, offsets: Array) -> tuple[Array, Array]:
     """Filter a function given at the inner nodes; return its values and slopes on the grid."""
     from scipy.signal import lfilter
 
-    decay = math.exp(-_STEP / b)
+    decay = math.exp(-_FILTER_STEP / b)
     forward = values @ (weights * np.exp(-offsets / b)) / b
-    backward = values @ (weights * np.exp(-(_STEP - offsets) / b)) / b
+    backward = values @ (weights * np.exp(-(_FILTER_STEP - offsets) / b)) / b
     up = np.append(lfilter([1.0], [1.0, -decay], forward[::-1])[::-1], 0.0)
     down = np.append(0.0, lfilter([1.0], [1.0, -decay], backward))
     return 0.5 * (up + down), (up - down) / (2.0 * b)
@@ -483,7 +483,7 @@ def _two_sided(values: Array, b: float, weights: Array, offsets: Array) -> tuple
 def _hermite(value: Array, slope: Array, t: Array, i: npt.NDArray[np.intp]) -> Array:
     """Cubic Hermite interpolation at fraction t of cell i."""
     y0, y1 = value[i], value[i + 1]
-    m0, m1 = slope[i] * _STEP, slope[i + 1] * _STEP
+    m0, m1 = slope[i] * _FILTER_STEP, slope[i + 1] * _FILTER_STEP
     c2 = 3.0 * (y1 - y0) - 2.0 * m0 - m1
     c3 = 2.0 * (y0 - y1) + m0 + m1
     return np.asarray(y0 + t * (m0 + t * (c2 + t * c3)))
@@ -499,7 +499,7 @@ def _table(b: float) -> tuple[float, tuple[tuple[Array, Array], ...]]:
     values = s * (1.0 - s)
     out = []
     cell = np.repeat(np.arange(len(grid) - 1)[:, None], len(offsets), axis=1)
-    t = np.broadcast_to(offsets / _STEP, cell.shape)
+    t = np.broadcast_to(offsets / _FILTER_STEP, cell.shape)
     for k in range(3):
         pair = _two_sided(values, b, weights, offsets)
         out.append(pair)
@@ -513,7 +513,7 @@ def logistic_filter(eta: Array, b: float) -> Filtered:
     if b < 0.1:
         return _series(eta, b)
     reach, (one, two, three) = _table(b)
-    x = (np.clip(eta, -reach, reach * (1 - 1e-12)) + reach) / _STEP
+    x = (np.clip(eta, -reach, reach * (1 - 1e-12)) + reach) / _FILTER_STEP
     i = np.minimum(x.astype(np.intp), len(one[0]) - 2)
     t = x - i
     return Filtered(
@@ -528,8 +528,8 @@ def _second(pair: tuple[Array, Array], before: tuple[Array, Array] | int, b: flo
     from scipy.special import expit
 
     if isinstance(before, int):
-        reach = 0.5 * (len(pair[0]) - 1) * _STEP
-        s = expit(-reach + _STEP * np.arange(len(pair[0])))
+        reach = 0.5 * (len(pair[0]) - 1) * _FILTER_STEP
+        s = expit(-reach + _FILTER_STEP * np.arange(len(pair[0])))
         g = s * (1.0 - s)
     else:
         g = before[0]

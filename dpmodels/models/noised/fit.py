@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, shown
@@ -25,16 +26,30 @@ from dpmodels.models.noised.losses import (
 )
 from dpmodels.models.noised.model import Model, model_of, second_model
 from dpmodels.models.noised.objective import (
-    RADIUS,
+    BOX_RADIUS,
+    LEAST_CONVERGED,
+    RESAMPLES,
     Objective,
     Solution,
+    is_quick,
     minimise,
     objective_of,
+    resampled_covariance,
+    resampled_fits,
     residual_mad,
 )
-from dpmodels.models.noised.release import Settings, expected_of, make_table, plan_table
+from dpmodels.models.noised.outlook import (
+    Outlook,
+    checked_guesses,
+    expected_of,
+    outlook,
+    poor_outlook,
+    refusal,
+)
+from dpmodels.models.noised.release import Settings, TablePlan, make_table, plan_table
 from dpmodels.models.noised.solve import (
     TOO_WEAK,
+    WEAK,
     at_the_edge,
     column_scales,
     differences,
@@ -226,13 +241,13 @@ def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -
     clear = model.clear_prob if kind in ("drcl", "paper") else 0.0
     solution = minimise(
         objective, scale, slopes,
-        radius=float(request.options.get("radius") or RADIUS),
+        radius=float(request.options.get("radius") or BOX_RADIUS),
         h=None if h is None else float(h),
         p=clear,
         progress=request.progress,
         box=box,
     )  # fmt: skip
-    return _estimate(request, model, objective, solution, scale, notes, clear)
+    return _estimate(request, model, objective, solution, scale, notes, clear, slopes, box)
 
 
 def _response(loss: Loss, model: Model) -> Model:
@@ -249,7 +264,7 @@ def _response(loss: Loss, model: Model) -> Model:
 
 def _estimate(
     request: Request, model: Model, objective: Objective, solution: Solution, scale: Array,
-    notes: list[str], clear: float,
+    notes: list[str], clear: float, slopes: npt.NDArray[np.bool_], box: Any,
 ) -> Estimate:  # fmt: skip
     loss, theta = objective.loss, solution.theta
     # second moments of the clean columns
@@ -279,31 +294,90 @@ def _estimate(
     blurred = loss.name in ("check", "hinge") and clear == 0.0 and len(objective.K) > 0
     if blurred and request.inference:
         notes.append(_BLURRED)
-    constrained = solution.converged and edge is None
-    if constrained and request.inference and signal >= TOO_WEAK and not blurred:
-        V = None
-        used = objective.with_h(solution.h)
-        if loss.kinked:
-            mad = residual_mad(objective, solution.naive)
-            # without clear records the curvature at the estimate is noisy: look at it more widely
-            wider = 1.0 if model.clear_prob > 0 else 2.0
-            wide = objective.with_h(wider * max(solution.h, 0.3 * mad))
-            V = difference_hessian(wide, theta, scale, 0.02)
-        errors = sandwich(used, theta, scale, V)
-        if errors is None:
-            warned.append(
-                "the Hessian is not positive definite at the estimate; no standard errors"
-            )
+    if solution.converged and edge is None and request.inference and not blurred:
+        used = _Fitted(request, model, objective, solution, scale, slopes, clear)
+        inverse, total, resampled = used.covariance(signal, boxed=box is not None)
+        if resampled:
+            warned = signal_warnings(signal, -math.inf)
+        if total is None:
+            warned += used.without_errors(signal, resampled)
         else:
-            clean = _clean_variance(loss, model, errors[0], M)
+            notes += [_RESAMPLED.format(signal)] if resampled else []
+            clean = None if inverse is None else _clean_variance(loss, model, inverse, M)
             if clean is None:
                 notes.append("The two parts of the errors are not separated for this loss.")
-            sampling, privacy = split_errors(errors[1], clean)
+            sampling, privacy = split_errors(total, clean)
     return Estimate(
         model.names, theta,
         vcov_sampling=sampling, vcov_privacy=privacy,
         stats=stats, notes=tuple(notes), warnings=tuple(warned),
     )  # fmt: skip
+
+
+_RESAMPLED = (
+    f"Standard errors: spread of {RESAMPLES} fits of resampled released rows (free). The sandwich "
+    f"is trusted from a signal of {WEAK:g} standard errors on; here it is {{:.2g}}."
+)
+_FEW_CONVERGED = (
+    f"fewer than {LEAST_CONVERGED:.0%} of the fits of resampled rows converged; no standard errors"
+)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A converged fit of a loss, and its errors."""
+
+    request: Request
+    model: Model
+    objective: Objective
+    solution: Solution
+    scale: Array
+    slopes: npt.NDArray[np.bool_]
+    clear: float
+
+    def resampled(self, signal: float, *, boxed: bool) -> bool:
+        """Return whether errors come from resampled rows: as asked, else where signal is weak."""
+        asked = self.request.options.get("errors")
+        if asked is not None:
+            return bool(asked == "bootstrap")
+        return signal < WEAK and not boxed and is_quick(self.objective)
+
+    def covariance(self, signal: float, *, boxed: bool) -> tuple[Array | None, Array | None, bool]:
+        """Return inverse Hessian and covariance (or None), and whether that is resampled."""
+        resampled = self.resampled(signal, boxed=boxed)
+        found = self.sandwich() if resampled or signal >= TOO_WEAK else None
+        inverse, total = (None, None) if found is None else found
+        return inverse, self.bootstrap() if resampled else total, resampled
+
+    @staticmethod
+    def without_errors(signal: float, resampled: bool) -> list[str]:
+        """Return the warning of a fit without errors, where the signal does not say it."""
+        if resampled:
+            return [_FEW_CONVERGED]
+        if signal < TOO_WEAK:
+            return []
+        return ["the Hessian is not positive definite at the estimate; no standard errors"]
+
+    def sandwich(self) -> tuple[Array, Array] | None:
+        """Return the inverse Hessian and the sandwich; None: the Hessian is indefinite."""
+        V, used = None, self.objective.with_h(self.solution.h)
+        if self.objective.loss.kinked:
+            mad = residual_mad(self.objective, self.solution.naive)
+            # without clear records the curvature at the estimate is noisy: look at it more widely
+            wider = 1.0 if self.model.clear_prob > 0 else 2.0
+            wide = self.objective.with_h(wider * max(self.solution.h, 0.3 * mad))
+            V = difference_hessian(wide, self.solution.theta, self.scale, 0.02)
+        return sandwich(used, self.solution.theta, self.scale, V)
+
+    def bootstrap(self) -> Array | None:
+        """Return the covariance of fits of resampled rows; None: too few converged."""
+        radius = float(self.request.options.get("radius") or BOX_RADIUS)
+        return resampled_covariance(
+            resampled_fits(
+                self.objective, self.solution, self.scale, self.slopes,
+                radius=radius, p=self.clear, progress=self.request.progress,
+            )
+        )  # fmt: skip
 
 
 def _clean_variance(loss: Loss, model: Model, inverse: Array, M: Array) -> Array | None:
@@ -355,13 +429,36 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
 
     told, errors, sentences = expected_of(request, design, made, n)
-    bought = made.purchase is not None
+    seen, said = _foreseen(request, made)
+    accepted = bool(request.options.get("accept_no_estimate"))
+    refused = refusal(seen, said, accepted)
     return Plan(
         request, design, n, made.steps, made.guarantee,
         scales={**scale, **told}, expected_se=errors, purchase=made.purchase,
-        detail=made, reasons=(*request.reasons, *sentences), advice=made.advice,
-        passes=1 + bought,
+        detail=made, reasons=(*request.reasons, *sentences),
+        advice=made.advice if refused or accepted or not said else (said, *made.advice),
+        passes=made.passes, forecast=seen.forecast, verdict=seen.verdict, refusal=refused,
     )  # fmt: skip
+
+
+#: What fits one model without noised rows, by verb.
+_WITHOUT_ROWS = {
+    "dp_ols": "dp_ols(..., method='ssp')",
+    "dp_glm": "dp_glm(..., method='scoring')",
+    "dp_quantreg": "dp_quantreg(..., method='scoring')",
+}
+
+
+def _foreseen(request: Request, made: TablePlan) -> tuple[Outlook, str]:
+    """Return the outlook of a fit on its release, and what is said of a poor one."""
+    design = made.design
+    known = (*design.names, *(() if design.response is None else (design.response.name,)))
+    guesses = checked_guesses("variances", request.options.get("variances"), known)
+    seen = outlook(made, guesses)
+    if request.method.name == "naive":
+        return seen, ""
+
+    return seen, poor_outlook(made, seen, guesses, _WITHOUT_ROWS.get(request.verb, ""))
 
 
 def release(plan: Plan[Any], ask: Ask) -> Release:
@@ -413,6 +510,7 @@ RELEASE_OPTIONS = (
     Option("blocks", "columns that share one radius of SL noise: list of lists", None, object),
     Option("clear_prob", "probability that a record is published UNPERTURBED", 0.0, (float, int)),
     Option("allow_clear_records", "accept clear_prob above 1/(10 n)", False, bool),
+    Option("accept_no_estimate", "release although no estimate is to be expected", False, bool),
     Option("public_columns", "variables published as they are: NOT PROTECTED", (), object),
     Option("keep_order", "state that the order of the rows is public", False, bool),
     Option("tight", "exact calibration of SL noise", True, bool),
@@ -425,6 +523,14 @@ PLAN_OPTIONS = (
     positive("sigma", "plan(): public guess of the error sd"),
 )
 
+ERRORS = one_of(
+    "errors",
+    "standard errors of losses but least squares: of the 'sandwich', or by a 'bootstrap' of the "
+    "released rows (free; seconds to minutes); None: the second where the signal is weak",
+    "sandwich",
+    "bootstrap",
+    default=None,
+)
 VARIANT = one_of("variant", "'paper': the one-draw form (needs clear_prob > 0)", "default", "paper")
 DRAW = Option("draw_seed", "seed of the second draw at analysis time", None, int)
 
@@ -475,11 +581,12 @@ register_family(
     (
         one_of("family", "response family", *(f.name for f in FAMILIES.values() if f.loss)),
         one_of("link", "fixed by the family", "logit", "log", default=None),
+        ERRORS,
         _RADIUS,
         _THETA,
     ),
 )  # fmt: skip
-register_family("dp_quantreg", (_TAU, _H, _RADIUS, _THETA))
+register_family("dp_quantreg", (_TAU, _H, ERRORS, _RADIUS, _THETA))
 register_family(
     "dp_mest",
     (
@@ -487,6 +594,7 @@ register_family(
         positive("k", "corner of the Huber loss, in units of the response"),
         _TAU,
         _H,
+        ERRORS,
         _RADIUS,
         _THETA,
     ),

@@ -152,17 +152,9 @@ class _Matcher:
             inner = self._affine(node.operand, quoted)
             return None if inner is None else -inner if isinstance(node.op, ast.USub) else inner
         if isinstance(node, ast.BinOp):
-            a, b = self._affine(node.left, quoted), self._affine(node.right, quoted)
-            if a is None or b is None:
-                return None
-            if isinstance(node.op, ast.Add):
-                return a + b
-            if isinstance(node.op, ast.Sub):
-                return a - b
-            if isinstance(node.op, ast.Mult) and (not a[:-1].any() or not b[:-1].any()):
-                return a * b[-1] if not b[:-1].any() else b * a[-1]
-            if isinstance(node.op, ast.Div) and not b[:-1].any() and b[-1] != 0:
-                return np.asarray(a / b[-1])
+            return _combined(
+                node.op, self._affine(node.left, quoted), self._affine(node.right, quoted)
+            )
         return None
 
     # -- public cells ----------------------------------------------------------------------
@@ -217,6 +209,21 @@ class _Matcher:
             "its range follows from the declared ones.\n"
             f"  Released columns: {names}"
         )
+
+
+def _combined(op: ast.operator, a: Array | None, b: Array | None) -> Array | None:
+    """Return the affine map of ``a op b``, or None if that is not affine."""
+    if a is None or b is None:
+        return None
+    if isinstance(op, ast.Add):
+        return a + b
+    if isinstance(op, ast.Sub):
+        return a - b
+    if isinstance(op, ast.Mult) and (not a[:-1].any() or not b[:-1].any()):
+        return a * b[-1] if not b[:-1].any() else b * a[-1]
+    if isinstance(op, ast.Div) and not b[:-1].any() and b[-1] != 0:
+        return np.asarray(a / b[-1])
+    return None
 
 
 def _column_maps(design: Design, m: _Matcher) -> tuple[list[Array | None], list[bool]]:

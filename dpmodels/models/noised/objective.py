@@ -22,7 +22,7 @@ from dpmodels.quiet import bars_are_secret
 if TYPE_CHECKING:
     from dpmodels.models.noised.losses import Loss
 
-ROWS = 16_384
+ROWS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Objective:
             factor = piece.factor[0] + piece.factor[1] * t
             if factor == 0.0:
                 continue
-            for start in range(0, self.n, ROWS):
-                part = slice(start, min(self.n, start + ROWS))
+            for start in range(0, self.n, ROWS_AT_ONCE):
+                part = slice(start, min(self.n, start + ROWS_AT_ONCE))
                 x, y = piece.X[part], piece.y[part]
                 w = np.ones(len(x)) if self.weights is None else self.weights[part]
                 eta = x @ theta
@@ -129,8 +129,8 @@ class Objective:
         """Return mean of psi psi' at t = 1."""
         _, dq = self.noise(theta)
         A = np.zeros((self.p, self.p))
-        for start in range(0, self.n, ROWS):
-            part = slice(start, min(self.n, start + ROWS))
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            part = slice(start, min(self.n, start + ROWS_AT_ONCE))
             psi = self._scores(theta, dq, part)
             if self.weights is not None:
                 psi *= self.weights[part][:, None]
@@ -205,7 +205,7 @@ def objective_of(
 # -- Minimising a corrected loss: a homotopy from the naive fit, inside a ball, with honest fla
 
 
-RADIUS = 20.0
+BOX_RADIUS = 20.0
 PATH = (0.25, 0.5, 0.75, 1.0)
 _START_ROWS = 40_000
 
@@ -385,9 +385,9 @@ def residual_mad(objective: Objective, theta: Array) -> float:
 
 
 def minimise(
-    objective: Objective, scale: Array, slopes: npt.NDArray[np.bool_], *, radius: float = RADIUS,
-    h: float | None = None, p: float = 0.0, progress: bool | None = None,
-    box: tuple[Array, Array] | None = None,
+    objective: Objective, scale: Array, slopes: npt.NDArray[np.bool_], *,
+    radius: float = BOX_RADIUS, h: float | None = None, p: float = 0.0,
+    progress: bool | None = None, box: tuple[Array, Array] | None = None,
 ) -> Solution:  # fmt: skip
     """Minimise a corrected objective.
 
@@ -487,3 +487,66 @@ def _accept(
     else:
         why = "" if size < tol else f"the gradient is {size:.2g}, not below {tol:g}"
     return Solution(theta, not why, why, size, naive, h, None if why else edge)
+
+
+# -- Errors of a fit by resampling released rows: post-processing, free (``theory.md``, 5.2).
+#
+# The sandwich divides by a Hessian that is corrected for noise. Where noise nearly hides a
+# direction the error of that Hessian is of first order. Resampled rows are fitted again along the
+# whole path, so it is in the spread of the fits; starts from the estimate stay in its basin.
+
+#: Resamples, and the least share of them that has to converge.
+RESAMPLES, LEAST_CONVERGED = 40, 0.8
+#: Rows times coefficients up to which errors are resampled by rule: kinked losses, smooth ones.
+MOST_KINKED, MOST_SMOOTH = 3e5, 1.5e6
+#: Quantiles of the fits, and their distance in standard deviations of a normal variable.
+_TAILS, _TAILS_APART = (0.05, 0.95), 3.29
+#: Seed of the resamples: a fit on released rows is the same whenever it is made.
+_RESAMPLING_SEED = 20_240
+
+
+def is_quick(objective: Objective) -> bool:
+    """Return whether resampling takes about a minute at most. Public."""
+    most = MOST_KINKED if objective.loss.kinked else MOST_SMOOTH
+    return objective.n * objective.p <= most
+
+
+def resampled_fits(
+    objective: Objective, found: Solution, scale: Array, slopes: npt.NDArray[np.bool_], *,
+    radius: float, p: float, progress: bool | None = None,
+) -> Array:  # fmt: skip
+    """Return the fits of resampled released rows, (draws, p); NaN where one does not converge."""
+    coins = np.random.default_rng(_RESAMPLING_SEED)
+    out = np.full((RESAMPLES, objective.p), math.nan)
+    bar = _progress(progress, max(objective.n, 200_000), RESAMPLES)
+    for k in range(RESAMPLES):
+        count = np.bincount(coins.integers(0, objective.n, objective.n), minlength=objective.n)
+        keep = np.flatnonzero(count)
+        part = objective.rows(keep)
+        weights = count[keep].astype(np.float64)
+        if part.weights is not None:
+            weights = weights * part.weights
+        own = minimise(
+            replace(part, weights=weights), scale, slopes, radius=radius,
+            h=found.h if objective.loss.kinked else None, p=p, progress=False,
+        )  # fmt: skip
+        if own.converged:
+            out[k] = own.theta
+        _tick(bar)
+    if bar is not None:
+        bar.close()
+    return out
+
+
+def resampled_covariance(fits: Array) -> Array | None:
+    """Return the covariance of resampled fits, or None if too few converged.
+
+    Standard deviations by quantiles, correlations by ranks: one fit that ran away decides neither.
+    """
+    good = fits[np.isfinite(fits).all(axis=1)]
+    if len(good) < LEAST_CONVERGED * len(fits):
+        return None
+    low, high = np.quantile(good, _TAILS, axis=0)
+    sd = (high - low) / _TAILS_APART
+    ranks = np.argsort(np.argsort(good, axis=0), axis=0).astype(float)
+    return np.asarray(np.atleast_2d(np.corrcoef(ranks.T)) * np.outer(sd, sd))

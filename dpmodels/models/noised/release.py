@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.models.noised.calibration import (
     NOISES,
@@ -19,7 +17,6 @@ from dpmodels.models.noised.calibration import (
     plan_noise,
     relative_sds,
 )
-from dpmodels.models.noised.solve import asymptotic_variance
 from dpmodels.models.noised.table import NoisyTable, _read_only, noised_rows
 from dpmodels.planning import Purchase
 from dpmodels.privacy.composition import Guarantee
@@ -31,7 +28,6 @@ from dpmodels.registry import RANGES_SHARE
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
-    from dpmodels.records import Request
     from dpmodels.sums.ask import Ask
 
 
@@ -119,6 +115,8 @@ class TablePlan:
     n: int
     declared: Schema
     advice: tuple[str, ...] = ()
+    passes: int = 1
+    refusal: str = ""  # Why the call is refused before the charge; empty: it is not
 
 
 def _column_blocks(
@@ -145,6 +143,24 @@ def _column_blocks(
     return tuple(out)
 
 
+def _left_of(eps: float, delta: float, bought: bool) -> tuple[float, float]:
+    """Return the (eps, delta) of the noise, where ranges have been bought or not."""
+    if not bought:
+        return eps, delta
+    return (1.0 - RANGE_EPS) * eps, (1.0 - RANGE_DELTA - RANGE_FAILURE) * delta
+
+
+def noise_at(
+    layout: Layout, eps: float, delta: float, settings: Settings, bought: bool
+) -> NoisePlan:
+    """Return the noise of a release of this (eps, delta), where ranges are bought or not."""
+    return plan_noise(
+        layout, *_left_of(eps, delta, bought),
+        unit=settings.unit, noise=settings.noise, clear_prob=settings.clear_prob,
+        tight=settings.tight, blocks=_column_blocks(layout, settings.blocks),
+    )  # fmt: skip
+
+
 def plan_table(
     design: Design, n: int, eps: float, delta: float, settings: Settings,
     declared: Schema | None = None,
@@ -156,7 +172,6 @@ def plan_table(
     to_buy = tuple(name for name in layout.names if name in unknown)
     purchase: Purchase | None = None
     steps: list[Step] = []
-    eps_r, delta_r = eps, delta
     if to_buy:
         if delta == 0:
             raise RequestError(
@@ -165,12 +180,8 @@ def plan_table(
             )
         mu = mu_gdp(RANGE_EPS * eps, RANGE_DELTA * delta)
         purchase, steps = plan_purchase(to_buy, mu, RANGE_FAILURE * delta, RANGE_EPS)
-        eps_r, delta_r = (1.0 - RANGE_EPS) * eps, (1.0 - RANGE_DELTA - RANGE_FAILURE) * delta
-    noise = plan_noise(
-        layout, eps_r, delta_r,
-        unit=settings.unit, noise=settings.noise, clear_prob=settings.clear_prob,
-        tight=settings.tight, blocks=_column_blocks(layout, settings.blocks),
-    )  # fmt: skip
+    eps_r, delta_r = _left_of(eps, delta, bool(to_buy))
+    noise = noise_at(layout, eps, delta, settings, bool(to_buy))
     steps = [*steps, *noise.steps]
     pair = noise.record_pair
     if pair is not None and to_buy:
@@ -190,8 +201,9 @@ def plan_table(
     advice = (*warned, *_advice(layout, noise, eps_r, delta_r, settings))
     known = design.schema if declared is None else declared
     return TablePlan(
-        design, layout, noise, purchase, tuple(steps), guarantee, settings, n, known, advice
-    )
+        design, layout, noise, purchase, tuple(steps), guarantee, settings, n, known, advice,
+        passes=1 + (purchase is not None),
+    )  # fmt: skip
 
 
 def _advice(
@@ -247,73 +259,3 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
         expected_clear=ask.n * plan.settings.clear_prob,
         declared=plan.declared,
     )
-
-
-# -- What a fit on a release may be expected to give, before any data: for ``plan()``.
-
-
-def _numbers(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {shown(given)}")
-    out = {}
-    for name, value in given.items():
-        if name not in known:
-            raise RequestError(f"{what}: no column {shown(name)}.{did_you_mean(str(name), known)}")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-            raise RequestError(f"{what}[{name!r}] must be a number, got {shown(value)}")
-        out[str(name)] = float(value)
-    return out
-
-
-def expected_of(
-    request: Request, design: Design, made: TablePlan, n: int
-) -> tuple[dict[str, float], dict[str, float], tuple[str, ...]]:
-    """Return (scales, standard errors, sentences) for public guesses ``variances=`` of columns.
-
-    With ``guess=`` (coefficients) and ``sigma=`` (error sd) the asymptotic standard errors of the
-    linear model follow, for uncorrelated columns with means at the middle of their ranges, and the
-    n at which they are a quarter of the coefficient.
-    """
-    names = design.names
-    response = design.response.name if design.response is not None else ""
-    variances = _numbers("variances", request.options.get("variances"), (*names, response))
-    guess = _numbers("guess", request.options.get("guess"), names)
-    sigma = request.options.get("sigma")
-    if not variances:
-        return {}, {}, ()
-    ends = design.intervals()
-    sd = dict.fromkeys((*names, response), 0.0)
-    for name, row, relative in zip(made.layout.names, made.layout.rows, made.noise.sd, strict=True):
-        sd[name] = relative * float(ends[row, 1] - ends[row, 0])
-    p = made.noise.clear_prob
-    scales = {
-        f"reliability of {name}": v / (v + (1 - p) * sd[name] ** 2)
-        for name, v in variances.items()
-        if math.isfinite(sd[name])
-    }
-    slopes = [c for c in names if design.columns[names.index(c)].kind != "intercept"]
-    if sigma is None or any(c not in variances for c in slopes) or not slopes:
-        return scales, {}, ()
-    theta = np.array([guess.get(c, 0.0) for c in names])
-    # means at the middle of the ranges
-    mean = np.array([0.5 * float(ends[j, 0] + ends[j, 1]) for j in range(len(names))])
-    M = np.diag([variances.get(c, 0.0) for c in names]) + np.outer(mean, mean)
-    D = np.diag([sd[c] ** 2 for c in names])
-    if not np.isfinite(D).all() or not math.isfinite(sd[response]):
-        return scales, {}, ()
-    noise = made.noise.noise
-    _, V = asymptotic_variance(
-        theta, M, D, float(sigma) ** 2, lambda_y2=sd[response] ** 2, p=p,
-        kind="drcl" if noise == "sl" and request.method.name != "sl" else noise,
-    )  # fmt: skip
-    se = np.sqrt(np.diag(V) / n)
-    wanted = [
-        16.0 * V[j, j] / theta[j] ** 2 for j, c in enumerate(names) if c in slopes and theta[j] != 0
-    ]
-    sentences = () if not wanted else (
-        f"n = {math.ceil(max(wanted))} rows would make every given slope four standard errors "
-        "(linear model, uncorrelated columns, the given variances).",
-    )  # fmt: skip
-    return scales, dict(zip(names, se.tolist(), strict=True)), sentences

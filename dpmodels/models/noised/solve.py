@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # (1-p)(D theta - k_xy); sandwich M^{-1} (psi'psi/n) M^{-1} / n (theory.md, section 5).
 
 
-_ROWS = 65_536
+_ROWS_OF_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ def fit_linear(model: Model, *, corrected: bool = True) -> LinearFit:
     theta: Array = np.asarray(np.linalg.solve(M, m), dtype=float)
     A = np.zeros((p, p))
     rss = 0.0
-    for start in range(0, model.n, _ROWS):
-        x, y = model.X[start : start + _ROWS], model.y[start : start + _ROWS]
+    for start in range(0, model.n, _ROWS_OF_BLOCK):
+        x, y = model.X[start : start + _ROWS_OF_BLOCK], model.y[start : start + _ROWS_OF_BLOCK]
         u = y - x @ theta
         psi = x * u[:, None] + (D @ theta - k)
         if model.weights is not None:
-            w = model.weights[start : start + _ROWS]
+            w = model.weights[start : start + _ROWS_OF_BLOCK]
             psi *= w[:, None]
             rss += float(w @ (u * u))
         else:
@@ -150,8 +150,9 @@ def fit_linear_one_draw(model: Model, second: Model) -> LinearFit:
 # -- From released data to an estimate: which loss, which correction, which errors.
 
 
-#: Signal of the smallest eigenvalue, in standard errors: below these a warning, no errors.
-WEAK, TOO_WEAK = 5.0, 2.0
+#: Signal of the smallest eigenvalue, in standard errors: below these a warning, no errors by the
+#: sandwich of a loss, none of least squares.
+WEAK, TOO_WEAK, TOO_WEAK_SQUARED = 5.0, 2.0, 1.0
 
 
 def split_errors(total: Array, sampling: Array | None) -> tuple[Array, Array]:
@@ -174,12 +175,12 @@ def split_errors(total: Array, sampling: Array | None) -> tuple[Array, Array]:
     return part, total - part
 
 
-def signal_warnings(signal: float) -> list[str]:
+def signal_warnings(signal: float, too_weak: float = TOO_WEAK) -> list[str]:
     """Return the warning of a design whose noise nearly hides a direction."""
     if signal >= WEAK:
         return []
     text = f"weak signal: the smallest eigenvalue of the corrected moments is {signal:.2g} SE"
-    rest = " above zero; no standard errors" if signal < TOO_WEAK else " above zero"
+    rest = " above zero; no standard errors" if signal < too_weak else " above zero"
     return [text + rest + ". More rows, fewer columns or a larger eps would help"]
 
 
@@ -210,7 +211,7 @@ def fit_least_squares(request: Request, model: Model, notes: list[str]) -> Estim
 
 
 def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list[str]) -> Estimate:
-    warned = signal_warnings(fit.signal)
+    warned = signal_warnings(fit.signal, TOO_WEAK_SQUARED)
     stats: dict[str, float] = {"signal": fit.signal}
     if not np.isfinite(fit.theta).all():
         warned = [
@@ -225,7 +226,7 @@ def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list
         spread = float(model.y.var()) - (1.0 - model.clear_prob) * float(model.total[-1, -1])
         stats["rsquared"] = 1.0 - fit.sigma2 / spread if spread > fit.sigma2 else math.nan
     sampling = privacy = None
-    if fit.cov is not None and request.inference and fit.signal >= TOO_WEAK:
+    if fit.cov is not None and request.inference and fit.signal >= TOO_WEAK_SQUARED:
         clean = None
         if math.isfinite(fit.sigma2):
             clean = fit.sigma2 * np.linalg.inv(fit.M) / model.n
@@ -322,10 +323,10 @@ def fit_function(
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
     from scipy.optimize import Bounds, minimize
 
-    from dpmodels.models.noised.objective import RADIUS, Ball
+    from dpmodels.models.noised.objective import BOX_RADIUS, Ball
 
     scale, slopes = column_scales(design, model)
-    radius = float(request.options.get("radius") or RADIUS)
+    radius = float(request.options.get("radius") or BOX_RADIUS)
     w = np.ones(model.n) if model.weights is None else model.weights
     w = w / w.sum()
     rows = _rows(loss, model, kind, request.options.get("draw_seed"))

@@ -448,7 +448,7 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[str, ...]:
 
 
 #: Released cells lie on lo + k (hi - lo) 2^-20.
-GRID = 2.0**-20
+CELL_GRID = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -508,7 +508,7 @@ def noised_rows(
         part = values if whole else values[one]
         raw.noisy_table(
             name, part, shape=shapes[one], sensitivity=reach, lower=lower[one],
-            grid=GRID * scale[one],
+            grid=CELL_GRID * scale[one],
         )  # fmt: skip
         if not whole:
             values[one] = part

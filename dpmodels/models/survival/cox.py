@@ -50,9 +50,9 @@ ENOUGH = 24
 #: Hazards of cells, over their mean: at least, at most.
 WITHIN = (0.2, 8.0)
 #: Newton's steps of three coefficients, and the largest log of a factor.
-_STEPS, _REACH = 20, 5.0
+_STEPS_OF_THREE, _MOST_LOG_FACTOR = 20, 5.0
 #: Largest hazard of a cell by itself, over the smoothed one.
-_MOST = 1e3
+_MOST_HAZARD = 1e3
 
 
 def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline, float]:
@@ -191,7 +191,8 @@ def _unsmoothed(
     d, exposure = np.maximum(table.d, 0.0), np.maximum(table.exposure, 1e-300)
     mass = line.rates[s] * np.diff(line.edges)
     smooth, width = np.add.reduceat(mass, first), np.diff(table.edges)
-    f = np.repeat(np.minimum(d / exposure * width / smooth, _MOST), reps)  # where anybody is left
+    # where anybody is left
+    f = np.repeat(np.minimum(d / exposure * width / smooth, _MOST_HAZARD), reps)
     expected = mass * np.repeat(exposure / width, reps)
     Z = line.terms[s].T
     k = _poisson(expected * f, expected, Z)
@@ -207,10 +208,10 @@ def _unsmoothed(
 def _poisson(events: Array, expected: Array, Z: Array) -> Array:
     """Return k with ``sum z (events - expected e^{z'k}) = 0``: a few steps from 0."""
     k = np.zeros(Z.shape[1])
-    for _ in range(_STEPS):
-        fitted = expected * np.exp(np.clip(Z @ k, -_REACH, _REACH))
+    for _ in range(_STEPS_OF_THREE):
+        fitted = expected * np.exp(np.clip(Z @ k, -_MOST_LOG_FACTOR, _MOST_LOG_FACTOR))
         k = k + np.linalg.pinv(Z.T @ (fitted[:, None] * Z)) @ (Z.T @ (events - fitted))
-    return np.asarray(np.clip(k, -_REACH, _REACH))
+    return np.asarray(np.clip(k, -_MOST_LOG_FACTOR, _MOST_LOG_FACTOR))
 
 
 def residual(line: Timeline, mass: Array) -> Array:
@@ -234,7 +235,7 @@ def residual(line: Timeline, mass: Array) -> Array:
 #: Groups of risk.
 TENTHS = 10
 #: Comparable pairs below so many of their noise sds: not determined.
-_DETERMINED = 4.0
+_DETERMINED_PAIRS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +311,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
                 to[layout.beyond(g)] += by_later[i].sum()
         A += float(np.sum(events * (ranks @ later)) + np.sum(square) / 4.0)
         P += float(np.sum(together * later.sum(axis=0)) + np.sum(square) / 2.0)
-    if not _DETERMINED * math.sqrt(float(noise.covariance(to_P[None, :])[0, 0])) < P:
+    if not _DETERMINED_PAIRS * math.sqrt(float(noise.covariance(to_P[None, :])[0, 0])) < P:
         return dict.fromkeys(("concordance", "concordance_se", "concordance_noise"), math.nan)
     C = A / P
     psi = (to_A - C * to_P) / P
@@ -354,9 +355,9 @@ class Concordance(Closing):
 
 
 #: Cells of time where the call does not say.
-CELLS = 13
+TIME_CELLS = 13
 #: Share of mu^2 of the table; and the name of its step.
-TABLE, STEP = 0.06, "survival table"
+TABLE_SHARE, SURVIVAL_STEP = 0.06, "survival table"
 
 #: The release of the passes.
 release = release_fit
@@ -376,7 +377,7 @@ class CoxModel(UnitModel):
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the step of the table."""
-        return (Step(STEP, Gaussian(mu * math.sqrt(TABLE)), share=TABLE),)
+        return (Step(SURVIVAL_STEP, Gaussian(mu * math.sqrt(TABLE_SHARE)), share=TABLE_SHARE),)
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -384,12 +385,12 @@ class CoxModel(UnitModel):
     ) -> Initialised:  # fmt: skip
         """Release the table and start at its hazards, effects 0.
 
-        **Privacy.** ``TABLE`` of the call's mu^2, for one unit: its own mass in the table
+        **Privacy.** ``TABLE_SHARE`` of the call's mu^2, for one unit: its own mass in the table
         (``theory.md``, 2).
         """
         statistic = statistic_of(self.layout, people=self.people)
         over = SurvivalPass(design, self.layout, self.people)
-        found = ask(STEP, Query(statistic, over))
+        found = ask(SURVIVAL_STEP, Query(statistic, over))
         noise = CellNoise(self.layout, float(found.sd.flat[0]))
         cells = noise.fit(found.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)
@@ -425,7 +426,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     _checked(request, design)
     options = dict(request.options)
     if options.get("breaks") is None:
-        options["breaks"] = CELLS
+        options["breaks"] = TIME_CELLS
     layout = layout_of(design, options)
     rows = planning_rows(request, n)
     model = CoxModel(layout, request.by_person, rows)

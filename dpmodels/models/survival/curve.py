@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 #: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
-_DETERMINED = 4.0
+_DETERMINED_AT_RISK = 4.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Curve:
     def known(self) -> int:
         """Intervals before the numbers at risk sink into the noise: the curve ends there."""
         sd = np.sqrt(np.diag(self.noise.covariance(self.weights[2])))
-        bad = (_DETERMINED * sd >= self.Y) | (self.Y <= 1.0) | (self.d >= self.Y)
+        bad = (_DETERMINED_AT_RISK * sd >= self.Y) | (self.Y <= 1.0) | (self.d >= self.Y)
         return int(np.argmax(bad)) if bad.any() else self.layout.K
 
     # -- the curve -------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def opened(found: Sequence[Curve]) -> bool:
         return False
     weights = sum(curve.weights[0][0] for curve in found)
     sd = math.sqrt(float(found[0].noise.covariance(np.atleast_2d(weights))[0, 0]))
-    return sum(float(curve.d[0]) for curve in found) > _DETERMINED * sd
+    return sum(float(curve.d[0]) for curve in found) > _DETERMINED_AT_RISK * sd
 
 
 def first_shown(found: Sequence[Curve]) -> int:
@@ -316,9 +316,9 @@ def level_at(edges: Array, S: Array, q: float) -> float:
 # -- What ``dp_survfit`` and ``dp_survdiff`` share: one table, planned and released.
 
 
-_STEP = "survival table"
+_CURVE_STEP = "survival table"
 #: Noise over sampling error of a curve beyond which a plan says that the noise decides.
-_WIDE = 1.5
+_WIDE_NOISE = 1.5
 
 
 @dataclass(frozen=True)
@@ -337,14 +337,14 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
             f'"{request.formula}" has one group, and a test compares several: write a variable '
             "with two declared levels or more on the right, Surv(time, event) ~ group"
         )
-    split = Split(request, design, {"table": (_STEP, 1.0)}, ranged=False)
+    split = Split(request, design, {"table": (_CURVE_STEP, 1.0)}, ranged=False)
     statistic = statistic_of(layout, people=request.by_person)
     sd = float(noise_of(statistic, split["table"], request.relation)[0])
     noise = CellNoise(layout, sd)
     ahead, sampling = _foreseen(layout, noise, n)
     counted = "people" if request.by_person else "rows"
     advice: list[str] = []
-    if not ahead <= _WIDE * sampling:
+    if not ahead <= _WIDE_NOISE * sampling:
         advice.append(
             f"{n:,} {counted} in {layout.G} group{'s' if layout.G > 1 else ''} at this budget: the "
             "noise of a curve is larger than its sampling error. Fewer groups or intervals, more "
@@ -396,7 +396,7 @@ def release(plan: Plan[SurvivalDetail], ask: Ask) -> Release:
     detail = plan.detail
     people = plan.request.by_person
     over = SurvivalPass(plan.design, detail.layout, people)
-    found = ask(_STEP, Query(statistic_of(detail.layout, people=people), over))
+    found = ask(_CURVE_STEP, Query(statistic_of(detail.layout, people=people), over))
     cells: Array = detail.noise.fit(found.values, plan.n)
     return Release({"cells": cells}, plan.guarantee, plan.design)
 
@@ -411,7 +411,7 @@ def curves_of(plan: Plan[Any], release: Release) -> tuple[Curve, ...]:
 
 
 #: More points than this, and covariances between them are not worked out.
-_MOST = 600
+_MOST_COVARIANCES = 600
 
 
 def names_of(layout: Layout, first: int = 0) -> tuple[str, ...]:
@@ -478,7 +478,7 @@ def _covariances(found: tuple[Curve, ...], first: int) -> tuple[Any, Any]:
     K = found[0].layout.K - first
     size = len(found) * K
     S = np.concatenate([c.S[first:] for c in found])
-    if size > _MOST:  # the diagonals alone
+    if size > _MOST_COVARIANCES:  # the diagonals alone
         parts = []
         for v in ("greenwood", "privacy"):
             own = np.full((size, size), np.nan)
@@ -548,7 +548,7 @@ def logrank(layout: Layout, found: Sequence[Curve]) -> LogRank:
         by_d, by_Y = (np.array([c.weights[i] for c in mine]) for i in (0, 2))  # (G, K, M)
         sd = np.sqrt(np.diag(mine[0].noise.covariance(by_Y.sum(axis=0))))
         all_d, all_Y = d.sum(axis=0), Y.sum(axis=0)
-        bad = (all_Y <= _DETERMINED * sd) | (all_Y <= 1.0)
+        bad = (all_Y <= _DETERMINED_AT_RISK * sd) | (all_Y <= 1.0)
         k = int(np.argmax(bad)) if bad.any() else layout.K
         d, Y, all_d, all_Y = d[:, :k], Y[:, :k], all_d[:k], all_Y[:k]
         share, rate = Y / all_Y, all_d / all_Y

@@ -38,9 +38,9 @@ Mask = npt.NDArray[np.bool_]
 #: Terms of time in every stratum: 1, t, t^2.
 _Q = 3
 #: Least share of the events that a cell counts as having, in the basis of time.
-_LEAST = 0.02
+_LEAST_EVENTS = 0.02
 #: Largest linear predictor: beyond, exponentials have no use.
-_REACH = 30.0
+_MOST_PREDICTOR = 30.0
 #: Part of a row's expected events from which on it counts as ordinary, though stopped.
 KEPT = 0.5
 #: A person's expected lengths are added up in steps of this, integers.
@@ -81,7 +81,8 @@ class Timeline:
         t = (t - t[0]) / max(float(t[-1] - t[0]), 1e-300)
         out = []
         for own in self.events:
-            share = np.maximum(own, 0.0) + _LEAST * max(float(np.sum(np.maximum(own, 0.0))), 1.0)
+            total = max(float(np.sum(np.maximum(own, 0.0))), 1.0)
+            share = np.maximum(own, 0.0) + _LEAST_EVENTS * total
             share = share / share.sum()
             basis = [np.ones_like(t)]
             for power in (t, t * t):
@@ -118,7 +119,7 @@ class Timeline:
     def hazards(self, theta: Array, first: int) -> Array:
         """Return the baseline hazard of every cell at theta, (S, K)."""
         power = np.einsum("sq,sqk->sk", self.gamma(theta, first), self.terms)
-        power = np.clip(power, -_REACH, _REACH)
+        power = np.clip(power, -_MOST_PREDICTOR, _MOST_PREDICTOR)
         return np.asarray(self.rates * np.exp(power))
 
 
@@ -205,7 +206,7 @@ class FollowedUp:
         if where.strata is not None:
             stratum = np.where(there, rows[where.strata], 0.0).astype(np.intp)
         eta = predictor(self.theta[: len(u)], u)
-        risk = np.where(there, np.exp(np.clip(eta, -_REACH, _REACH)), 0.0)
+        risk = np.where(there, np.exp(np.clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
         weight, whole = np.ones(len(T)), None
         if math.isfinite(self.clip):
             weight, T, D, cut = self._stopped(block, u, risk, stratum, start, T, D, there)

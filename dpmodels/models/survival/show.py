@@ -12,9 +12,10 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
 from dpmodels.models.survival.table import CellNoise, layout_of
+from dpmodels.tables.content import Column, Row
+from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import cell, fixed, places, spread_of
-from dpmodels.tables.table import Column, Row, Table, new_axes
-from dpmodels.tables.table import Layout as Look
+from dpmodels.tables.table import Table, new_axes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -34,7 +34,7 @@ INTERVALS, FLAT = 16, 32
 #: Whole numbers in an interval from which on it does not matter that breaks are none of them.
 _PERIODS = 8
 #: Most intervals, and most intervals times cells: errors are matrices of that size.
-_MOST, _MOST_ENTRIES = 1024, 5_000_000
+_MOST_INTERVALS, _MOST_ENTRIES = 1024, 5_000_000
 
 
 @dataclass(frozen=True)
@@ -211,10 +211,10 @@ def _edges(
     word = "times" if times is not None else "breaks"
     if given is None or (isinstance(given, (int, np.integer)) and not isinstance(given, bool)):
         count = INTERVALS if given is None else int(given)
-        if times is not None or not 1 <= count <= _MOST:
+        if times is not None or not 1 <= count <= _MOST_INTERVALS:
             raise RequestError(
                 f"{word}={shown(given)}: times=[6, 12, 24] lists times, breaks= is a number of "
-                f"equal intervals, 1 to {_MOST}"
+                f"equal intervals, 1 to {_MOST_INTERVALS}"
             )
         if interval is None:
             raise RequestError(
@@ -226,11 +226,8 @@ def _edges(
         if given is None and opening:
             return _whole_breaks(low, high)
         return tuple(float(v) for v in np.linspace(low, high, count + 1))
-    try:
-        points = [float(v) for v in given]
-    except (TypeError, ValueError):
-        points = [math.nan]
-    if not points or not all(map(math.isfinite, points)) or sorted(set(points)) != points:
+    points = _numbers(given)
+    if not points or sorted(set(points)) != points:
         raise RequestError(
             f"{word}= takes public times in rising order, as in {word}=[6, 12, 24]; got "
             f"{shown(given)}"
@@ -243,9 +240,20 @@ def _edges(
             "outside of it are never seen"
         )
     edges = points if points[0] == low else [low, *points]
-    if not 1 <= len(edges) - 1 <= _MOST:
-        raise RequestError(f"{word}= needs a time after {low:g}, and at most {_MOST} of them")
+    if not 1 <= len(edges) - 1 <= _MOST_INTERVALS:
+        raise RequestError(
+            f"{word}= needs a time after {low:g}, and at most {_MOST_INTERVALS} of them"
+        )
     return tuple(edges)
+
+
+def _numbers(given: Any) -> list[float]:
+    """Return a list of finite numbers; empty if it is none."""
+    try:
+        points = [float(v) for v in given]
+    except (TypeError, ValueError):
+        points = []
+    return points if all(map(math.isfinite, points)) else []
 
 
 def _whole_breaks(low: float, high: float) -> tuple[float, ...]:

@@ -28,8 +28,9 @@ from dpmodels.scoring.unit_passes import GRAIN, Expanded, own_scores, units_of
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
 from dpmodels.sums.products import end_along, integers_of, squares
-from dpmodels.tables.table import Column, Result, Row, Table
-from dpmodels.tables.table import Layout as Page
+from dpmodels.tables.content import Column, Row
+from dpmodels.tables.content import Layout as Page
+from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
     from dpmodels.sources.rows import Coins
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
-MOST = 2.0
+MOST_EVENTS = 2.0
 #: Weights of expected events and of second moments beside scores: less must be known of them.
 _LIGHT = 0.25
 #: Least eigenvalue of a correlation matrix, and of second moments in whitened columns.
-_FLOOR, _LEAST = 1e-3, 0.02
+_LEAST_EIGENVALUE, _LEAST_MOMENT = 1e-3, 0.02
 #: Expected events below so many of their noise sds: not determined.
-_DETERMINED = 4.0
-STEP = "scores by interval"
+_DETERMINED_EVENTS = 4.0
+SCORES_STEP = "scores by interval"
 TRANSFORMS = ("rank", "identity", "log")
 
 
@@ -70,10 +71,10 @@ def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) 
     p = len(covariance)
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     values, vectors = np.linalg.eigh(covariance / np.outer(size, size))
-    root = vectors * np.sqrt(np.maximum(values, _FLOOR)) @ vectors.T
+    root = vectors * np.sqrt(np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
     W = math.sqrt(max(events, 1.0)) * root * size
     scale = np.sqrt(np.maximum(np.diag(joint), 1e-300))
-    M = np.linalg.pinv(joint / np.outer(scale, scale), rcond=_FLOOR, hermitian=True)
+    M = np.linalg.pinv(joint / np.outer(scale, scale), rcond=_LEAST_EIGENVALUE, hermitian=True)
     M = M / np.outer(scale, scale)
     c = M[0, 1 : p + 1] / max(float(M[0, 0]), 1e-300)
     matrix = np.zeros((p + 1, q))
@@ -114,7 +115,7 @@ class Intervals:
     @property
     def radius(self) -> float:
         """Length of what a row adds, at most (``theory.md``, 10)."""
-        R2, m2, light = self.longest**2, MOST**2, _LIGHT**2
+        R2, m2, light = self.longest**2, MOST_EVENTS**2, _LIGHT**2
         return math.sqrt((1.0 + R2) * (1.0 + m2 + light * m2) + light * R2 * m2)
 
     @functools.cached_property
@@ -243,8 +244,8 @@ def plan_zph(
     model = Hazard(coordinates, design.survival, line, 1.0, people)
     ends = ends_of(line, intervals)
     lay = Intervals(p, len(ends) - 1, S)
-    local = ByInterval(model, theta, np.eye(len(theta)), MOST, lay, ends)
-    step = Step(STEP, Gaussian(mu_gdp(eps, delta)), share=1.0)
+    local = ByInterval(model, theta, np.eye(len(theta)), MOST_EVENTS, lay, ends)
+    step = Step(SCORES_STEP, Gaussian(mu_gdp(eps, delta)), share=1.0)
     plan = ZphPlan(design, n, local, Guarantee((step,), eps, delta, "replace", unit))
     ratio = plan.noise / math.sqrt(max(events / lay.J, 1.0))
     if ratio <= 2.0:
@@ -275,7 +276,7 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
         plan.statistic, over, lambda found: Added(found.arrays[0].astype(object)),
         unit=plan.local.layout.radius,
     )  # fmt: skip
-    return ask(STEP, query).values
+    return ask(SCORES_STEP, query).values
 
 
 # -- What the check says. Sees no row.
@@ -307,14 +308,14 @@ def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
     S = s - np.einsum("sjp,sj->jp", m, r)
     V = (Q - np.einsum("sj,sjp,sjq->pq", safe, m, m)) / total
     values, vectors = np.linalg.eigh(V)
-    V = vectors * np.maximum(values, _LEAST) @ vectors.T
+    V = vectors * np.maximum(values, _LEAST_MOMENT) @ vectors.T
     # never less than what is there: noise of the second moments and of the events on top
     wide = V + of_Q / total * np.eye(p)
     grow = events + of_e * math.sqrt(lay.S)
     mm = np.einsum("sjp,sjq->jpq", m, m)
     loose = np.einsum("sj,sj->j", r**2, (of_e / safe) ** 2)
     noise = sd**2 * (np.eye(p) + mm) + loose[:, None, None] * (np.eye(p) + mm)
-    sure = float(e.sum()) > _DETERMINED * of_e * math.sqrt(lay.S * lay.J)
+    sure = float(e.sum()) > _DETERMINED_EVENTS * of_e * math.sqrt(lay.S * lay.J)
     cov, slope = grow[:, None, None] * wide + noise, np.asarray(events[:, None, None] * V)
     return Scores(np.asarray(S), cov, slope, events, sure)
 

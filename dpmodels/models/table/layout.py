@@ -167,24 +167,13 @@ def layout_of(
     ]
     numbers = {j for j, s in enumerate(program.sources) if s.levels is None}
     variables, groups = (program.left, program.right) if program.left else (program.right, ())
-    for group in groups:
-        for j in numbers.intersection(group):
-            name = program.sources[j].name
-            raise RequestError(
-                f"{name!r} is a number, and groups are made of categories: cut it at public "
-                f"points, as in cut({written_name(name)}, breaks=[...])"
-            )
+    _check_categories(program, numbers, groups, variables)
     groups = tuple(tuple(sorted(g)) for g in groups) or ((),)
     largest = [g for g in groups if not any(set(g) < set(h) for h in groups)]
     blocks: list[Block] = []
     sections = [Section("counts", g) for g in groups if g]
     for term in variables:
         mine = numbers.intersection(term)
-        if mine and len(term) > 1:
-            raise RequestError(
-                f"a table of {':'.join(program.sources[j].name for j in term)} crosses a number "
-                "with another variable: cut it at public points, as in cut(x, breaks=[...])"
-            )
         if not mine:
             for g in largest:
                 blocks.append(Block(tuple(sorted({*g, *term}))))
@@ -206,13 +195,37 @@ def layout_of(
     layout = Layout(
         tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles
     )
+    _check_size(layout)
+    return layout
+
+
+def _check_categories(
+    program: CellProgram, numbers: set[int], groups: Any, variables: Any
+) -> None:
+    """Refuse a number where a table needs categories."""
+    for group in groups:
+        for j in numbers.intersection(group):
+            name = program.sources[j].name
+            raise RequestError(
+                f"{name!r} is a number, and groups are made of categories: cut it at public "
+                f"points, as in cut({written_name(name)}, breaks=[...])"
+            )
+    for term in variables:
+        if numbers.intersection(term) and len(term) > 1:
+            raise RequestError(
+                f"a table of {':'.join(program.sources[j].name for j in term)} crosses a number "
+                "with another variable: cut it at public points, as in cut(x, breaks=[...])"
+            )
+
+
+def _check_size(layout: Layout) -> None:
+    """Refuse a table of more cells than noise leaves anything of."""
     for block in layout.blocks:
         if layout.cells(block.axes) > MOST_CELLS:
             raise RequestError(
                 f"this table has {layout.cells(block.axes):,} cells, more than {MOST_CELLS:,}: "
                 "the noise of a cell would be all there is. Merge levels, or drop a variable"
             )
-    return layout
 
 
 def _bins(design: Design, number: int, bins: int) -> Axis:

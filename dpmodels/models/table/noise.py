@@ -299,7 +299,7 @@ class TableNoise:
 
 
 #: More blocks than this share equally: the search would take seconds.
-_MOST = 12
+_MOST_BLOCKS = 12
 
 
 def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) -> TableNoise:
@@ -307,7 +307,7 @@ def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) ->
     m = len(layout.blocks)
     equal = make((1.0 / m,) * m)
     nested = any(set(a.axes) < set(b.axes) for a in layout.blocks for b in layout.blocks)
-    if m == 1 or not nested or m > _MOST:
+    if m == 1 or not nested or m > _MOST_BLOCKS:
         return equal
     from scipy.optimize import minimize
 

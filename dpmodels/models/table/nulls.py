@@ -175,11 +175,11 @@ def correlation(Q: Array, s: float, n: float) -> tuple[float, float]:
 # of the most powerful private binomial test (Awan and Slavkovic 2018). ``theory.md``, 3.4.
 
 
-_STEP = "rejections"
+_REJECTIONS_STEP = "rejections"
 #: Noncentrality of the z test that plans take the public test to be.
 SHIFT = 5.0
 #: Fewest rows of a part, and most parts, by default.
-_ROWS, _PARTS = 20, 200
+_LEAST_ROWS, _PARTS = 20, 200
 
 
 def noise_cdf(x: Array, eps: float) -> Array:
@@ -272,15 +272,18 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     m, a0 = request["parts"], request["a0"]
     if m is not None and m > n:
         raise RequestError(f"parts={m} is more than there are rows ({n})")
-    if n < 2 * _ROWS and m is None:
-        raise RequestError(f"{n} rows are too few to split: parts= of {_ROWS} rows are the least")
+    if n < 2 * _LEAST_ROWS and m is None:
+        raise RequestError(
+            f"{n} rows are too few to split: parts= of {_LEAST_ROWS} rows are the least"
+        )
     shift = SHIFT if request["effect"] is None else float(request["effect"])
     alpha = 1.0 - request.level
-    most = min(_PARTS, n // _ROWS)
+    most = min(_PARTS, n // _LEAST_ROWS)
     sides = int(request["sides"])
     m, a0, reached = best_split(shift, request.eps, alpha, most, a0, m, sides)
+    step = Step(_REJECTIONS_STEP, Pure(request.eps), share=1.0, label="geometric")
     return Plan.of(
-        request, design, n, (Step(_STEP, Pure(request.eps), share=1.0, label="geometric"),),
+        request, design, n, (step,),
         scales={
             "parts": float(m),
             "level in a part": a0,
@@ -303,7 +306,7 @@ def release(plan: Plan[Split], ask: Ask) -> Release:
     rejected = Query(
         Of("rejections", ()), over, lambda k: Added(np.array([k], dtype=object)), whole=True
     )
-    noisy = ask(_STEP, rejected).values
+    noisy = ask(_REJECTIONS_STEP, rejected).values
     dither = int(ask.coins(8).copy().view(np.uint64)[0]) * 2.0**-64 - 0.5
     return Release({"rejections": noisy + dither}, plan.guarantee, plan.design)
 

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 #: Steps of a person's mass, where its ranks are asked for.
 STEPS_OF_RANKS = 256
 #: Points of the grid.
-GRID = 1 << 16
+MOST_POINTS = 1 << 16
 #: Cells of all groups together.
-_MOST = 1 << 22
+_MOST_GROUP_CELLS = 1 << 22
 #: Largest denominator of a quantile: penalties are integers over it.
 _DENOMINATOR = 10_000
 
@@ -232,8 +232,8 @@ def quantile_part(layout: Layout, eps: float, share: float) -> QuantilePart:
         ]
     each = share * eps / len(jobs)
     cells = max(layout.cells(s.axes) for s in sections)
-    points = GRID
-    while points * cells > _MOST and points > 1024:
+    points = MOST_POINTS
+    while points * cells > _MOST_GROUP_CELLS and points > 1024:
         points //= 2
     steps = tuple(
         Step(name, Pure(each), share=share / len(jobs), label="exponential mechanism")
@@ -394,7 +394,7 @@ def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
         for name in names
         for end in ends
     ]
-    points = int(request["points"] or GRID)
+    points = int(request["points"] or MOST_POINTS)
     return Plan.of(
         request, design, n, [*part.steps, *draws],
         purchase=part.purchase,

@@ -10,9 +10,10 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
+from dpmodels.tables.content import Column, Row
+from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
-from dpmodels.tables.table import Column, Row, Table, new_axes, one_line
-from dpmodels.tables.table import Layout as Look
+from dpmodels.tables.table import Table, new_axes, one_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -270,7 +270,7 @@ def _chosen_quantiles(
 # -- Backend of ``dp_table``: counts, means by group and quantiles from one pass, one joint release.
 
 
-_STEP = "table"
+_TABLE_STEP = "table"
 #: Share of a call that its quantiles get.
 QUANTILE_SHARE = 0.5
 
@@ -322,9 +322,9 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     mu = part.mu * math.sqrt(rest)
     noise, reason = table_noise(layout, kind, mu, 0.0 if to_buy else eps)
     ours = rest * (1.0 - QUANTILE_SHARE if quantiles else 1.0)
-    table = Step(_STEP, Gaussian(mu), share=ours)
+    table = Step(_TABLE_STEP, Gaussian(mu), share=ours)
     if noise.kind == "laplace":
-        table = Step(_STEP, Pure(eps), share=ours, label="Laplace, joint")
+        table = Step(_TABLE_STEP, Pure(eps), share=ours, label="Laplace, joint")
     return Plan.of(
         request, design, n, [*part.steps, table, *(quantiles.steps if quantiles else ())],
         scales=_scales(layout, noise, n),
@@ -406,7 +406,7 @@ def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     over = TablePass(design, layout, centre, half, people)
     query = Query(noise.statistic(layout), over, _counted if noise.whole else as_is)
     query = replace(query, whole=noise.whole)
-    values = {"table": ask(_STEP, query).values}
+    values = {"table": ask(_TABLE_STEP, query).values}
     if detail.quantiles:
         values |= release_quantiles(detail.quantiles, layout, design, ask, people=people)
     return Release(values, plan.guarantee, design, detail=(centre, half))

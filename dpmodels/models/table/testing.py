@@ -289,7 +289,7 @@ def power_of(
 # -- Backend of ``dp_test(method="score")``: tests from one release of noisy sums.
 
 
-_STEP = "sums of the test"
+_SUMS_STEP = "sums of the test"
 #: Where they stand in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
@@ -320,7 +320,7 @@ def facts_of(request: Request, design: Design, mu: float) -> Facts:
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test: one Gaussian release of its sums; its power. Reads no row."""
-    split = Split(request, design, {"sums": (_STEP, 1.0)})
+    split = Split(request, design, {"sums": (_SUMS_STEP, 1.0)})
     facts = facts_of(request, design, split.mu["sums"])
     if facts.layout is None and request.unit is not None and request.by_person:
         raise RequestError(
@@ -365,7 +365,7 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     else:
         over = TablePass(design, facts.layout, centre, half, plan.request.by_person)
         query = Query(facts.noise.statistic(facts.layout), over)
-    value = ask(_STEP, query).values
+    value = ask(_SUMS_STEP, query).values
     return Release({"sums": value}, plan.guarantee, design, detail=(centre, half))
 
 
@@ -397,7 +397,7 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-_REFERENCE = (
+_CHI2_NOTE = (
     "Chi-squared reference; the variance of the statistic is that of sampling and of the noise."
 )
 _PEOPLE = (
@@ -406,19 +406,19 @@ _PEOPLE = (
     "one person depend on each other."
 )
 _NOTES = {
-    "mean": ("Hypothesis: the mean is mu0.", _REFERENCE),
+    "mean": ("Hypothesis: the mean is mu0.", _CHI2_NOTE),
     "groups": (
         "Hypothesis: the groups have one mean. Their variances may differ (no pooling).",
-        _REFERENCE,
+        _CHI2_NOTE,
         "Means are shown of groups whose noisy count is well above its noise: of small groups "
         "those that noise lifted, whose intervals cover less often than they say. The test itself "
         "uses all groups; dp_table() has intervals that are right for each.",
     ),
-    "fit": ("Hypothesis: the shares are p.", _REFERENCE),
-    "independence": ("Hypothesis: the two are independent.", _REFERENCE),
+    "fit": ("Hypothesis: the shares are p.", _CHI2_NOTE),
+    "independence": ("Hypothesis: the two are independent.", _CHI2_NOTE),
     "correlation": (
         "Hypothesis: the two are independent.",
-        _REFERENCE,
+        _CHI2_NOTE,
         "Under the null the two are independent: with a spread of one that follows the other the "
         "test is not exact.",
     ),

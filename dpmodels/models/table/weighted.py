@@ -34,7 +34,7 @@ from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, c
 from dpmodels.models.table.table import BACKEND as TABLE
 from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
 from dpmodels.models.weights import (
-    SHARE,
+    HISTOGRAM_SHARE,
     DesignErrors,
     Trim,
     clipped,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 #: More coordinates than this have more noise than errors.
-MOST = 60
+MOST_COORDINATES = 60
 #: Least sd of a number in a group, in half ranges, that is believed.
 _SPREAD = 0.02
 #: Length of a row in standard deviations of its group that still fits, beside heavy weights.
@@ -142,10 +142,10 @@ def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
     own = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
     means = [s for s in layout.sections if s.kind == "means"]
     found = CellCoordinates(layout, (*own, *means), weight and bool(own))
-    if found.size > MOST:
+    if found.size > MOST_COORDINATES:
         raise RequestError(
             f"errors by PSU of {found.size} cells and means at once: their noise would be all "
-            f"there is. Take at most {MOST}: merge levels, or make several tables"
+            f"there is. Take at most {MOST_COORDINATES}: merge levels, or make several tables"
         )
     return found
 
@@ -509,7 +509,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         weight = bool(coordinates.sections[0].kind == "counts")
         coordinates = replace(coordinates, weight=weight)
         paid = replace(paid, size=coordinates.size)
-    weigh, square = SHARE * weighted, SQUARES * weighted
+    weigh, square = HISTOGRAM_SHARE * weighted, SQUARES * weighted
     budgets = {
         "weights": weigh * rest, "table": (1.0 - weigh) * (1.0 - square) * rest,
         "squares": (1.0 - weigh) * square * rest,

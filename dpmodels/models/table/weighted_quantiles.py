@@ -50,7 +50,7 @@ from dpmodels.models.table.testing import BACKEND as TESTS
 from dpmodels.models.table.testing import kind_of, null_of
 from dpmodels.models.table.weighted import statistic, tables_pass
 from dpmodels.models.weights import (
-    SHARE,
+    HISTOGRAM_SHARE,
     DesignErrors,
     Trim,
     clipped,
@@ -97,7 +97,7 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     errors = None if request.inference else False
     paid = Paid.of(request, part, n, len(jobs), averaged=True, by_cluster=errors)
     rest = paid.rest
-    weigh = SHARE if design.auxiliary_place("weights") is not None else 0.0
+    weigh = HISTOGRAM_SHARE if design.auxiliary_place("weights") is not None else 0.0
     share = rest * (1.0 - weigh) / len(numbers)
     mu = paid.mu(share)
     if weigh:
@@ -250,13 +250,13 @@ WEIGHTED = Backend(
 # coordinates where rows drawn one by one have the identity.
 
 
-_STEP = "sums of the test"
+_SUMS_STEP = "sums of the test"
 CONSERVATIVE = (
     "The test is careful: where rows of a PSU have nothing in common it rejects .02 to .03 of true "
     "hypotheses at .05."
 )
 #: Least share of a level that is believed, in steps of its noise and absolutely.
-_LEAST = 1e-3
+_LEAST_LEVEL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -308,11 +308,11 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     paid = Paid.of(request, gaussian_part(request, ()), n, dim, sample=sample, by_cluster=True)
     assert paid.clusters is not None
     weighted = design.auxiliary_place("weights") is not None
-    shares = {WEIGHT_STEP: SHARE * paid.rest} if weighted else {}
-    shares[_STEP] = paid.rest - math.fsum(shares.values())
+    shares = {WEIGHT_STEP: HISTOGRAM_SHARE * paid.rest} if weighted else {}
+    shares[_SUMS_STEP] = paid.rest - math.fsum(shares.values())
     steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items()]
     detail = RaoScott(
-        layout, TableNoise("gaussian", paid.mu(shares[_STEP]), (1.0,)), paid.clusters,
+        layout, TableNoise("gaussian", paid.mu(shares[_SUMS_STEP]), (1.0,)), paid.clusters,
         request.sample.frame.survey.population, weighted,
     )  # fmt: skip
     return paid.plan(design, n, steps, detail=detail, passes=1 + weighted)
@@ -356,7 +356,7 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     strength = detail.noise.budget * n / layout.cells(block.axes)
     trim = trim_of(ask, design, strength, detail.population, n)
     over = tables_pass(design, layout, half_ranges(design), trim.top)
-    noisy = ask(_STEP, Query(statistic(layout, detail.noise), over, first_array)).values
+    noisy = ask(_SUMS_STEP, Query(statistic(layout, detail.noise), over, first_array)).values
     shape = tuple(layout.axes[j].size for j in block.axes)
     cells = noisy[: math.prod(shape)].reshape(shape)[:-1, :-1]
     total = max(float(cells.sum()), 1.0)
@@ -375,7 +375,7 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
 
 def _margin(share: Array) -> Array:
     """Return released shares as shares: not below a thousandth, adding up to 1."""
-    out = np.maximum(share, _LEAST)
+    out = np.maximum(share, _LEAST_LEVEL)
     return np.asarray(out / out.sum())
 
 

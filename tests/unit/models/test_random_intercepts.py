@@ -232,7 +232,7 @@ def test_released_averages_become_variances_and_errors():
 
 def test_noise_may_not_make_weights_of_what_is_no_share():
     assert Variances(-5.0, 100.0, 50.0, 3.0, 1.0).share == 0.0
-    assert Variances(60.0, 100.0, 50.0, 3.0, 1.0).share == intercepts.MOST
+    assert Variances(60.0, 100.0, 50.0, 3.0, 1.0).share == intercepts.MOST_BETWEEN
     assert Variances(10.0, -1.0, 50.0, 3.0, 1.0).share == 0.0
     assert Variances(10.0, -1.0, 50.0, 3.0, 1.0).reported(1.0) == {}
 

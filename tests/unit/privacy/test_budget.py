@@ -12,8 +12,9 @@ import threading
 import pytest
 
 from dpmodels.errors import BudgetError, BudgetExceededError, PrivacyBugError, RequestError
+from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget, Ledger, current_budget
-from dpmodels.privacy.composition import Guarantee, joint
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, delta_gdp, mu_gdp
 
 

@@ -15,9 +15,9 @@ from scipy.stats import norm
 
 from dpmodels.errors import BudgetError, BudgetExceededError
 from dpmodels.models.newton import two_sided_profile
-from dpmodels.privacy.account import Account, entries_of
+from dpmodels.privacy.account import Account, entries_of, joint
 from dpmodels.privacy.budget import Budget
-from dpmodels.privacy.composition import Guarantee, joint
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, mu_gdp
 
 RULES = ("auto", "mixed", "caps", "basic")

@@ -53,7 +53,7 @@ def test_the_law_of_groups_that_are_drawn_at_once(at_once, monkeypatch):
     """
     from scipy.stats import chi2
 
-    monkeypatch.setattr(bulk, "_AT_ONCE", at_once)
+    monkeypatch.setattr(bulk, "_PROPOSALS_AT_ONCE", at_once)
     variances = [Fraction(1, 3), Fraction(50), Fraction(2)]
     draws = np.array([bulk.gaussians(variances, [3, 7, 2]) for _ in range(2500)])
     for sigma2, part in zip(variances, np.split(draws, [3, 10], axis=1), strict=True):

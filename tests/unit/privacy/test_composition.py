@@ -9,7 +9,8 @@ from scipy.integrate import simpson
 from scipy.special import ndtr
 
 from dpmodels.errors import PrivacyBugError, RequestError
-from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts, joint
+from dpmodels.privacy.account import joint
+from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts
 from dpmodels.privacy.mechanisms import (
     RDP,
     Approximate,

@@ -67,7 +67,7 @@ def test_the_largest_loss_is_that_of_many_halvings(monkeypatch, steps):
     """Also where Newton's steps do not end at the maximum: there are none."""
     from dpmodels.models import newton as perturbation
 
-    monkeypatch.setattr(perturbation, "_STEPS", steps)
+    monkeypatch.setattr(perturbation, "_NEWTON_STEPS", steps)
     removal_loss = perturbation.removal_loss
     rng, z = np.random.default_rng(0), np.linspace(-12.0, 12.0, 401)
     for _ in range(40):

@@ -71,7 +71,7 @@ def made():
             "dp_pca": dp.dp_pca("x + z", d, **CALL),
             "dp_eptr": dp.dp_eptr(lambda x: [x.mean()], lambda x: 1e6, 2 / 3000, "x ~ 1", d,
                                   bounds={"x": (-1, 1)}, seed=1, **pure),
-            "dp_release": dp.dp_release("~ x + y", d, **{**CALL, "seed": None}),
+            "dp_release": dp.dp_release("~ x + y", d, **{**CALL, "seed": None}, accept_no_estimate=True),
             "dp_vote": dp.dp_vote(["a"] * 90 + ["b"] * 9, ["a", "b"], **pure),
             "dp_select": dp.dp_select([lambda e, d_, noise: (1.0, (2.0, 3))], **pure),
             "score": glm.score(table(2000, 1), eps=2), "rmse": ols.score(table(2000, 1), eps=2),
@@ -249,19 +249,19 @@ def test_old_orders_are_accepted():
     with pytest.raises(RequestError, match="loss='huber'"):
         dp.dp_mest("y ~ x", d, **CALL)
     ways = (
-        dp.dp_release("~ x + y", d, **CALL), dp.dp_release(["x", "y"], d, **CALL),
-        dp.dp_release(d, ["x", "y"], **CALL), dp.dp_release(d, columns=["x", "y"], **CALL),
-        dp.dp_release(data=d, columns=["x", "y"], **CALL),
-        dp.dp_release("~ x + y", data=d, **CALL),
+        dp.dp_release("~ x + y", d, **CALL, accept_no_estimate=True), dp.dp_release(["x", "y"], d, **CALL, accept_no_estimate=True),
+        dp.dp_release(d, ["x", "y"], **CALL, accept_no_estimate=True), dp.dp_release(d, columns=["x", "y"], **CALL, accept_no_estimate=True),
+        dp.dp_release(data=d, columns=["x", "y"], **CALL, accept_no_estimate=True),
+        dp.dp_release("~ x + y", data=d, **CALL, accept_no_estimate=True),
     )  # fmt: skip
     assert {way.names for way in ways} == {("x", "y")}
-    assert dp.dp_release(d[["x", "y"]], **{**CALL, "schema": SCHEMA.restrict(["x", "y"])}).d == 2
+    assert dp.dp_release(d[["x", "y"]], **{**CALL, "schema": SCHEMA.restrict(["x", "y"])}, accept_no_estimate=True).d == 2
     with pytest.raises(RequestError, match=r"no response.*'~ y \+ x'"):
-        dp.dp_release("y ~ x", d, **CALL)
+        dp.dp_release("y ~ x", d, **CALL, accept_no_estimate=True)
     with pytest.raises(RequestError, match="columns once"):
-        dp.dp_release("~ x", d, columns=["x"], **CALL)
+        dp.dp_release("~ x", d, columns=["x"], **CALL, accept_no_estimate=True)
     with pytest.raises(RequestError, match="needs a table"):
-        dp.dp_release("~ x", **CALL)
+        dp.dp_release("~ x", **CALL, accept_no_estimate=True)
 
 
 def test_a_test_crosses_as_a_table_does():

@@ -36,7 +36,7 @@ def test_what_is_known_holds_of_every_weighted_sum_of_rows(formula):
     assert all(G[a] == pytest.approx(G[b], rel=1e-9, abs=1e-9) for a, b in known.equal)
     unit, p = coordinates.unit, design.p
     U = (X * unit.scale[:p] + unit.shift[:p]) @ coordinates.W0.T
-    assert U @ known.back.T == pytest.approx(X, abs=1e-9)
+    assert pytest.approx(X, abs=1e-9) == U @ known.back.T
     W = np.random.default_rng(1).normal(size=(p, p)) / 3.0 + np.eye(p)
     V = U @ W.T
     projection = known.projection(W)

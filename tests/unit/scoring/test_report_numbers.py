@@ -9,7 +9,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.families import FAMILIES
-from dpmodels.models.survival.hazard import _LEAST, Timeline
+from dpmodels.models.survival.hazard import _LEAST_EVENTS, Timeline
 from dpmodels.models.table.weighted_quantiles import Contrasts
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
@@ -196,7 +196,7 @@ def test_the_terms_of_a_baseline_are_orthonormal_under_its_events():
     events = np.array([[30.0, 20.0, -2.0, 8.0, 1.0], [3.0, 9.0, 27.0, 9.0, 3.0]])
     one = SimpleNamespace(edges=np.array([0.0, 1.0, 2.0, 4.0, 5.0, 9.0]), events=events)
     for terms, own in zip(Timeline.terms.func(one), events, strict=True):
-        share = np.maximum(own, 0.0) + _LEAST * np.maximum(own, 0.0).sum()
+        share = np.maximum(own, 0.0) + _LEAST_EVENTS * np.maximum(own, 0.0).sum()
         assert (terms * share / share.sum()) @ terms.T == pytest.approx(np.eye(3), abs=1e-9)
 
 

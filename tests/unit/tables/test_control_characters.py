@@ -8,7 +8,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, DPModelsWarning, StudyError, printable
-from dpmodels.tables.table import Column, Row, Table
+from dpmodels.tables.content import Column, Row
+from dpmodels.tables.table import Table
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.UtilityWarning")
 

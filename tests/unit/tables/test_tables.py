@@ -11,7 +11,8 @@ import pytest
 
 import dpmodels.tables
 from dpmodels.errors import RequestError
-from dpmodels.tables.table import RULE, Column, Layout, Page, Row, Table, plain
+from dpmodels.tables.content import RULE, Column, Layout, Page, Row
+from dpmodels.tables.table import Table, plain
 
 TABLE = Table(
     title="Of two things",

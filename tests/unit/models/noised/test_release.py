@@ -97,6 +97,7 @@ def test_noise_has_the_planned_size(people, facts, noise):
         rel = dp.dp_release(
             frame, ["a", "b", "g"], eps=2, delta=0.05, schema=facts, noise=noise,
             seed=4, keep_order=True,
+            accept_no_estimate=True,
         )  # fmt: skip
     error = rel.frame["a"] - frame["a"]
     assert error.std() == pytest.approx(rel.noise_sd[0], rel=0.1)
@@ -112,13 +113,13 @@ def test_noise_has_the_planned_size(people, facts, noise):
 def test_rows_are_permuted_unless_the_order_is_public(noiseless, people, facts):
     frame = people(500)
     frame.index = frame.index + 77
-    rel = dp.dp_release(frame, ["a", "b"], eps=1, delta=1e-6, schema=facts, public_columns=["year"])
+    rel = dp.dp_release(frame, ["a", "b"], eps=1, delta=1e-6, schema=facts, public_columns=["year"], accept_no_estimate=True)
     out = rel.frame
     assert list(out.index) == list(range(500))
     assert not np.allclose(out["a"], frame["a"], atol=1e-5)
     both = frame[["a", "b", "year"]].sort_values("a").to_numpy()
     assert out.sort_values("a")[["a", "b", "year"]].to_numpy() == pytest.approx(both, abs=1e-5)
-    kept = dp.dp_release(frame, ["a"], eps=1, delta=1e-6, schema=facts, keep_order=True)
+    kept = dp.dp_release(frame, ["a"], eps=1, delta=1e-6, schema=facts, keep_order=True, accept_no_estimate=True)
     assert kept.frame["a"].to_numpy() == pytest.approx(frame["a"].to_numpy(), abs=1e-5)
 
 
@@ -131,7 +132,7 @@ def test_odd_cells_are_mapped_row_by_row(noiseless, people, facts):
     frame.loc[3, "b"] = -7.0
     frame.loc[4, "g"] = "never declared"
     frame.loc[5, "g"] = None
-    rel = dp.dp_release(frame, ["a", "b", "g"], eps=1, delta=1e-6, schema=facts, keep_order=True)
+    rel = dp.dp_release(frame, ["a", "b", "g"], eps=1, delta=1e-6, schema=facts, keep_order=True, accept_no_estimate=True)
     out = rel.frame
     whole = people(50)  # rows that are not odd keep their cells
     assert out["a"][6:].to_numpy() == pytest.approx(whole["a"][6:].clip(-1, 1).to_numpy(), abs=1e-5)
@@ -141,7 +142,7 @@ def test_odd_cells_are_mapped_row_by_row(noiseless, people, facts):
 
 
 def test_appending(people, facts):
-    rel = dp.dp_release(people(300), ["a", "b"], eps=4, delta=1e-6, schema=facts)
+    rel = dp.dp_release(people(300), ["a", "b"], eps=4, delta=1e-6, schema=facts, accept_no_estimate=True)
     more = rel.append(people(200, seed=2))
     assert more.n == 500
     assert more.batches == (300, 200)
@@ -155,7 +156,7 @@ def test_appending(people, facts):
 
 def test_a_public_id_that_is_there_already_is_refused(people, facts):
     frame = people(50).assign(person_id=np.arange(50))
-    rel = dp.dp_release(frame, ["a"], eps=4, delta=1e-6, schema=facts, public_columns=["person_id"])
+    rel = dp.dp_release(frame, ["a"], eps=4, delta=1e-6, schema=facts, public_columns=["person_id"], accept_no_estimate=True)
     with pytest.raises(ValueError, match="in the release already"):
         rel.append(frame)
     assert rel.append(frame.assign(person_id=np.arange(50, 100))).n == 100
@@ -165,7 +166,7 @@ def test_a_public_id_that_is_there_already_is_refused(people, facts):
 def test_a_reloaded_release_gives_identical_fits(tmp_path, people, facts, table):
     frame = people(3000)
     rel = dp.dp_release(
-        frame, ["y", "a", "b", "g"], eps=30, delta=1e-6, schema=facts, public_columns=["year"]
+        frame, ["y", "a", "b", "g"], eps=30, delta=1e-6, schema=facts, public_columns=["year"], accept_no_estimate=True
     )
     rel.save(tmp_path / "shared", table)
     back = dp.load_release(tmp_path / "shared")
@@ -181,20 +182,20 @@ def test_a_reloaded_release_gives_identical_fits(tmp_path, people, facts, table)
 
 @pytest.mark.filterwarnings("ignore:delta = :dpmodels.errors.UtilityWarning")
 def test_delta_and_eps_of_a_release(people, facts):
-    rel = dp.dp_release(people(100), ["a", "b"], eps=1, delta=0.05, schema=facts)
+    rel = dp.dp_release(people(100), ["a", "b"], eps=1, delta=0.05, schema=facts, accept_no_estimate=True)
     assert rel.delta_at(1.0) <= 0.05
     assert rel.delta_at(1.0) == pytest.approx(0.05, rel=1e-5)
     assert rel.eps_at(0.05) == pytest.approx(1.0, rel=1e-4)
     assert rel.guarantee.delta_at(1.0) == pytest.approx(rel.delta_at(1.0), rel=1e-12)
     assert rel.guarantee.delta_at(0.4) >= rel.delta_at(0.4)
     assert 0 < rel.tradeoff(0.1) < 0.9
-    loose = dp.dp_release(people(100), ["a", "b"], eps=1, delta=0.05, schema=facts, tight=False)
+    loose = dp.dp_release(people(100), ["a", "b"], eps=1, delta=0.05, schema=facts, tight=False, accept_no_estimate=True)
     assert (loose.noise_sd > rel.noise_sd).all()
 
 
 def test_attribute_level_states_what_a_record_gets(people, facts):
     rel = dp.dp_release(
-        people(100), ["a", "b", "g"], eps=1, delta=1e-6, schema=facts, level="attribute"
+        people(100), ["a", "b", "g"], eps=1, delta=1e-6, schema=facts, level="attribute", accept_no_estimate=True
     )
     assert rel.unit == "attribute"
     assert rel.noise_sd / rel.scale == pytest.approx(
@@ -204,13 +205,13 @@ def test_attribute_level_states_what_a_record_gets(people, facts):
     assert "whole row is not protected" in str(rel.summary())
     budget = dp.Budget(5, 1e-5)
     dp.dp_release(
-        people(100), ["a", "b"], eps=1, delta=1e-6, schema=facts, unit="attribute", budget=budget
+        people(100), ["a", "b"], eps=1, delta=1e-6, schema=facts, unit="attribute", budget=budget, accept_no_estimate=True
     )
     assert budget.eps_spent(1e-5) == pytest.approx(2.0, rel=1e-4)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sl = dp.dp_release(
-            people(50), ["a", "b"], eps=1, delta=1e-6, schema=facts, unit="attribute", noise="sl"
+            people(50), ["a", "b"], eps=1, delta=1e-6, schema=facts, unit="attribute", noise="sl", accept_no_estimate=True
         )
     assert any("SL noise on 2 columns" in str(w.message) for w in caught)
     assert sl.guarantee.record_pair[0] > 1.0
@@ -218,7 +219,7 @@ def test_attribute_level_states_what_a_record_gets(people, facts):
 
 def test_bought_ranges_stand_in_the_ledger(people):
     with pytest.warns(DPModelsWarning, match="NOT PRIVATE"):
-        rel = dp.dp_release(people(20000)[["a", "b"]], eps=4, delta=1e-5, seed=1)
+        rel = dp.dp_release(people(20000)[["a", "b"]], eps=4, delta=1e-5, seed=1, accept_no_estimate=True)
     names = [s.name for s in rel.guarantee.steps]
     assert names == ["scale of a", "range of a", "scale of b", "range of b", "noised table"]
     assert rel.bought == ("a", "b")
@@ -232,7 +233,7 @@ def test_bought_ranges_stand_in_the_ledger(people):
 
 def test_ranges_that_cannot_be_bought_give_no_release(people):
     with pytest.raises(dp.errors.NoReplyError, match="charge"):
-        dp.dp_release(people(5)[["a"]], eps=1, delta=1e-6)
+        dp.dp_release(people(5)[["a"]], eps=1, delta=1e-6, accept_no_estimate=True)
 
 
 @pytest.mark.filterwarnings("ignore:delta = :dpmodels.errors.UtilityWarning")
@@ -240,23 +241,23 @@ def test_clear_records_must_be_asked_for(people, facts):
     frame = people(1000)
     call = dict(eps=1, delta=0.1, schema=facts)
     with pytest.raises(ValueError, match="allow_clear_records=True"):
-        dp.dp_release(frame, ["a"], clear_prob=0.05, **call)
+        dp.dp_release(frame, ["a"], clear_prob=0.05, **call, accept_no_estimate=True)
     with pytest.warns(UtilityWarning, match="UNPERTURBED"):
-        dp.dp_release(frame, ["a"], clear_prob=1e-5, **call)
+        dp.dp_release(frame, ["a"], clear_prob=1e-5, **call, accept_no_estimate=True)
     with pytest.warns(UtilityWarning, match="50 of 1000"):
         rel = dp.dp_release(
-            frame, ["a", "b"], clear_prob=0.05, allow_clear_records=True, keep_order=True, **call
+            frame, ["a", "b"], clear_prob=0.05, allow_clear_records=True, keep_order=True, **call, accept_no_estimate=True
         )
     assert "released unperturbed: 50" in str(rel.summary())
     same = np.abs(rel.frame[["a", "b"]] - frame[["a", "b"]]).max(axis=1) < 1e-5
     assert 20 <= same.sum() <= 90
     assert rel.delta_at(1.0) == pytest.approx(0.1, rel=1e-5)
     with pytest.raises(ValueError, match="must be below delta"):
-        dp.dp_release(frame, ["a", "b"], clear_prob=0.1, allow_clear_records=True, **call)
+        dp.dp_release(frame, ["a", "b"], clear_prob=0.1, allow_clear_records=True, **call, accept_no_estimate=True)
     with pytest.warns(UtilityWarning):  # one column: p = delta is the pure bound
-        dp.dp_release(frame, ["a"], clear_prob=0.1, allow_clear_records=True, **call)
+        dp.dp_release(frame, ["a"], clear_prob=0.1, allow_clear_records=True, **call, accept_no_estimate=True)
     with pytest.raises(ValueError, match="noise='sl' only"):
-        dp.dp_release(frame, ["a"], clear_prob=1e-5, noise="laplace", **call)
+        dp.dp_release(frame, ["a"], clear_prob=1e-5, noise="laplace", **call, accept_no_estimate=True)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +294,7 @@ def test_bad_input(people, facts, change, match):
     frame = people(100).assign(t="text")
     call = {"columns": ["a", "b"], "eps": 1.0, "delta": 1e-6, "schema": facts, **change}
     with pytest.raises(ValueError, match=match):
-        dp.dp_release(frame, **call)
+        dp.dp_release(frame, **call, accept_no_estimate=True)
 
 
 @pytest.mark.filterwarnings("ignore:delta = :dpmodels.errors.UtilityWarning")
@@ -303,6 +304,7 @@ def test_blocks_have_a_radius_each(people, facts):
         rel = dp.dp_release(
             frame, ["a", "b", "y"], eps=8, delta=0.02, schema=facts, noise="sl",
             blocks=[["a", "b"], ["y"]], seed=1, keep_order=True,
+            accept_no_estimate=True,
         )  # fmt: skip
     assert rel.blocks == ((0, 1), (2,))
     assert rel.guarantee.delta_at(8.0) <= 0.02
@@ -315,7 +317,7 @@ def test_nothing_of_the_input_frame_travels(people, facts):
     frame = people(30).rename(columns={"a": "a"})
     frame.index = [f"SENTINEL{i}" for i in range(30)]
     frame.attrs["note"] = "SENTINEL"
-    rel = dp.dp_release(frame, ["a"], eps=1, delta=1e-6, schema=facts)
+    rel = dp.dp_release(frame, ["a"], eps=1, delta=1e-6, schema=facts, accept_no_estimate=True)
     text = repr(rel) + str(rel.summary()) + rel.frame.to_csv() + repr(rel.frame.attrs)
     assert "SENTINEL" not in text
     assert b"SENTINEL" not in pickle.dumps(rel)
@@ -327,18 +329,18 @@ def test_local_sources(people, facts, tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.csv", index=False)
     for data in (frame.to_dict("list"), tmp_path / "t.parquet", tmp_path / "t.csv", [frame, frame]):
-        rel = dp.dp_release(data, ["a", "g"], eps=1, delta=1e-6, schema=facts)
+        rel = dp.dp_release(data, ["a", "g"], eps=1, delta=1e-6, schema=facts, accept_no_estimate=True)
         assert rel.n in (200, 400)
 
 
 def test_release_of_a_release_is_refused(people, facts):
-    rel = dp.dp_release(people(30), ["a"], eps=1, delta=1e-6, schema=facts)
+    rel = dp.dp_release(people(30), ["a"], eps=1, delta=1e-6, schema=facts, accept_no_estimate=True)
     with pytest.raises(ValueError, match="release already"):
-        dp.dp_release(rel, eps=1, delta=1e-6)
+        dp.dp_release(rel, eps=1, delta=1e-6, accept_no_estimate=True)
 
 
 def test_frame_is_the_released_table(people, facts):
-    rel = dp.dp_release(people(30), ["a", "g"], eps=1, delta=1e-6, schema=facts)
+    rel = dp.dp_release(people(30), ["a", "g"], eps=1, delta=1e-6, schema=facts, accept_no_estimate=True)
     assert isinstance(rel.frame, pd.DataFrame)
     assert rel.frame.shape == (30, 3)
     with pytest.raises((ValueError, AttributeError)):
@@ -348,7 +350,7 @@ def test_frame_is_the_released_table(people, facts):
 def test_appending_is_charged(people, facts):
     """append() charged nothing, also inside a block: fresh noise on the same rows for free."""
     budget = dp.Budget(10, 1e-5)
-    rel = dp.dp_release(people(300), ["a", "b"], eps=4, delta=1e-6, schema=facts, budget=budget)
+    rel = dp.dp_release(people(300), ["a", "b"], eps=4, delta=1e-6, schema=facts, budget=budget, accept_no_estimate=True)
     more = rel.append(people(20, seed=2), budget=budget)
     assert len(budget.charges) == 2 and budget.account.pairs == (8.0, 2e-6)
     assert budget.charges[1].call == "append(a, b)"
@@ -367,7 +369,7 @@ def test_appending_is_charged(people, facts):
 
 def test_bought_ranges_are_not_charged_again(people, facts):
     frame = people(5000)
-    rel = dp.dp_release(frame, ["a"], eps=4, delta=1e-6, bounds="private")
+    rel = dp.dp_release(frame, ["a"], eps=4, delta=1e-6, bounds="private", accept_no_estimate=True)
     budget = dp.Budget(8, 1e-5)
     rel.append(people(20, seed=2), budget=budget)
     steps = budget.charges[0].guarantee.steps
@@ -377,7 +379,7 @@ def test_bought_ranges_are_not_charged_again(people, facts):
 def test_the_same_object_or_file_is_refused(tmp_path, people, facts):
     first, second = people(300), people(20, seed=2)
     budget = dp.Budget(100, 1e-3)
-    rel = dp.dp_release(first, ["a", "b"], eps=4, delta=1e-6, schema=facts)
+    rel = dp.dp_release(first, ["a", "b"], eps=4, delta=1e-6, schema=facts, accept_no_estimate=True)
     more = rel.append(second)
     path = tmp_path / "more.csv"
     people(20, seed=3).to_csv(path, index=False)

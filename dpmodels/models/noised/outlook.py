@@ -1,0 +1,244 @@
+"""What a fit on a release may be expected to give: from public numbers, before anything is read.
+
+The outlook is the expected signal of the weakest predictor (``theory.md``, 5.1). A call of which no
+estimate is to be expected is refused before the charge, with the rows and the eps that would do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.models.noised.release import noise_at
+from dpmodels.models.noised.solve import asymptotic_variance
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.models.noised.calibration import Layout, NoisePlan
+    from dpmodels.models.noised.release import TablePlan
+    from dpmodels.records import Request
+
+#: Assumed sd of a column over its declared range, and over a bought one.
+SD_OF_DECLARED, SD_OF_BOUGHT = 1.0 / 4.0, 1.0 / 7.0
+#: Standard errors that the smallest of m noisy eigenvalues loses, times sqrt(m - 1).
+LOSS_OF_SMALLEST = 0.9
+#: Expected signals, in standard errors: below the first no estimate is to be expected, below the
+#: second none that is determined, below the third a rough one.
+NO_ESTIMATE, NOT_DETERMINED, FINE = 1.0, 2.0, 5.0
+#: Fourth moment of a unit of noise.
+_KURTOSIS = {"gaussian": 3.0, "laplace": 6.0, "sl": 6.0}
+#: Largest eps that a refusal proposes.
+_LARGEST_EPS = 64.0
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the noise of a release lets expect of a regression on it. Public."""
+
+    noise: float  # Largest noise sd of a predictor, over the sd that is assumed of it
+    signal: float  # Expected smallest eigenvalue of the corrected moments, in its standard errors
+    rows: float  # Rows at which the signal is ``FINE``
+
+    @property
+    def verdict(self) -> str:
+        """Expected quality of the coefficients, in a word."""
+        if self.signal < NOT_DETERMINED:
+            return "not determined"
+        return "rough" if self.signal < FINE else "fine"
+
+    @property
+    def forecast(self) -> str:
+        """Sentence of a plan; empty where no predictor is noised."""
+        if math.isinf(self.signal):
+            return ""
+        said = {
+            "fine": "coefficients will be determined",
+            "rough": "intervals will be wide",
+            "not determined": "coefficients will not be determined",
+        }
+        return (
+            f"forecast: the noise is {self.noise:.2g} times the sd of a predictor (assumed: a "
+            "quarter of a declared range, a seventh of a bought one), and the weakest signal about "
+            f"{self.signal:.2g} of its standard errors, so {said[self.verdict]} (fine from "
+            f"{FINE:g} on)"
+        )
+
+
+def _ratios(
+    design: Design, layout: Layout, noise: NoisePlan, bought: Sequence[str],
+    variances: Mapping[str, float],
+) -> dict[int, tuple[float, float]]:  # fmt: skip
+    """Return row of the design -> (signal at one row, noise over sd) of each noised column."""
+    kurtosis, keep = _KURTOSIS[noise.noise], 1.0 - noise.clear_prob
+    ends = design.intervals()
+    out = {}
+    for name, row, sd in zip(layout.names, layout.rows, noise.sd, strict=True):
+        width = float(ends[row, 1] - ends[row, 0])
+        v = (SD_OF_BOUGHT if name in bought else SD_OF_DECLARED) ** 2
+        if name in variances and width > 0.0:
+            v = variances[name] / (width * width)
+        fourth = (kurtosis - keep) * keep * sd**4 + 4.0 * v * keep * sd * sd + 2.0 * v * v
+        out[row] = v / math.sqrt(max(fourth, 1e-300)), sd * math.sqrt(keep / max(v, 1e-300))
+    return out
+
+
+def outlook(made: TablePlan, variances: Mapping[str, float] | None = None) -> Outlook:
+    """Return the outlook of the regression of a design on its own release.
+
+    Of a release without a response: of the regression on the one column that has least noise.
+    """
+    bought = () if made.purchase is None else made.purchase.columns
+    design = made.design
+    found = _ratios(design, made.layout, made.noise, bought, variances or {})
+    if design.response is not None:
+        found = {row: pair for row, pair in found.items() if row < design.p}
+    elif len(found) < 2 or made.settings.public_columns:
+        found = {}  # one column has no regression, and public columns may be its predictors
+    else:
+        best = max(found, key=lambda row: found[row][0])
+        found = {best: found[best]}
+    if not found:
+        return Outlook(0.0, math.inf, 0.0)
+    least, lost = min(r for r, _ in found.values()), LOSS_OF_SMALLEST * math.sqrt(len(found) - 1.0)
+    signal = least * math.sqrt(made.n) - lost
+    return Outlook(max(t for _, t in found.values()), signal, ((FINE + lost) / least) ** 2)
+
+
+def poor_outlook(
+    made: TablePlan, seen: Outlook, variances: Mapping[str, float] | None = None, other: str = ""
+) -> str:
+    """Return what is said of a release with a poor outlook, and what would do; empty: it is none.
+
+    ``other``: a call that fits one model without a release.
+    """
+    if seen.signal >= NOT_DETERMINED:
+        return ""
+    g = made.guarantee
+    what = "no estimate is" if seen.signal < NO_ESTIMATE else "no determined coefficient is"
+    model = "a regression on" if made.design.response is not None else "any regression on"
+    rows = f"{seen.rows:.2g}" if seen.rows >= 1e7 else f"{math.ceil(seen.rows):,}"
+    ways = [f"about {rows} rows at this eps"]
+    eps = _enough(made, variances)
+    if eps is not None:
+        ways.append(f"eps = {eps:.2g} at these rows")
+    if made.settings.unit == "record":
+        ways.append('unit="attribute" (one value of a row is protected, not the row)')
+    said = (
+        f"{what} to be expected from {model} noised rows: with {made.n:,} rows, eps = {g.eps:g} "
+        f"and delta = {g.delta:g} the noise of a cell is {seen.noise:.2g} times the sd assumed of "
+        f"its column. It takes {', or '.join(ways)}"
+    )
+    return f"{said}. One model needs no noised rows: {other}" if other else said
+
+
+def refusal(seen: Outlook, said: str, accepted: bool) -> str:
+    """Return why a release is refused before the charge; empty: it is not."""
+    if accepted or not said or seen.signal >= NO_ESTIMATE:
+        return ""
+    return (
+        f"{said}.\n  Nothing was read or charged. To release all the same: accept_no_estimate=True"
+    )
+
+
+def foreseen(made: TablePlan, accepted: bool) -> TablePlan:
+    """Return the plan of a release by itself with its outlook: advice, or a refusal."""
+    seen = outlook(made)
+    said = poor_outlook(made, seen)
+    refused = refusal(seen, said, accepted)
+    advice = made.advice if refused or accepted or not said else (said, *made.advice)
+    return replace(made, advice=advice, refusal=refused)
+
+
+def _enough(made: TablePlan, variances: Mapping[str, float] | None) -> float | None:
+    """Return an eps at which the outlook is fine, a tenth too large at most; None: too large."""
+    bought = made.purchase is not None
+
+    def is_fine(eps: float) -> bool:
+        noise = noise_at(made.layout, eps, made.guarantee.delta, made.settings, bought)
+        return outlook(replace(made, noise=noise), variances).signal >= FINE
+
+    low = high = max(made.guarantee.eps, 0.01)
+    while not is_fine(high):
+        low, high = high, 2.0 * high
+        if high > _LARGEST_EPS:
+            return None
+    while high > 1.1 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if is_fine(middle) else (middle, high)
+    return high
+
+
+# -- Expected errors under public guesses, for ``plan()``.
+
+
+def checked_guesses(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
+    """Return public guesses by column, checked."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {shown(given)}")
+    out = {}
+    for name, value in given.items():
+        if name not in known:
+            raise RequestError(f"{what}: no column {shown(name)}.{did_you_mean(str(name), known)}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+            raise RequestError(f"{what}[{name!r}] must be a number, got {shown(value)}")
+        out[str(name)] = float(value)
+    return out
+
+
+def expected_of(
+    request: Request, design: Design, made: TablePlan, n: int
+) -> tuple[dict[str, float], dict[str, float], tuple[str, ...]]:
+    """Return (scales, standard errors, sentences) for public guesses ``variances=`` of columns.
+
+    With ``guess=`` (coefficients) and ``sigma=`` (error sd) the asymptotic standard errors of the
+    linear model follow, for uncorrelated columns with means at the middle of their ranges, and the
+    n at which they are a quarter of the coefficient.
+    """
+    names = design.names
+    response = design.response.name if design.response is not None else ""
+    variances = checked_guesses("variances", request.options.get("variances"), (*names, response))
+    guess = checked_guesses("guess", request.options.get("guess"), names)
+    sigma = request.options.get("sigma")
+    if not variances:
+        return {}, {}, ()
+    ends = design.intervals()
+    sd = dict.fromkeys((*names, response), 0.0)
+    for name, row, relative in zip(made.layout.names, made.layout.rows, made.noise.sd, strict=True):
+        sd[name] = relative * float(ends[row, 1] - ends[row, 0])
+    p = made.noise.clear_prob
+    scales = {
+        f"reliability of {name}": v / (v + (1 - p) * sd[name] ** 2)
+        for name, v in variances.items()
+        if math.isfinite(sd[name])
+    }
+    slopes = [c for c in names if design.columns[names.index(c)].kind != "intercept"]
+    if sigma is None or any(c not in variances for c in slopes) or not slopes:
+        return scales, {}, ()
+    theta = np.array([guess.get(c, 0.0) for c in names])
+    # means at the middle of the ranges
+    mean = np.array([0.5 * float(ends[j, 0] + ends[j, 1]) for j in range(len(names))])
+    M = np.diag([variances.get(c, 0.0) for c in names]) + np.outer(mean, mean)
+    D = np.diag([sd[c] ** 2 for c in names])
+    if not np.isfinite(D).all() or not math.isfinite(sd[response]):
+        return scales, {}, ()
+    noise = made.noise.noise
+    _, V = asymptotic_variance(
+        theta, M, D, float(sigma) ** 2, lambda_y2=sd[response] ** 2, p=p,
+        kind="drcl" if noise == "sl" and request.method.name != "sl" else noise,
+    )  # fmt: skip
+    se = np.sqrt(np.diag(V) / n)
+    wanted = [
+        16.0 * V[j, j] / theta[j] ** 2 for j, c in enumerate(names) if c in slopes and theta[j] != 0
+    ]
+    sentences = () if not wanted else (
+        f"n = {math.ceil(max(wanted))} rows would make every given slope four standard errors "
+        "(linear model, uncorrelated columns, the given variances).",
+    )  # fmt: skip
+    return scales, dict(zip(names, se.tolist(), strict=True)), sentences
