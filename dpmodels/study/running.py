@@ -120,6 +120,9 @@ class _Marked:
     def note(self, charge: Any, step: str, text: str) -> None:
         self.budget.note(charge, step, text)
 
+    def _give_back(self, charge: Any, run: Any) -> Any:
+        return self.budget._give_back(charge, run)
+
 
 def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran:
     """Make the releases of a study on data."""
