@@ -101,8 +101,11 @@ class Opened:
 
         The charge stands where it cannot be written, and under a seed.
         """
-        budget, charge = self._ledger or (None, None)
-        if self.guarantee.seeded or not hasattr(budget, "_give_back"):
+        if self._ledger is None or self.guarantee.seeded:
+            run.close()
+            return None
+        budget, charge = self._ledger
+        if not hasattr(budget, "_give_back"):
             run.close()
             return None
         try:

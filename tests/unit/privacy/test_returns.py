@@ -20,7 +20,14 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import BudgetError, DPModelsError, LedgerWarning, PrivacyBugError
+from dpmodels.errors import (
+    BudgetError,
+    DPModelsError,
+    LedgerWarning,
+    NoReplyError,
+    NoReplyWarning,
+    PrivacyBugError,
+)
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.composition import Guarantee
@@ -605,6 +612,24 @@ def test_an_eptr_test_that_does_not_pass_gives_its_release_back(wine, quiet):
     sums = Budget(1, 1e-6, accounting="sums")
     dp.dp_ols("y ~ x", wine, method="eptr", budget=sums, **given)
     assert 0.5 < sums.charges[0].kept.eps < 0.75 and sums.charges[0].kept.delta == 1e-6
+
+
+def test_what_went_back_is_said(wine, tmp_path):
+    """Page, warning, error and ledger say it; a saved fit still does when it is read back."""
+    given = {"bounds": {"x": (0, 100), "y": (0, 100)}, "eps": 1, "delta": 1e-6, "method": "eptr"}
+    budget = Budget(3, 1e-5, accounting="gaussian")
+    with pytest.warns(NoReplyWarning, match=r"68.0 % of mu\^2 went back"):
+        fit = dp.dp_ols("y ~ x", wine, budget=budget, **given)
+    with pytest.raises(NoReplyError, match=r"68.0 % of mu\^2 went back"):
+        dp.dp_ols("y ~ x", wine, budget=budget, on_no_reply="raise", **given)
+    fit.save(tmp_path / "fit.json")
+    for one in (fit, dp.load(tmp_path / "fit.json")):
+        assert "68.0 % of mu^2 went back" in " ".join(str(one.summary()).split())
+        assert one.ledger.notes["coefficients"] == "returned"
+    with pytest.warns(NoReplyWarning, match="the charge stands"):
+        alone = dp.dp_ols("y ~ x", wine, **given)
+    assert "full charge" in str(alone.summary())
+    assert alone.ledger.notes["coefficients"] == "charged"
 
 
 def test_ranges_that_are_not_found_give_the_rest_back(wine, quiet):
