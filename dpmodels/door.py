@@ -16,6 +16,7 @@ from dpmodels import _testing
 from dpmodels.errors import (
     BudgetError,
     ClusterError,
+    LedgerWarning,
     NotPrivateWarning,
     PrivacyBugError,
     RequestError,
@@ -32,6 +33,7 @@ from dpmodels.units import Person, column_of
 
 if TYPE_CHECKING:
     from dpmodels.privacy.composition import Guarantee
+    from dpmodels.privacy.ledger_file import Charge
     from dpmodels.sources.tables import Source
 
 __all__ = [
@@ -93,6 +95,25 @@ class Opened:
         tests = [step.name for step in self.guarantee.steps if step.reply_test]
         if tests:
             self.remark((not reply and ended) or tests[-1], "reply" if reply else "NO REPLY")
+
+    def close(self, run: Run) -> Charge | None:
+        """Close the run; give back what it did not draw. Return the charge if a part went back.
+
+        The charge stands where it cannot be written, and under a seed.
+        """
+        if self._ledger is None or self.guarantee.seeded:
+            run.close()
+            return None
+        budget, charge = self._ledger
+        if not hasattr(budget, "_give_back"):
+            run.close()
+            return None
+        try:
+            found: Charge | None = budget._give_back(charge, run)
+        except BudgetError as error:
+            tell(LedgerWarning(f"nothing was given back, the charge stands: {error}"))
+            return None
+        return found
 
     @property
     def charged(self) -> str:
@@ -290,9 +311,11 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
             raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
         if run.float_note and not set(FLOAT_NOTES) & set(guarantee.notes):
             raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
-        if isinstance(found, Release) and not replied:
-            drawn = [name for name in steps if name not in run.undrawn]
-            found = replace(found, ended=drawn[-1] if drawn else "")
+        drawn = run.drawn_whole
+        back = door.close(run)
+        if isinstance(found, Release):
+            ended = drawn[-1] if drawn and not replied else ""
+            found = replace(found, ended=ended, back=back)
         return found
     finally:
         if isinstance(rows, OfRows):  # votes are not

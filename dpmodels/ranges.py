@@ -20,6 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.mechanisms import BOUGHT, Approximate, Gaussian, Pure, Step, mu_gdp
+from dpmodels.privacy.returns import EARLY_ENDS_SHARE
 from dpmodels.privacy.run import tail_margin
 from dpmodels.records import Release, Request
 from dpmodels.sources.summed import sampled
@@ -249,11 +250,17 @@ class Part:
         """Return the mechanism of a share of the whole call; Laplace noise where delta is 0."""
         return Gaussian(self.mu * math.sqrt(share)) if self.mu else Pure(self.eps * share)
 
-    def coins(self, *names: str) -> list[Step]:
-        """Return the steps: ranges, then what is left in equal pairs, each a coin and Gaussian."""
+    def coins(self, *names: str, test: float) -> list[Step]:
+        """Return the steps: ranges, then what is left in equal pairs, each a coin and Gaussian.
+
+        ``test``: share of a pair's eps that its coin costs.
+        """
         k = len(names)
         pair = Approximate(self.eps / k, self.delta / k)
-        each = Step("", pair, (1.0 - self.share) / k, 0.0, True, "ePTR coin and Gaussian")
+        each = Step(
+            "", pair, (1.0 - self.share) / k, 0.0, True, "ePTR coin and Gaussian",
+            no_reply_eps=test * pair.eps,
+        )  # fmt: skip
         return [*self.steps, *(replace(each, name=name) for name in names)]
 
 
@@ -277,19 +284,25 @@ def bounds_share(request: Request, to_buy: object) -> float:
     return float(request["bounds_share"]) if to_buy else 0.0
 
 
-def gaussian_part(request: Request, to_buy: tuple[str, ...], delta_f: float = 0.0) -> Part:
+def gaussian_part(
+    request: Request, to_buy: tuple[str, ...], delta_f: float = 0.0, *, stops: bool = False
+) -> Part:
     """Divide a call whose releases are Gaussian, or Laplace where delta is 0.
 
-    ``delta_b = 0.1 delta`` if anything is bought; ``mu = mu(eps, delta - delta_b - delta_f)``;
-    the ranges take ``bounds_share`` of mu^2.
+    ``delta_b = 0.1 delta`` if anything is bought; ``mu = mu(eps, delta' - delta_b - delta_f)``;
+    the ranges take ``bounds_share`` of mu^2. delta' is delta, less what is set aside where the call
+    may end early: at a search for a range, at a test (``delta_f``), or where it ``stops``.
     """
+    delta = request.delta
+    if to_buy or delta_f or stops:
+        delta *= 1.0 - EARLY_ENDS_SHARE
     if not to_buy:
         if request.delta == 0:
             return Part(eps=request.eps)
-        return Part(mu=mu_gdp(request.eps, request.delta - delta_f))
+        return Part(mu=mu_gdp(request.eps, delta - delta_f))
     _check_purchase(request, to_buy)
     delta_b = FAILURE_SHARE * request.delta
-    mu = mu_gdp(request.eps, request.delta - delta_b - delta_f)
+    mu = mu_gdp(request.eps, delta - delta_b - delta_f)
     share = bounds_share(request, to_buy)
     purchase, steps = plan_purchase(to_buy, mu * math.sqrt(share), delta_b, share)
     return Part(share, tuple(steps), purchase, mu=mu)
@@ -342,7 +355,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     """Divide a call whose main part is known as a pair, by sums of (eps, delta).
 
     Ranges: ``mu(share eps, 0.1 delta)`` and failure ``0.1 delta``; the rest gets
-    ``((1 - share) eps, 0.8 delta)``.
+    ``((1 - share) eps, 0.799 delta)``: a part of delta is set aside for early ends.
     """
     if not to_buy:
         return Part(eps=request.eps, delta=request.delta)
@@ -354,7 +367,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
         tuple(steps),
         purchase,
         eps=(1.0 - share) * request.eps,
-        delta=request.delta - 2.0 * part,
+        delta=(1.0 - EARLY_ENDS_SHARE) * request.delta - 2.0 * part,
     )
 
 

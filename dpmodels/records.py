@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
     from dpmodels.privacy.composition import Guarantee
+    from dpmodels.privacy.ledger_file import Charge
     from dpmodels.registry import Method
 
 
@@ -157,6 +158,7 @@ class Release:
     # What a step turned out to be, for the ledger: by released numbers.
     remarks: Mapping[str, str] = field(default_factory=dict)
     ended: str = ""  # For a no-reply: the last step that was drawn. Set by the door
+    back: Charge | None = None  # The charge, where a part of it went back. Set by the door
 
 
 # -- An estimate: post-processing of a release, in the user's units

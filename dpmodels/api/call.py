@@ -295,20 +295,24 @@ def call(
     for step, text in release.remarks.items():
         door.remark(step, text)
     tell(*map(UtilityWarning, estimate.warnings))
+    fit = Fit(plan, release, estimate)
     if not release.reply:
+        back = fit._record.returned
         if request.on_no_reply == "raise":
+            charge = f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g})"
             raise NoReplyError(
-                "the private test did not pass: no reply (a valid private outcome). The full "
-                f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g}) stands"
+                "the private test did not pass: no reply (a valid private outcome). "
+                + (f"Of the {charge} {back} went back" if back else f"The full {charge} stands")
             )
-        tell(NoReplyWarning("no reply: the private test did not pass; the charge stands"))
+        stands = f"{back} went back to the budget" if back else "the charge stands"
+        tell(NoReplyWarning(f"no reply: the private test did not pass; {stands}"))
         if request.on_no_reply == "default":  # a public one: no effects, the response in mid-range
             params = np.zeros(len(estimate.names))
             ends = getattr(plan.design.response, "interval", None)
             if "Intercept" in estimate.names and ends is not None:
                 params[estimate.names.index("Intercept")] = sum(ends) / 2.0
-            estimate = replace(estimate, params=params)
-    return Fit(plan, release, estimate)
+            fit = Fit(plan, release, replace(estimate, params=params))
+    return fit
 
 
 # -- ``plan()``: what a call would cost and tell, before any data

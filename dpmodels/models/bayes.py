@@ -178,9 +178,11 @@ def plan_sums(request: Request, design: Design, n: int) -> Plan[Any]:
     classes = len(design.levels)
     if form in ("fixed", "paper"):
         part = pair_part(request, () if radius is not None else design.unknown)
-        eps_t = (0.5 if form == "paper" else 0.25) * part.eps
+        test = 0.5 if form == "paper" else 0.25
+        eps_t = test * part.eps
         return Plan.of(
-            request, design, n, part.coins("class means and test"), purchase=part.purchase,
+            request, design, n, part.coins("class means and test", test=test),
+            purchase=part.purchase,
             detail=BayesDetail(
                 form, radius, "identity", classes, {}, c0=float(request["c0"]), eps_t=eps_t,
                 eps_r=part.eps - eps_t, delta=part.delta,

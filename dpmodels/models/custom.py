@@ -33,6 +33,7 @@ from dpmodels.privacy.noise import (
     reply_probability,
     split_midpoint,
 )
+from dpmodels.privacy.returns import EARLY_ENDS_SHARE
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof, tail_margin
 from dpmodels.ranges import FAILURE_SHARE
 from dpmodels.records import Estimate, Release, Request
@@ -80,7 +81,7 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
                 "where there is none. For example alpha=lambda l: 2 / l if l > 0 else float('inf')"
             )
         delta_f = FAILURE_SHARE * request.delta
-        mu = mu_gdp(request.eps, request.delta - delta_f)
+        mu = mu_gdp(request.eps, (1.0 - EARLY_ENDS_SHARE) * request.delta - delta_f)
         mus = (math.sqrt(BOUND_SHARE) * mu, math.sqrt(1.0 - BOUND_SHARE) * mu)
         steps = (
             Step("lower bound and test", Gaussian(mus[0]), share=BOUND_SHARE, failure=delta_f,
@@ -97,6 +98,7 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
     step = Step(
         "test and estimate", Approximate(request.eps, request.delta), share=1.0, reply_test=True,
         label="Laplace test and Gaussian" if kind == "ptr" else "coin and Gaussian",
+        no_reply_eps=eps_t,
     )  # fmt: skip
     coin = "laplace" if kind == "ptr" else request["coin"]
     detail = EptrDetail(coin, eps_t, request.eps - eps_t, request.delta)

@@ -459,13 +459,14 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
     part, pieces = pair_part(request, design.unknown), m if form == "paper" else 1
     names = [f"point {j + 1} and test" for j in range(m)] if pieces > 1 else ["curve and test"]
     eps, delta = part.eps / pieces, part.delta / pieces
-    eps_t = 0.5 * eps if form == "paper" else 0.25 * eps
+    test = 0.5 if form == "paper" else 0.25
+    eps_t = test * eps
     detail = NpregDetail(
         form, h, points, {}, c0=float(request["c0"]), eps_t=eps_t, eps_r=eps - eps_t, delta=delta
     )
     return Plan.of(
-        request, design, n, part.coins(*names), purchase=part.purchase, scales=scales,
-        detail=detail,
+        request, design, n, part.coins(*names, test=test), purchase=part.purchase,
+        scales=scales, detail=detail,
     )  # fmt: skip
 
 

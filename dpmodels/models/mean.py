@@ -178,7 +178,7 @@ def plan_ptr(request: Request, design: Design, n: int) -> Plan[Any]:
     width = np.full(design.p, float(request["width"]))
     step = Step(
         "distance test and mean", Approximate(request.eps, delta), share=1.0, reply_test=True,
-        label="Laplace test and Gaussian",
+        label="Laplace test and Gaussian", no_reply_eps=eps_t,
     )  # fmt: skip
     detail = PtrMeanDetail(width, slack, eps_t, request.eps - eps_t, delta)
     sd = agm(detail.eps_r, delta) * sensitivity(detail, n)

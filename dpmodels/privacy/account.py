@@ -21,7 +21,7 @@ them later would itself be a choice made after seeing outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,17 +108,20 @@ class Entry:
     failure: float
     eps: float
     delta: float
+    # Which description it is, and so what may go back of it: "steps", a sum over the steps; "pair",
+    # the (eps, delta) of the call; "other", of which nothing goes back (theory.md, 4).
+    how: str = "other"
 
 
-def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float]]:
-    """Yield proved descriptions (sum mu^2, sum eps, sum delta) of one call."""
+def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float, str]]:
+    """Yield proved descriptions (sum mu^2, sum eps, sum delta, which) of one call."""
     mu2 = pure = failure = as_gauss = 0.0
     simple = guarantee.proved in (None, guarantee.relation)
     if not simple:
         form = gaussian_form(guarantee.steps)
         if form is not None:
             mu, lost = gaussian_replace(*form)
-            yield mu * mu, 0.0, lost
+            yield mu * mu, 0.0, lost, "other" if lost else "steps"
     for step in guarantee.steps:
         m = step.mechanism
         failure += step.failure
@@ -130,17 +133,18 @@ def _triples(guarantee: Guarantee) -> Iterator[tuple[float, float, float]]:
             failure += m.delta if isinstance(m, Approximate) else 0.0
         else:
             simple = False
+    how = "pair" if simple else "other"
     if simple:
-        yield mu2, pure, failure
+        yield mu2, pure, failure, "steps"
         if pure > 0:  # eps-DP implies mu-GDP (theory.md 2.4)
-            yield mu2 + as_gauss, 0.0, failure
+            yield mu2 + as_gauss, 0.0, failure, "other"
     if not simple or pure > 0:
         cover = guarantee.gaussian_cover
         if cover is not None:  # the curve lies below that of a Gaussian plus a failure (2.7)
-            yield (cover[0] * _SLACK) ** 2, 0.0, cover[1]
+            yield (cover[0] * _SLACK) ** 2, 0.0, cover[1], "other"
     # Any call is also the pair it was planned for.
-    yield 0.0, guarantee.eps, guarantee.delta
-    yield (mu_of_pure(guarantee.eps) * _SLACK) ** 2, 0.0, guarantee.delta
+    yield 0.0, guarantee.eps, guarantee.delta, how
+    yield (mu_of_pure(guarantee.eps) * _SLACK) ** 2, 0.0, guarantee.delta, "other"
 
 
 def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
@@ -167,7 +171,10 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
         return [Entry(*t, eps, delta) for t in triples]
     if relation != guarantee.relation:
         return charge_under(guarantee, relation)
-    return [Entry(*t, guarantee.eps, guarantee.delta) for t in _triples(guarantee)]
+    return [
+        Entry(mu2, pure, failure, guarantee.eps, guarantee.delta, how)
+        for mu2, pure, failure, how in _triples(guarantee)
+    ]
 
 
 def _other_people(budget: str, call: str) -> str:
@@ -222,12 +229,15 @@ class Account:
         rules = [self.rule]
         if self.rule == "auto":  # before every output
             rules = ["mixed", "basic"] if entries[0].mu2 > 0 else ["basic", "mixed"]
+        pair = "pair" if any(entry.how == "pair" for entry in entries) else "other"
         for rule in rules:
             fresh = self if rule == self.rule else replace(self, rule=rule)
             best: tuple[Account, Entry] | None = None
             for entry in entries:
                 if self.rule == "auto" and rule == "mixed" and entry.mu2 == 0:
                     continue  # plain sums serve it
+                if rule == "basic":  # the pair of the whole call is what is added up
+                    entry = replace(entry, how=pair)
                 after = fresh._try(entry)
                 if after is not None and (best is None or after._room() > best[0]._room()):
                     best = after, entry
@@ -252,6 +262,17 @@ class Account:
         else:
             after = replace(after, boxes=self.boxes or self._open_boxes(entry))
         return after if after._alive() else None
+
+    def recounted(self, kept: Iterable[Entry]) -> Account:
+        """Return the account of these entries: what is kept of the charges, in their order.
+
+        Boxes and rule stay as the first charge set them.
+        """
+        spent, pairs = (0.0, 0.0, 0.0), (0.0, 0.0)
+        for one in kept:
+            spent = (spent[0] + one.mu2, spent[1] + one.pure, spent[2] + one.failure)
+            pairs = (pairs[0] + one.eps, pairs[1] + one.delta)
+        return replace(self, spent=spent, pairs=pairs)
 
     def _alive(self) -> list[tuple[float, float, float]]:
         """Return the boxes that hold what is spent."""
@@ -390,6 +411,8 @@ def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
     if form is not None:
         mu, failure = gaussian_replace(*form)
         entries.insert(0, Entry(mu * mu, 0.0, failure, eps, delta))
+        if not failure:  # twice the mu of each step, step by step
+            entries[0] = replace(entries[0], how="steps")
     elif guarantee.gaussian_cover is not None:
         mu, failure = gaussian_replace(*guarantee.gaussian_cover)
         entries.insert(0, Entry((mu * (1 + 1e-9)) ** 2, 0.0, failure, eps, delta))

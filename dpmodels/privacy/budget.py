@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpmodels._version import __version__
-from dpmodels.errors import BudgetError, RequestError, choice, shown
+from dpmodels.errors import BudgetError, PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.account import Account, Remaining, joint
 from dpmodels.privacy.composition import Guarantee, neighbours_of
 from dpmodels.privacy.ledger_file import (
@@ -25,6 +25,8 @@ from dpmodels.privacy.ledger_file import (
     new_account,
 )
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
+from dpmodels.privacy.returns import currency_of, part_returned
+from dpmodels.privacy.run import Run
 from dpmodels.quiet import Enter, Exit, Scope, Within, lock
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.table import FORMATS, Shown, Table
@@ -276,6 +278,16 @@ class Budget(Shown):
         with _LOCK:
             self._stopped.append((charge, os.getpid(), charge.call, guarantee))
 
+    def _give_back(self, charge: Charge, run: Run) -> Charge | None:
+        """Close the run of a charge, and record what it did not draw; None: nothing goes back.
+
+        For :func:`dpmodels.door.released` alone: there is no refund. A run closes once, and a
+        charge gives back once.
+        """
+        if not isinstance(run, Run) or not run.is_of(charge.guarantee):
+            raise PrivacyBugError("what is given back is what the run of that charge did not draw")
+        return self._store.give_back(charge, run.close())
+
     def charge_together(self, calls: Iterable[tuple[str, Guarantee]]) -> tuple[Charge, ...]:
         """Charge a list of calls declared together, before the first of them runs; all or none.
 
@@ -305,7 +317,7 @@ class Budget(Shown):
         account = self._store.account()
         if not charges:
             return None
-        return joint([c.guarantee for c in charges], relation=account.relation, unit=account.unit)
+        return joint([c.ran for c in charges], relation=account.relation, unit=account.unit)
 
     def eps_spent(self, delta: float | None = None) -> float:
         """Return the eps of all calls so far at ``delta`` (default: the budget's own).
@@ -496,7 +508,7 @@ def frame(charges: Iterable[Charge]) -> pd.DataFrame:
                     "mu": mu,
                     "eps": eps,
                     "delta+": step.failure + delta,
-                    "note": charge.notes.get(step.name, ""),
+                    "note": note_of(charge, step),
                     "relation": g.relation,
                     "unit": g.unit,
                     "call_eps": g.eps,
@@ -548,8 +560,29 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
             if with_eps:
                 cells.append("" if eps is None else f"{eps:.4g}")
             cells.append(f"{step.failure + delta:.3g}")
-            rows.append(Row((*cells, charge.notes.get(step.name, ""))))
+            rows.append(Row((*cells, note_of(charge, step))))
+        if charge.kept is not None:
+            rows.append(Row(("returned", returned_text(charge)), span=True))
     return columns, [*rows, RULE]
+
+
+def note_of(charge: Charge, step: Step) -> str:
+    """Return what came of a step: its note, or that it was given back."""
+    part = 1.0 if charge.drawn is None else charge.drawn.part(step)
+    if part >= 1.0:
+        return charge.notes.get(step.name, "")
+    return "returned" if part == 0.0 else f"{1.0 - part:.0%} returned"
+
+
+def returned_text(charge: Charge) -> str:
+    """Return how much of a charge went back, as printed."""
+    assert charge.entry is not None and charge.kept is not None
+    return f"{part_of(part_returned(charge.entry, charge.kept))} of {currency_of(charge.entry)}"
+
+
+def part_of(share: float) -> str:
+    """Return a share in per cent, with a digit more where it is near the whole."""
+    return f"{100.0 * share:.1f} %" if share < 0.9995 else f"{100.0 * share:.2f} %"
 
 
 def of_call(ledger: Ledger) -> Table:
@@ -594,6 +627,10 @@ def of_budget(budget: Budget) -> Table:
         notes.append(
             "If analyses are chosen after seeing results, only the total of the budget holds. The "
             "composed\ntotal is exact where all were fixed beforehand."
+        )
+    if any(c.kept is not None for c in charges):
+        notes.append(
+            "Returns follow results: composed totals describe, the promise is the budget's."
         )
     if any(c.guarantee.seeded for c in charges):
         notes.append("* NOT PRIVATE: the noise of this call was seeded.")

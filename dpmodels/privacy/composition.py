@@ -586,6 +586,7 @@ class Guarantee:
                     "failure": s.failure,
                     "reply_test": s.reply_test,
                     "label": s.label,
+                    **({"no_reply_eps": s.no_reply_eps} if s.no_reply_eps else {}),
                 }
                 for s in self.steps
             ],

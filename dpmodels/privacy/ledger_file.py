@@ -22,6 +22,7 @@ from dpmodels.errors import (
     BudgetError,
     DPModelsError,
     LedgerWarning,
+    PrivacyBugError,
     RequestError,
     choice,
     path_of,
@@ -30,6 +31,7 @@ from dpmodels.errors import (
 from dpmodels.privacy.account import Account, Entry
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Step
+from dpmodels.privacy.returns import Drawn, agrees, kept_of
 from dpmodels.quiet import lock, tell
 from dpmodels.units import LEVELS, column_of, unit_of
 
@@ -46,6 +48,29 @@ class Charge:
     guarantee: Guarantee
     entry: Entry | None = None  # What the stopping rule was charged with
     notes: Mapping[str, str] = field(default_factory=dict)
+    # What was kept of it, and what was drawn, where a part went back.
+    kept: Entry | None = None
+    drawn: Drawn | None = None
+
+    @property
+    def counts(self) -> Entry:
+        """Return what the account counts: what was kept, or the whole charge."""
+        assert self.entry is not None
+        return self.kept or self.entry
+
+    @property
+    def ran(self) -> Guarantee:
+        """Return the guarantee of the steps that were not given back: for composed totals."""
+        g = self.guarantee
+        if self.kept is None or self.drawn is None or self.entry is None:
+            return g
+        if self.entry.how != "steps":  # known by its pair
+            steps: tuple[Step, ...] = (
+                Step("early end", Approximate(self.kept.eps, self.kept.delta)),
+            )
+        else:
+            steps = self.drawn.steps(g)
+        return replace(g, steps=steps, inner=(), most=0, row_pair=None)
 
 
 def checked_number(name: str, value: Any, *, positive: bool) -> float:
@@ -112,6 +137,15 @@ def admit_all(
     return account, entries
 
 
+def given_back(charge: Charge, relation: str, drawn: Drawn) -> Charge | None:
+    """Return the charge with what is kept of it; None: nothing goes back. Refused twice."""
+    if charge.kept is not None:
+        raise PrivacyBugError("a charge gives back once")
+    assert charge.entry is not None
+    kept = kept_of(charge.guarantee, relation, charge.entry, drawn)
+    return None if kept == charge.entry else replace(charge, kept=kept, drawn=drawn)
+
+
 class MemoryStore:
     """A budget of this process only."""
 
@@ -151,6 +185,23 @@ class MemoryStore:
                 "which would spend the same budget again. Share a ledger file instead: "
                 "Budget.open(path). Nothing was charged"
             )
+
+    def give_back(self, charge: Charge, drawn: Drawn) -> Charge | None:
+        """Record what a closed run left undrawn; None: nothing goes back.
+
+        Once a charge, and only of a charge that this store made.
+        """
+        self._in_own_process()
+        with self._lock:
+            mine = self._charges[charge.number - 1 : charge.number] if charge.number > 0 else []
+            if not mine or mine[0].guarantee is not charge.guarantee:
+                raise PrivacyBugError("this budget did not make that charge")
+            found = given_back(mine[0], self._account.relation, drawn)
+            if found is None:
+                return None
+            self._charges[found.number - 1] = found
+            self._account = self._account.recounted(one.counts for one in self._charges)
+            return found
 
     def confirm(self, charge: Charge) -> None:
         """Refuse in a forked process; memory loses no charge."""
@@ -281,14 +332,19 @@ class Witness:
 # of all: a changed bit lowers no account. Rows are held against their hashes once in the life of a
 # store, which keeps their sums; afterwards only rows that came since are read.
 #
-# The format has a number (``PRAGMA user_version``); files of another number are refused. Unknown
-# columns and keys are left alone.
+# What a call did not draw goes back as a row of its own in ``returns``; charges are never edited.
+# What is kept of a charge is worked out anew from the charge whenever rows are read. A lost return
+# over-counts, so the file beside the ledger does not list returns.
+#
+# The format has a number (``PRAGMA user_version``); files of another number are refused, but those
+# of format 3, which had no returns: they are raised by the first charge. Unknown columns and keys
+# are left alone.
 
 
 #: Marks the file as ours ("dpml").
 _APPLICATION = 0x64706D6C
-#: Number of the file format.
-FORMAT = 3
+#: Number of the file format, and of the one before it, which is read and raised.
+FORMAT, RAISED_FORMAT = 4, 3
 #: Seconds to wait for another process's charge.
 _TIMEOUT = 30.0
 
@@ -298,10 +354,17 @@ _TABLES = (
     "relation TEXT NOT NULL, unit TEXT NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, "
     "mu2 REAL NOT NULL, pure REAL NOT NULL, failure REAL NOT NULL, "
     "charged_eps REAL NOT NULL, charged_delta REAL NOT NULL, running_eps REAL, "
-    "guarantee TEXT NOT NULL, mark TEXT, chain TEXT)",
+    "guarantee TEXT NOT NULL, mark TEXT, chain TEXT, how TEXT)",
     "CREATE TABLE notes (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, step TEXT NOT NULL, "
     "text TEXT NOT NULL)",
+    # of: the number of the charge; charge: its chain; the other numbers are what was kept
+    "CREATE TABLE returns (id INTEGER PRIMARY KEY, of INTEGER NOT NULL UNIQUE, mark TEXT, "
+    "charge TEXT NOT NULL, utc TEXT NOT NULL, drawn TEXT NOT NULL, mu2 REAL NOT NULL, "
+    "pure REAL NOT NULL, failure REAL NOT NULL, kept_eps REAL NOT NULL, kept_delta REAL NOT NULL, "
+    "chain TEXT NOT NULL)",
 )
+#: What raises a file of the format before.
+_RAISE = ("ALTER TABLE calls ADD COLUMN how TEXT", _TABLES[-1])
 
 
 #: Columns of a call that its hash is made of.
@@ -311,6 +374,13 @@ _HASHED = (
 )
 
 
+#: Columns of a return that its hash is made of.
+_HASHED_RETURN = (
+    "id, of, mark, charge, utc, drawn, mu2, pure, failure, kept_eps, kept_delta"
+)
+Five = tuple[float, float, float, float, float]
+
+
 @dataclass(frozen=True)
 class _Known:
     """The rows of a file up to a number, held against their hashes, and their sums."""
@@ -318,26 +388,84 @@ class _Known:
     identity: str = ""
     number: int = 0
     chain: str = ""  # hash of the last row
-    sums: tuple[float, ...] = (0.0,) * 5  # mu2, pure, failure, charged_eps, charged_delta
+    # mu2, pure, failure, charged_eps, charged_delta: of all these rows, as kept
+    sums: tuple[float, ...] = (0.0,) * 5
+    # What was charged by each row, read so far: of this store's later states, too.
+    charged: dict[int, Five] = field(default_factory=dict)
+    returns: int = 0  # Number of returns that were read ..
+    return_chain: str = ""  # .. and the hash of the last
+    kept: Mapping[int, Five] = field(default_factory=dict)  # By number of the charge
 
     def is_in(self, db: sqlite3.Connection) -> bool:
-        """Return whether the last of these rows is in the file as it was."""
+        """Return whether the last of these rows, and of their returns, is in the file as it was."""
         row = db.execute("SELECT chain FROM calls WHERE number = ?", (self.number,)).fetchone()
         same = str(_meta(db).get("id")) == self.identity
+        if self.returns:
+            last = db.execute("SELECT chain FROM returns WHERE id = ?", (self.returns,)).fetchone()
+            same = same and last is not None and last[0] == self.return_chain
         return same and row is not None and row[0] == self.chain
 
     def later(self, db: sqlite3.Connection) -> Iterator[tuple[_Known, str | None]]:
         """Yield the state after each later row, and the hash stored in the row.
 
-        A hash is of the row and of the hash before. Sums are added in the order of the charges,
-        as in memory.
+        A hash is of the row and of the hash before; from format 4 on also of what may go back. Sums
+        are added in the order of the charges, as in memory.
         """
         identity, known = str(_meta(db).get("id")), self
-        query = f"SELECT chain, {_HASHED} FROM calls WHERE number > ? ORDER BY number"  # noqa: S608
-        for written, *row in db.execute(query, (self.number,)):
+        how = "how" if _version(db) >= FORMAT else "NULL"
+        query = f"SELECT chain, {how}, {_HASHED} FROM calls WHERE number > ? ORDER BY number"  # noqa: S608
+        for written, which, *row in db.execute(query, (self.number,)):
             sums = tuple(a + b for a, b in zip(known.sums, row[7:12], strict=True))
-            known = _Known(identity, int(row[0]), _hash([known.chain, *row]), sums)
+            self.charged[int(row[0])] = tuple(row[7:12])  # type: ignore[assignment]
+            chain = _hash([known.chain, *row] if which is None else [known.chain, *row, which])
+            known = replace(known, identity=identity, number=int(row[0]), chain=chain, sums=sums)
             yield known, written
+
+    def with_returns(self, db: sqlite3.Connection) -> _Known | None:
+        """Return the state with the returns that came since; None: one is not as it was written.
+
+        What is kept of a charge is worked out anew from the charge and the drawn steps.
+        """
+        if _version(db) < FORMAT:
+            return self
+        query = f"SELECT chain, {_HASHED_RETURN} FROM returns WHERE id > ? ORDER BY id"  # noqa: S608
+        kept, number, chain = dict(self.kept), self.returns, self.return_chain
+        relation = str(_meta(db).get("relation"))
+        for written, *row in db.execute(query, (self.returns,)).fetchall():
+            of, five = int(row[1]), tuple(row[6:11])
+            chain = _hash([self.identity, chain, *row])
+            if written != chain or row[0] != number + 1 or of in kept or of > self.number:
+                return None
+            found = _kept_anew(db, relation, of, row[2], row[3], row[5])
+            if found is None or not agrees(Entry(*five), *found):
+                return None
+            kept[of], number = five, int(row[0])  # type: ignore[assignment]
+        if number == self.returns:
+            return self
+        sums: tuple[float, ...] = (0.0,) * 5
+        for n in range(1, self.number + 1):
+            one = kept.get(n) or self.charged[n]
+            sums = tuple(a + b for a, b in zip(sums, one, strict=True))
+        return replace(self, sums=sums, returns=number, return_chain=chain, kept=kept)
+
+
+def _kept_anew(
+    db: sqlite3.Connection, relation: str, of: int, mark: str | None, chain: str, drawn: str
+) -> tuple[Entry, Entry] | None:
+    """Return (kept, charged) of a charge by what was drawn; None: it is another charge."""
+    row = db.execute(
+        "SELECT relation, unit, eps, delta, guarantee, mark, chain, how, mu2, pure, failure, "
+        "charged_eps, charged_delta FROM calls WHERE number = ?", (of,)
+    ).fetchone()  # fmt: skip
+    if row is None or row[5] != mark or row[6] != chain or row[7] is None:
+        return None
+    guarantee = _guarantee(row[4], row[0], row[1], row[2], row[3], row[11:13])
+    charged = replace(Entry(*row[8:13]), how=row[7])
+    try:
+        kept = kept_of(guarantee, relation, charged, Drawn.of_dict(json.loads(drawn)))
+    except (DPModelsError, AttributeError, TypeError, ValueError):
+        return None
+    return None if kept == charged else (kept, charged)
 
 
 def _hash(value: Any) -> str:
@@ -352,7 +480,11 @@ def _seal(db: sqlite3.Connection) -> None:
 def _seal_of(db: sqlite3.Connection) -> str:
     saved = {key: value for key, value in _meta(db).items() if key in _SEALED}
     last = db.execute("SELECT chain FROM calls ORDER BY number DESC LIMIT 1").fetchone()
-    return _hash([saved, None if last is None else last[0]])
+    sealed = [saved, None if last is None else last[0]]
+    if _version(db) >= FORMAT:
+        back = db.execute("SELECT chain FROM returns ORDER BY id DESC LIMIT 1").fetchone()
+        sealed += [] if back is None else [back[0]]
+    return _hash(sealed)
 
 
 #: What a file must still say when it is used again.
@@ -377,6 +509,7 @@ class FileStore:
         self._witness = Witness(path)
         self._lock = lock()
         self._known = _Known()
+        self._relation = "replace"  # Neighbours that the file counts by
 
     # -- opening ---------------------------------------------------------------------------
 
@@ -451,7 +584,7 @@ class FileStore:
         return "" if self._identity is None else str(self._identity[0])
 
     def _remember(self, saved: Mapping[str, Any], last: tuple[int, str | None]) -> None:
-        self.label = str(saved["label"])
+        self.label, self._relation = str(saved["label"]), str(saved["relation"])
         self._identity = tuple(saved.get(key) for key in _IDENTITY)
         self._seen = last
 
@@ -494,8 +627,10 @@ class FileStore:
             if written != later.chain:
                 raise self._damaged()
             known = later
-        if _meta(db).get("seal") != _seal_of(db):
+        back = known.with_returns(db)
+        if back is None or _meta(db).get("seal") != _seal_of(db):
             raise self._damaged()
+        known = back
         with self._lock:
             self._known = known
         held = _last(db)[0]
@@ -602,6 +737,7 @@ class FileStore:
         mark = secrets.token_hex(16)
         with self._transaction() as db:
             known = self._verify(db)
+            _raise_format(db)
             before = _account(db, known)
             after, admitted = admit_all(before, guarantees)
             _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
@@ -609,8 +745,8 @@ class FileStore:
                 number = before.calls + 1 + i
                 db.execute(
                     "INSERT INTO calls (number, utc, call, relation, unit, eps, delta, mu2, pure, "
-                    "failure, charged_eps, charged_delta, guarantee, mark) "
-                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    "failure, charged_eps, charged_delta, guarantee, mark, how) "
+                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                     (
                         number,
                         when,
@@ -626,6 +762,7 @@ class FileStore:
                         entry.delta,
                         texts[i],
                         mark,
+                        entry.how,
                     ),
                 )
                 new.append(Charge(number, when, names[i], guarantee, entry))
@@ -640,6 +777,44 @@ class FileStore:
             self._seen = max(self._seen, (new[-1].number, mark), key=lambda seen: seen[0])
             self._made.update((charge.number, mark) for charge in new)
         return new
+
+    def give_back(self, charge: Charge, drawn: Drawn) -> Charge | None:
+        """Record what a closed run left undrawn; None: nothing goes back.
+
+        Once a charge, and only of a charge that this object made. Committed before this returns;
+        killed before that, the file over-counts.
+        """
+        mark = self._made.get(charge.number)
+        if mark is None:
+            raise PrivacyBugError("this budget did not make that charge")
+        found = given_back(charge, self._relation, drawn)
+        if found is None:
+            return None
+        self._must_exist()
+        with self._transaction() as db:
+            known = self._verify(db)
+            row = db.execute(
+                "SELECT mark, chain FROM calls WHERE number = ?", (charge.number,)
+            ).fetchone()
+            if row is None or row[0] != mark:
+                raise self._lost(charge.number, _last(db)[0])
+            if charge.number in known.kept:
+                raise PrivacyBugError("a charge gives back once")
+            kept = found.kept
+            assert kept is not None
+            values = [
+                known.returns + 1, charge.number, mark, row[1],
+                datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                json.dumps(drawn.to_dict(), allow_nan=False), kept.mu2, kept.pure, kept.failure,
+                kept.eps, kept.delta,
+            ]  # fmt: skip
+            chain = _hash([known.identity, known.return_chain, *values])
+            db.execute(
+                f"INSERT INTO returns ({_HASHED_RETURN}, chain) "  # noqa: S608
+                f"VALUES ({','.join('?' * 12)})", (*values, chain),
+            )  # fmt: skip
+            _seal(db)
+        return found
 
     def confirm(self, charge: Charge) -> None:
         """Refuse if the file under the path has lost a charge that this object made."""
@@ -692,15 +867,27 @@ def _is_empty(db: sqlite3.Connection) -> bool:
     return int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]) == 0
 
 
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _raise_format(db: sqlite3.Connection) -> None:
+    """Raise a file of the format before, within the transaction of a charge."""
+    if _version(db) == RAISED_FORMAT:
+        for statement in _RAISE:
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {FORMAT:d}")
+
+
 def _check_version(db: sqlite3.Connection, file: Path) -> None:
     """Refuse what is no ledger, or one of another format, with the version that reads it."""
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise BudgetError(f"{str(file)!r} is an SQLite file, but not a dpmodels ledger")
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version != FORMAT:
+    version = _version(db)
+    if version not in (RAISED_FORMAT, FORMAT):
         raise BudgetError(
-            f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads format "
-            f"{FORMAT}. Nothing was charged. "
+            f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads "
+            f"formats {RAISED_FORMAT} and {FORMAT}. Nothing was charged. "
             + (
                 "Upgrade: pip install -U dpmodels"
                 if version > FORMAT
@@ -796,15 +983,27 @@ def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:
     notes: dict[int, dict[str, str]] = {}
     for number, step, text in db.execute("SELECT number, step, text FROM notes ORDER BY id"):
         notes.setdefault(number, {})[step] = text
+    how, back = "NULL", dict[int, tuple[Any, ...]]()
+    if _version(db) >= FORMAT:
+        how = "how"
+        query = "SELECT of, drawn, mu2, pure, failure, kept_eps, kept_delta FROM returns"
+        back = {row[0]: row[1:] for row in db.execute(query)}
     out = []
     for row in db.execute(
-        "SELECT number, utc, call, relation, unit, eps, delta, mu2, pure, failure, charged_eps, "
-        "charged_delta, guarantee FROM calls ORDER BY number"
+        "SELECT number, utc, call, relation, unit, eps, delta, mu2, pure, failure, charged_eps, "  # noqa: S608
+        f"charged_delta, guarantee, {how} FROM calls ORDER BY number"
     ):
         number, utc, call, relation, unit, eps, delta = row[:7]
         guarantee = _guarantee(row[12], relation, unit, eps, delta, row[10:12])
-        entry = Entry(*row[7:12])
-        out.append(Charge(number, utc, call, guarantee, entry, notes.get(number, {})))
+        entry = replace(Entry(*row[7:12]), how=row[13] or "other")
+        charge = Charge(number, utc, call, guarantee, entry, notes.get(number, {}))
+        if number in back:
+            drawn, *kept = back[number]
+            charge = replace(
+                charge, kept=replace(Entry(*kept), how=entry.how),
+                drawn=Drawn.of_dict(json.loads(drawn)),
+            )  # fmt: skip
+        out.append(charge)
     return tuple(out)
 
 

@@ -499,6 +499,8 @@ class Step:
     label: str = ""  # Kind as printed in the ledger; empty: derived from the mechanism
     # True if an answer before it may make it needless (it is charged all the same).
     conditional: bool = False
+    # Of a coin: the eps of "no reply" alone, whatever the rows; 0: not known apart.
+    no_reply_eps: float = 0.0
 
     def within(self, share: float) -> Step:
         """Return the step as one of a larger whole, of which its own whole has this share."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,11 @@ from dpmodels.privacy.mechanisms import (
     upper_quantile,
 )
 from dpmodels.privacy.noise import NoiseSource, drawn_from, exponential_weights
+from dpmodels.privacy.returns import Drawn
+from dpmodels.quiet import lock
+
+if TYPE_CHECKING:
+    from dpmodels.privacy.composition import Guarantee
 
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9
@@ -197,6 +203,8 @@ class Run:
         self._left: dict[str, float] = {}
         self._paid: dict[str, str] = {}
         self.noise = noise
+        self._no_reply: list[str] = []
+        self._closed, self._process, self._lock = False, os.getpid(), lock()
         #: True once a release drew float noise: its guarantee must carry ``FLOAT_NOTE``.
         self.float_note = False
 
@@ -204,6 +212,12 @@ class Run:
     def undrawn(self) -> tuple[str, ...]:
         """Names of the steps that were not drawn (charged all the same)."""
         return tuple(dict.fromkeys(self._paid.get(name, name) for name in self._open))
+
+    @property
+    def drawn_whole(self) -> tuple[str, ...]:
+        """Names of the steps of the plan that were drawn and did not pay for others."""
+        names = (step.name for step in self._listed)
+        return tuple(name for name in names if name not in self._open and name not in self._left)
 
     @property
     def untouched(self) -> bool:
@@ -216,28 +230,60 @@ class Run:
         Sizes may depend on what was released before, never on rows: all are Gaussian, and the sum
         of their mu^2 is at most that of the step that pays, whatever the path (theory.md, 4).
         """
-        if name not in self._left:
-            payer = self._open.get(name)
-            if (
-                payer is None or payer.failure or payer.reply_test
-                or not isinstance(payer.mechanism, Gaussian)
-            ):
-                raise PrivacyBugError(f"step {name!r} cannot pay for others")
-            self._left[name] = payer.mechanism.mu**2
-            del self._open[name]
-        listed = tuple(steps)
-        known = {*self._paid, *(step.name for step in self._listed)}
-        for step in listed:
-            if step.name in known or not isinstance(step.mechanism, Gaussian) or step.failure:
-                raise PrivacyBugError(f"step {step.name!r} cannot be paid for by {name!r}")
-            known.add(step.name)
-        cost = math.fsum(s.mechanism.mu**2 for s in listed if isinstance(s.mechanism, Gaussian))
-        # what sums of floats lose, ROUND_UP of the noise pays for
-        if cost > self._left[name] * (1.0 + _SHARES_SLACK):
-            raise PrivacyBugError(f"step {name!r} has not so much left")
-        self._left[name] = max(self._left[name] - cost, 0.0)
-        self._open.update({step.name: step for step in listed})
-        self._paid.update({step.name: name for step in listed})
+        with self._lock:
+            self._check_open(name)
+            if name not in self._left:
+                payer = self._open.get(name)
+                if (
+                    payer is None or payer.failure or payer.reply_test
+                    or not isinstance(payer.mechanism, Gaussian)
+                ):
+                    raise PrivacyBugError(f"step {name!r} cannot pay for others")
+                self._left[name] = payer.mechanism.mu**2
+                del self._open[name]
+            listed = tuple(steps)
+            known = {*self._paid, *(step.name for step in self._listed)}
+            for step in listed:
+                if step.name in known or not isinstance(step.mechanism, Gaussian) or step.failure:
+                    raise PrivacyBugError(f"step {step.name!r} cannot be paid for by {name!r}")
+                known.add(step.name)
+            cost = math.fsum(s.mechanism.mu**2 for s in listed if isinstance(s.mechanism, Gaussian))
+            # what sums of floats lose, ROUND_UP of the noise pays for
+            if cost > self._left[name] * (1.0 + _SHARES_SLACK):
+                raise PrivacyBugError(f"step {name!r} has not so much left")
+            self._left[name] = max(self._left[name] - cost, 0.0)
+            self._open.update({step.name: step for step in listed})
+            self._paid.update({step.name: name for step in listed})
+
+    def close(self) -> Drawn:
+        """Refuse every later draw; return what was drawn of the steps of the plan.
+
+        What a step has paid for and was not drawn counts as not paid. Good once: a second call is
+        refused, and so is one in a forked process, whose copy of the run draws nothing either.
+        """
+        with self._lock:
+            self._check_open("the end of the run")
+            self._closed = True
+            parts = {step.name: 0.0 if step.name in self._open else 1.0 for step in self._listed}
+            for payer, left in self._left.items():
+                back = [
+                    s.mechanism.mu**2 for s in self._open.values()
+                    if self._paid.get(s.name) == payer
+                ]  # fmt: skip
+                whole = next(s for s in self._listed if s.name == payer).mechanism.mu ** 2
+                parts[payer] = min(max(1.0 - (left + math.fsum(back)) / whole, 0.0), 1.0)
+            self._open = {}
+            return Drawn(parts, tuple(self._no_reply))
+
+    def is_of(self, guarantee: Guarantee) -> bool:
+        """Return whether the steps of this run are those that were charged."""
+        return self._listed == (guarantee.inner or guarantee.steps)
+
+    def _check_open(self, name: str) -> None:
+        if self._closed:
+            raise PrivacyBugError(f"step {name!r}: this run is closed, nothing can be drawn of it")
+        if os.getpid() != self._process:
+            raise PrivacyBugError(f"step {name!r}: a run is good in the process that made it only")
 
     def mechanism(self, name: str) -> Any:
         """Return the mechanism of a step that is open: public."""
@@ -251,13 +297,15 @@ class Run:
         return float(self._open[name].failure) if name in self._open else 0.0
 
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
-        step = self._open.pop(name, None)
-        if step is None:
-            raise PrivacyBugError(f"step {name!r} is not in the plan, or was drawn already")
-        if not isinstance(step.mechanism, kind):
-            raise PrivacyBugError(f"step {name!r} is planned as {step.mechanism!r}")
-        self._drawn += 1
-        return step.mechanism
+        with self._lock:
+            self._check_open(name)
+            step = self._open.pop(name, None)
+            if step is None:
+                raise PrivacyBugError(f"step {name!r} is not in the plan, or was drawn already")
+            if not isinstance(step.mechanism, kind):
+                raise PrivacyBugError(f"step {name!r} is planned as {step.mechanism!r}")
+            self._drawn += 1
+            return step.mechanism
 
     def gaussian(
         self,
@@ -464,7 +512,14 @@ class Run:
         The slope of p in the data is the method's own proof (efficient Propose-Test-Release).
         """
         self._take(name, (Approximate, Pure, Profile))
-        return self.noise.bernoulli(p)
+        return self._tossed(name, p)
+
+    def _tossed(self, name: str, p: float) -> bool:
+        """Toss the coin of a step that was taken; remember if it gave no reply."""
+        reply = self.noise.bernoulli(p)
+        if not reply:
+            self._no_reply.append(name)
+        return reply
 
     def float_normals(
         self, name: str, value: npt.ArrayLike, sensitivity: float
@@ -604,7 +659,7 @@ class Run:
         rounding.
         """
         self._take(name, Approximate)
-        if not self.noise.bernoulli(probability):
+        if not self._tossed(name, probability):
             return None
         sd = sd * (1.0 + 2.0**-20)
         grid = sd * 2.0**-50

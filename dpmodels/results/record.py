@@ -92,6 +92,7 @@ class Record:
     bought: tuple[str, ...] = ()  # Columns whose range was bought
     why: str = ""  # For a no-reply: which kind of step ended the run
     ended: str = ""  # For a no-reply: the last step that was drawn
+    returned: str = ""  # What of the charge went back to the budget, in words; empty: nothing
     #: A noised table that the fit was made from: public, kept in memory, left out of files.
     # The release of ``method="drcl"`` and its kin.
     table: Any = field(default=None, compare=False, repr=False)
@@ -122,8 +123,18 @@ class Record:
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),
             why=release.why,
             ended=release.ended,
+            returned=_returned(release),
             table=release.detail if hasattr(release.detail, "__noisy_table__") else None,
         )
+
+
+def _returned(release: Release) -> str:
+    """Return what of the charge went back to the budget, in words; empty: nothing."""
+    if release.back is None:
+        return ""
+    from dpmodels.privacy.budget import returned_text
+
+    return returned_text(release.back)
 
 
 def plain(value: Any) -> Any:
@@ -246,10 +257,10 @@ def ledger_of(record: Record) -> Ledger:
 
 
 def outcomes(record: Record) -> dict[str, str]:
-    """Return what came of each step that matters: "reply", "NO REPLY", "charged".
+    """Return what came of each step that matters: "reply", "NO REPLY", "returned", "charged".
 
     All of it is output of the mechanism and paid for. Steps after the one that ended the run
-    are charged although nothing was drawn: their absence is an output.
+    are charged although nothing was drawn, or were given back: their absence is an output.
     """
     steps = record.guarantee.steps
     tests = [k for k, step in enumerate(steps) if step.reply_test]
@@ -258,7 +269,8 @@ def outcomes(record: Record) -> dict[str, str]:
     end = next((k for k, step in enumerate(steps) if step.name == record.ended), tests[-1])
     notes = {steps[k].name: "reply" for k in tests if k < end}
     notes[steps[end].name] = "NO REPLY"
-    return notes | {step.name: "charged" for step in steps[end + 1 :]}
+    after = "returned" if record.returned else "charged"
+    return notes | {step.name: after for step in steps[end + 1 :]}
 
 
 FORMAT = "dpmodels.fit"
@@ -287,6 +299,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "bought": list(record.bought),
         "why": record.why,
         **({"ended": record.ended} if record.ended else {}),
+        **({"returned": record.returned} if record.returned else {}),
         "guarantee": record.guarantee.to_dict(),
         "estimate": _estimate_out(record.estimate),
     }
@@ -317,6 +330,7 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
                 bought=tuple(saved["bought"]),
                 why=saved["why"],
                 ended=str(saved.get("ended", "")),
+                returned=str(saved.get("returned", "")),
             )
         )
 

@@ -306,7 +306,10 @@ def no_reply_page(record: Record) -> Page:
     nan = bool(np.isnan(record.estimate.params).all())
     louder = "a larger noise level (alpha=), " if "alpha" in call.options else ""
     bullets = [
-        f"The full charge {f.pair(promise.eps, promise.delta)} is recorded: a no-reply also "
+        f"{record.returned} went back to the budget, as it was not drawn; a no-reply also reveals "
+        "something, and the rest of the charge stands."
+        if record.returned
+        else f"The full charge {f.pair(promise.eps, promise.delta)} is recorded: a no-reply also "
         "reveals something.",
         'params are nan; pass on_no_reply="default" to receive the method\'s fixed reply instead.'
         if nan

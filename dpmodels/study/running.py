@@ -122,6 +122,9 @@ class _Marked:
     def note(self, charge: Any, step: str, text: str) -> None:
         self.budget.note(charge, step, text)
 
+    def _give_back(self, charge: Any, run: Any) -> Any:
+        return self.budget._give_back(charge, run)
+
 
 def rows_of_run(paper: Paper, data: Any) -> Any:
     """Return the rows of a study, under its names and as its file says they are written."""

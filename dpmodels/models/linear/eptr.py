@@ -130,7 +130,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if form != "auto":
         part = pair_part(request, () if raw else design.unknown)
         c0 = float(request["c0"])
-        eps_t = (0.5 if paper else float(request["test_share"])) * part.eps
+        test = 0.5 if paper else float(request["test_share"])
+        eps_t = test * part.eps
         # On the safe set lambda_min >= c0 n, and |theta|^2 lambda_min <= sum of y^2 <= n R_y^2.
         rtheta = given if paper else min(given, ry / math.sqrt(c0))
         detail = OlsDetail(
@@ -138,7 +139,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             delta=part.delta, c0=c0, sharp=request["coin"] == "sharp",
         )  # fmt: skip
         return Plan.of(
-            request, design, n, part.coins("coefficients and test"), purchase=part.purchase,
+            request, design, n, part.coins("coefficients and test", test=test),
+            purchase=part.purchase,
             scales={"working row norm": rx}, detail=detail,
         )  # fmt: skip
     whiten = request["whiten"] is not False

@@ -178,7 +178,7 @@ def test_declared_ranges_spend_nothing_on_ranges(quiet, table, bounds):
 @pytest.mark.parametrize("bought", [True, False])
 @pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
 def test_no_option_changes_the_guarantee(options, bought, eps):
-    """The steps compose to the request, neither above it nor (but for rounding) below it."""
+    """The steps compose to the request, less what is set aside for early ends."""
     schema = (
         dp.Schema(a=dp.Real(), b=dp.Real(), y=dp.Real())
         if bought
@@ -187,7 +187,7 @@ def test_no_option_changes_the_guarantee(options, bought, eps):
     plan = dp.plan("y ~ a + b", schema, n=5000, eps=eps, delta=1e-6, method="eptr", **options)
     # a pair with eps > 0 is composed by its dominating pair, a little below the sum of the parts
     pairs = any(getattr(s.mechanism, "eps", 0.0) > 0 for s in plan.steps)
-    assert plan.guarantee.delta_at(eps) == pytest.approx(1e-6, rel=0.2 if pairs else 1e-6)
+    assert plan.guarantee.delta_at(eps) == pytest.approx(0.999e-6, rel=0.2 if pairs else 1e-6)
     assert plan.guarantee.delta_at(eps) <= 1e-6 * (1 + 1e-8)
     if plan.steps[-1].mechanism.kind == "gaussian":
         shares = sum(v for v in plan.shares.values())

@@ -1,0 +1,203 @@
+"""What goes back to a budget where a call ended early. Pure arithmetic; no storage, no noise.
+
+A charge is committed whole before the first draw. When the stage has ended its run is closed:
+nothing can be drawn of it any more, and what was not drawn may go back. How much follows from the
+description that was charged (``theory.md``, 4): of a sum over steps the steps that were not drawn;
+of a pair the part of eps beyond what the drawn steps can lose; of any other description nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.privacy.mechanisms import (
+    Approximate,
+    Gaussian,
+    Pure,
+    Step,
+    eps_gdp,
+    gaussian_form,
+    gaussian_replace,
+)
+
+if TYPE_CHECKING:
+    from dpmodels.privacy.account import Entry
+    from dpmodels.privacy.composition import Guarantee
+
+#: Part of delta that a call which may end early sets aside for its early ends (theory.md, 4).
+EARLY_ENDS_SHARE = 1e-3
+#: Less than this part of a charge is not given back: the last digits of sums.
+MIN_RETURN = 1e-6
+#: What eps of an early end is rounded up by: it pays for root finders of other machines.
+_UP = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a closed run drew of the steps of its plan.
+
+    Privacy
+    -------
+    Which steps were drawn follows from released numbers.
+    """
+
+    # Step -> part of its mu^2 that was drawn: 1, 0, or between of a step that pays for others.
+    parts: Mapping[str, float]
+    no_reply: tuple[str, ...] = ()  # Coins that gave no reply
+
+    @classmethod
+    def of_dict(cls, saved: Mapping[str, object]) -> Drawn:
+        """Rebuild what :meth:`to_dict` wrote down, or raise ``RequestError``."""
+        parts, coins = saved.get("parts"), saved.get("no_reply")
+        if not (isinstance(parts, dict) and isinstance(coins, list)):
+            raise RequestError("this is not a record of drawn steps")
+        out = {str(name): float(part) for name, part in parts.items()}
+        return cls(out, tuple(map(str, coins)))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return lists and numbers; steps that were drawn whole are left out."""
+        some = {name: part for name, part in self.parts.items() if part < 1.0}
+        return {"parts": some, "no_reply": list(self.no_reply)}
+
+    def part(self, step: Step) -> float:
+        """Return the part of a step's mu^2 that was drawn; 1 of a step that the run had not."""
+        return self.parts.get(step.name, 1.0)
+
+    def steps(self, guarantee: Guarantee) -> tuple[Step, ...]:
+        """Return the steps that were drawn, each as what was drawn of it."""
+        out = []
+        for step in guarantee.steps:
+            part, m = self.part(step), step.mechanism
+            if part <= 0.0:
+                continue
+            if step.name in self.no_reply and step.no_reply_eps and isinstance(m, Approximate):
+                step = replace(step, mechanism=Approximate(step.no_reply_eps, m.delta))
+            elif part < 1.0:
+                if not isinstance(m, Gaussian) or step.failure:
+                    raise PrivacyBugError(f"step {step.name!r} was drawn in part")
+                step = replace(step, mechanism=Gaussian(m.mu * math.sqrt(part)))
+            out.append(step)
+        return tuple(out)
+
+
+def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> Entry:
+    """Return what stays of a charge: all of it, where nothing goes back.
+
+    Parameters
+    ----------
+    relation : str
+        Of the budget.
+    entry : Entry
+        As charged.
+    drawn : Drawn
+
+    Privacy
+    -------
+    ``theory.md``, 4: Theorem 1 where a sum over steps was charged, Theorem 2 of a pair.
+    """
+    if guarantee.seeded or not all(0.0 <= part <= 1.0 for part in drawn.parts.values()):
+        return entry
+    if entry.how == "steps":
+        kept = _sum_of_steps(guarantee, relation, entry, drawn)
+    elif entry.how == "pair":
+        eps = min(entry.eps, _eps_of_end(guarantee, drawn))
+        by_pair = not entry.mu2 and entry.pure == entry.eps
+        kept = replace(entry, pure=eps if by_pair else entry.pure, eps=eps)
+    else:
+        return entry
+    back = [a - b for a, b in zip(_numbers(entry), _numbers(kept), strict=True)]
+    if min(back) < 0.0:  # rounding: nothing is kept above the charge
+        kept = replace(
+            entry, mu2=min(entry.mu2, kept.mu2), pure=min(entry.pure, kept.pure),
+            failure=min(entry.failure, kept.failure), eps=min(entry.eps, kept.eps),
+        )  # fmt: skip
+    return kept if part_returned(entry, kept) > MIN_RETURN else entry
+
+
+def _numbers(entry: Entry) -> tuple[float, ...]:
+    return entry.mu2, entry.pure, entry.failure, entry.eps, entry.delta
+
+
+def part_returned(entry: Entry, kept: Entry) -> float:
+    """Return the part of a charge that goes back: of mu^2, or of eps where it has no mu^2."""
+    if entry.how == "steps" and entry.mu2 > 0.0:
+        return 1.0 - kept.mu2 / entry.mu2
+    if entry.how == "steps" and entry.pure > 0.0:
+        return 1.0 - kept.pure / entry.pure
+    return 1.0 - kept.eps / entry.eps if entry.eps > 0.0 else 0.0
+
+
+def currency_of(entry: Entry) -> str:
+    """Return what :func:`part_returned` is a part of, as printed."""
+    return "mu^2" if entry.how == "steps" and entry.mu2 > 0.0 else "eps"
+
+
+def _sum_of_steps(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> Entry:
+    """Return the sum over the drawn steps (Theorem 1), and the pair that it comes to."""
+    steps = drawn.steps(guarantee)
+    if relation != guarantee.relation or guarantee.proved not in (None, guarantee.relation):
+        form = gaussian_form(steps)
+        mu, failure = (math.inf, 1.0) if form is None else gaussian_replace(*form)
+        if failure:
+            return entry
+        return replace(entry, mu2=mu * mu, pure=0.0, failure=0.0)
+    mu2, pure, failure = sums_of(steps)
+    # of the pairs nothing is promised under this rule: what is said of the calls as they ran
+    ran = replace(guarantee, steps=steps, inner=(), most=0, row_pair=None)
+    eps = min(entry.eps, ran.eps_at(entry.delta) * _UP)
+    return replace(entry, mu2=mu2, pure=pure, failure=failure, eps=eps)
+
+
+def sums_of(steps: Iterable[Step]) -> tuple[float, float, float]:
+    """Return (sum mu^2, sum eps, sum of failures and deltas) of simple steps."""
+    mu2 = pure = failure = 0.0
+    for step in steps:
+        m = step.mechanism
+        failure += step.failure
+        if isinstance(m, Gaussian):
+            mu2 += m.mu**2
+        elif isinstance(m, Pure):
+            pure += m.eps
+        elif isinstance(m, Approximate):
+            pure, failure = pure + m.eps, failure + m.delta
+        else:
+            raise PrivacyBugError(f"step {step.name!r} has no sum")
+    return mu2, pure, failure
+
+
+def _eps_of_end(guarantee: Guarantee, drawn: Drawn) -> float:
+    """Return the eps of an early end of a call that was charged by its pair (Theorem 2).
+
+    An end is at a step with a test; what stands before it counts as drawn. Its Gaussian part has an
+    equal part of what was set aside of delta. Where nothing Gaussian was drawn, the eps of pure
+    steps is a bound whatever the end.
+    """
+    whole = guarantee.eps
+    if not all(isinstance(s.mechanism, (Gaussian, Pure, Approximate)) for s in guarantee.steps):
+        return whole
+    mu2, pure, _ = sums_of(drawn.steps(guarantee))
+    if mu2 == 0.0:
+        return pure
+    listed = guarantee.steps
+    ends = [k for k, step in enumerate(listed) if step.reply_test]
+    last = max((k for k, step in enumerate(listed) if drawn.part(step) >= 1.0), default=-1)
+    aside = EARLY_ENDS_SHARE * guarantee.delta
+    room = guarantee.delta - aside
+    if last not in ends or not guarantee.delta_at(whole) <= room * (1.0 + 1e-9):
+        return whole
+    before = {step.name: 1.0 for step in listed[: last + 1]}
+    mu2, pure, _ = sums_of(replace(drawn, parts={**drawn.parts, **before}).steps(guarantee))
+    return (pure + eps_gdp(math.sqrt(mu2), aside / len(ends))) * _UP
+
+
+def agrees(saved: Entry, found: Entry, charged: Entry) -> bool:
+    """Return whether what a file says was kept is what its charge and the drawn steps come to.
+
+    The roots of other machines may differ in their last digits; no more than what was charged.
+    """
+    pairs = zip(_numbers(saved), _numbers(found), _numbers(charged), strict=True)
+    return all(abs(a - b) <= 1e-7 * b and a <= c for a, b, c in pairs)
