@@ -39,6 +39,43 @@ def stale(text, beside):
     return found
 
 
+#: A function of a module, as notes name it: `rows.start_radius`, `scoring/rows.start_radius`.
+FUNCTION = re.compile(r"`((?:[a-z_]+/)*[a-z_]+)\.([a-z_]\w*_\w*)(?:\(\))?`")
+#: What has methods of these names, and the package as users import it.
+OBJECTS = {"dp", "fit", "budget", "self", "score", "release", "design", "ask", "plan", "run"}
+DEFINED = re.compile(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=\n]+)? = ", re.MULTILINE)
+
+
+def defined():
+    """Return the modules and folders of the package in which each top-level name is defined."""
+    found = {}
+    for path in (ROOT / "dpmodels").rglob("*.py"):
+        for names in DEFINED.findall(path.read_text(encoding="utf-8")):
+            here = {path.stem, *(one.name for one in path.relative_to(ROOT).parents)}
+            found.setdefault(next(filter(None, names)), set()).update(here)
+    return found
+
+
+def misplaced(text, places):
+    """Return the functions that a note names in a module that does not define them."""
+    return {
+        f"{module}.{name}"
+        for module, name in FUNCTION.findall(text)
+        if name in places and module not in OBJECTS and module.split("/")[-1] not in places[name]
+    }
+
+
+def test_functions_stand_where_notes_say():
+    places, bad = defined(), {}
+    for path in (ROOT / "dpmodels").rglob("*.md"):
+        found = misplaced(path.read_text(encoding="utf-8"), places)
+        if found:
+            bad[path.relative_to(ROOT).as_posix()] = sorted(found)
+    assert bad == {}
+    planted = "`state.kept_apart`, `scoring/models.kept_apart`"
+    assert misplaced(planted, places) == {"state.kept_apart"}
+
+
 def test_what_is_named_exists():
     bad = {}
     for path in FILES:
