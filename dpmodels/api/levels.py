@@ -51,8 +51,10 @@ def dp_levels(
         Codes that are no value.
     schema : Schema, optional
         Of the table. One that names the person is refused.
-    budget, seed
-        As in :func:`dpmodels.dp_ols`.
+    budget : Budget, optional
+        Charged before noise is drawn; that of a ``with budget:`` block, if there is one.
+    seed : int, optional
+        Makes the noise reproducible. The release is then NOT PRIVATE.
 
     Returns
     -------
