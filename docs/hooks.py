@@ -28,8 +28,9 @@ PAGES = {
     ),
     "Your own estimator": ("dp_eptr", "dp_gptr", "dp_select", "check_safety"),
     "Before the data": (
-        "plan", "describe", "Schema", "Real", "Count", "Binary", "Levels", "Ordered",
-        "register_rowwise", "PublicMoments", "Budget", "Study", "per_person",
+        "plan", "describe", "Schema", "Real", "Count", "Binary", "Levels", "Ordered", "Date",
+        "register_rowwise", "PublicMoments", "Budget", "Study", "per_person", "read_csv",
+        "inspect_source", "dp_levels",
     ),
     "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style"),
     "Methods": ("methods", "register_method", "Method", "Backend", "Option"),

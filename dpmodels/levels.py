@@ -20,7 +20,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.privacy.run import tail_margin
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.table import Shown, Table
-from dpmodels.variables import NA_WORDS, Levels
+from dpmodels.variables import NA_WORDS, Levels, as_key
 
 if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask
@@ -158,10 +158,11 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
         self.sd, self.threshold, self.privacy = plan.sd, plan.tau, plan.guarantee
         self._levels = {}
         for name, values in self.counts.items():
-            other = others.get(name)
-            listed = sorted(values, key=lambda text: (-values[text], text))
+            other, words = others.get(name), plan.missing[plan.columns.index(name)]
+            coded = {as_key(word) for word in words}  # another spelling of a missing code is none
+            listed = [text for text in values if as_key(text) not in coded]
+            listed.sort(key=lambda text: (-values[text], text))
             if len({*listed, *([other] if other is not None else [])}) >= 2:
-                words = [w for w in plan.missing[plan.columns.index(name)]]
                 self._levels[name] = Levels(listed, other=other, missing=words or None)
 
     def __getitem__(self, name: str) -> Levels:

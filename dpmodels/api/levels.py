@@ -51,8 +51,10 @@ def dp_levels(
         Codes that are no value.
     schema : Schema, optional
         Of the table. One that names the person is refused.
-    budget, seed
-        As in :func:`dpmodels.dp_ols`.
+    budget : Budget, optional
+        Charged before noise is drawn; that of a ``with budget:`` block, if there is one.
+    seed : int, optional
+        Makes the noise reproducible. The release is then NOT PRIVATE.
 
     Returns
     -------
@@ -87,7 +89,8 @@ _EPS, _DELTA = 0.2, 0.25
 
 def unlisted(formula: str, declared: Schema | None, options: Mapping[str, Any]) -> list[str]:
     """Return the variables of a call whose levels are to be bought: of formula and ``subset=``."""
-    text = f"{formula} {options.get('subset') or ''}"
+    subset = options.get("subset")
+    text = f"{formula} {subset}" if isinstance(subset, str) else formula
     return [
         name for name, v in ({} if declared is None else declared.variables).items()
         if isinstance(v, Levels) and not v.levels

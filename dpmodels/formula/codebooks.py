@@ -496,7 +496,7 @@ def metadata(path: Path) -> Any:
 
     reader = getattr(pyreadstat, READERS[path.suffix.lower()])
     # user-missing codes are told where cells keep them
-    more = {} if path.suffix.lower() == ".xpt" else {"user_missing": True}
+    more = {} if path.suffix.lower() in (".xpt", ".por") else {"user_missing": True}
     found = None
     try:
         _, found = reader(str(path), metadataonly=True, **more)

@@ -165,6 +165,12 @@ def test_values_by_themselves():
     assert merged({"Yes": 90.0, "yes": 200.0, "no": 50.0}) == {"yes": 290.0, "no": 50.0}
 
 
+def test_another_spelling_of_a_missing_code_is_no_level():
+    data = {"g": ["a"] * 900 + ["b"] * 900 + ["9"] * 400 + ["9.0"] * 400}
+    found_levels = dp.dp_levels("g", data, eps=2, delta=1e-6, missing=[9], seed=1)
+    assert set(found_levels["g"].levels) == {"a", "b"}
+
+
 BAD = [
     ({"columns": []}, "each once"), ({"columns": ["g", "g"]}, "each once"), ({"columns": "h"}, "no column"),
     ({"delta": 0.0}, "delta"), ({"schema": dp.Schema(unit="id", g=dp.Real())}, "names people"),

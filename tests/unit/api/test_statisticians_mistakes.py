@@ -55,7 +55,7 @@ def declared(name, variable, formula):
 TRIED = [
     (declared("name", dp.Binary(), "wage ~ name"), r"dp.Binary\(\('no', 'yes'\)\)"),
     (declared("name", dp.Real(0, 1), "wage ~ name"), r"'name': dp.Levels\(\[...\]\)"),
-    (declared("name", dp.Real(0, 1), "name ~ age"), r"pd.to_numeric\(data\['name'\]"),
+    (declared("name", dp.Real(0, 1), "name ~ age"), r"dp.Real\(0, 10, decimal='.'\)"),
     (declared("name", dp.Count(3), "wage ~ name"), r"dp.Levels\(\[...\]\)"),
     (ols("wage ~ name", schema=None, bounds={"name": (0, 1), "wage": (0, 60)}), "column of text"),
     (
@@ -64,8 +64,8 @@ TRIED = [
         ),
         "column of text",
     ),
-    (declared("day", dp.Real(0, 1), "wage ~ day"), r"pd.Timestamp\('2020-01-01'\)\).dt.days"),
-    (declared("day", dp.Binary(), "wage ~ day"), r"\.dt\.days"),
+    (declared("day", dp.Real(0, 1), "wage ~ day"), r"dp.Date\('2020-01-01'"),
+    (declared("day", dp.Binary(), "wage ~ day"), r"dp.Date\('2020-01-01'"),
     (
         lambda k, b: dp.dp_ols("wage ~ age", k.csv, bounds={"wage": (0, 60)}, budget=b, **PAIR),
         r"'age': dp.Real\(lower, upper\)",
