@@ -104,3 +104,23 @@ def test_the_pages_name_no_argument_that_a_verb_does_not_take():
             known = {*inspect.signature(getattr(dp, verb)).parameters} | options | common
             for name in re.findall(r"(?<![\w\"'])(\w+)=(?!=)", re.sub(r"\"[^\"]*\"", "", inside)):
                 assert name in known, (page.name, verb, name)
+
+
+def test_the_table_of_methods_is_that_of_its_script():
+    kept = (ROOT / "benchmarks/results/which_method.md").read_text(encoding="utf-8").splitlines()
+    table = "\n".join(line for line in kept if line.startswith("|"))
+    assert table in (ROOT / "docs/guides/verbs.md").read_text(encoding="utf-8")
+
+
+def test_the_rows_that_a_release_needs_are_those_of_its_plan():
+    page = (ROOT / "docs/guides/verbs.md").read_text(encoding="utf-8")
+    bounds = {name: (0.0, 1.0) for name in "yxz"}
+    for said, n, more in (
+        ("| a row | 1 | 14 million |", 14_500_000, {"eps": 1}),
+        ("| a row | 4 | 60 000 |", 60_000, {"eps": 4}),
+        ('(`unit="attribute"`) | 2 | 12 500 |', 12_500, {"eps": 2, "unit": "attribute"}),
+    ):
+        assert said in page
+        plan = {"delta": 1e-6, "bounds": bounds, "method": "drcl", **more}
+        assert dp.plan("y ~ x + z", n=n, **plan).verdict == "fine"
+        assert dp.plan("y ~ x + z", n=int(0.8 * n), **plan).verdict == "rough"

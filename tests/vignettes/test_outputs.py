@@ -4,7 +4,6 @@ Noise is not seeded everywhere, so words are compared: every number stands as ``
 """
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -52,13 +51,18 @@ def test_outputs_are_in_step(source):
     pytest.importorskip("nbclient")
     jupytext = pytest.importorskip("jupytext")
     from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
 
     stored = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
     fresh = jupytext.read(source)
     fresh.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    if "ipykernel" not in sys.modules:
-        pytest.importorskip("ipykernel")
-    NotebookClient(fresh, timeout=600, kernel_name="python3").execute(cwd=str(FOLDER))
+    pytest.importorskip("ipykernel")
+    try:
+        NotebookClient(fresh, timeout=600, kernel_name="python3").execute(cwd=str(FOLDER))
+    except CellExecutionError as error:
+        if "nothing to show" not in str(error):
+            raise
+        pytest.skip("for want of the data folder (DPMODELS_DATA)")
     assert differences(printed(stored.cells), printed(fresh.cells)) == []
 
 
