@@ -45,7 +45,7 @@ GROUPS = (
         "scoring/passes.py scoring/cells.py scoring/clusters.py "
         "models/weights.py models/table/weighted.py "
         "scoring/coordinates.py scoring/scales.py "
-        "scoring/unit_passes.py scoring/unit_scales.py scoring/units.py "
+        "scoring/usable.py scoring/unit_passes.py scoring/unit_scales.py scoring/units.py "
         "models/survival/hazard.py models/choice.py models/panel.py "
         "scoring/run.py scoring/rows.py models/bayes.py models/components.py "
         "models/objpert.py models/holdout.py "

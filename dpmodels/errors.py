@@ -158,6 +158,10 @@ class NoReplyError(DPModelsError):
     """Raised for a no-reply only when the caller asked for it (``on_no_reply="raise"``)."""
 
 
+class StoppedError(NoReplyError):
+    """Raised for a call that stopped before the fit, as too few rows are usable."""
+
+
 class NotReleasedError(DPModelsError, AttributeError):
     """A quantity nothing was spent on. An ``AttributeError``, so ``hasattr`` is False."""
 
@@ -191,6 +195,10 @@ class LedgerWarning(DPModelsWarning):
 
 class NoReplyWarning(DPModelsWarning):
     """The private test did not pass; a valid private outcome that was paid for."""
+
+
+class StoppedWarning(NoReplyWarning):
+    """The call stopped before the fit, as too few rows are usable."""
 
 
 @contextmanager

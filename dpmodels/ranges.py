@@ -244,7 +244,9 @@ class Part:
     @property
     def printed(self) -> dict[str, float]:
         """Return the share of ranges as a plan prints it; none where none is bought."""
-        return {} if self.purchase is None else {"ranges": self.share}
+        return {} if self.purchase is None else {
+            "ranges": math.fsum(s.share or 0.0 for s in self.steps if s.label == BOUGHT)
+        }
 
     def mechanism(self, share: float) -> Gaussian | Pure:
         """Return the mechanism of a share of the whole call; Laplace noise where delta is 0."""

@@ -505,6 +505,16 @@ GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, in
 RANGES_SHARE = 0.15
 BOUNDS_SHARE = share("bounds_share", "share of the budget that buys ranges", RANGES_SHARE)
 
+STOP = Option(
+    "stop",
+    "look first: stop where too few rows are usable (True: below a tenth, or a share), name the "
+    "variables to blame, and give the rest of the charge back; False: no look",
+    False,
+    (bool, float),
+    lower=0.0,
+    upper=1.0,
+)
+
 PERSON_WEIGHTS = Option(
     "person_weights",
     "'equal': with unit= each person counts once, each of T rows as 1/T; None: rows count alike",
@@ -544,7 +554,7 @@ def scoring_method(
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         reference=f"theory note scoring/theory.md; {reference}",
-        options=(*options, PERSON_WEIGHTS, PUBLIC_ORDER, GUESS, BOUNDS_SHARE),
+        options=(*options, PERSON_WEIGHTS, PUBLIC_ORDER, GUESS, BOUNDS_SHARE, STOP),
         accepts=("weights", "design"),
         aside=True,
         foretells=True,

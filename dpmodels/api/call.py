@@ -34,6 +34,8 @@ from dpmodels.errors import (
     PrivacyBugError,
     RequestError,
     SourceError,
+    StoppedError,
+    StoppedWarning,
     UtilityWarning,
     did_you_mean,
     shown,
@@ -291,21 +293,25 @@ def call(
     with one_thread():
         estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_copied_rows(request.copies)
+    if release.why == "rows":
+        estimate = replace(estimate, notes=release.detail.told(release))
     door.note(release.reply, release.ended)
     for step, text in release.remarks.items():
         door.remark(step, text)
     tell(*map(UtilityWarning, estimate.warnings))
     fit = Fit(plan, release, estimate)
     if not release.reply:
-        back = fit._record.returned
+        back, stopped = fit._record.returned, release.why == "rows"
+        failed = "too few rows are usable" if stopped else "the private test did not pass"
         if request.on_no_reply == "raise":
             charge = f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g})"
-            raise NoReplyError(
-                "the private test did not pass: no reply (a valid private outcome). "
+            raise (StoppedError if stopped else NoReplyError)(
+                f"{failed}: no reply (a valid private outcome). "
                 + (f"Of the {charge} {back} went back" if back else f"The full {charge} stands")
             )
         stands = f"{back} went back to the budget" if back else "the charge stands"
-        tell(NoReplyWarning(f"no reply: the private test did not pass; {stands}"))
+        kind = StoppedWarning if stopped else NoReplyWarning
+        tell(kind(f"no reply: {failed}; {stands}"))
         if request.on_no_reply == "default":  # a public one: no effects, the response in mid-range
             params = np.zeros(len(estimate.names))
             ends = getattr(plan.design.response, "interval", None)

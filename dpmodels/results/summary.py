@@ -298,6 +298,8 @@ def no_reply_page(record: Record) -> Page:
         if record.why == "ranges"
         else "The private test did not pass"
     )
+    if record.why == "rows":
+        failed = "The call stopped before the fit, as too few rows are usable by a noisy count"
     text = (
         f"{failed}, so the method answered with its data-independent reply. This is a valid "
         "private outcome, not an error: it happens by design when the data may be too sensitive "

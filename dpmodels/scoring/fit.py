@@ -54,6 +54,7 @@ from dpmodels.scoring.run import (
     ScoringRelease,
     release_scoring,
 )
+from dpmodels.scoring.usable import USABLE_ROWS, Look
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -81,7 +82,10 @@ def plan_fit(
         own = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    ranges = gaussian_part(request, missing)
+    look = Look.of(request, design, gaussian_part(request, missing, stops=True).mu, rows)
+    ranges = gaussian_part(request, missing, stops=look is not None)
+    if look is not None:
+        ranges = look.first(ranges)
     rank, first = design.p, model.chains[0].score
     size = rank if isinstance(first, Model) else first.dimension(rank)
     paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
@@ -91,15 +95,17 @@ def plan_fit(
     detail = ScoredDetail(
         model, own, scheduled.chains, design, rows, scheduled.mu, shares, scheduled.pilot, scales,
         paid.clusters,
-        request.unit is not None, request.split is None,
+        request.unit is not None, request.split is None, look=look,
     )  # fmt: skip
     scoring = detail.scoring(rank, request.relation)
+    passes = scoring.readings + (look is not None)
     noise, forecast = scoring.noise, scoring.forecast
     opening = tuple(step for one in scales for step in one.steps)
     asked = math.fsum(s.share or 0.0 for s in opening)
     left = paid.rest * (1.0 - asked)
     closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
-    printed = {one.label: one.share * paid.rest for one in scales}
+    printed = {} if look is None else {USABLE_ROWS: look.share}
+    printed |= {one.label: one.share * paid.rest for one in scales}
     for name, one in zip(own.names(len(shares)), shares, strict=True):
         printed[name] = one * (left - math.fsum(closes.values()))
     numbers, expected = own.shown(detail, scoring)
@@ -107,8 +113,8 @@ def plan_fit(
     return paid.plan(
         design, n,
         [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in scoring.steps)],
-        shares=printed | closes, passes=scoring.readings + len(opening) + len(closes),
-        scales=numbers,
+        shares=printed | closes, passes=passes + len(opening) + len(closes),
+        scales=numbers if look is None else {**look.printed, **numbers},
         advice=own.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=said, verdict=verdict,
     )  # fmt: skip
@@ -124,6 +130,11 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
     """
     detail, relation = plan.detail, plan.request.relation
     own = detail.engine
+    if detail.look is not None:
+        pays = [step for step in plan.steps if not step.reply_test and not step.failure]
+        stopped = detail.look.ask(plan, ask, max(pays, key=lambda step: step.share or 0.0).name)
+        if stopped is not None:
+            return stopped
     design = ranged_design(plan, ask, wide=True)
     if design is None:
         return no_ranges(plan)

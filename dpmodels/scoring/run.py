@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
     from dpmodels.scoring.scales import ScalePlan, WeightPlan
+    from dpmodels.scoring.usable import Look
     from dpmodels.sums.ask import Ask, Pass, Read
 
 
@@ -306,6 +307,7 @@ class ScoredDetail:
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
     known: dict[tuple[int, str], ScoringPlan] = field(default_factory=dict)  # Of the planned design
+    look: Look | None = None  # Count of usable rows before the fit
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
         """Return the plan of the passes for a design of this rank; of the planned one made once."""

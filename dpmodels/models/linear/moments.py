@@ -61,6 +61,7 @@ from dpmodels.registry import (
     PUBLIC_RADIUS,
     SHRINK,
     STAGES,
+    STOP,
     Backend,
     Ending,
     Method,
@@ -711,6 +712,7 @@ register_method(
             GUESS,
             PUBLIC_ORDER,
             PERSON_WEIGHTS,
+            STOP,
         ),
     )
 )

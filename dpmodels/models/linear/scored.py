@@ -447,6 +447,8 @@ def why_not(request: Request, design: Design, n: int | None) -> str:
         raise RequestError(
             f'ranges="uncertain" is of the ending by scores, and {why}: leave it out'
         )
+    if why and request.options.get("stop"):
+        raise RequestError(f"stop= is of the ending by scores, and {why}: leave it out")
     return why or _nothing_to_determine(request, design, n)
 
 
@@ -461,7 +463,7 @@ def _nothing_to_determine(request: Request, design: Design, n: int | None) -> st
         return ""
     if request.unit is not None or request.sample is not None or request.public is not None:
         return ""
-    if request.options.get("ranges") == "uncertain":
+    if request.options.get("ranges") == "uncertain" or request.options.get("stop"):
         return ""
     signal = mu_gdp(request.eps, request.delta) * planning_rows(request, n)
     needed = DETERMINES[design.p >= COLUMNS] * design.p**1.5

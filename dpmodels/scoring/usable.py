@@ -1,0 +1,202 @@
+"""A look before the fit: a noisy count of usable rows, and which variable is to blame.
+
+The first step of a scored call that is given ``stop=``. Below a public threshold the call stops,
+the last pass pays for counts by variable, and what was not drawn goes back to the budget. Rules,
+constants and claims: ``theory.md``, 7.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.proof.sets import Box
+from dpmodels.proof.statistics import Sum
+from dpmodels.ranges import Part
+from dpmodels.records import Release
+from dpmodels.sums.ask import Added, Counts, Query
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.records import Request
+    from dpmodels.sums.ask import Ask
+
+#: Names of the steps.
+USABLE_ROWS, USABLE_BY_VARIABLE = "usable rows", "usable by variable"
+#: Share of mu^2 of the count: least, most, and factor over (mu n)^2 between them (sd n/30).
+LOOK_SHARE_MIN, LOOK_SHARE_MAX, LOOK_SHARE_FACTOR = 0.0005, 0.01, 900.0
+#: The same of the counts by variable, times their number.
+BLAME_SHARE_MIN, BLAME_SHARE_MAX, BLAME_SHARE_FACTOR = 0.005, 0.02, 36.0
+#: The call stops below this share of the rows, and below so many sds of the count.
+STOP_SHARE, STOP_SDS = 0.1, 3.0
+#: No look where so many sds of the count are more than this part of the rows.
+LOOK_MAX_NOISE = 1.0 / 3.0
+#: Bits of a float that are whole numbers, for which variables a row has.
+VARIABLES_PER_ROW = 50
+#: What 1 is on the lattice of a box.
+_ONE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the look of a call releases, decided by public numbers."""
+
+    n: int  # Public number of rows, or the guess
+    mu: float  # Of the whole call
+    share: float  # Of the count, of mu^2
+    stop_below: float  # Rows
+    variables: tuple[str, ...]  # Of the design, as they are declared
+
+    @property
+    def sd(self) -> float:
+        """Return the noise of the count."""
+        return 1.0 / (self.mu * math.sqrt(self.share))
+
+    @property
+    def step(self) -> Step:
+        """Return the step of the count."""
+        mu = self.mu * math.sqrt(self.share)
+        return Step(USABLE_ROWS, Gaussian(mu), share=self.share, reply_test=True)
+
+    @property
+    def blame(self) -> Step:
+        """Return the step of the counts by variable, which the last pass pays for after a stop."""
+        d = len(self.variables)
+        share = BLAME_SHARE_FACTOR * d / (self.mu * self.n) ** 2
+        share = min(max(share, BLAME_SHARE_MIN), BLAME_SHARE_MAX)
+        return Step(USABLE_BY_VARIABLE, Gaussian(self.mu * math.sqrt(share)), share=share)
+
+    @classmethod
+    def of(cls, request: Request, design: Design, mu: float, n: int) -> Look | None:
+        """Plan the look of a call, or None: it asks for none, or its noise would hide the rows."""
+        stop = request.options.get("stop", False)
+        if not stop or request.unit is not None or not mu > 0.0:
+            return None
+        share = LOOK_SHARE_FACTOR / (mu * n) ** 2
+        share = min(max(share, LOOK_SHARE_MIN), LOOK_SHARE_MAX)
+        noise = STOP_SDS / (mu * math.sqrt(share))
+        if noise > LOOK_MAX_NOISE * n:
+            return None
+        least = STOP_SHARE if stop is True else float(stop)
+        if design.subset is not None:  # rows outside are not usable either
+            least = 0.0
+        return cls(n, mu, share, max(least * n, noise), _asked(design))
+
+    @property
+    def printed(self) -> dict[str, float]:
+        """Return what a plan prints of it."""
+        return {
+            f"stops below usable rows (of {self.n})": self.stop_below,
+            "part of mu^2 that goes back then": 1.0 - self.share - (self.blame.share or 0.0),
+        }
+
+    def first(self, part: Part) -> Part:
+        """Return the ranges' part of the call with the look before it: the rest gets less."""
+        rest = 1.0 - self.share
+        root = math.sqrt(rest)
+        steps = [replace(s, mechanism=Gaussian(s.mechanism.mu * root)) for s in part.steps]
+        bought = part.purchase
+        if bought is not None:
+            bought = replace(bought, mu=bought.mu * root)
+        return replace(
+            part, share=self.share + rest * part.share, purchase=bought,
+            steps=(self.step, *(s.within(rest) for s in steps)),
+        )  # fmt: skip
+
+    def ask(self, plan: Plan[Any], ask: Ask, payer: str) -> Release | None:
+        """Release the count; where it is too small, what each variable leaves. None: go on.
+
+        Privacy
+        -------
+        GDP for one row, the mu of the step: a row adds 0 or 1. After a stop also that of the counts
+        by variable, of which a row moves each by one at most; the last pass pays.
+        """
+        complete = Counts(plan.design, count_complete)
+        found = ask(USABLE_ROWS, Query(Sum(Box(1, low=0)), complete, _sums))
+        usable = float(found.values[0])
+        if usable >= self.stop_below:
+            return None
+        ask.pay(payer, [self.blame])
+        many = len(self.variables)
+        bits: Any = replace(plan.design, program=Presence(self.variables))  # type: ignore[arg-type]
+        present = Counts(bits, functools.partial(count_present, many=many))
+        each = ask(USABLE_BY_VARIABLE, Query(Sum(Box(many, low=0)), present, _sums))
+        return Release(
+            {"usable rows": np.array(usable), "usable by variable": each.values},
+            plan.guarantee, plan.design, reply=False, why="rows",
+            detail=self,
+        )  # fmt: skip
+
+    def told(self, release: Release) -> tuple[str, ...]:
+        """Say how many rows are usable, and which variables are to blame: released numbers."""
+        usable = max(float(release.values["usable rows"]), 0.0)
+        said = [
+            f"About {usable:.0f} of {self.n} rows can be used (sd {self.sd:.0f}); the call stops "
+            f"below {self.stop_below:.0f}. stop=False fits all the same."
+        ]
+        mu = self.blame.mechanism.mu
+        sd = math.sqrt(len(self.variables)) / mu / self.n
+        counts = np.clip(release.values["usable by variable"] / self.n, 0.0, 1.0)
+        for part, name in sorted(zip(counts.tolist(), self.variables, strict=True)):
+            levels = getattr(release.design.schema[name], "levels", None)
+            if levels and part < 1.0 - STOP_SDS * sd:
+                shown = ", ".join(repr(v) for v in list(levels)[:6])
+                said.append(
+                    f"{name}: about {part:.0%} of the values are declared levels (sd {sd:.0%}). "
+                    f"Declared: {shown}. Compare spelling, case and blanks with the data."
+                )
+            else:
+                said.append(f"{name}: about {part:.0%} of the values can be used (sd {sd:.0%}).")
+        return tuple(said)
+
+
+def count_complete(blocks: Iterable[Array]) -> tuple[npt.NDArray[np.int64]]:
+    """Return how many rows have no missing cell. Confidential."""
+    whole = np.zeros(1, np.int64)
+    for block in blocks:
+        whole += np.count_nonzero(np.isfinite(block).all(axis=0))
+    return (whole,)
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Fills a block with which variables a row has, as bits; the counterpart of ``Program``."""
+
+    variables: tuple[str, ...]
+
+    def fill(self, chunk: Mapping[str, Any], out: Array, clips: Any, finals: Any) -> None:
+        """Write the bits of ``VARIABLES_PER_ROW`` variables into each row of ``out``."""
+        out[...] = 0.0
+        for j, name in enumerate(self.variables):
+            cells = chunk[name]
+            there = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
+            out[j // VARIABLES_PER_ROW] += there * 2.0 ** (j % VARIABLES_PER_ROW)
+
+
+def count_present(blocks: Iterable[Array], many: int) -> tuple[npt.NDArray[np.int64]]:
+    """Return how many rows have each of ``many`` variables. Confidential."""
+    each = np.zeros(many, np.int64)
+    for block in blocks:
+        for j in range(many):
+            bits = block[j // VARIABLES_PER_ROW].astype(np.int64)
+            each[j] += np.count_nonzero(bits >> (j % VARIABLES_PER_ROW) & 1)
+    return (each,)
+
+
+def _asked(design: Design) -> tuple[str, ...]:
+    """Return the variables that are looked at one by one, as many as a block has room for."""
+    return design.variables[: VARIABLES_PER_ROW * design.q]
+
+
+def _sums(found: tuple[npt.NDArray[np.int64], ...]) -> Added:
+    """Return counts on the lattice of a box."""
+    return Added(found[0].astype(object) * _ONE)
