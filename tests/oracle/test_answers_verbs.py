@@ -1029,7 +1029,10 @@ def noised_tables(d):
     unit, centre, size = responded(d, lines)
     variables = " + ".join(["y", lines.right])
     if d.chance(0.5):
-        rel = d.call(lambda f, data, **o: dp.dp_release(f, data, **o), f"~ {variables}")
+        rel = d.call(
+            lambda f, data, **o: dp.dp_release(f, data, accept_no_estimate=True, **o),
+            f"~ {variables}",
+        )
         rows, out = rel.tidy().set_index("term"), []
         for name in ["y", *(n for n in "abc" if n in d.columns)]:
             x = d.columns[name].astype(float)
@@ -1039,7 +1042,7 @@ def noised_tables(d):
     seed = int(d.rng.integers(2**31))
     with noise_source(None):
         rel = d.call(
-            lambda f, data, **o: dp.dp_release(f, data, **o), f"~ {variables}", eps=60.0, seed=seed
+            lambda f, data, **o: dp.dp_release(f, data, accept_no_estimate=True, **o), f"~ {variables}", eps=60.0, seed=seed
         )
         fit = dp.dp_ols(f"y ~ {lines.right}", rel)
     b = least_squares(lines.X, unit)
