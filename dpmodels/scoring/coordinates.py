@@ -192,29 +192,40 @@ def narrowed(
 def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
     """Return coordinates of the span of W0, (r, p), in which second moments M are about 1.
 
-    Columns are centred, where a constant lets them, and scaled each by itself; then what is left of
-    ``T M T'`` is whitened, its eigenvalues floored: which directions there are, the declared box
-    decides, and a narrow one bends little.
+    Columns are centred, where a constant lets them, and scaled each by itself. Of what is left, over
+    what is left of the declared box, eigenvalues are floored and whitened: which directions there
+    are the declared box decides, and a narrow one bends little.
     """
     r, p = W0.shape
     used = np.flatnonzero(W0.any(axis=0))
-    used = used if len(used) == r else np.arange(p)
-    W0, M = W0[:, used], M[np.ix_(used, used)]
-    T = np.eye(len(used))
-    if constant is not None:
-        cell = W0.T @ constant  # cell'z = 1 in every row
-        mean = np.where(np.abs(cell) > 1e-9, 0.0, M @ cell)
-        T -= np.outer(mean, cell)
-    M = T @ M @ T.T
-    size = np.sqrt(np.maximum(np.diag(M), 0.0))
-    size[size <= ALIASED * size.max()] = 1.0  # a column of zeros
-    T, M = T / size[:, None], M / np.outer(size, size)
-    V = np.eye(r) if len(used) == r else np.linalg.qr(T @ W0.T)[0]
-    values, vectors = np.linalg.eigh(V.T @ M @ V)
-    root = np.sqrt(np.maximum(values, BEND * float(values[-1])))
+    if len(used) != r:
+        values, vectors = np.linalg.eigh(W0 @ M @ W0.T)
+        return np.asarray((vectors / _floored_roots(values)) @ vectors.T @ W0)
+    own = W0[:, used]
+    cell = None if constant is None else own.T @ constant  # cell'z = 1 in every row
+    narrow, left = _by_column(M[np.ix_(used, used)], cell)
+    inverse = np.linalg.inv(own)
+    values, vectors = np.linalg.eigh(_by_column(inverse @ inverse.T, cell)[1])
+    L = (vectors / np.sqrt(np.maximum(values, ALIASED * values[-1]))) @ vectors.T
+    values, vectors = np.linalg.eigh(L @ left @ L)
     out = np.zeros((r, p))
-    out[:, used] = (vectors / root) @ vectors.T @ V.T @ T
+    out[:, used] = (vectors / _floored_roots(values)) @ vectors.T @ L @ narrow
     return out
+
+
+def _by_column(M: Array, cell: Array | None) -> tuple[Array, Array]:
+    """Return the map that centres and scales columns of second moments M, and what is left."""
+    T = np.eye(len(M))
+    if cell is not None:
+        T -= np.outer(np.where(np.abs(cell) > 1e-9, 0.0, M @ cell), cell)
+    left = T @ M @ T.T
+    size = np.sqrt(np.maximum(np.diag(left), 0.0))
+    size[size <= ALIASED * size.max()] = 1.0  # a column of zeros
+    return T / size[:, None], left / np.outer(size, size)
+
+
+def _floored_roots(values: Array) -> Array:
+    return np.asarray(np.sqrt(np.maximum(values, BEND * float(values[-1]))))
 
 
 def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
