@@ -508,8 +508,9 @@ BOUNDS_SHARE = share("bounds_share", "share of the budget that buys ranges", RAN
 STOP = Option(
     "stop",
     "look first: stop where too few rows are usable (True: below a tenth, or a share), name the "
-    "variables to blame, and give the rest of the charge back; False: no look",
-    False,
+    "variables to blame, and give the rest of the charge back; False: no look; None: look, but "
+    "not with split=",
+    None,
     (bool, float),
     lower=0.0,
     upper=1.0,

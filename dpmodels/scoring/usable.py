@@ -79,6 +79,7 @@ class Look:
     def of(cls, request: Request, design: Design, mu: float, n: int) -> Look | None:
         """Plan the look of a call, or None: it asks for none, or its noise would hide the rows."""
         stop = request.options.get("stop", False)
+        stop = request.split is None if stop is None else stop
         if not stop or request.unit is not None or not mu > 0.0:
             return None
         share = LOOK_SHARE_FACTOR / (mu * n) ** 2
