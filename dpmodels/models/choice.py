@@ -17,13 +17,12 @@ from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
-from dpmodels.scoring.clip import BEYOND
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, State
 from dpmodels.scoring.rules import CELLS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
-from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
+from dpmodels.scoring.unit_passes import BELIEVED_UP_TO, Expanded, Expansion, Local, in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.products import mapped
@@ -181,11 +180,11 @@ class CategoryModel(Expansion):
 
         A class of share s has scores of about ``1/sqrt(s)`` in coordinates in which all together
         have unit mean square a coordinate: a second hump that a noisy histogram does not show. By
-        theta, which noise may have led away, it is believed up to ``BEYOND`` times that.
+        theta, which noise may have led away, it is believed up to ``BELIEVED_UP_TO`` times that.
         """
         p, grad = self.at_centre(state.theta)
         own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST_PROBABILITY)[:, None]).T, axis=0)
-        most = BEYOND * math.sqrt(1.0 / self.rarest + len(state.theta))
+        most = BELIEVED_UP_TO * math.sqrt(1.0 / self.rarest + len(state.theta))
         return min(float(own.max()), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:

@@ -27,7 +27,7 @@ from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
 from dpmodels.scoring.unit_passes import (
-    LONGEST,
+    LONGEST_STEP,
     Expanded,
     Expansion,
     Local,
@@ -302,7 +302,7 @@ class Intercepts(Expansion):
 
     def longest(self, state: State) -> float:
         """Return two spreads of the response."""
-        return LONGEST * self.sd
+        return LONGEST_STEP * self.sd
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return none: the loss is quadratic."""

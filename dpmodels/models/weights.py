@@ -27,7 +27,7 @@ from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid
+from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
 from dpmodels.scoring.notes import CONSERVATIVE
@@ -86,7 +86,7 @@ class DesignErrors:
     n: int
     level: float
     kinds: Array | None = None  # (d,) what each coordinate is of: shares, or a number; None: one
-    least: float = FLOOR  # Design effects below it are not believed
+    least: float = FLOOR_OF_CLUSTERS  # Design effects below it are not believed
 
     @property
     def average(self) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Box, ConvexHull
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.notes import SEEN
+from dpmodels.scoring.notes import SEEN_SDS
 from dpmodels.scoring.passes import (
     AT_CLIP,
     BINS,
@@ -285,7 +285,7 @@ class CellPasses:
 
 
 #: A unit deviance counts up to this many dispersions.
-LONGEST = 12.0
+LONGEST_DEVIANCE = 12.0
 #: Weight of the count of whole rows beside three sums of numbers in [-1/2, 1/2] over them: the
 #: largest at which it is free.
 COUNT = 1.5
@@ -338,7 +338,7 @@ class Deviance:
         ends = np.array(
             [
                 [min(interval), float(values.min()), 0.0],
-                [max(interval), float(values.max()), LONGEST * max(phi, 1e-6)],
+                [max(interval), float(values.max()), LONGEST_DEVIANCE * max(phi, 1e-6)],
             ]
         )
         width = np.maximum(ends[1] - ends[0], 1e-12)
@@ -406,7 +406,7 @@ class Deviance:
             y = np.minimum(y, float(self.low[0] + self.width[0]))
             beyond = self.family.convex(y, self.alpha) - self.family.convex(mean, self.alpha)
             each = 2.0 * (beyond - self.family.convex_slope(mean, self.alpha) * (y - mean))
-        seen = np.where(bins > SEEN * last.noise.count, bins, 0.0)
+        seen = np.where(bins > SEEN_SDS * last.noise.count, bins, 0.0)
         seen[0] = 0.0  # open below: its rows may have any length down to 0
         above = float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
         return above + self._cut_near_zero(found)

@@ -150,9 +150,9 @@ UNSEEN_TAIL, OF_NEAR = 1.1, 0.12
 #: which: beyond, in proportion to 1 / (mu n). Fits that small have other biases (``theory.md``, 4).
 EVEN, WEAK = 0.75, 400.0
 #: Part of C that a row beyond it may have moved the sum by.
-BEYOND = 0.35
+MOVED_PART = 0.35
 #: Bounds of the ratio of neighbouring bins.
-RATIO = (0.1, 0.7)
+NEIGHBOUR_RATIOS = (0.1, 0.7)
 
 
 def tail_weight(bins: Array, clip: float, sd: float) -> float:
@@ -162,8 +162,8 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
     neighbours: ``t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r))``.
     """
     h1, h2, h3 = (max(float(bins[AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
-    r = min(max((h2 + h3) / max(h1 + h2, sd), RATIO[0]), RATIO[1])
-    return BEYOND * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
+    r = min(max((h2 + h3) / max(h1 + h2, sd), NEIGHBOUR_RATIOS[0]), NEIGHBOUR_RATIOS[1])
+    return MOVED_PART * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
 
 
 def tail_of(released: Released, plan: PassPlan) -> Tail:

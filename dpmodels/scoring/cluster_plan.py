@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Shares of mu^2: the products of sums; the number of clusters, where it is bought.
 SHARE, COUNT_SHARE = 0.10, 0.01
 #: C of a row's score over sqrt p: least, and factor of (mu n)^.45, as of any clip of scores.
-CLIP, GROWS = 2.5, 0.12
+CLIP, GROWS_OF_CLUSTERS = 2.5, 0.12
 #: Noise of J over its guessed size that the upper radius brings; up to twice its lower end that of
 #: people, of whom there are fewer than rows: sums were pulled, and intercepts covered .87.
 NOISE, OF_PEOPLE = 0.25, 0.5
@@ -41,12 +41,12 @@ LOOSE, AVERAGED_SHARE = 1.1, 0.20
 #: errors by cluster are given; as guessed, up to which units are compared in pairs.
 HIGH_NOISE, TOO_NOISY, QUIET = 0.5, 1.0, 0.35
 #: A design effect below this is not believed: of the released meat of rows.
-FLOOR = 0.7
+FLOOR_OF_CLUSTERS = 0.7
 #: A bought number of clusters below LEAST_BOUGHT and so many of its errors is refused.
-LEAST_BOUGHT, SEEN = 60, 2.0
+LEAST_BOUGHT, SEEN_CLUSTERS = 60, 2.0
 #: Share of mu^2 of stratum totals; their noise in J over its guessed size, up to which means of
 #: strata are taken out by them.
-TOTALS_SHARE, SMALL = 0.02, 0.15
+TOTALS_SHARE, SMALL_CLUSTERS = 0.02, 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class ClusterPlan:
             return self
         centred = replace(self.sample, frame=replace(frame, totals=True))
         plan = replace(self, sample=centred, totals=mu)
-        return plan if plan.blurred(size) <= SMALL else self
+        return plan if plan.blurred(size) <= SMALL_CLUSTERS else self
 
     @property
     def centring(self) -> str:
@@ -344,7 +344,7 @@ def totals_statistic(
 
 def clip_of(p: int, n: int, mu: float) -> float:
     """Return C, by public numbers; of the number of clusters it knows nothing."""
-    return math.sqrt(p) * max(CLIP, GROWS * (mu * n) ** 0.45)
+    return math.sqrt(p) * max(CLIP, GROWS_OF_CLUSTERS * (mu * n) ** 0.45)
 
 
 def radii(

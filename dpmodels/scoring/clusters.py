@@ -20,9 +20,9 @@ from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Clusters
 from dpmodels.scoring.cluster_plan import (
-    FLOOR,
+    FLOOR_OF_CLUSTERS,
     LEAST_BOUGHT,
-    SEEN,
+    SEEN_CLUSTERS,
     TOO_NOISY,
     ClusterPlan,
     Radii,
@@ -306,17 +306,17 @@ class ClusterRelease:
         """Return J per row: shrunk as far as noise explains its spread, no less than of rows.
 
         Where it does not stand out of its noise the design effects add up to no more than released,
-        plus two noise sds, and each but one is at least ``FLOOR``: the one may be any. A design
-        effect below .7 of the released meat of rows is not believed.
+        plus two noise sds, and each but one is at least ``FLOOR_OF_CLUSTERS``: the one may be any.
+        A design effect below .7 of the released meat of rows is not believed.
         """
         J = self.correction * self.products[chain]
         root, back = roots(of_rows)
         if not self.determined(chain):
             sd = self.noise_sd * float(np.linalg.norm(back @ back))
             whole = float(np.trace(back @ J @ back)) + UPPER * sd
-            return of_rows * max(whole - FLOOR * (len(J) - 1.0), 1.0)
+            return of_rows * max(whole - FLOOR_OF_CLUSTERS * (len(J) - 1.0), 1.0)
         J = shrunk(J, self.noise_sd, len(J))
-        return np.asarray(root @ floored(back @ J @ back, FLOOR) @ root)
+        return np.asarray(root @ floored(back @ J @ back, FLOOR_OF_CLUSTERS) @ root)
 
 
 def release_clusters(
@@ -338,7 +338,7 @@ def release_clusters(
     total, few = frame.survey.total, False
     if plan.count:
         found = ask("clusters", Query(Clusters(), over, ClusterSums.count))
-        few = float(found.values[0]) < LEAST_BOUGHT + SEEN * float(found.sd[0])
+        few = float(found.values[0]) < LEAST_BOUGHT + SEEN_CLUSTERS * float(found.sd[0])
         total = max(float(found.values[0]), float(LEAST))
     own = plan.radii(r, total)
     out = []

@@ -530,13 +530,13 @@ def _cut_deviances(found: ScoringRelease) -> list[str]:
     )  # fmt: skip
     if not cut and not amounts:
         return []
-    from dpmodels.scoring.cells import LONGEST
+    from dpmodels.scoring.cells import LONGEST_DEVIANCE
 
     low = " Of responses far below the mean what a gamma response would lose." if amounts else ""
     return [
-        f"Deviance: a row counts up to {LONGEST:g} dispersions. By the released lengths of scores "
-        f"about {cut:.3g} lies beyond in all: not added, but in the errors of deviance and pseudo "
-        f"R-squared.{low}"
+        f"Deviance: a row counts up to {LONGEST_DEVIANCE:g} dispersions. By the released lengths "
+        f"of scores about {cut:.3g} lies beyond in all: not added, but in the errors of deviance "
+        f"and pseudo R-squared.{low}"
     ]
 
 

@@ -151,7 +151,7 @@ class MeanModel(Model):
             return plain
         mean = values.mean
         if self.family.is_event:
-            mean = max(min(mean, 1.0 - mean), _LEAST)
+            mean = max(min(mean, 1.0 - mean), _LEAST_SHARE)
         return curved(self.family, self.link, state, d, H, noise, plain, mean)
 
     def start(self, start: Start) -> State:
@@ -334,7 +334,7 @@ def _least_mean(start: Start) -> float:
     # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
     sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / RESPONSE + length)
     sd /= mass_of(start.M, a)
-    return min(max(2.0 * sd, _LEAST), _EVENT_MEAN[0])
+    return min(max(2.0 * sd, _LEAST_SHARE), _EVENT_MEAN[0])
 
 
 # -- Rare events and rare counts: how long their scores are, and how fast their information mov
@@ -343,7 +343,7 @@ def _least_mean(start: Start) -> float:
 #: Counts with a mean below are rare.
 RARE = 1.0
 #: Least share of the rarer outcome that is believed: by a logit's information; by a mean.
-_LEAST_LOGIT, _LEAST = 1e-4, 1e-3
+_LEAST_LOGIT, _LEAST_SHARE = 1e-4, 1e-3
 #: Of the change of the information along a step, half is what second order leaves.
 HALF = 0.5
 #: A step leaves at least this part of the mean of a row (and of what it is short of 1).
@@ -371,7 +371,7 @@ def _event_share(link: Link, state: State) -> float:
     assert state.constant is not None
     eta = float(state.theta @ mean_row(state.M, state.constant))
     mean = float(link.inverse(np.array([eta]))[0])
-    return max(min(mean, 1.0 - mean), _LEAST)
+    return max(min(mean, 1.0 - mean), _LEAST_SHARE)
 
 
 def _count_mean(family: Family, state: State) -> float:

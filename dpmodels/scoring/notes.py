@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: A share of empty rows below this is not worth a note; one within so many noise sds is none.
-EMPTY, SEEN = 0.05, 3.0
+EMPTY, SEEN_SDS = 0.05, 3.0
 CONSERVATIVE = (
     "Errors by cluster are careful: design effects are drawn together as far as noise explains "
     "their spread, and none below .7 is believed. Where rows of a cluster have nothing in common "
@@ -50,7 +50,7 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 def is_seen(lost: float, sd: float) -> bool:
     """Say whether a share that does not count is worth a note, and clear of its noise."""
-    return lost >= EMPTY and lost > SEEN * sd
+    return lost >= EMPTY and lost > SEEN_SDS * sd
 
 
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
@@ -181,13 +181,14 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
 # -- Public rows of a design: where a fit is looked at without looking at any row of the data.
 #
 # Each level of each factor, both ends and the middle of each number; of variables that share a
-# column (products, powers) every combination, at most ``MOST``. All else is at its middle.
+# column (products, powers) every combination, at most ``MOST_ROWS_OF_A_SET``. All else is at its
+# middle.
 
 
 Mask = npt.NDArray[np.bool_]
 
 #: Rows of a set of variables, at most.
-MOST = 400
+MOST_ROWS_OF_A_SET = 400
 #: An estimated effect over the declared range of its variables is no more than so many ranges of
 #: the response.
 RANGES = 3.0
@@ -195,12 +196,12 @@ RANGES = 3.0
 KNOWN = 0.5
 #: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
 #: ratio that is not known to this factor is of no use.
-LINEAR, RATIO = frozenset({"dp_ols", "dp_feols"}), 100.0
+LINEAR, RATIO_OF_USE = frozenset({"dp_ols", "dp_feols"}), 100.0
 #: Events cut at a public row move its score by at most so many noise sds ...
 LOST = 1.0
 #: ... as long as C is at most so many lengths of the typical long score (``MeanModel.typical_long``
 #: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
-LONGEST = 3.0 / 1.75
+LONGEST_OF_EVENTS = 3.0 / 1.75
 #: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
 #: them do not count.
 FEW_EVENTS, FEW_SDS = 25.0, 0.5
@@ -296,7 +297,8 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
     sets = {one for one in sets if one and not any(set(one) < set(o) for o in sets)}
     rows, moved, group = [], [], []
     for number, names in enumerate(sorted(sets)):
-        chosen = list(itertools.islice(itertools.product(*(at[n] for n in names)), MOST))
+        every = itertools.product(*(at[n] for n in names))
+        chosen = list(itertools.islice(every, MOST_ROWS_OF_A_SET))
         table = {k: np.repeat(v[(len(v) - 1) // 2], len(chosen)) for k, v in at.items()}
         table |= {n: np.array([c[i] for c in chosen], at[n].dtype) for i, n in enumerate(names)}
         own = filled(table)
@@ -329,7 +331,7 @@ def reaching_events(
     length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
     noise = one.noise.score / one.clip
     reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
-    clip = min(reach, LONGEST * typical)
+    clip = min(reach, LONGEST_OF_EVENTS * typical)
     return one if clip <= one.clip else one.clipped_at(clip, unimodal=True)
 
 
@@ -347,10 +349,10 @@ def too_wide(
     ``half``: half widths. A coefficient that is known (:func:`is_known`) is of use however wide its
     range is declared. Of effects on the response itself (``linear``): wider, over the range of
     the column, than the range of the response. Else of logs of ratios: a ratio over the range is
-    not known to a factor of ``RATIO``.
+    not known to a factor of ``RATIO_OF_USE``.
     """
     response = None if design.response is None else design.response.interval
-    most = math.log(RATIO)
+    most = math.log(RATIO_OF_USE)
     if linear:
         most = math.inf if response is None else response[1] - response[0]
     width = {

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: From this many columns on a model of a residual has many; the same for the shares of its passes,
 #: where the noise (:func:`columns_noise`) is above the second number too.
-COLUMNS, WIDE = 6, 0.008
+COLUMNS, WIDE_NOISE = 6, 0.008
 #: The same for models of a mean.
 COLUMNS_OF_MEANS = 10
 
@@ -265,7 +265,7 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     """Return the shares of the start and the passes, where the unit is a row."""
     if p < COLUMNS or rules not in (LINEAR, BOUNDED):
         return rules.passes
-    return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE else STRONG_COLUMNS
+    return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE_NOISE else STRONG_COLUMNS
 
 
 def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
@@ -549,7 +549,7 @@ OF_SCALE = 0.04
 
 def many_for_units(mu: float, N: int, p: int) -> bool:
     """Say whether columns are many for a budget: as of rows. Public."""
-    return p >= COLUMNS and columns_noise(mu, N, p) > WIDE
+    return p >= COLUMNS and columns_noise(mu, N, p) > WIDE_NOISE
 
 
 def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:

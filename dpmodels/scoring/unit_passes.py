@@ -51,9 +51,9 @@ Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
 #: Length of the scores of rare units, over what their share lets expect: at most.
-BEYOND = 1.5
+BELIEVED_UP_TO = 1.5
 #: Longest early step, in spreads of the response, or as it is: what noise may at most do.
-LONGEST = 2.0
+LONGEST_STEP = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class Expansion:
 
         Of likelihoods 2: a factor of 7 of odds, rates, hazards.
         """
-        return LONGEST
+        return LONGEST_STEP
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return C where the model chooses it; 0: by the released histogram."""
@@ -283,9 +283,9 @@ class Regression(Expansion):
     def longest(self, state: State) -> float:
         """Return two spreads of the response, or 2 where the linear predictor has no unit."""
         if not self.score.of_residual:
-            return LONGEST
+            return LONGEST_STEP
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
-        return LONGEST * sd
+        return LONGEST_STEP * sd
 
     def least_meat(self, state: State) -> float:
         """Return that of the model: events and few counts vary as it says, or more."""
@@ -296,7 +296,8 @@ class Regression(Expansion):
 
         Of an event ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T
         the rows of a unit, by the information of the constant before the first pass. Fits that
-        noise has led away are believed up to ``BEYOND sqrt(1/m_0 + r)``, m_0 the released share. Of
+        noise has led away are believed up to ``BELIEVED_UP_TO sqrt(1/m_0 + r)``, m_0 the released
+        share. Of
         a quantile that of one row beyond it: ``max(tau, 1 - tau) sqrt(r/T)`` over the root.
         """
         a, values = self.coordinates.constant, self.values
@@ -308,7 +309,7 @@ class Regression(Expansion):
         rows = max(float(a @ state.M @ a) / (first * (1.0 - first)), 1.0)
         u = a / float(a @ a)
         long = rows * self.score.farthest(float(state.theta @ u)) / math.sqrt(state.phi)
-        most = BEYOND * math.sqrt(1.0 / (1.0 - first) + len(u))
+        most = BELIEVED_UP_TO * math.sqrt(1.0 / (1.0 - first) + len(u))
         return min(long * float(np.linalg.norm(state.W @ u)), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:

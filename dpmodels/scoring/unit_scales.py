@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 #: Name of the step that releases them.
 SCALES = "scales of the information"
 #: Quantiles of a number that say its spread, and their distance in normal sds.
-_OUTER, _APART = (0.1, 0.9), 2.563
+_OUTER, _OUTER_SDS = (0.1, 0.9), 2.563
 #: Part of the units in cells that are clear of the noise that is enough.
-MOST = 0.7
+MOST_CLEAR = 0.7
 #: Of a number without a cell that holds half of the units the root mean square is at most so many
 #: sds by its outer tenths.
 MOST_OF_SD = 1.5
 #: Least spread of a number, in cells of its range.
 _LEAST_CELL = 0.3
 #: Octaves below the largest column of the information from which on nothing is a column's own.
-SMALL = 10
+SMALL_OCTAVES = 10
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Number:
         """
         clear = kept(counts, sd)
         clear[self.cells :] = 0.0
-        if float(clear.sum()) > MOST * n:
+        if float(clear.sum()) > MOST_CLEAR * n:
             hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
             rest = max(1.0 - float(clear.sum()) / n, hidden)
             even = np.where(np.arange(CELLS) < self.cells, rest / self.cells, 0.0)
@@ -139,7 +139,7 @@ class Spread:
         """Return the sd of a normal with the same distance of its outer tenths; never zero."""
         low, high = (self.quantile(q) for q in _OUTER)
         ends = self.number.bounds()
-        return max((high - low) / _APART, _LEAST_CELL * float(np.min(np.diff(ends))))
+        return max((high - low) / _OUTER_SDS, _LEAST_CELL * float(np.min(np.diff(ends))))
 
     @property
     def root_mean_square(self) -> float:
@@ -292,7 +292,7 @@ def ask_scales(
 def scales_of(counts: Array, sd: float, n: float) -> Array:
     """Return the mean over n units of numbers whose histograms are given, (r,): never zero.
 
-    What of a column is ``SMALL`` octaves below the largest is not its own: coordinates are
+    What of a column is ``SMALL_OCTAVES`` octaves below the largest is not its own: coordinates are
     orthogonal but for what the box does not know, and a column that varies in few units only would
     be known by what others leave in it, blown up. A column that is not seen beside others is taken
     for one of all units: too quiet costs a pass; if it were too high, the balls of the information
@@ -302,7 +302,7 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]
     out, squares = np.zeros(len(counts)), []
     if clear:
-        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - SMALL
+        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - SMALL_OCTAVES
         for j, own in enumerate(counts):
             high = np.where(low, 0.0, own)
             if kept(high, sd).any():

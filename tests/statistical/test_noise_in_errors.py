@@ -55,7 +55,8 @@ def call(verb, *args, **options):
 
 
 #: Small eps, at which the noise is several times the sampling error or as large. (Scored fits print
-#: errors a tenth too large at any eps, a fifth at eps = 1: their information is noisy, and floored.)
+#: errors a tenth too large at any eps, a fifth at eps = 1: their information is noisy, and floored,
+#: and a last step loses half of what its noise explains.)
 CALLS = {
     "ols, scored": call("dp_ols", "y ~ x + z + g", eps=1),
     "ols, scored, iid": call("dp_ols", LINE, eps=2, vcov="iid"),
@@ -98,7 +99,7 @@ def test_the_printed_error_is_the_noise(name):
     noise is nearly independent).
     """
     together, each = ratio(CALLS[name])
-    assert together == pytest.approx(1.0, abs=0.15), each
+    assert together == pytest.approx(1.0, abs=0.2), each
 
 
 @pytest.mark.parametrize("name", CAUTIOUS)

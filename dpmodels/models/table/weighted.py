@@ -50,7 +50,7 @@ from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
-from dpmodels.scoring.cluster_plan import FLOOR, ClusterPlan, Paid, clip_of
+from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scales import WEIGHT_STEP
@@ -578,7 +578,7 @@ def _ask_by_psu(
     rates = detail.clusters.frame.factors()
     return DesignErrors(
         released, scale, typical, n, plan.request.level, coordinates.kinds,
-        FLOOR * float(np.min(rates)) ** 2,
+        FLOOR_OF_CLUSTERS * float(np.min(rates)) ** 2,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _StatisticsPass
 from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
-from dpmodels.scoring.notes import SEEN
+from dpmodels.scoring.notes import SEEN_SDS
 from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.rules import CELLS
 from dpmodels.scoring.unit_scales import Number
@@ -166,7 +166,7 @@ def test_the_deviance_beyond_its_range_is_told_by_the_lengths_of_scores():
     last = SimpleNamespace(clip=C, p=p, noise=SimpleNamespace(count=5.0))
     k = np.arange(16.0) - AT_CLIP
     each = 2.0 * np.log1p(phi * C**2 / p * 2.0 ** (k + 0.5))
-    seen = np.where(bins > SEEN * 5.0, bins, 0.0)
+    seen = np.where(bins > SEEN_SDS * 5.0, bins, 0.0)
     assert each[seen > 0.0].min() < width < each[seen > 0.0].max()
     expected = float(np.sum(seen * np.maximum(each - width, 0.0)))
     assert Deviance.cut(own, None, bins, last, phi) == pytest.approx(expected)

@@ -36,7 +36,7 @@ def test_a_misspelt_level_is_noticed(verb, formula, options):
     data = table(20_000)
     call = {"eps": 2, "delta": 1e-6, "schema": SCHEMA, "seed": 1} | options
     assert not said(verb(formula, data, **call))
-    wrong = data.assign(g=data.g.replace("b", "B"))
+    wrong = data.assign(g=data.g.replace("b", "bee"))
     fit = verb(formula, wrong, **call)
     (note,) = said(fit)
     share = int(note.split("About ")[1].split("%")[0])

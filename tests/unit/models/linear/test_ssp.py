@@ -227,7 +227,8 @@ def test_no_option_changes_the_guarantee(options, bought, eps):
         else dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
     )
     plan = dp.plan("y ~ a + b", schema, n=5000, eps=eps, delta=1e-6, method="ssp", **options)
-    assert plan.guarantee.delta_at(eps) == pytest.approx(0.999e-6 if bought else 1e-6, rel=1e-6)
+    early = bought or plan.steps[0].reply_test  # calls that may end early set a part of delta aside
+    assert plan.guarantee.delta_at(eps) == pytest.approx(0.999e-6 if early else 1e-6, rel=1e-6)
     assert sum(plan.shares.values()) == pytest.approx(1.0)
 
 
@@ -327,7 +328,7 @@ def test_part_of_the_rows_guides_large_tables(quiet, table, bounds):
 
 @pytest.mark.parametrize("method", ["ssp", "adassp"])
 def test_an_empty_table_is_no_error_where_the_count_is_private(noiseless, table, bounds, method):
-    more = {"n_guess": 1000} if method == "ssp" else {}
+    more = {"n_guess": 1000, "stop": False} if method == "ssp" else {}
     fit = dp.dp_ols(
         "y ~ a + b", table(5)[:0], eps=1, delta=1e-6, bounds=bounds, method=method,
         relation="add-remove", n=77, **more,
