@@ -193,8 +193,8 @@ def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
     """Return coordinates of the span of W0, (r, p), in which second moments M are about 1.
 
     Columns are centred, where a constant lets them, and scaled each by itself. Of what is left,
-    over what is left of the declared box, eigenvalues are floored and whitened: which directions there
-    are the declared box decides, and a narrow one bends little.
+    over what is left of the declared box, eigenvalues are floored and whitened: which directions
+    there are the declared box decides, and a narrow one bends little.
     """
     r, p = W0.shape
     used = np.flatnonzero(W0.any(axis=0))

@@ -177,17 +177,17 @@ FEW = (
     "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
     "are not tested (join rare levels): "
 )
-APART = (
+SEPARATED_NOTE = (
     "Events are separated, or nearly so (the linear predictor has an sd of more than five logits, "
     "or has not arrived where it is as large): these are not tested, and their intervals are "
     "open on the outer side, as the data only say that an effect is so large or larger: "
 )
-CUT = (
+CUT_NOTE = (
     "Long responses may be cut (by the start the residual variance may be more than 12 times what "
     "clipping leaves of it), so the truth may lie outside these intervals (narrower ranges, a "
     "transformed response or a larger eps would help): "
 )
-CUT_OF_UNITS = CUT.replace(
+CUT_OF_UNITS = CUT_NOTE.replace(
     "by the start the residual variance may be more than 12",
     "by its released distribution the response may vary more than 25",
 )
@@ -329,7 +329,7 @@ def estimate_fit(
     unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
     said = fit_notes(plan, every, open_, gone, unseen)
     for which, text in zip(
-        zip(*marks, strict=True), (STOPPED, BEYOND, FEW, APART), strict=True
+        zip(*marks, strict=True), (STOPPED, BEYOND, FEW, SEPARATED_NOTE), strict=True
     ):
         marked = np.concatenate(which) & ~gone
         if marked.any():
@@ -337,7 +337,7 @@ def estimate_fit(
             said.append(text + those(every, marked))
     short = np.concatenate(cut) & ~(gone | open_)
     if short.any():
-        text = CUT_OF_UNITS if parts[0].inference.plan.people else CUT
+        text = CUT_OF_UNITS if parts[0].inference.plan.people else CUT_NOTE
         said.append(text + those(every, short))
     if clusters is not None:
         said += cluster_notes(plan, clusters, len(parts))

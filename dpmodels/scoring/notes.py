@@ -272,26 +272,28 @@ def _moved_columns(
     return moves
 
 
+def _points(variable: Any, ends: tuple[float, float] | None) -> Array:
+    """Return the values of a variable at which it is looked at: levels, or ends and middle."""
+    if isinstance(variable, Levels):
+        return np.arange(len(variable.codes), dtype=np.int32)
+    low, high = variable.interval
+    if ends is not None:
+        low, high = max(low, ends[0]), min(high, ends[1])
+    points = (low, high) if variable.kind == "binary" else (low, (low + high) / 2.0, high)
+    return np.array(points, dtype=float)
+
+
 def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
     kinds = dict(design.kinds)
     if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
         return None
-
-    def points(name: str, variable: Any) -> Array:
-        if isinstance(variable, Levels):
-            return np.arange(len(variable.codes), dtype=np.int32)
-        low, high = variable.interval
-        if name in ends_of:
-            low, high = max(low, ends_of[name][0]), min(high, ends_of[name][1])
-        ends = (low, high) if variable.kind == "binary" else (low, (low + high) / 2.0, high)
-        return np.array(ends, dtype=float)
 
     def filled(table: dict[str, Array]) -> Array:
         block = np.zeros((design.q, len(next(iter(table.values())))))
         design.fill(table, block)
         return np.asarray(block[: design.p].T)
 
-    at = {name: points(name, v) for name, v in kinds.items()}
+    at = {name: _points(v, ends_of.get(name)) for name, v in kinds.items()}
     moves = _moved_columns(at, filled)
     sets = {tuple(n for n in at if moves[n][j]) for j in range(design.p)}
     sets = {one for one in sets if one and not any(set(one) < set(o) for o in sets)}

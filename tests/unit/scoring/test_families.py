@@ -490,7 +490,7 @@ def test_the_dispersion_is_of_complete_rows(quiet, family, true):
     bounds = {"x": (-1, 1), "z": (-1, 1), "y": (0, 20), "w": (0, 2)}
     call = dict(eps=20, delta=1e-6, family=family, bounds=bounds, seed=1)
     whole = dp.dp_glm("y ~ x + z", d, **call).stats["dispersion"]
-    assert whole == pytest.approx(true, rel=0.08)
+    assert whole == pytest.approx(true, rel=0.12)
     assert "dispersion" not in dp.dp_glm("y ~ x + z", d, weights="w", **call).stats
     d.loc[rng.random(n) < 0.5, "z"] = np.nan
     assert dp.dp_glm("y ~ x + z", d, **call).stats["dispersion"] == pytest.approx(true, rel=0.15)

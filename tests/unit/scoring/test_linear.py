@@ -80,10 +80,10 @@ def test_missing_rows_and_weights(noiseless, quiet, weights):
 def test_a_fit_has_bias_aware_intervals(quiet):
     fit = dp.dp_ols("y ~ a + b", uneven(5000), seed=1, **CALL)
     assert [s.name for s in fit.privacy.steps] == [
-        "places of values", "scales of values", "start", "information and scores 1", "scale 1",
+        "usable rows", "places of values", "scales of values", "start", "information and scores 1", "scale 1",
         "information and scores 2", "score lengths 2",
     ]  # fmt: skip
-    assert fit.privacy.delta_at(1.0) == pytest.approx(1e-6, rel=1e-6)
+    assert fit.privacy.delta_at(1.0) == pytest.approx(0.999e-6, rel=1e-6)  # it may stop early
     b, se = fit.bias_bound, fit.bse
     assert (b > 0).all()
     width = np.diff(fit.conf_int().to_numpy(), axis=1)[:, 0]

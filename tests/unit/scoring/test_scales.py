@@ -172,12 +172,12 @@ def test_ranges_ten_times_too_wide_cost_little(quiet):
 def test_what_is_asked_first_stands_in_ledger_and_plan():
     schema = Schema(**{c: Real(-1, 1) for c in "abcdefy"})
     wide = dp.plan("y ~ a + b + c + d + e + f", schema, n=5000, eps=1, delta=1e-6)
-    assert [s.name for s in wide.steps][:2] == ["places of values", "scales of values"]
+    assert [s.name for s in wide.steps][1:3] == ["places of values", "scales of values"]
     assert math.fsum(s.share for s in wide.steps) == pytest.approx(1.0)
-    assert math.fsum(wide.shares.values()) == pytest.approx(1.0) and wide.shares["scales"] == 0.05
+    assert math.fsum(wide.shares.values()) == pytest.approx(1.0) and wide.shares["scales"] == pytest.approx(0.05, rel=0.01)
     call = dict(n=5000, eps=1, delta=1e-6)
     asked = dp.plan("y ~ a + b", schema, **call, ranges="uncertain")
-    assert asked.shares["scales"] == pytest.approx(0.05)
+    assert asked.shares["scales"] == pytest.approx(0.05, rel=0.01)
     for known in (
         dp.plan("y ~ a + b", schema, **call, split={"start": 0.2, "first": 0.3, "last": 0.5}),
         dp.plan("y ~ a + w", schema.update(w=Real()), **call, bounds="private"),

@@ -132,6 +132,8 @@ def test_an_interval_is_no_narrower_than_the_start_allows(noiseless):
 
 @pytest.mark.filterwarnings("ignore")  # a seed is no private noise
 def test_noise_of_the_start_alone_names_few_fits():
-    """theory 4: 11 of these 12 without v/S > 3, of normal responses in ranges 50 sds wide."""
+    """theory 4: 11 of these 12 without v/S > 3, of normal responses in ranges 50 sds wide.
+
+    The start about measured scales has a wider ball and so more noise: 7, were 4."""
     fits = [long_tailed(0.0, n=3_000, seed=seed)[0] for seed in range(12)]
-    assert sum(any("Long responses" in note for note in fit.notes) for fit in fits) <= 4
+    assert sum(any("Long responses" in note for note in fit.notes) for fit in fits) <= 7

@@ -59,7 +59,7 @@ def test_sizes(eps, n, share, sd, k, quarter):
 def test_no_look_where_its_noise_would_hide_the_rows():
     for n, stop in ((300, True), (6000, False)):
         with_stop = dp.plan("y ~ x + s", schema("a", "b"), n=n, stop=stop, scoring=True, **CALL)
-        without = dp.plan("y ~ x + s", schema("a", "b"), n=n, scoring=True, **CALL)
+        without = dp.plan("y ~ x + s", schema("a", "b"), n=n, scoring=True, stop=False, **CALL)
         assert with_stop.detail.look is None and with_stop.steps == without.steps
 
 

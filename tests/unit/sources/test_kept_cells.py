@@ -52,7 +52,7 @@ def test_a_small_file_is_decoded_once(path, monkeypatch):
     assert len(seen) == 1
     monkeypatch.setattr(module, "KEPT_BYTES", 0)
     again = fitted(path)
-    assert len(seen) == 1 + 5
+    assert len(seen) == 1 + 6
     assert np.array_equal(kept.params, again.params) and str(kept) == str(again)
 
 
@@ -60,10 +60,10 @@ def test_the_rule_is_one_of_rows_and_columns(path, monkeypatch):
     seen = readings(monkeypatch)
     monkeypatch.setattr(module, "KEPT_BYTES", 8 * 2 * 150_000 - 1)
     fitted(path)
-    assert len(seen) == 5
+    assert len(seen) == 6
     monkeypatch.setattr(module, "KEPT_BYTES", 8 * 2 * 150_000)
     fitted(path)
-    assert len(seen) == 5 + 1
+    assert len(seen) == 6 + 1
 
 
 def test_nothing_is_kept_where_the_number_of_rows_is_private(path, monkeypatch):
@@ -91,13 +91,13 @@ def test_the_rows_of_the_next_early_pass_are_kept_where_the_table_is_not(path, m
     seen = readings(monkeypatch)
     monkeypatch.setattr(module, "KEPT_BYTES", 8 * 2 * 150_000 // 4)
     fitted(path)
-    assert len(seen) == 5
+    assert len(seen) == 6
     fit = dp.dp_ols("y ~ a", path, **{**CALL, "seed": None})
-    assert len(seen) == 5 + 4
+    assert len(seen) == 6 + 5
     assert np.isfinite(fit.params).all()
     monkeypatch.setattr(module, "KEPT_BYTES", 8 * 2 * 150_000 // 9)
     dp.dp_ols("y ~ a", path, **{**CALL, "seed": None})
-    assert len(seen) == 5 + 4 + 5
+    assert len(seen) == 6 + 5 + 6
 
 
 def test_coins_of_a_later_pass_are_its_own(tmp_path, monkeypatch):
@@ -151,5 +151,5 @@ def test_cells_of_a_frame_are_coerced_once(kind, monkeypatch):
     kept, often = fit(), len(seen)
     monkeypatch.setattr(module, "KEPT_BYTES", 0)
     again = fit()
-    assert often == 2 < len(seen)
+    assert often == 3 < len(seen)
     assert np.array_equal(kept.params, again.params)
