@@ -519,7 +519,8 @@ def _duration(cell: Any) -> int | None:
         return int(cell.astype("m8[us]").astype(np.int64))
     if hasattr(cell, "months") and hasattr(cell, "nanoseconds"):  # an interval of Arrow, DuckDB
         days = cell.months * TIME_UNITS["months"] + cell.days * TIME_UNITS["days"]
-        return int(days) + int(cell.nanoseconds) // 1000
+        micro = int(getattr(cell, "microseconds", 0))  # an offset of pandas splits the nanoseconds
+        return int(days) + micro + int(cell.nanoseconds) // 1000
     found = _PRINTED.fullmatch(cell.strip()) if isinstance(cell, str) else None
     if found is None or not any(found.groups()):
         return None

@@ -263,7 +263,7 @@ def test_a_schema_prints_one_line_a_variable():
 
 
 def test_problems_of_a_table():
-    data = pd.DataFrame({"id": ["a"], "age": ["x"], "sex": [1], "smoker": [True], "visits": [1],
+    data = pd.DataFrame({"id": ["a"], "age": pd.array(["x"], "string"), "sex": [1], "smoker": [True], "visits": [1],
                          "born": [3], "regon": ["north"], "more": [1.0]})  # fmt: skip
     said = WANT.problems(data)
     text = "\n".join(said)
