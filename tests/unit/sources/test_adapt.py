@@ -154,7 +154,7 @@ def test_a_progress_bar_shows_rows_only(capsys):
         )
     shown = capsys.readouterr().err
     assert "reading" in shown
-    assert "15.0k" in shown  # three passes over 5000 rows, and no other number
+    assert "30.0k" in shown  # six passes over 5000 rows, and no other number
 
 
 def test_a_dataset_of_files_is_read_in_their_order(quiet, tmp_path):
