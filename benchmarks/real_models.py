@@ -85,14 +85,20 @@ def private(verb, formula, rows, schema, options, eps, seed):
     return real_families.private(verb, formula, rows, schema, options, eps, seed)
 
 
+def with_scales(options, X, y):
+    """Return the options of a model with what the non-private twin is given too: alpha, scale."""
+    if options.get("family") == "negative_binomial":
+        return {**options, "alpha": 1.0}
+    if options.get("loss") == "huber":
+        spread = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
+        return {**options, "scale": round(float(np.median(np.abs(spread)) * 1.48), 2)}
+    return options
+
+
 def cell(table, formula, verb, options, n, eps, reps):
     """Return figures of one design at one n and eps."""
     frame, schema, X, y = table
-    if options.get("family") == "negative_binomial":
-        options = {**options, "alpha": 1.0}
-    if options.get("loss") == "huber":
-        spread = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
-        options = {**options, "scale": round(float(np.median(np.abs(spread)) * 1.48), 2)}
+    options = with_scales(options, X, y)
     truth, _ = twin_of(X, y, verb, options)
     n = n or len(frame)
     found = {k: [] for k in ("hit", "half", "error", "twin", "se", "named", "open", "sure", "z")}

@@ -19,7 +19,7 @@ import warnings
 import numpy as np
 from common import NAMED, marked, one_core, write
 from models_people_fit import GROUPS
-from real_models import population, private, twin_of
+from real_models import population, private, twin_of, with_scales
 
 import dpmodels as dp
 
@@ -44,11 +44,7 @@ def wider(schema, frame, by, formula):
 def figures(table, formula, verb, options, n, by, reps):
     """Return the figures of one model."""
     frame, schema, X, y = table
-    if options.get("family") == "negative_binomial":
-        options = {**options, "alpha": 1.0}
-    if options.get("loss") == "huber":
-        spread = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
-        options = {**options, "scale": round(float(np.median(np.abs(spread)) * 1.48), 2)}
+    options = with_scales(options, X, y)
     truth, hc = twin_of(X, y, verb, options)
     se = hc * np.sqrt(len(frame) / n)
     schema = schema if by == 1.0 else wider(schema, frame, by, formula)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.proof.sets import diagonal_first, svec, unsvec
 from dpmodels.scoring.coordinates import worked_out
 from dpmodels.variables import Binary
 
@@ -48,7 +49,7 @@ class Known:
         r, many = len(W), len(self.zero) + len(self.equal)
         if many * many * r * (r + 1) > MOST_WORK:
             return None
-        i, j = np.tril_indices(r)
+        i, j = diagonal_first(r)
         weight = np.where(i == j, 1.0, math.sqrt(2.0))
 
         def entries(pairs: Iterable[Pair]) -> Array:
@@ -79,14 +80,9 @@ class Projection:
         """Return the projection of a matrix."""
         from scipy.linalg import cho_solve
 
-        i, j = np.tril_indices(self.r)
-        weight = np.where(i == j, 1.0, math.sqrt(2.0))
-        v = M[i, j] * weight
+        v = svec(M)
         away = cho_solve((self.root, True), self.forms @ v)
-        v = (v - self.forms.T @ away) / weight
-        out = np.zeros((self.r, self.r))
-        out[i, j], out[j, i] = v, v
-        return out
+        return unsvec(v - self.forms.T @ away, self.r)
 
     def applied(self, found: Released, plan: PassPlan) -> tuple[Released, PassPlan]:
         """Return the released matrices without the noise that is known, and the plan with less."""

@@ -378,7 +378,6 @@ class RowEngine(ScoringEngine):
         self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
     ) -> Schedule:
         """Return chains, shares of start and passes, and what is asked about first."""
-        x = noise_ratio(mu, design.p, rows)
         scales = _scales(request, design, model, mu, rows)
         mu *= math.sqrt(1.0 - math.fsum(one.share for one in scales))
         p, rules = design.p, model.chains[0].score.rules

@@ -19,6 +19,7 @@ from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.ask import Read
 
 if TYPE_CHECKING:
+    from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
 
 # -- How the passes of a model treat rows: one record a kind of model, chosen by public numbers
@@ -83,6 +84,14 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
 REACH_OF_START = 4.0
 #: Where n is private, a released count this many noise sds above zero stands for its guess.
 SEEN_COUNT = 4.0
+
+
+def released_count(counts: Array, sd: float) -> float | None:
+    """Return the units that a noisy histogram of all of them holds, or None if noise hides it."""
+    total = float(counts.sum())
+    return total if total > SEEN_COUNT * sd * math.sqrt(len(counts)) else None
+
+
 #: Radius of the meat, over p: least, and factor of the root of mu n / p.
 MEAT = (4.0, 0.8)
 #: Largest squared score that counts in the scale, over p; of rows with weights (whose scores have

@@ -22,7 +22,13 @@ from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
 from dpmodels.scoring.models import Model, State
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
-from dpmodels.scoring.rules import SEEN_COUNT, STATISTICS_SHARE, STATISTICS_STEP, PassPlan, Pilot
+from dpmodels.scoring.rules import (
+    STATISTICS_SHARE,
+    STATISTICS_STEP,
+    PassPlan,
+    Pilot,
+    released_count,
+)
 from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:
@@ -136,10 +142,8 @@ class Fitting:
         """
         if counts is None or plan.relation == "replace":
             return self
-        total = float(np.sum(counts))
-        if total <= SEEN_COUNT * sd * math.sqrt(len(counts)):
-            return self
-        return replace(self, counted=total / plan.rows)
+        total = released_count(counts, sd)
+        return self if total is None else replace(self, counted=total / plan.rows)
 
     def after(
         self, plan: PassPlan, released: Released, before: State, step: Step, **changed: Any

@@ -34,8 +34,8 @@ from dpmodels.scoring.rules import (
     DISTANCES,
     PILOT_COINS,
     PLACES,
-    SEEN_COUNT,
     power_of_two,
+    released_count,
 )
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import ALL, Added, Ask, Counts, Query, Read, Sums, first_array
@@ -153,13 +153,9 @@ class ScalePlan:
 
     def _read(self, counts: Array) -> float:
         """Return the rows that a histogram is of: where n is private as released, if it is seen."""
-        total = float(np.sum(counts))
         if self.relation == "replace":
             return self.rows
-        seen = total > SEEN_COUNT * self.noise(1) * math.sqrt(len(counts))
-        return total if seen else self.rows
-
-
+        return released_count(counts, self.noise(1)) or self.rows
 
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -292,6 +288,16 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
     return scale if scale < 1.0 / math.sqrt(12.0) else None
 
 
+def sd_of_box(scale: float, width: float) -> float:
+    """Return the sd of a number in the box, by its scale over the width of its declared range."""
+    return width * math.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
+
+
+def uniform_range(centre: float, sd: float) -> tuple[float, float]:
+    """Return the range over which a uniform number has this centre and sd."""
+    return centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd
+
+
 def looking_from(
     coordinates: Coordinates, design: Design, plan: ScalePlan, centre: Array, width: Array,
     seen: Sequence[float | None], clear: float,
@@ -314,8 +320,8 @@ def looking_from(
     box, ends = {}, {}
     for name, c, w, one in zip(plan.predictors, centre, width, seen, strict=False):
         if one is not None:
-            sd = float(w) * math.sqrt((1.0 - OWN) * one**2 + OWN / 12.0)
-            box[name] = (float(c) - math.sqrt(3.0) * sd, float(c) + math.sqrt(3.0) * sd)
+            sd = sd_of_box(one, float(w))
+            box[name] = uniform_range(float(c), sd)
             ends[name] = (float(c) - ENDS * sd, float(c) + ENDS * sd)
     if box:
         coordinates = replace(narrowed(coordinates, design, box), ends=ends)
@@ -323,7 +329,6 @@ def looking_from(
 
 
 # -- Mean weight of the rows. Scoring counts every weight over it (``theory.md``, 3.3).
-
 
 
 #: Name of the step, and its share of mu^2 in a scoring fit.

@@ -30,14 +30,16 @@ from dpmodels.scoring.rules import (
     OCTAVES,
     PLACES,
     SEEN_COUNT,
+    released_count,
 )
 from dpmodels.scoring.scales import (
     DISTANCE_OCTAVES,
     ONE_LENGTH,
-    OWN,
     columns_of_numbers,
     scale_of,
+    sd_of_box,
     shares_of_tree,
+    uniform_range,
 )
 from dpmodels.scoring.unit_passes import Local, PlacesJob, ScalesJob
 from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
@@ -127,7 +129,7 @@ class Spread:
     number: Number
     shares: Array  # (CELLS,)
     noise: float = 0.0  # Sd of the noise of a share
-    scale: float | None = None  # Released scale of a predictor; None: none was told
+    scale: float | None = None  # Of a predictor, over its range; None: none was told
 
     @property
     def mean(self) -> float:
@@ -243,11 +245,9 @@ def ask_distances(
     )  # fmt: skip
     counts, sd = _masses(ask, DISTANCES, job, design, read)
     out = {}
-    for one, own, w in zip(asked, counts[:, ::-1], width.tolist(), strict=True):
-        total = float(np.sum(own))
-        seen = private and total > SEEN_COUNT * sd * math.sqrt(len(own))
-        scale = scale_of(own, sd, total if seen else n)
-        out[one.number.place] = replace(one, scale=None if scale is None else w * scale)
+    for one, own in zip(asked, counts[:, ::-1], strict=True):
+        many = (private and released_count(own, sd)) or n
+        out[one.number.place] = replace(one, scale=scale_of(own, sd, many))
     return tuple(out.get(one.number.place, one) for one in spreads)
 
 
@@ -323,10 +323,9 @@ def recentred(
         if one.number.place < design.p:
             centre, sd = one.mean, one.root_mean_square
             if one.scale is not None:
-                wide = one.number.high - one.number.low
                 centre = one.quantile(0.5)
-                sd = math.sqrt((1.0 - OWN) * one.scale**2 + OWN * wide**2 / 12.0)
-            box[one.number.name] = (centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd)
+                sd = sd_of_box(one.scale, one.number.high - one.number.low)
+            box[one.number.name] = uniform_range(centre, sd)
     if not box:
         return coordinates
     return narrowed(coordinates, design, box)
