@@ -109,7 +109,7 @@ def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
     zero, equal = worked_out(design, "known entries", lambda: _entries(design))
     if not zero and not equal:
         return None
-    # of unit rows, then of rows: the user's units may lie so far apart that one inverse loses digits
+    # of unit rows first: the user's units may lie so far apart that one inverse loses digits
     of_unit_rows = np.linalg.inv(coordinates.W0)
     first = np.array([float(column.kind == "intercept") for column in design.columns])
     back = of_unit_rows - np.outer(shift, first @ of_unit_rows)
