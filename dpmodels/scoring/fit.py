@@ -83,8 +83,9 @@ def plan_fit(
         own = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    look = Look.of(request, design, gaussian_part(request, missing, stops=True).mu, rows)
-    ranges = gaussian_part(request, missing, stops=look is not None)
+    divided = functools.partial(gaussian_part, request, missing, model.failure)
+    look = Look.of(request, design, divided(stops=True).mu, rows)
+    ranges = divided(stops=look is not None)
     if look is not None:
         ranges = look.first(ranges)
     rank, first = design.p, model.chains[0].score
@@ -118,6 +119,7 @@ def plan_fit(
         scales=numbers if look is None else {**look.printed, **numbers},
         advice=own.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=said, verdict=verdict,
+        notes=model.notes,
     )  # fmt: skip
 
 

@@ -130,6 +130,9 @@ class Rules:
 
 
 LINEAR = Rules((0.15, 0.20, 0.65))
+#: The same after a start of another kind (:class:`~dpmodels.scoring.run.Opening`), which is noisier
+#: than that of the joint ball: a pass more.
+OPENED = Rules((0.15, 0.09, 0.13, 0.63))
 #: Shares of models of a residual with many columns: the noise of the early passes decides.
 #: The same where it is small: two, as it takes two steps to see that a fit is on its way.
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
@@ -266,7 +269,7 @@ class PassPlan:
 
 def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
     """Return the shares of the start and the passes, where the unit is a row."""
-    if p < COLUMNS or rules not in (LINEAR, BOUNDED):
+    if p < COLUMNS or rules not in (LINEAR, OPENED, BOUNDED):
         return rules.passes
     return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE_NOISE else STRONG_COLUMNS
 
