@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
@@ -447,15 +448,8 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     B = A @ W
     theta = release.values["theta"]
     params = B @ theta + a
-    note = f"Rows longer than {working_radius(detail, p):.3g} in working units "
-    note += (
-        "had their predictors scaled down, which biases the coefficients."
-        if detail.project
-        else "were scaled down: weighted least squares. Where the model holds only approximately, "
-        "or the spread of the errors varies, it differs from ordinary least squares by more than "
-        "the standard errors say. method='ssp' weighs down less."
-    )
-    notes = [note]
+    template = messages.BIASED_ROWS if detail.project else messages.SHRUNK_ROWS
+    notes = [template(radius=working_radius(detail, p))]
     warnings: list[str] = []
     stats = {"noise_sd": released.sigma, "coefficient_bound": released.rtheta}
     if detail.form == "auto":
@@ -472,16 +466,10 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
         sampling = B @ cov @ B.T
         stats["sigma"] = math.sqrt(s2) / float(released.unit.scale[-1])
         if not released.unit.intercept:
-            notes.append(
-                "Without an unweighted intercept the number of complete rows is not known: if "
-                "rows are missing, sigma and the sampling errors are too small."
-            )
+            notes.append(messages.NO_COUNT())
     if released.ridge > 0.0:
         stats["ridge"] = released.ridge
-        notes.append(
-            "A ridge, computed from the released bound, kept the estimate stable: the "
-            "coefficients are shrunk, and no standard errors or intervals are given."
-        )
+        notes.append(messages.TESTED_RIDGE())
     return Estimate(
         names,
         params,
