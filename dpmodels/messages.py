@@ -76,7 +76,7 @@ LEVELS_CHARGED = Template(
 )  # fmt: skip
 UPDATED_FIT = Template(
     "privacy.updated", _G,
-    "Together with the updated fit: (ε = {eps:g}, δ = {delta:g})-DP",
+    "The updated fit and this one are (ε = {eps:g}, δ = {delta:g})-DP together",
     "This fit is a separate release. On the same data the two charges sum.",
 )  # fmt: skip
 FLOAT_NORMALS = Template(

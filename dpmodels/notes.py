@@ -59,7 +59,7 @@ class Note:
         """Return the five fields as JSON-ready values."""
         return {
             "code": self.code,
-            "severity": int(self.severity),
+            "severity": self.severity.name.lower(),
             "short": self.short,
             "long": self.long,
             "columns": list(self.columns),
@@ -120,7 +120,7 @@ def note_of(saved: Any, severity: Severity = Severity.ASSUMPTION) -> Note:
         if not all(isinstance(text, str) for text in (*fields, *columns)):
             raise ValueError("a saved note is not made of strings")
         code, short, long = fields
-        return Note(code, Severity(saved["severity"]), short, long, columns)
+        return Note(code, Severity[str(saved["severity"]).upper()], short, long, columns)
     if not isinstance(saved, str):
         raise TypeError("a saved note is neither a record nor a string")
     sentences: list[str] = _NEXT_SENTENCE.split(" ".join(saved.split()), maxsplit=1)
