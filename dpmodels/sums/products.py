@@ -56,7 +56,8 @@ def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> A
 
     Few coordinates are one multiplication and addition after the other. Of more, row and matrix
     are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
-    is below ``q 2^-2b`` of the largest entry of its row.
+    is below ``q 2^-2b`` of the largest entry of its row of the matrix, once each column is divided
+    by its largest entry, times the largest cell in these units.
 
     Parameters
     ----------
@@ -102,10 +103,10 @@ def _cut(matrix: Array, bits: int) -> tuple[Array, Array, Array, tuple[float, fl
     off. Parts are those of entries over powers of two, so that of each row and column the largest
     is about 1; rows get theirs back, which rounds nothing.
     """
-    row = np.frexp(np.abs(matrix).max(axis=1, keepdims=True))[1]
-    unit = np.ldexp(matrix, -row)
-    exponent = np.frexp(np.abs(unit).max(axis=0))[1]
-    unit = np.ldexp(unit, -exponent)
+    exponent = np.frexp(np.abs(matrix).max(axis=0))[1]  # columns first: their units do not matter
+    unit = np.ldexp(matrix, -exponent)
+    row = np.frexp(np.abs(unit).max(axis=1, keepdims=True))[1]
+    unit = np.ldexp(unit, -row)
     first, second = (1.5 * 2.0 ** (_EXACT - 1 - parts * bits) for parts in (1, 2))
     upper = (unit + first) - first
     lower = ((unit - upper) + second) - second
