@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.errors import RequestError, did_you_mean, printable, shown
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.records import Request
 
 __all__ = ["Plan", "Purchase"]
@@ -92,7 +94,7 @@ class Plan(Shown, Generic[D]):
         n: int | None,
         steps: Iterable[Step],
         *,
-        notes: tuple[str, ...] = (),
+        notes: tuple[Note, ...] = (),
         proved: str | None = None,
         **facts: Any,
     ) -> Plan[Any]:
@@ -110,7 +112,7 @@ class Plan(Shown, Generic[D]):
         """
         listed = tuple(steps)
         own = own_proof_of(request.verb, request.method.name)
-        notes = notes if own is None else (*notes, own.said)
+        notes = notes if own is None else (*notes, own.note)
         guarantee = Guarantee(
             listed, request.eps, request.delta, request.relation, notes=notes, proved=proved,
             unit="record" if request.unit is None else request.unit.text,
@@ -128,9 +130,12 @@ class Plan(Shown, Generic[D]):
         return self.n
 
     @property
-    def sentences(self) -> list[str]:
-        """The reasons, as the notes of a fit print them."""
-        return [text[:1].upper() + text[1:] + "." for text in self.reasons]
+    def reason_notes(self) -> list[Note]:
+        """The reasons, as notes of a fit."""
+        return [
+            messages.METHOD_CHOICE(text=text[:1].upper() + text[1:], more="")
+            for text in self.reasons
+        ]
 
     def table(self) -> Table:
         """Return what the plan shows: facts, columns, what is released, advice."""
@@ -183,8 +188,7 @@ def capped_plan(
         person.text,
         notes=(
             *row.notes,
-            f"cap and pay: at most {m} rows a person are kept, each at (eps = {eps:.4g}, delta = "
-            f"{delta:.4g})",
+            messages.CAP_AND_PAY(m=m, eps=eps, delta=delta),
         ),
         inner=plan.steps,
         most=m,

@@ -51,6 +51,7 @@ from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
+    from dpmodels.notes import Note
     from dpmodels.records import Request
     from dpmodels.registry import Backend
     from dpmodels.results.fit import Fit
@@ -244,7 +245,8 @@ def call(
         not_the_private_data(given["public"], data)
     chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
-    schema, said = declared_schema(given["schema"], source.schema_attr), ""
+    schema = declared_schema(given["schema"], source.schema_attr)
+    charged: Note | None = None
     unknown = unlisted(formula, schema, given["options"])
     if schema is not None and unknown:
         checked(budget, given["seed"])
@@ -252,7 +254,7 @@ def call(
             verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
             attached=None, **{**given, "schema": stand_in(schema, unknown)},
         )  # fmt: skip
-        given["schema"], eps, delta, said = with_levels(
+        given["schema"], eps, delta, charged = with_levels(
             schema, unknown, source, eps, delta, budget, given["seed"], given["options"]
         )
     designed = build_request(
@@ -268,8 +270,8 @@ def call(
         declared = designed.n if public_n or source.n is None else None
         n = row_count(source, declared, next(iter(designed.design.kinds)))
     plan = make_plan(designed, n)
-    if said:
-        notes = (*plan.guarantee.notes, said)
+    if charged is not None:
+        notes = (*plan.guarantee.notes, charged)
         plan = replace(plan, guarantee=replace(plan.guarantee, notes=notes))
     request = plan.request
     if plan.passes > 1 and not source.rescannable and person is None:
@@ -294,7 +296,7 @@ def call(
         estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_copied_rows(request.copies)
     if release.why == "rows":
-        estimate = replace(estimate, notes=release.detail.told(release))
+        estimate = replace(estimate, notes=release.detail.notes(release))
     door.note(release.reply, release.ended)
     for step, text in release.remarks.items():
         door.remark(step, text)

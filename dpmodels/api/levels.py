@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpmodels import messages
 from dpmodels.door import answered, checked, row_count, rows_of
 from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
@@ -19,6 +20,7 @@ from dpmodels.variables import Levels, Text
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
+    from dpmodels.notes import Note
 
 __all__ = ["dp_levels"]
 
@@ -106,8 +108,8 @@ def stand_in(declared: Schema, names: list[str]) -> Schema:
 def with_levels(
     declared: Schema, names: list[str], source: Any, eps: float, delta: float, budget: Any,
     seed: int | None, options: Mapping[str, Any],
-) -> tuple[Schema, float, float, str]:  # fmt: skip
-    """Buy levels; return the schema, and what of eps and delta is left, and a note.
+) -> tuple[Schema, float, float, Note]:  # fmt: skip
+    """Return the schema with released levels, the eps and delta left, and a note on the charge.
 
     By basic composition: the charge of levels and that of the rest add up to (eps, delta).
     """
@@ -134,11 +136,10 @@ def with_levels(
             f"for levels stands (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
             "codebook, or take a larger eps"
         )
-    note = (
-        f"levels of {', '.join(names)} were bought in a charge of their own (eps = {paid[0]:g}, "
-        f"delta = {paid[1]:g}); a value needed a noisy count of {found.threshold:.0f} rows. Both "
-        f"charges add up to (eps = {eps:g}, delta = {delta:g})"
-    )
+    note = messages.LEVELS_CHARGED(
+        columns=names, eps=paid[0], delta=paid[1], threshold=found.threshold, total_eps=eps,
+        total_delta=delta,
+    )  # fmt: skip
     return declared.update(found), eps - paid[0], delta - paid[1], note
 
 

@@ -228,7 +228,10 @@ def choose_method(
         elif not guessed:
             chosen = record.instead
             why = "because relation='add-remove' was given without n_guess="
-    return Choice(chosen, (f"method chosen: {chosen}, {why}",) if why else ())
+    default = chosen == first and why == record.because
+    return Choice(
+        chosen, (f"{'default method' if default else 'method'}: {chosen}, {why}",) if why else ()
+    )
 
 
 def _serves(verb: str, method: str, name: str, value: Any) -> bool:

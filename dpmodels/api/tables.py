@@ -188,12 +188,12 @@ def quantile_method(q: Any, inference: bool, delta: Any) -> tuple[str, tuple[str
     """Return the method by a public rule, and the reason."""
     many = hasattr(q, "__len__") and len(q) > _MANY
     if isinstance(delta, (int, float)) and delta == 0:
-        return "em", ("method chosen: em, because delta = 0 allows no Gaussian noise",)
+        return "em", ("method: em, because delta = 0 allows no Gaussian noise",)
     if many:
-        return "tree", (f"method chosen: tree, because more than {_MANY} quantiles cost one tree",)
+        return "tree", (f"method: tree, because more than {_MANY} quantiles cost one tree",)
     if inference:
-        return "tree", ("method chosen: tree, because intervals are asked for (inference=True)",)
-    return "em", ("method chosen: em, the most accurate for few points without intervals",)
+        return "tree", ("method: tree, because intervals are asked for (inference=True)",)
+    return "em", ("method: em, the most accurate for few points without intervals",)
 
 
 def quantile_arguments(

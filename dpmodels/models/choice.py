@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels import families
+from dpmodels import families, messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
@@ -384,9 +384,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
             lost = np.tile(gone, classes.K - 1)
     base = str(design.levels[0])
     more = (
-        ("Slopes are log odds of a higher level: P(y <= k) = F(threshold - x'b), as R's polr.",)
+        (messages.ORDINAL_SLOPES(),)
         if isinstance(classes, ProportionalOdds)
-        else (f"Coefficients are log odds of each level against {base!r}, the first declared.",)
+        else (messages.MULTINOMIAL_BASE(base=base),)
     )
     back: Back = functools.partial(_back, classes)
     names = names_of(classes, design)
@@ -399,14 +399,10 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     each = len(out.names) // (classes.K - 1)
     open_ = np.repeat(few[1:] | few[0], each)
     levels = ", ".join(str(v) for v, one in zip(design.levels, few, strict=True) if one)
-    counted = "people" if plan.request.unit is not None else "rows"
-    said = (
-        f"Not determined at this budget: what compares {levels} with others, as by the fit itself "
-        f"too few {counted} are there for the first passes to see. Interval and bias may be larger "
-        "than said, so these are not tested: join levels, or a larger eps."
-    )
+    who = "people" if plan.request.unit is not None else "rows"
+    note = messages.RARE_LEVELS(who=who, levels=levels)
     untested = open_ if out.untested is None else out.untested | open_
-    return replace(out, untested=untested, notes=(*out.notes, said))
+    return replace(out, untested=untested, notes=(*out.notes, note))
 
 
 def _few(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models import weights
@@ -125,12 +126,9 @@ def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
         if d == 1:
             stats["sd"] = float(half[0] * math.sqrt(V[0, 0]))
     note = (
-        "A row with a missing cell counts for none of the means; the number of complete rows "
-        "is a private release."
+        messages.CLIPPED_MEAN()
         if person is None
-        else f"Every person ({person.column}) counts once, by the mean of its complete rows; "
-        "one without any does not count, and how many do is a private release. Errors are "
-        "those of people's means."
+        else messages.PEOPLE_MEAN(column=person.column)
     )
     return Estimate(
         names, centre + half * m, vcov_sampling=sampling, vcov_privacy=privacy,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, planning_rows
@@ -556,11 +557,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     names = release.design.names[1:]
     unit = plan.request.unit
     assert unit is not None
-    more = (
-        f"Coefficients are within people ({unit.column}): what is constant in a person is not "
-        "determined. Whether a column is, is private: none is dropped, and the information says "
-        "so.",
-    )
+    more = (messages.WITHIN_PEOPLE(column=unit.column),)
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
     return estimate_fit(
@@ -574,22 +571,11 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
     assert request.unit is not None
     mundlak = bool(request["mundlak"])
     means = tuple(f"mean({name})" for name in design.names[1:]) if mundlak else ()
-    more = [
-        "The target is the fit at the released weights: the variances decide how people are "
-        "weighted, and what is wrong with them makes errors larger, not coefficients wrong.",
-    ]
+    more = [messages.RELEASED_WEIGHTS()]
     if mundlak:
-        more.append(
-            f"x is the effect within people ({request.unit.column}), mean(x) the effect "
-            "between minus within: fit.hausman() tests that it is zero. What is constant in "
-            "a person has no effect within: mundlak=False leaves the means out."
-        )
+        more.append(messages.MUNDLAK(column=request.unit.column))
     else:
-        more.append(
-            "Where a predictor goes with the person's intercept its coefficient is a mixture of "
-            "the effects within and between people, by the released weights: mundlak=True tells "
-            "them apart."
-        )
+        more.append(messages.MIXTURE())
     lost = None
     if release.reply:
         gone = ~release.detail.coordinates.identified

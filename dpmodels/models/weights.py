@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
@@ -30,7 +31,6 @@ from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
-from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scales import CLEAR_SDS, WEIGHT_STEP, weight_middles, weight_query
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import (
@@ -44,6 +44,7 @@ from dpmodels.sums.products import (
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
@@ -153,19 +154,17 @@ def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:
     return (differ * mean) ** 2 / ((differ * mean) ** 2 + sd**2)
 
 
-def said(plan: ClusterPlan, found: ClusterRelease) -> str:
-    """Say what errors by design rest on, and whom the guarantee protects."""
+def said(plan: ClusterPlan, found: ClusterRelease) -> Note:
+    """Return a note on design-based errors, and on whom the guarantee protects."""
     survey = plan.frame.survey
     if survey.psu is None:
         units = "rows as PSUs"
     else:
-        which = "bought, with noise" if plan.count else "declared"
+        which = "estimated, with noise" if plan.count else "declared"
         units = f"{found.clusters:.0f} PSUs ({which})"
     free = "" if math.isinf(found.df) else f", {found.df:.0f} degrees of freedom"
-    return (
-        f"Design: {units}{free}; {plan.centring}. The guarantee protects one row, not one "
-        f"{survey.psu or 'PSU'} with all its rows."
-    )
+    detail = f"Design: {units}{free}; {plan.centring}"
+    return messages.ROW_NOT_CLUSTER(who="row", psu=survey.psu or "PSU", detail=detail)
 
 
 # -- Sampling weights of tables and means: where they are trimmed, and what trimming moves.
@@ -422,7 +421,7 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     weight = float(release.values["weight"][0])
     if weight < 3.0 * sd_weight:
         return Estimate.silent(
-            names, "The sum of the weights is not determined at this budget (all near 0?)."
+            names, messages.NO_WEIGHT()
         )
     weight = min(weight, float(n))
     m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
@@ -445,47 +444,53 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
             bias = ALLOWED * trim.lost * (np.abs(d2) + error) * half
     estimates = part.centre + half * m
     df: float | None = None
-    more: list[str] = []
+    more: list[Note] = []
     if part.clusters is not None and sampling is not None:
         sampling, df, more = _by_design(plan, part, sampling, weight, names, stats)
-    said = [
-        "Weighted means; errors by linearisation. Weights are taken as delivered; how they were "
-        "computed is outside this guarantee.",
-        f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond, by the "
-        "released histogram).",
+    notes = [
+        messages.WEIGHTED_MEANS(),
+        messages.TRIMMED_WEIGHTS(
+            top=trim.top, lost=100.0 * trim.lost, more="The share is from the released histogram."
+        ),
     ]
     return Estimate(
         names, estimates, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
-        bias=bias, notes=(*said, *more), use_t=df,
+        bias=bias, notes=(*notes, *more), use_t=df,
     )  # fmt: skip
 
 
 def _by_design(
     plan: Plan[WeightedDetail], part: WeightedReleased, rows: Array, weight: float,
     names: tuple[str, ...], stats: dict[str, float],
-) -> tuple[Array, float | None, list[str]]:
-    """Return (covariance by design, degrees of freedom, what to say); ``stats`` gets deff."""
+) -> tuple[Array, float | None, list[Note]]:
+    """Return (design-based covariance, degrees of freedom, notes); add deff to ``stats``."""
     found, root, n = part.clusters, part.root, plan.public_n
     assert found is not None and root is not None
     survey = plan.request.sample.frame.survey
     if not found.determined(0):
         return np.full_like(rows, math.nan), None, [
-            "The design variance is not determined at this budget: more rows, a larger eps, or "
-            "weights= alone, which ignores the clusters."
+            messages.NO_DESIGN_VARIANCE(
+                what="standard errors",
+                remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
+            )
         ]
     J = root @ found.meat(0, np.eye(len(root))) @ root * n
     V = np.outer(part.half, part.half) * J / weight**2
     for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
         stats[f"deff_clusters({name})" if len(names) > 1 else "deff_clusters"] = float(ratio)
     clusters = plan.detail.clusters
-    which = "bought, with noise" if clusters is not None and clusters.count else "declared"
-    said = f"{found.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
+    which = "estimated, with noise" if clusters is not None and clusters.count else "declared"
+    units = f"{found.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
     df = None if math.isinf(found.df) else found.df
     return V, df, [
-        f"Design: {said}" + (f", t with {df:.0f} degrees of freedom" if df else "")
-        + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1 else "")
-        + ". The guarantee protects one row, not one PSU.",
-        *([CONSERVATIVE] if survey.psu else []),
+        messages.ROW_NOT_CLUSTER(
+            who="row", psu=survey.psu or "PSU",
+            detail=f"Design: {units}"
+            + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
+            + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1
+               else ""),
+        ),
+        *([messages.CLUSTER_ERRORS()] if survey.psu else []),
     ]
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
+from dpmodels.notes import Note, Severity, notes_of_saved
 from dpmodels.privacy.mechanisms import (
     CLOSE,
     RDP,
@@ -444,8 +445,8 @@ class Guarantee:
     # True if the noise came from a seed: then nothing is promised. The curve is that of the same
     # call without a seed.
     seeded: bool = False
-    # Qualifications that belong to the statement (float noise, ...).
-    notes: tuple[str, ...] = field(default=())
+    # Qualifications that belong to the statement (float noise, ...). A string is made a note.
+    notes: tuple[Note, ...] = field(default=())
     # (eps, delta): for the unit "attribute": what a whole row gets.
     record_pair: tuple[float, float] | None = None
     # {"replace", "add-remove"} or None: relation the mechanisms are stated for, if not
@@ -458,6 +459,8 @@ class Guarantee:
     row_pair: tuple[float, float] | None = None  # (eps, delta): what ``inner`` composes to
 
     def __post_init__(self) -> None:
+        notes = notes_of_saved(self.notes, Severity.GUARANTEE)
+        object.__setattr__(self, "notes", notes)
         if self.inner:
             assert self.row_pair is not None
             rules = (
@@ -566,7 +569,7 @@ class Guarantee:
         if self.record_pair is not None:
             eps, delta = self.record_pair
             text += f"; a whole row: (eps = {eps:g}, delta = {delta:g})"
-        return "; ".join((text, *self.notes))
+        return "; ".join((text, *(note.clause() for note in self.notes)))
 
     def __repr__(self) -> str:
         return f"<guarantee: {self.statement()}>"
@@ -595,7 +598,7 @@ class Guarantee:
             "relation": self.relation,
             "unit": self.unit,
             "seeded": self.seeded,
-            "notes": list(self.notes),
+            "notes": [note.to_dict() for note in self.notes],
             "record_pair": None if self.record_pair is None else list(self.record_pair),
             "proved": self.proved,
         }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import (
@@ -34,6 +35,7 @@ from dpmodels.privacy.returns import Drawn
 from dpmodels.quiet import lock
 
 if TYPE_CHECKING:
+    from dpmodels.notes import Note
     from dpmodels.privacy.composition import Guarantee
 
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
@@ -47,28 +49,13 @@ _FINE = 1 << 20
 #: Integers below it are added in 64 bits.
 _FITS = 1 << 61
 
-#: Qualification of a guarantee whose noise is float normals, not exact lattice noise.
-FLOAT_NOTE = (
-    "noise from 53-bit float normals, outputs rounded to a public grid: the statement holds for "
-    "ideal normals"
-)
-
-#: Qualification of a guarantee whose noise is scaled by a private number.
-SMOOTH_NOTE = (
-    "float noise of a scale that depends on the data, outputs rounded to a public grid: the "
-    "statement holds for ideal Laplace noise"
-)
-
-#: The same of tables of noised rows, and of the number of runs of a selection.
-TABLE_NOTE = (
-    "noise from 53-bit float draws of the operating system, cells rounded to a public grid: the "
-    "statement holds for ideal real-valued noise"
-)
-RUNS_NOTE = (
-    "how many runs are made, and of which candidates, comes from 53-bit float draws: the "
-    "statement holds for ideal uniforms"
-)
-#: One of these must stand in a guarantee whose release drew floats.
+#: Qualifications of a guarantee whose noise is made of floats: normals, noise that is scaled by a
+#: private number, tables of noised rows, and the number of runs of a selection.
+FLOAT_NOTE = messages.FLOAT_NORMALS()
+SMOOTH_NOTE = messages.FLOAT_LAPLACE()
+TABLE_NOTE = messages.FLOAT_TABLE()
+RUNS_NOTE = messages.FLOAT_RUNS()
+#: A guarantee must have one of these if its release drew floats.
 FLOAT_NOTES = (FLOAT_NOTE, SMOOTH_NOTE, TABLE_NOTE, RUNS_NOTE)
 
 
@@ -683,10 +670,6 @@ class Run:
 # anybody else.
 
 
-#: Begins what a guarantee says of such a proof.
-OF_ITS_OWN = "proof of its own"
-
-
 @dataclass(frozen=True)
 class OwnProof:
     """A proof that is not derived."""
@@ -703,12 +686,13 @@ class OwnProof:
     replay: str
     methods: tuple[str, ...] = ()  # Methods of the registry that release by it
     relations: tuple[str, ...] = ("replace",)
-    note: str = ""  # Qualification that the guarantee carries
+    qualification: Note | None = None  # Qualification that the guarantee must have
 
     @property
-    def said(self) -> str:
-        """What a guarantee says of it."""
-        return f"{OF_ITS_OWN}: {self.name} ({self.theory[0]}, {self.theory[1]})"
+    def note(self) -> Note:
+        """Note of a guarantee that names the proof."""
+        file, section = self.theory
+        return messages.PROOF(name=self.name, file=file, section=section)
 
 
 _ALL = (

@@ -20,6 +20,7 @@ from dpmodels.errors import (
     shown,
     whole,
 )
+from dpmodels.notes import Notes
 from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
@@ -293,11 +294,14 @@ class Fit(Written, Held, MaketablesPlugin):
         return dict(self._record.estimate.stats)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """All notes of the fit, in the order of weight: those of ``summary(full=True)``."""
+    def notes(self) -> Notes:
+        """All notes of the fit as strings, as in ``summary(full=True)``.
+
+        ``fit.notes.to_frame()`` has the code, severity, columns, short and long form of each.
+        """
         from dpmodels.results.summary import notes_of
 
-        return notes_of(self._record)
+        return Notes.of(notes_of(self._record))
 
     @also.method
     def statement(self) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
+from dpmodels.notes import note_of, notes_of_saved
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.records import Estimate, Release, Request
@@ -167,7 +168,7 @@ def frozen(estimate: Estimate, released: bool) -> Estimate:
         untested=untested,
         released=released,
         stats={str(k): float(v) for k, v in estimate.stats.items()},
-        notes=tuple(map(str, estimate.notes)),
+        notes=notes_of_saved(estimate.notes),
         warnings=tuple(map(str, estimate.warnings)),
         arrays=read_only({str(k): v for k, v in estimate.arrays.items()}),
     )
@@ -237,7 +238,7 @@ def methods_paragraph(record: Record) -> str:
         held = "sampling error and privacy noise"
         held += "" if est.bias is None else ", and a bound of the bias that clipping may leave"
         parts.append(f"Standard errors, tests and intervals hold {held}.")
-    parts += [note.rstrip(".") + "." for note in promise.notes]
+    parts += [note.text() for note in promise.notes]
     return " ".join([*parts, f"Software: dpmodels {__version__}."])
 
 
@@ -274,7 +275,9 @@ def outcomes(record: Record) -> dict[str, str]:
 
 
 FORMAT = "dpmodels.fit"
-VERSION = 1
+VERSION = 2
+#: Formats that can be read: notes of format 1 are plain strings.
+READ = (1, 2)
 #: What a damaged file is called, and what to do.
 WHAT, AGAIN = "this saved fit", "Write it again with fit.save(path), or use a copy"
 
@@ -311,10 +314,10 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
 
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RequestError("this is not a saved dpmodels fit. Write one with fit.save(path)")
-    if saved.get("version") != VERSION:
+    if saved.get("version") not in READ:
         raise RequestError(
-            f"this fit was saved in format {saved.get('version')!r}; this version of dpmodels "
-            f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
+            f"This fit was saved in format {saved.get('version')!r}; this version of dpmodels "
+            f"reads formats up to {VERSION}. Install dpmodels {saved.get('dpmodels')}."
         )
     with whole(WHAT, AGAIN):
         estimate = _estimate_in(saved["estimate"])
@@ -339,7 +342,7 @@ def _checked(record: Record) -> Record:
     """Return a record whose parts fit together."""
     est = record.estimate
     p = len(est.names)
-    texts = (record.why, record.ended, *est.names, *est.notes, *est.warnings, *record.bought)
+    texts = (record.why, record.ended, *est.names, *est.warnings, *record.bought)
     sizes = [(est.params, (p,)), (est.vcov_sampling, (p, p)), (est.vcov_privacy, (p, p))]
     if (
         any(array is not None and array.shape != shape for array, shape in sizes)
@@ -432,7 +435,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
         "bias": _array_out(est.bias),
         "released": est.released,
         "stats": dict(est.stats),
-        "notes": list(est.notes),
+        "notes": [note_of(note).to_dict() for note in est.notes],
         "warnings": list(est.warnings),
         "arrays": {k: _array_out(v) for k, v in est.arrays.items()},
         "use_t": est.use_t,
@@ -453,7 +456,7 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         bias=_array_in(saved.get("bias")),  # absent in files of 0.1.0
         released=saved["released"],
         stats={k: float(v) for k, v in saved["stats"].items()},
-        notes=tuple(saved["notes"]),
+        notes=notes_of_saved(saved["notes"]),
         warnings=tuple(saved["warnings"]),
         arrays={k: v for k, v in arrays.items() if v is not None},
         use_t=saved["use_t"],

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
@@ -59,6 +60,7 @@ from dpmodels.scoring.usable import USABLE_ROWS, Look
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sums.ask import Ask
 
@@ -167,37 +169,13 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
 
 Mask = npt.NDArray[np.bool_]
 
-STOPPED = (
-    "Not arrived: the last step still moved the fit where these coefficients count, so they are "
-    "not tested, and the truth may lie outside the interval (a larger eps, narrower ranges, or "
-    "levels with more rows or events would help): "
+#: Evidence that large residuals were clipped, of fits by rows and by person.
+_CLIPPED_ROWS = (
+    "The first pass could not exclude a residual variance 12 times that of the last"
 )
-ONE_GROUP = (
-    "Long responses of one group (a level, or one end of a number) were cut, and may move these "
-    "out of their intervals, so they are not tested (a larger eps, more rows or a transformed "
-    "response would help): "
-)
-BEYOND = (
-    "Effects beyond what the declared ranges allow (more than three ranges of the response), with "
-    "intervals as wide, so they are noise and not tested: "
-)
-FEW = (
-    "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
-    "are not tested (join rare levels): "
-)
-SEPARATED_NOTE = (
-    "Events are separated, or nearly so (the linear predictor has an sd of more than five logits, "
-    "or has not arrived where it is as large): these are not tested, and their intervals are "
-    "open on the outer side, as the data only say that an effect is so large or larger: "
-)
-CUT_NOTE = (
-    "Long responses may be cut (by the start the residual variance may be more than 12 times what "
-    "clipping leaves of it), so the truth may lie outside these intervals (narrower ranges, a "
-    "transformed response or a larger eps would help): "
-)
-CUT_OF_UNITS = CUT_NOTE.replace(
-    "by the start the residual variance may be more than 12",
-    "by its released distribution the response may vary more than 25",
+_CLIPPED_UNITS = (
+    "By its released distribution the response may vary more than 25 times as much as the last "
+    "pass shows"
 )
 #: The residual variance that the start may have seen over that of the last scores, from which long
 #: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``theory.md``, 4).
@@ -254,7 +232,7 @@ Back = Callable[[ScoringRelease, Fitting], tuple[Array, Array]]
 def estimate_fit(
     plan: Plan[ScoredDetail], release: Release, stats: Callable[[Part], dict[str, float]], *,
     back: Back | None = None, names: Sequence[str] | None = None, lost: Mask | None = None,
-    more: Sequence[str] = (), arrays: Callable[[Part], dict[str, Array]] | None = None,
+    more: Sequence[Note] = (), arrays: Callable[[Part], dict[str, Array]] | None = None,
 ) -> Estimate:  # fmt: skip
     """Map the last step of every model to the user's units, with bias-aware errors.
 
@@ -270,8 +248,8 @@ def estimate_fit(
         Of the coefficients; None: of the columns.
     lost : bool array
         Coefficients that the design does not determine.
-    more : sequence of str
-        Notes of the room.
+    more : sequence of Note
+        Notes of the model.
     arrays : function
         What the room keeps of its (first) model beside its information: released numbers.
     """
@@ -339,20 +317,22 @@ def estimate_fit(
     columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
     # the coefficients of several classes or parts have a name of more before that of the column
     unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
-    said = fit_notes(plan, every, open_, gone, unseen)
-    for which, text in zip(
-        zip(*marks, strict=True), (STOPPED, ONE_GROUP, BEYOND, FEW, SEPARATED_NOTE), strict=True
-    ):
+    notes = fit_notes(plan, every, open_, gone, unseen)
+    templates = (
+        messages.NOT_CONVERGED, messages.ONE_GROUP, messages.IMPLAUSIBLE, messages.FEW_EVENTS,
+        messages.SEPARATED,
+    )  # fmt: skip
+    for which, template in zip(zip(*marks, strict=True), templates, strict=True):
         marked = np.concatenate(which) & ~gone
         if marked.any():
             open_ = open_ | marked
-            said.append(text + those(every, marked))
+            notes.append(template(columns=those(every, marked)))
     short = np.concatenate(cut) & ~(gone | open_)
     if short.any():
-        text = CUT_OF_UNITS if parts[0].inference.plan.people else CUT_NOTE
-        said.append(text + those(every, short))
+        evidence = _CLIPPED_UNITS if parts[0].inference.plan.people else _CLIPPED_ROWS
+        notes.append(messages.LARGE_RESIDUALS(columns=those(every, short), evidence=evidence))
     if clusters is not None:
-        said += cluster_notes(plan, clusters, len(parts))
+        notes += cluster_notes(plan, clusters, len(parts))
     complete = _complete(plan, parts[0])
     reported: dict[str, float] = {}
     for chain, part in zip(chains, parts, strict=True):
@@ -383,7 +363,7 @@ def estimate_fit(
         untested=open_ if open_.any() else None,
         stats=reported,
         use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
-        notes=(*said, *empty, *more),
+        notes=(*notes, *empty, *more),
         arrays=kept if arrays is None else kept | arrays(parts[0]),
     )
 
@@ -550,8 +530,8 @@ def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
     return np.asarray(np.abs(T @ fit.last.d) > np.hypot(STEPS_OF_NOISE * noise, 2.0 * sampling))
 
 
-def _cut_deviances(found: ScoringRelease) -> list[str]:
-    """Say what the deviance of a fit has cut, and what of it its error does not hold."""
+def _cut_deviances(found: ScoringRelease) -> list[Note]:
+    """Return a note on the part of the deviance above the clip, if there is one."""
     first = found.fits[0]
     cut = found.statistics.get("deviance_cut", 0.0)
     amounts = (
@@ -562,12 +542,8 @@ def _cut_deviances(found: ScoringRelease) -> list[str]:
         return []
     from dpmodels.scoring.cells import LONGEST_DEVIANCE
 
-    low = " Of responses far below the mean what a gamma response would lose." if amounts else ""
-    return [
-        f"Deviance: a row counts up to {LONGEST_DEVIANCE:g} dispersions. By the released lengths "
-        f"of scores about {cut:.3g} lies beyond in all: not added, but in the errors of deviance "
-        f"and pseudo R-squared.{low}"
-    ]
+    low = " A gamma response far below the mean loses more." if amounts else ""
+    return [messages.DEVIANCE(most=LONGEST_DEVIANCE, cut=cut, low=low)]
 
 
 def half_widths(inference: Inference, rows: Array) -> Array:
@@ -602,8 +578,8 @@ def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
 
 def _lost(
     plan: Plan[Any], design: Design, part: Part, complete: Mapping[str, float]
-) -> list[str]:  # fmt: skip
-    """Say how many units contribute nothing, where that is clear of the noise."""
+) -> list[Note]:  # fmt: skip
+    """Return a note on the share of dropped rows or people, if it exceeds its noise."""
     lost = 1.0 - complete.get("complete_share", 1.0)
     sd = complete.get("complete_share_se", 0.0)
     if not is_seen(lost, sd):
@@ -611,8 +587,7 @@ def _lost(
     if not part.inference.plan.people:
         return empty_rows(lost, sd, design, shortened=False)
     who = "people" if plan.request.unit is not None else "rows"
-    why = "their values are missing" + (", or they have one row" if who == "people" else "")
+    single = ", or they have one row" if who == "people" else ""
     return [
-        f"About {lost:.0%} (sd {sd:.1%}) of the {who} contribute nothing: {why}. "
-        "The share is from the released histogram, free."
+        messages.DROPPED_UNITS(share=100.0 * lost, sd=100.0 * sd, who=who, single=single)
     ]

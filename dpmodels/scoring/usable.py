@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import Sum
@@ -26,6 +27,7 @@ from dpmodels.sums.ask import Added, Counts, Query
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.planning import Plan
     from dpmodels.records import Request
     from dpmodels.sums.ask import Ask
@@ -137,27 +139,26 @@ class Look:
             detail=self,
         )  # fmt: skip
 
-    def told(self, release: Release) -> tuple[str, ...]:
-        """Say how many rows are usable, and which variables are to blame: released numbers."""
+    def notes(self, release: Release) -> tuple[Note, ...]:
+        """Return notes on the number of usable rows and on each variable: released numbers."""
         usable = max(float(release.values["usable rows"]), 0.0)
-        said = [
-            f"About {usable:.0f} of {self.n} rows can be used (sd {self.sd:.0f}); the call stops "
-            f"below {self.stop_below:.0f}. stop=False fits all the same."
+        notes = [
+            messages.FEW_USABLE_ROWS(
+                usable=usable, n=self.n, sd=self.sd, least=self.stop_below
+            )
         ]
         mu = self.blame.mechanism.mu
         sd = math.sqrt(len(self.variables)) / mu / self.n
         counts = np.clip(release.values["usable by variable"] / self.n, 0.0, 1.0)
         for part, name in sorted(zip(counts.tolist(), self.variables, strict=True)):
+            values = {"name": name, "share": 100.0 * part, "sd": 100.0 * sd}
             levels = getattr(release.design.schema[name], "levels", None)
             if levels and part < 1.0 - STOP_SDS * sd:
                 shown = ", ".join(repr(v) for v in list(levels)[:6])
-                said.append(
-                    f"{name}: about {part:.0%} of the values are declared levels (sd {sd:.0%}). "
-                    f"Declared: {shown}. Compare spelling, case and blanks with the data."
-                )
+                notes.append(messages.UNDECLARED_VALUES(levels=shown, **values))
             else:
-                said.append(f"{name}: about {part:.0%} of the values can be used (sd {sd:.0%}).")
-        return tuple(said)
+                notes.append(messages.USABLE_VALUES(**values))
+        return tuple(notes)
 
 
 def count_complete(blocks: Iterable[Array]) -> tuple[npt.NDArray[np.int64]]:

@@ -207,7 +207,7 @@ def test_levels_that_a_call_buys():
     assert fit.params["region[T.south]"] == pytest.approx(0.6, abs=0.1)
     pairs = [(c.guarantee.eps, c.guarantee.delta) for c in budget.charges]
     assert len(pairs) == 2 and np.allclose(np.sum(pairs, axis=0), [2, 1e-6])
-    assert "charge of their own" in " ".join(fit.privacy.notes)
+    assert "separate charge" in " ".join(map(str, fit.privacy.notes))
     plain = dp.Schema(y=dp.Real(0, 1), region=dp.Levels())
     for call, said in (
         (lambda b: dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=plain, budget=b, vcov="no"), "vcov"),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.planning import Plan, Purchase, column_radius
@@ -603,17 +604,12 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     draws = release.values["draws"] @ A.T + a
     bound = noise_bound(released)
     notes = [
-        "No standard errors: the covariance of the noise is a function of the data. In working "
-        f"units (half-ranges) the noise of a coefficient has sd at most {bound:.3g} a draw. For "
-        "intervals use method='ssp' or 'pmt'.",
+        messages.POSTERIOR_ERRORS(bound=bound),
     ]
     if released.lam > 0:
-        notes.append(
-            f"A ridge of {released.lam:.4g} (working units) was chosen from released numbers: the "
-            "coefficients are shrunk towards the centres of the ranges."
-        )
+        notes.append(messages.POSTERIOR_RIDGE(lam=released.lam))
     if released.raised:
-        notes.append("lam= was too small for the released bounds and was raised.")
+        notes.append(messages.RIDGE_RAISED())
     stats = {"noise_sd_bound": bound, "ridge": released.lam, "lam_star": released.lam_star}
     for name, value in (("gamma", released.gamma), ("score_noise_sd", released.sigma)):
         if value == value:

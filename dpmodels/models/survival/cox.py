@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, opened
@@ -33,6 +34,7 @@ from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.coordinates import Coordinates
 
@@ -492,14 +494,11 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to log hazard ratios, with bias-aware errors by unit."""
     names = release.design.names[1:]
     lost = None
-    more: tuple[str, ...] = ()
+    more: tuple[Note, ...] = ()
     if release.reply:
         found: ScoringRelease = release.detail
         lost = ~found.coordinates.identified[1:]
-        more = (
-            "The baseline hazard is that of the released table, a number for each half of a cell "
-            "of time, with a released quadratic in time, and ties need no correction.",
-        )
+        more = (messages.PUBLISHED_HAZARD(),)
 
     def stats(part: Part) -> dict[str, float]:
         model = part.release.model

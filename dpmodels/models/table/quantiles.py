@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Layout, program_of, table_method
@@ -34,6 +35,7 @@ from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.sources.people import BlockOfPeople
 
 
@@ -476,21 +478,18 @@ def estimate_em(plan: Plan[QuantileDetail], release: Release) -> Estimate:
         return Estimate.silent(names)
     point = np.array([release.values[name][0] for name in names])
     low = high = np.full(len(names), np.nan)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     if plan.request.inference:
         low = np.array([release.values[f"{name} low"][0] for name in names])
         high = np.array([release.values[f"{name} high"][0] for name in names])
-        notes = (
-            "Intervals by two draws of the exponential mechanism at ranks moved outwards by its "
-            "own error: they cover at least as often as they say."
-            + steps_text(plan, release.design, detail.points),
-        )
+        steps = steps_text(plan, release.design, detail.points)
+        notes = (messages.EM_INTERVALS(steps=steps),)
     return estimate_of(detail, names, point, np.minimum(low, point), np.maximum(high, point), notes)
 
 
 def estimate_of(
     detail: QuantileDetail, names: tuple[str, ...], point: Array, low: Array, high: Array,
-    notes: tuple[str, ...], **arrays: Array,
+    notes: tuple[Note, ...], **arrays: Array,
 ) -> Estimate:  # fmt: skip
     """Return an estimate of quantiles that do not cross (nor do the ends of intervals)."""
     point, low, high = point.copy(), low.copy(), high.copy()
@@ -500,7 +499,7 @@ def estimate_of(
             values[mine] = np.sort(values[mine])
     return Estimate(
         names, point,
-        notes=(*notes, "A missing value counts for no quantile; how many there are is private."),
+        notes=(*notes, messages.MISSING_QUANTILES()),
         arrays={"q": np.array([q for _, q in detail.jobs]), "low": low, "high": high, **arrays},
     )  # fmt: skip
 
@@ -716,9 +715,7 @@ def estimate_tree(plan: Plan[QuantileDetail], release: Release) -> Estimate:
         low = high = np.full(len(names), np.nan)
     return estimate_of(
         detail, names, point, low, high,
-        ("Intervals invert the noisy distribution function, with its noise and the sampling "
-         "error of a share; heaps make them wider, never too narrow."
-         + steps_text(plan, release.design, detail.points),)
+        (messages.TREE_INTERVALS(steps=steps_text(plan, release.design, detail.points)),)
         if plan.request.inference else (),
         rank_noise=rank,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import (
@@ -50,6 +51,7 @@ from dpmodels.sums.ask import Added, Ask, Query, as_is
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 # -- From noisy counts and sums to what a table shows. Post-processing (``theory.md``, 1.3 to 1.6).
@@ -86,7 +88,7 @@ def shown_numbers(
     layout: Layout, noise: TableNoise, released: Mapping[str, Array], scale: tuple[Array, Array],
     n: int, *, level: float, suppress: float | None, points: Mapping[int, Array] | None,
     people: bool = False, copies: int = 1,
-) -> tuple[dict[str, Array], tuple[str, ...]]:  # fmt: skip
+) -> tuple[dict[str, Array], tuple[Note, ...]]:  # fmt: skip
     """Return :data:`COLUMNS` of all items, in the order of ``Layout.items``, and the notes.
 
     ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
@@ -111,33 +113,18 @@ def shown_numbers(
     return dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress, people)
 
 
-def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, ...]:
+def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[Note, ...]:
+    """Return the notes on the items of a table."""
     kinds = {s.kind for s in layout.sections}
-    notes = [
-        "Counts are those of this table: their intervals contain the noise and nothing else. "
-        "Shares and means are of the population: their intervals contain sampling error too.",
-        "Counts are consistent (margins are sums of cells, the total is n), so they are not "
-        "whole numbers and may be negative.",
-    ]
+    notes = [messages.TABLE_TARGET(), messages.CONSISTENT_COUNTS()]
     if people:
-        notes.append(
-            "Each person counts once, in every cell by the share of own rows there: counts are of "
-            "people, means weigh people alike. Standard deviations and errors are of people's "
-            "means, however their rows depend on each other."
-        )
+        notes.append(messages.TABLE_PEOPLE())
     if "means" in kinds:
-        notes.append(
-            f"Fieller intervals, valid for small groups: a group whose count is below {_SMALL:g} "
-            "standard deviations of its noise has no mean, only the interval. Errors of "
-            "standard deviations are upper bounds, which hold whatever the values are within "
-            "their range; with histogram= they are of the released bins, where these are narrower "
-            "than the sd. An sd is shown only "
-            "where it stands out of the noise, so sds of small groups are overstated."
-        )
+        notes.append(messages.FIELLER(sds=_SMALL))
     if "quantiles" in kinds:
-        notes.append("Quantiles by the exponential mechanism; dp_quantile gives intervals.")
+        notes.append(messages.TABLE_QUANTILES())
     if suppress is not None:
-        notes.append(f"Suppressed: what rests on a released count below {suppress:g}.")
+        notes.append(messages.SUPPRESSED(least=suppress))
     return tuple(notes)
 
 
@@ -527,9 +514,7 @@ def table_of(design: Design, moments: Moments, level: float) -> Estimate:
         names,
         arrays["estimate"],
         notes=(
-            "Read off released moments: nothing was spent. Rows with any missing cell among the "
-            "columns of the moments are in the cell (missing); standard deviations within groups "
-            "are not among second moments, and errors of group means take that of all rows.",
+            messages.READ_FROM_MOMENTS(),
         ),
         arrays=arrays,
     )

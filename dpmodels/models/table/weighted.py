@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
@@ -52,12 +53,12 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
-from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scales import WEIGHT_STEP
 from dpmodels.sums.ask import Ask, Counts, Query, first_array
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 # -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.
@@ -609,7 +610,7 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     c = _context(plan, part, release.values)
     if float(c.mass.effect(())) < SMALL * math.sqrt(c.mass.variance(())):
         return Estimate.silent(
-            names, "The sum of the weights is not determined at this budget (all near 0?)."
+            names, messages.NO_WEIGHT()
         )
     parts = []
     for section in layout.sections:
@@ -632,41 +633,44 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-def _of_psus(c: Context, detail: WeightedTable) -> tuple[str, ...]:
-    """Say what errors by PSU rest on."""
+def _of_psus(c: Context, detail: WeightedTable) -> tuple[Note, ...]:
+    """Return notes on design-based errors."""
     if c.errors is None or detail.clusters is None or detail.coordinates is None:
         return ()
-    out = [said(detail.clusters, c.errors.found)]
+    notes = [said(detail.clusters, c.errors.found)]
     if not c.errors.determined:
-        return (*out, (
-            "The design variance is not determined at this budget, so no errors are given: fewer "
-            "cells, more rows or a larger eps; weights= alone ignores the PSUs, and its errors are "
-            "too small."
-        ))  # fmt: skip
-    out.append(
-        f"Design effect of the PSUs, all cells together (released): {c.errors.average[0]:.2f}; "
-        "column deff holds that of every cell, weights included."
-    )
-    out.append(CONSERVATIVE)
-    if c.population is None and not detail.coordinates.weight:
-        out.append(
-            "Totals have no error by design here: it takes population=, or strata whose units are "
-            "declared by labels (dp.Count) and compared in pairs."
+        remedy = (
+            "Use fewer cells, more rows or a larger eps; weights= alone ignores the PSUs, and its "
+            "errors are too small"
         )
-    return tuple(out)
+        return (*notes, messages.NO_DESIGN_VARIANCE(what="standard errors", remedy=remedy))
+    notes.append(
+        messages.CLUSTER_EFFECTS(
+            effects=f"{c.errors.average[0]:.2f} for all cells together",
+            more="Column deff has that of each cell, weights included.",
+        )
+    )
+    notes.append(messages.CLUSTER_ERRORS())
+    if c.population is None and not detail.coordinates.weight:
+        notes.append(messages.NO_TOTAL_ERRORS())
+    return tuple(notes)
 
 
-def _notes(c: Context, kish: float) -> tuple[str, ...]:
-    what = "the population that was declared" if c.population else "sums of weights"
+def _notes(c: Context, kish: float) -> tuple[Note, ...]:
+    """Return notes on the weights and on the errors."""
     return (
-        f"Totals are of {what}; shares and means are weighted (Hajek). Errors by linearisation, of "
-        f"{'PSUs' if c.errors else 'rows drawn one by one'}, with replacement; they contain the "
-        "noise.",
-        f"Weights are cut at {c.trim.top:.3g}; about {c.trim.lost:.1%} of all weight is beyond (by "
-        "the released histogram). Shares are corrected for it, by a rule, and intervals allow for "
-        "an error of that.",
-        f"Weights are taken as delivered; how they were computed is outside this guarantee. Design "
-        f"effect of unequal weights (Kish, released): {kish:.2f}.",
+        messages.WEIGHTED_TABLE(
+            what="the declared population" if c.population else "sums of weights",
+            units="PSUs drawn" if c.errors else "rows drawn one by one",
+        ),
+        messages.TRIMMED_WEIGHTS(
+            top=c.trim.top, lost=100.0 * c.trim.lost,
+            more="The share is from the released histogram. Shares are corrected for it, by a "
+            "rule, and intervals allow for an error of that.",
+        ),
+        messages.WEIGHTS_DELIVERED(
+            more=f"Design effect of unequal weights (Kish, released): {kish:.2f}."
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method
@@ -215,24 +216,24 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
         low = high = np.full(len(names), np.nan)
     weighted = release.design.auxiliary_place("weights") is not None
     notes = [
-        f"{'Weighted quantiles' if weighted else 'Quantiles'}; intervals by Woodruff: they invert "
-        "the noisy distribution function, with its noise, the sampling error of a weighted share, "
-        "and what trimming may have moved." + steps_text(plan, release.design, detail.points)
+        messages.WOODRUFF(
+            kind="Weighted quantiles" if weighted else "Quantiles",
+            steps=steps_text(plan, release.design, detail.points),
+        )
     ]
     if weighted:
-        notes.append(
-            f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond). "
-            "They are taken as delivered; how they were computed is outside this guarantee."
-        )
+        more = "Weights are used as delivered; their computation is outside this guarantee."
+        notes.append(messages.TRIMMED_WEIGHTS(top=trim.top, lost=100.0 * trim.lost, more=more))
     if errors is not None and detail.clusters is not None:
         notes.append(said(detail.clusters, errors.found))
+        effects = ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True))
         notes.append(
-            "The design variance is not determined at this budget, so no intervals are given: "
-            "fewer quantiles, more rows or a larger eps."
-            if lost else
-            "Design effect of the PSUs (released): "
-            + ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True)) + "."
-        )  # fmt: skip
+            messages.NO_DESIGN_VARIANCE(
+                what="intervals", remedy="Use fewer quantiles, more rows or a larger eps"
+            )
+            if lost
+            else messages.CLUSTER_EFFECTS(effects=effects, more="")
+        )
     return estimate_of(detail, names, point, low, high, tuple(notes), rank_noise=rank)
 
 
@@ -251,10 +252,6 @@ WEIGHTED = Backend(
 
 
 _SUMS_STEP = "sums of the test"
-CONSERVATIVE = (
-    "The test is careful: where rows of a PSU have nothing in common it rejects .02 to .03 of true "
-    "hypotheses at .05."
-)
 #: Least share of a level that is believed, in steps of its noise and absolutely.
 _LEAST_LEVEL = 1e-3
 
@@ -422,12 +419,21 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
             "p_value": float(fdtrc(df, free, F)) if known else math.nan,
         },
         notes=(
-            "Hypothesis: the two are independent. Rao-Scott, second order: F with "
-            f"{df:.2f} and {free:.0f} degrees of freedom, by {units}; the covariance holds the "
-            "noise.",
-            *(() if known else ("The design variance is not determined at this budget: no p.",)),
-            *((CONSERVATIVE,) if known and survey.psu is not None else ()),
-            "The guarantee protects one row, not one PSU. Weights are taken as delivered.",
+            messages.RAO_SCOTT(df=df, free=free, units=units),
+            *(
+                ()
+                if known
+                else (
+                    messages.NO_DESIGN_VARIANCE(
+                        what="P value", remedy="Use fewer cells, more rows or a larger eps"
+                    ),
+                )
+            ),
+            *((messages.CONSERVATIVE_TEST(),) if known and survey.psu is not None else ()),
+            messages.ROW_NOT_CLUSTER(
+                who="row", psu=survey.psu or "PSU",
+                detail="Weights are used as delivered; their computation is outside this guarantee",
+            ),
         ),
     )  # fmt: skip
 

@@ -79,9 +79,9 @@ def test_a_misspelt_factor_stops_the_call_and_is_named(verb):
     assert not fit.released and fit._record.why == "rows"
     assert charge.kept.mu2 <= 0.01 * charge.entry.mu2
     text = " ".join(str(fit.summary()).split())
-    assert re.search(r"s: about \d% of the values are declared levels", text)
+    assert re.search(r"s: about \d % of the values are declared levels", text)
     assert "'no', 'yes'" in text and "stop=False" in text
-    assert re.search(r"x: about (100|9\d)% of the values can be used", text)
+    assert re.search(r"x: about (100|9\d) % of the values are usable", text)
     assert fit.ledger.notes["usable rows"] == "NO REPLY"
     corrected = getattr(dp, verb)(
         formula, table(), schema=schema("non", "oui", **more), budget=budget, stop=True,
@@ -105,8 +105,8 @@ def test_several_faults_bought_ranges_and_subsets(quiet):
     more = {"t": dp.Levels(["yes", "no"])}
     fit = dp.dp_ols("y ~ x + s + t", frame, schema=schema("no", "yes", **more), stop=True, **CALL)
     text = " ".join(str(fit.summary()).split())
-    assert re.search(r"s: about \d% of the values are declared", text)
-    assert re.search(r"t: about \d% of the values are declared", text)
+    assert re.search(r"s: about \d % of the values are declared", text)
+    assert re.search(r"t: about \d % of the values are declared", text)
     bought = dp.Schema(x=dp.Real(), y=dp.Real(), s=dp.Levels(["no", "yes"]))
     budget = Budget(2, 1e-5, accounting="gaussian")
     fit = dp.dp_ols("y ~ x + s", frame, schema=bought, stop=True, budget=budget, **CALL)
