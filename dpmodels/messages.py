@@ -112,7 +112,7 @@ NO_RANGES = Template(
 )  # fmt: skip
 FEW_USABLE_ROWS = Template(
     "rows.few_usable", _I,
-    "About {usable:.0f} of {n} rows are usable (sd {sd:.0f}), too few",
+    "About {usable:.0f} of {n} {units} are usable (sd {sd:.0f}), too few",
     "The call stops below {least:.0f}. stop=False fits all the same.",
 )  # fmt: skip
 UNDECLARED_VALUES = Template(

@@ -439,10 +439,11 @@ class Counts:
 
     design: Design
     count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
+    of_people: bool = False  # The function takes blocks of whole people where the unit is one
 
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return them. Confidential."""
-        return counted(rows, self.design, self.count)
+        return counted(rows, self.design, self.count, of_people=self.of_people)
 
 
 @dataclass(frozen=True)
