@@ -351,6 +351,18 @@ class Account:
             return Remaining(pure, failure, 0.0, pure, failure)
         return Remaining(eps_gdp(mu, delta), delta, mu, pure, failure)
 
+    def spent_text(self) -> str:
+        """Return the sum of all charges, in the units of the rule."""
+        if self.rule == "basic":
+            return f"(eps = {self.pairs[0]:.4g}, delta = {self.pairs[1]:.3g})"
+        return amount_text(*self.spent)
+
+    def charge_text(self, entry: Entry) -> str:
+        """Return the charge of one call, in the units of the rule."""
+        if self.rule == "basic":
+            return f"(eps = {entry.eps:.4g}, delta = {entry.delta:.3g})"
+        return amount_text(entry.mu2, entry.pure, entry.failure)
+
     def _untouched(self) -> tuple[float, float, float]:
         pure = self.cap_eps or 0.0
         failure = _FAILURE_SHARE * self.delta if self.cap_delta is None else self.cap_delta
@@ -359,14 +371,23 @@ class Account:
 
     def _refusal(self, guarantee: Guarantee) -> str:
         left = self.remaining(guarantee.delta if 0 < guarantee.delta < 1 else None)
-        text = (
-            f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); "
-            f"the budget has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
+        asked = (
+            f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); the budget"
         )
-        if left.mu > 0 and self.calls > 0:
+        if self.rule == "basic" or self.calls == 0:
+            text = f"{asked} has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
+        else:
+            first = entries_of(guarantee, self.relation, self.unit)[0]
+            cost = amount_text(first.mu2, first.pure, first.failure)
+            text = f"{asked} has "
+            if left.mu > 0:
+                text += (
+                    f"mu^2 = {left.mu**2:.4g} left, a Gaussian call of (eps = {left.eps:.4g}, "
+                    f"delta = {left.delta:.4g}), and\n  "
+                )
             text += (
-                " for a call that is Gaussian\n  throughout (dp_ols, most moments), and "
-                f"(eps = {left.pure:.4g}, delta = {left.failure:.4g}) for any other call"
+                f"(eps = {left.pure:.4g}, delta = {left.failure:.4g}) for any other call.\n"
+                f"  The charge would be {cost}"
             )
         text += ".\n  Nothing was read and nothing was charged."
         if self.calls > 0 and self.rule != "basic":
@@ -394,6 +415,14 @@ class Account:
             "caps": None if self.caps is None else list(self.caps),
             "boxes": [list(box) for box in self.boxes],
         }
+
+
+def amount_text(mu2: float, eps: float, delta: float) -> str:
+    """Return an amount of Gaussian budget (mu^2), of other eps and of failure probability."""
+    parts = [f"mu^2 = {mu2:.4g}"] if mu2 > 0 else []
+    parts += [f"eps = {eps:.4g}"] if eps > 0 else []
+    parts += [f"delta = {delta:.3g}"] if delta > 0 else []
+    return ", ".join(parts) or "nothing"
 
 
 def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:

@@ -344,15 +344,19 @@ class Budget(Shown):
         return frame(self.charges)
 
     def table(self) -> Table:
-        """Return the calls with their steps, what they come to and what is left."""
+        """Return the calls with their steps and charges, the sum, and what is left."""
         return of_budget(self)
 
-    def report(self, format: str = "text") -> Any:
-        """Return the ledger: ``"text"`` (default), any format of a summary, or ``"frame"``."""
+    def report(self, format: str = "text", *, full: bool = False) -> Any:
+        """Return the ledger: ``"text"`` (default), any format of a summary, or ``"frame"``.
+
+        ``full=True`` adds the sums of the pairs and the composition of what ran to the account of
+        the rule.
+        """
         if format == "frame":
             return self.to_frame()
         choice("format", format, [*FORMATS, "frame"])
-        return self.render(format)
+        return of_budget(self, full=True).render(format) if full else self.render(format)
 
     def statement(self) -> str:
         """Return a paragraph for a methods section: what was charged, and what it promises."""
@@ -365,8 +369,7 @@ class Budget(Shown):
             f"delta = {account.delta:g}, which bounds all of them together, however they were "
             f"chosen after earlier results. Neighbours: "
             f"{neighbours_of(account.relation, account.unit)}. {_ACCOUNTING[account.rule][1]} "
-            f"Spent so far: eps = {self.eps_spent():.3g} at this delta. Software: dpmodels "
-            f"{__version__}."
+            f"Charged so far: {account.spent_text()}. Software: dpmodels {__version__}."
         )
 
     def __repr__(self) -> str:
@@ -424,15 +427,30 @@ def current_budget() -> Budget | None:
 # -- Ledgers as tables and frames.
 
 
-#: Stopping rule -> what it is called, and what it does.
+#: Stopping rule -> its name, its sentence in a statement, and its sentence under a ledger.
 _ACCOUNTING = {
-    "auto": ("set by the first call", "Accounting is set by the first call."),
-    "caps": ("caps", "Gaussian parts add in mu^2 under a fixed cap, others in eps."),
+    "auto": (
+        "set by the first call",
+        "Accounting is set by the first call.",
+        "The first call sets the rule.",
+    ),
+    "caps": (
+        "caps",
+        "Gaussian parts are summed in mu^2 under a fixed cap, others in eps.",
+        "Rule: mu^2 of Gaussian parts and eps of others are summed, each under a cap.\n"
+        "The deltas of calls are not summed: the caps bound all calls together.",
+    ),
     "mixed": (
         "Gaussian",
-        "Accounting: Gaussian (mu^2 of Gaussian noise adds up, other parts in eps).",
+        "Accounting: Gaussian (mu^2 of Gaussian noise is summed, other parts in eps).",
+        "Rule: mu^2 of Gaussian noise is summed, other parts in eps. The deltas of calls\n"
+        "are not summed: the limit of mu^2 bounds all calls by the eps and delta of the budget.",
     ),
-    "basic": ("sums", "Accounting: the pairs of the calls add up (basic composition)."),
+    "basic": (
+        "sums",
+        "Accounting: eps and delta of the calls are summed (basic composition).",
+        "Rule: eps and delta of the calls are summed (basic composition).",
+    ),
 }
 
 
@@ -536,8 +554,10 @@ def _pair4(eps: float, delta: float) -> str:
     return f"(eps = {eps:.3f}, delta = {delta:.4g})"
 
 
-def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
-    """Return columns, and the rows of each call below a line with its own promise."""
+def _lines(
+    charges: Sequence[Charge], account: Account | None = None
+) -> tuple[tuple[Column, ...], list[Row]]:
+    """Return columns, and the rows of each call below a line with its guarantee and its charge."""
     steps = [s for c in charges for s in c.guarantee.steps]
     with_eps = any(not isinstance(s.mechanism, Gaussian) for s in steps)
     columns = (
@@ -563,6 +583,9 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
             rows.append(Row((*cells, note_of(charge, step))))
         if charge.kept is not None:
             rows.append(Row(("returned", returned_text(charge)), span=True))
+        entry = charge.kept or charge.entry
+        if account is not None and entry is not None:
+            rows.append(_total("charged", account.charge_text(entry)))
     return columns, [*rows, RULE]
 
 
@@ -598,43 +621,67 @@ def of_call(ledger: Ledger) -> Table:
     return _table(title, columns, rows, notes)
 
 
-def of_budget(budget: Budget) -> Table:
-    """Lay out the ledger of a budget."""
+def of_budget(budget: Budget, *, full: bool = False) -> Table:
+    """Return the ledger of a budget: each call's charge, their sum and what is left.
+
+    All three are in the units of the budget's rule. ``full`` adds the sums of the pairs and the
+    composition of what ran.
+    """
     account, charges = budget.account, budget.charges
-    columns, rows = _lines(charges)
+    columns, rows = _lines(charges, account)
     name = f" of {budget.label}" if budget.label else ""
     title = (
         f"Privacy ledger{name}   budget {_pair(account.eps, account.delta)}   "
         f"neighbours: {neighbours_of(account.relation, account.unit)}"
     )
-    if charges:
-        what = f"the {len(charges)} calls" if len(charges) > 1 else "the call"
-        sums = account.pairs
-        rows.append(_total(f"spent, basic composition of {what}", _pair4(*sums)))
-        together = budget.joint()
-        assert together is not None
-        if sums[1] > 0:
-            text = "spent, composed as Gaussian DP"
-            if any(not isinstance(s.mechanism, Gaussian) for s in together.steps):
-                text = "spent, tightest proved composition"
-            rows.append(_total(text, _pair4(budget.eps_spent(sums[1]), sums[1])))
     left = account.remaining()
-    mu = f"mu = {left.mu:.4f}: " if account.rule in ("caps", "mixed") else ""
-    said = f"left of the budget (accounting: {_ACCOUNTING[account.rule][0]})"
-    rows.append(_total(said, mu + _pair4(left.eps, left.delta)))
-    notes = []
     if charges:
+        what = f"sum of the {len(charges)} calls" if len(charges) > 1 else "sum of the call"
+        rows.append(_total(what, account.spent_text()))
+    amount, call = left_texts(account)
+    rows.append(_total(f"left (accounting: {_ACCOUNTING[account.rule][0]})", amount))
+    if call:
+        rows.append(_total("this is enough for a Gaussian call of", call))
+    if charges and full:
+        rows += _composed(budget)
+    notes = [_ACCOUNTING[account.rule][2]] if charges else []
+    if charges and full:
         notes.append(
-            "If analyses are chosen after seeing results, only the total of the budget holds. The "
-            "composed\ntotal is exact where all were fixed beforehand."
+            "Composed totals are exact if all analyses were fixed beforehand.\nIf they were chosen "
+            "after seeing results, only the budget holds."
         )
     if any(c.kept is not None for c in charges):
         notes.append(
-            "Returns follow results: composed totals describe, the promise is the budget's."
+            "Returns follow results: composed totals describe, the guarantee is the budget's."
         )
     if any(c.guarantee.seeded for c in charges):
         notes.append("* NOT PRIVATE: the noise of this call was seeded.")
+    if left.mu > 0.0 and charges and not full:
+        notes.append("More: budget.report(full=True).")
     return _table(title, columns, rows, notes)
+
+
+def _composed(budget: Budget) -> list[Row]:
+    """Return the sums of the pairs of all calls, and the composition of what ran."""
+    sums = budget.account.pairs
+    together = budget.joint()
+    assert together is not None
+    rows = [_total("sums of the pairs (basic composition)", _pair4(*sums))]
+    if sums[1] > 0:
+        gaussian = all(isinstance(step.mechanism, Gaussian) for step in together.steps)
+        text = "composed as Gaussian DP" if gaussian else "tightest proved composition"
+        rows.append(_total(text, _pair4(budget.eps_spent(sums[1]), sums[1])))
+    return rows
+
+
+def left_texts(account: Account) -> tuple[str, str]:
+    """Return what is left in the units of the rule, and the Gaussian call that it pays for."""
+    left = account.remaining()
+    if account.rule == "basic" or account.calls == 0:
+        return _pair4(left.eps, left.delta), ""
+    parts = [f"mu^2 = {left.mu**2:.4g}"] if left.mu > 0 else []
+    parts += [f"eps = {left.pure:.4g}"] if left.pure > 0 else []
+    return " or ".join(parts) or "nothing", _pair4(left.eps, left.delta) if left.mu > 0 else ""
 
 
 def _total(label: str, value: str) -> Row:

@@ -104,8 +104,11 @@ def coefplot(
     drawn.names += [name for name in wanted if name not in drawn.names]
     k = len(drawn.titles)
     drawn.titles.append(one_line(fit))
+    if k == 1:  # of several fits each has its number in the legend
+        first = ax.containers[0]
+        first.set_label(f"(1) {first.get_label()}")
     _draw_bars(ax, bars.of(shown), [drawn.names.index(name) + _APART * k for name in shown],
-               (f"({k + 1})" if k else f"{100 * level:g} % interval, total error",
+               (f"({k + 1})" if k else f"{100 * level:g} % interval",
                 None if k else "sampling error alone"),
                color or f"C{k}", exponentiate)  # fmt: skip
     _set_rows(ax, drawn, labels)

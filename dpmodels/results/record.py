@@ -18,10 +18,11 @@ import numpy as np
 from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
+from dpmodels.messages import PROOF
 from dpmodels.notes import note_of, notes_of_saved
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
-from dpmodels.records import Estimate, Release, Request
+from dpmodels.records import USABLE_ROWS, Estimate, Release, Request
 from dpmodels.tables.table import check_seal, sealed
 from dpmodels.units import column_of
 
@@ -207,6 +208,12 @@ def interval_of(design: Design, column: str) -> tuple[float, float] | None:
     return next((c.interval for c in design.z if c.name == column), None)
 
 
+def papers_of(reference: str) -> str:
+    """Return the papers of a reference, without files of this project."""
+    parts = (part.strip() for part in reference.split(";"))
+    return "; ".join(p for p in parts if ".md" not in p and "theory note" not in p)
+
+
 def methods_paragraph(record: Record) -> str:
     """Return what a methods section says of a fit: all of it public."""
     from dpmodels._version import __version__
@@ -224,7 +231,7 @@ def methods_paragraph(record: Record) -> str:
         "composed by the tightest proved bound"
     )  # fmt: skip
     known = call.method in method_names(call.verb)
-    reference = resolve(call.verb, call.method).reference if known else ""
+    reference = papers_of(resolve(call.verb, call.method).reference) if known else ""
     parts = [
         f"Estimates are ({promise.eps:g}, {promise.delta:g})-differentially private. Neighbouring "
         f"tables: {promise.neighbours}; unit of privacy: {named(promise.unit)}.",
@@ -238,8 +245,13 @@ def methods_paragraph(record: Record) -> str:
         held = "sampling error and privacy noise"
         held += "" if est.bias is None else ", and a bound of the bias that clipping may leave"
         parts.append(f"Standard errors, tests and intervals hold {held}.")
-    parts += [note.text() for note in promise.notes]
+    parts += [note.text() for note in promise.notes if note.code != PROOF.code]
     return " ".join([*parts, f"Software: dpmodels {__version__}."])
+
+
+def has_method_test(guarantee: Guarantee) -> bool:
+    """Return whether a private test is part of the method; the look at usable rows is none."""
+    return any(step.reply_test and step.name != USABLE_ROWS for step in guarantee.steps)
 
 
 def ledger_of(record: Record) -> Ledger:

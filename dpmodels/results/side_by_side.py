@@ -28,6 +28,7 @@ from dpmodels.results.inference import (
 )
 from dpmodels.results.moments import moments_of
 from dpmodels.results.plot import coefplot
+from dpmodels.results.record import has_method_test
 from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
@@ -337,7 +338,7 @@ modelsummary = etable
 
 def _default_stats(given: Sequence[Any]) -> list[str]:
     """Return the lines under the coefficients; a reply is one where a test is part of a method."""
-    tested = any(step.reply_test for fit in given for step in fit.privacy.steps)
+    tested = any(has_method_test(fit.privacy) for fit in given)
     silent = any(not fit.released for fit in given)
     return [*_DEFAULT_STATS, "reply"] if tested or silent else list(_DEFAULT_STATS)
 
