@@ -49,7 +49,7 @@ GROUPS = (
         "models/survival/hazard.py models/choice.py models/panel.py "
         "scoring/run.py scoring/rows.py models/bayes.py models/components.py "
         "models/objpert.py models/holdout.py "
-        "models/kernel.py models/linear/compared.py "
+        "models/kernel.py models/linear/compared.py models/linear/opening.py "
         "models/linear/inference.py models/survival/table.py "
         "models/survival/cox.py models/survival/zph.py "
         "models/table/quantiles.py "

@@ -173,6 +173,12 @@ NOT_CONVERGED = Template(
     "The true value may be outside the interval. A larger eps, narrower ranges or levels with more "
     "rows or events would help.",
 )  # fmt: skip
+ONE_GROUP = Template(
+    "fit.one_group", _I,
+    "Large residuals of one group were clipped, so not tested",
+    "In one level, or at one end of a number, they may move these coefficients out of their "
+    "intervals. A larger eps, more rows or a transformed response would help.",
+)  # fmt: skip
 IMPLAUSIBLE = Template(
     "fit.implausible", _I,
     "Larger than the declared ranges allow, so not tested",
@@ -324,6 +330,21 @@ TESTED_RIDGE = Template(
     "eptr.ridge", _C,
     "Coefficients are shrunk by a ridge penalty, so there are no standard errors",
     "The penalty was computed from the released bound.",
+)  # fmt: skip
+EPTR_START = Template(
+    "eptr.start", _D, "The passes start from the coefficients that ePTR released",
+    "Estimates and errors are those of the last pass. scoring=False gives ePTR alone, with the "
+    "whole budget.",
+)  # fmt: skip
+EPTR_START_RIDGE = Template(
+    "eptr.start", _D, "The passes start from the coefficients that ePTR released, with a ridge",
+    "The released bound of the least eigenvalue was low. The passes take the ridge off again, and "
+    "estimates and errors are those of the last one.",
+)  # fmt: skip
+EPTR_ALONE = Template(
+    "eptr.alone", _I, "Not tested: these errors do not hold on real tables",
+    "They assume one residual variance and no bias from rows that were shrunk. Their intervals "
+    "covered .68 on average. The default (without scoring=) gives errors that hold.",
 )  # fmt: skip
 GLM_RIDGE = Template(
     "glm.ridge", _C, "Coefficients are shrunk by a ridge penalty ({lam:.4g}, standardised)",

@@ -458,6 +458,8 @@ class Allowance:
     left: Array | None = None
     # (r, k): what is left of the step along directions whose information was floored, columns.
     short: Array | None = None
+    # (k, r): what clipped scores of single groups of rows may have moved the sum by, over n.
+    groups: Array | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage.
@@ -496,11 +498,17 @@ class Allowance:
         out = out + self._unsettled(rows, few)
         if self.short is not None or self.points is not None:
             out = out + self._left(rows)
+        if self.groups is not None:
+            out = out + self.by_group(rows, self.groups).max(axis=1, initial=0.0)
         return np.asarray(out)
+
+    def by_group(self, rows: Array, groups: Array) -> Array:
+        """Return how far sums of scores of groups (g, r) move linear functions of d: (k, g)."""
+        return np.asarray(np.abs(rows @ self.inverse @ groups.T) * math.sqrt(self.phi))
 
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""
-        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short")
+        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short", "groups")
         kept, carried = read_only({name: getattr(self, name) for name in names}), self.carried
         if carried is not None:
             carried = replace(carried, **read_only({"counts": carried.counts}))

@@ -57,6 +57,7 @@ class Coordinates:
     # Where numbers lie by released scales, by variable; None: none was asked about.
     ends: Mapping[str, tuple[float, float]] | None = None
     mean_weight: float = 1.0  # Released mean weight of a row: weights count over it
+    spread: float = 0.0  # Released sd of the unit response, 0 if it was not asked about
 
     @property
     def rank(self) -> int:

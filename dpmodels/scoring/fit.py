@@ -23,6 +23,7 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.records import OPEN_ENDS, USABLE_ROWS, Estimate, Release, Request
+from dpmodels.scoring.clip import BEYOND_OF_GROUP, GROUP_NOISE, long_scores
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
@@ -84,8 +85,9 @@ def plan_fit(
         own = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    look = Look.of(request, design, gaussian_part(request, missing, stops=True).mu, rows)
-    ranges = gaussian_part(request, missing, stops=look is not None)
+    divided = functools.partial(gaussian_part, request, missing, model.failure)
+    look = Look.of(request, design, divided(stops=True).mu, rows)
+    ranges = divided(stops=look is not None)
     if look is not None:
         ranges = look.first(ranges)
     rank, first = design.p, model.chains[0].score
@@ -119,6 +121,7 @@ def plan_fit(
         scales=numbers if look is None else {**look.printed, **numbers},
         advice=own.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=said, verdict=verdict,
+        notes=model.notes,
     )  # fmt: skip
 
 
@@ -182,6 +185,8 @@ SEEN_SPREAD = 3.0
 #: Of units the same by the released distribution of the response, whose noise is even over the
 #: declared range: 40 and more where they are, at most 20 (of visits 35) where not.
 SPREAD_OF_UNITS = 25.0
+#: Part of its half width by which the cut scores of one group may move a coefficient.
+MOVED_OF_HALF = 0.5
 #: Sampling errors are no smaller than this part of those by the residual variance of the start.
 NARROWEST = 0.9
 #: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
@@ -275,12 +280,14 @@ def estimate_fit(
             seen, most = (one / least for one in fit.before.seen)
         larger = min(max(NARROWEST**2 * seen, 1.0), SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
-        stopped = np.zeros(len(T), dtype=bool)
+        stopped = one_group = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
             inference, far = arrived(inference, fit.public, fit.before, fit.model)
             rows = public_rows(design, coordinates.ends)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
+            if fit.released[-1].far is not None:
+                inference, one_group = _long_groups(fit, inference, T)
         elif people:
             allowed = replace(inference.allowance, short=floored_short(inference))
             inference = replace(inference, allowance=allowed)
@@ -302,7 +309,7 @@ def estimate_fit(
         cut.append(np.full(len(T), wide or (most > SPREAD and seen > SEEN_SPREAD)))
         of_columns = back is None and names is None
         more_marks = _marks(plan, release, parts[-1], own, stopped, of_columns=of_columns)
-        marks.append((stopped, *more_marks))
+        marks.append((stopped, one_group, *more_marks))
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
@@ -312,7 +319,8 @@ def estimate_fit(
     unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
     notes = fit_notes(plan, every, open_, gone, unseen)
     templates = (
-        messages.NOT_CONVERGED, messages.IMPLAUSIBLE, messages.FEW_EVENTS, messages.SEPARATED,
+        messages.NOT_CONVERGED, messages.ONE_GROUP, messages.IMPLAUSIBLE, messages.FEW_EVENTS,
+        messages.SEPARATED,
     )  # fmt: skip
     for which, template in zip(zip(*marks, strict=True), templates, strict=True):
         marked = np.concatenate(which) & ~gone
@@ -463,6 +471,24 @@ def _marks(
         # an effect of noise is not one of separated events
         apart = apart & (np.abs(part.params) > SEEN_PART * widths(part.T))
     return beyond, few, apart
+
+
+def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inference, Mask]:
+    """Return the inference that allows for clipped scores of one group, and what they may move.
+
+    Groups are the public rows of the fit. A coefficient is marked where the scores of a group that
+    noise does not explain, each taken to be twice as long as C, move it by half of its half width.
+    """
+    assert fit.public is not None
+    long, rows = long_scores(fit.released[-1], inference.plan), fit.public @ fit.before.W
+    counts, seen = long.of_groups(rows)
+    counts *= long.clip / inference.plan.rows
+    noise = GROUP_NOISE * long.sd * long.clip / inference.plan.rows
+    size = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-300)
+    allowed = BEYOND_OF_GROUP * np.maximum(1.0 - noise / size, 0.0) * counts
+    inference = replace(inference, allowance=replace(inference.allowance, groups=allowed))
+    moved = inference.allowance.by_group(T, counts[seen]).max(axis=1, initial=0.0)
+    return inference, moved > MOVED_OF_HALF * half_widths(inference, T)
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:

@@ -51,6 +51,7 @@ from dpmodels.scoring.run import (
     Closing,
     Fitting,
     ModelSpec,
+    Opening,
     Schedule,
     ScoredDetail,
     ScoringEngine,
@@ -86,6 +87,7 @@ class RowsPlan(ScoringPlan):
     reserve: float = 0.0  # mu of the last pass, or of those in its place
     noise: float = 0.0  # Spectral noise of the last information, relative to it: a public number
     readings: int = 0  # How often the rows are read before the fit closes, at most
+    opening: Opening | None = None  # Start of another kind, or None for that of the joint ball
     forecast: ClassVar[Forecast] = OF_ROWS
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[PassPlan]:
@@ -113,13 +115,15 @@ class RowsPlan(ScoringPlan):
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
         """Steps before the fit closes."""
-        out = [("start", self.start)]
+        out = [("start", self.start)] if self.opening is None else []
         for k, one in enumerate(self.passes, 1):
             if one.last and self.more:
                 out.append((RESERVE, self.reserve))
             else:
                 out += [step for chain in self.chains for step in _pass_steps(one, chain.step(k))]
-        return tuple(LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in out)
+        steps = (LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in out)
+        first = () if self.opening is None else self.opening.steps(self.start)
+        return (*(s.within((self.start / self.mu) ** 2) for s in first), *steps)
 
 
 def _pass_steps(one: PassPlan, label: str) -> Iterator[tuple[str, float]]:
@@ -146,6 +150,7 @@ def plan_scoring(
     of_weights: bool = False,
     closing: Closing | None = None,
     reserve: bool = False,
+    opening: Opening | None = None,
 ) -> RowsPlan:
     """Plan a scoring fit from public numbers.
 
@@ -178,7 +183,7 @@ def plan_scoring(
     noise = passes[-1].noise.information / passes[-1].rows * math.sqrt(2.0 * p)
     return RowsPlan(
         p, n, whole, relation, pilot, chains, closing, start, radius, passes, tuple(more), left,
-        noise, 1 + len(passes) + len(more),
+        noise, (1 if opening is None else opening.readings) + len(passes) + len(more), opening,
     )  # fmt: skip
 
 
@@ -242,6 +247,27 @@ def _counted(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> flo
         return guess
     count = counted_rows(Q[:-1, :-1], a)
     return count if count > SEEN_COUNT * sd * float(a @ a) else guess
+
+
+def _joint_ball(
+    plan: RowsPlan, score: Model, coordinates: Coordinates, design: Design, ask: Ask, read: Read
+) -> tuple[Start, dict[str, Any], float]:
+    """Release the start of the joint ball; return it, its values and its number of rows."""
+    r, radius = coordinates.rank, plan.radius
+    rowmap = RowMap(
+        coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
+        matrix=coordinates.start,
+    )  # fmt: skip
+    working = score.working
+    over = Moments(
+        design, rowmap,
+        through=None if working is None else functools.partial(_Worked, working=working),
+    )  # fmt: skip
+    moments = ask("start", moments_query(over, radius=radius), read)
+    Q, s = moments.values, float(moments.sd[0, 0])
+    guess = plan.pilot.start(plan.n)
+    rows = guess if plan.relation == "replace" else _counted(Q, s, guess, coordinates)
+    return Start.of(Q, s, rows, coordinates), {"start": Q}, rows
 
 
 def _within_reach(state: State, seen: Array) -> State:
@@ -401,6 +427,7 @@ class RowEngine(ScoringEngine):
             weighted=weighted,
             of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
             reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
+            opening=model.opening,
         )  # fmt: skip
 
     def shown(
@@ -453,29 +480,23 @@ class RowEngine(ScoringEngine):
         self, plan: RowsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
         _: Any, design: Design, ask: Ask,
     ) -> list[Fitting]:  # fmt: skip
-        """Release the start, least squares of the joint ball, and begin all models there.
+        """Release the start and begin all models there.
 
         Privacy
         -------
-        GDP for one row, its mu as planned: second moments of rows in a ball.
+        GDP for one row, its mu as planned: second moments of rows in a ball, or the steps of
+        another start.
         """
         scores = [chain.score.bound(design, coordinates.unit) for chain in chains]
-        r, radius, pilot, n = coordinates.rank, plan.radius, plan.pilot, plan.n
-        rowmap = RowMap(
-            coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
-            matrix=coordinates.start,
-        )  # fmt: skip
-        working = scores[0].working
-        over = Moments(
-            design, rowmap,
-            through=None if working is None else functools.partial(_Worked, working=working),
-        )  # fmt: skip
-        query = moments_query(over, radius=radius)
-        moments = ask("start", query, pilot.read_start(len(plan.passes) - 1))
-        Q, s = moments.values, float(moments.sd[0, 0])
-        guess = pilot.start(n)
-        rows = guess if plan.relation == "replace" else _counted(Q, s, guess, coordinates)
-        start = Start.of(Q, s, rows, coordinates)
+        guess = plan.pilot.start(plan.n)
+        read = plan.pilot.read_start(len(plan.passes) - 1)
+        if plan.opening is not None:
+            start, values = plan.opening.begin(
+                plan.start, coordinates, design, ask, replace(read, then=()), guess
+            )
+            rows = float(guess)
+        else:
+            start, values, rows = _joint_ball(plan, scores[0], coordinates, design, ask, read)
         places = None
         if scores[0].can_be_rare or plan.more:
             places = public_rows(design, coordinates.ends)
@@ -484,7 +505,7 @@ class RowEngine(ScoringEngine):
         if seen is not None and scores[0].can_be_rare:
             states = [_within_reach(state, seen) for state in states]
         return [
-            Fitting(chain, score, state, {"start": Q}, seen, counted=rows / guess)
+            Fitting(chain, score, state, values, seen, counted=rows / guess)
             for chain, score, state in zip(chains, scores, states, strict=True)
         ]
 

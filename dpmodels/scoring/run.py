@@ -20,7 +20,7 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
-from dpmodels.scoring.models import Model, State
+from dpmodels.scoring.models import Model, Start, State
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
 from dpmodels.scoring.rules import (
     STATISTICS_SHARE,
@@ -253,6 +253,40 @@ class ModelSpec:
     # whitened by the second moments. 0: none.
     guess: float = 0.5
     closing: Closing | None = None  # What is released after the passes
+    opening: Opening | None = None  # Start of a fit of rows, or None for that of the joint ball
+
+    @property
+    def failure(self) -> float:
+        """Probability that released bounds of the start fail."""
+        return 0.0 if self.opening is None else self.opening.failure
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Qualifications of the guarantee."""
+        return () if self.opening is None else self.opening.notes
+
+
+@dataclass(frozen=True)
+class Opening(ABC):
+    """Start of a fit of rows by a method of its own, in place of that of the joint ball.
+
+    The passes go on from it, so that estimate and errors are of the last pass whatever starts.
+    """
+
+    readings: ClassVar[int]  # Number of readings of the rows
+    notes: ClassVar[tuple[str, ...]] = ()  # Qualifications of the guarantee
+
+    failure: float  # Probability that the released bounds fail, of the whole delta
+
+    @abstractmethod
+    def steps(self, mu: float) -> tuple[LedgerStep, ...]:
+        """Return the steps of a start of this mu, with their shares of its mu^2."""
+
+    @abstractmethod
+    def begin(
+        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
+    ) -> tuple[Start, dict[str, Any]]:
+        """Release the start of n rows (expected, under coins), and return it with its values."""
 
 
 @dataclass(frozen=True)

@@ -309,7 +309,7 @@ def looking_from(
     declared range.
     """
     unit = coordinates.unit
-    scale, shift = np.array(unit.scale), np.array(unit.shift)
+    scale, shift, spread = np.array(unit.scale), np.array(unit.shift), 0.0
     if plan.response and (one := seen[-1]) is not None:
         half = width[-1] * min(max(SCALES_OF_RESPONSE, CALLED_FOR * RESPONSE * clear) * one, 0.5)
         if unit.intercept or unit.one is not None:
@@ -317,6 +317,7 @@ def looking_from(
             scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
         else:  # nothing gives a centre back: about 0
             scale[-1] = max(scale[-1], 1.0 / (abs(centre[-1]) + half))
+        spread = float(scale[-1] * width[-1] * one) * most_root(design)
     box, ends = {}, {}
     for name, c, w, one in zip(plan.predictors, centre, width, seen, strict=False):
         if one is not None:
@@ -325,7 +326,7 @@ def looking_from(
             ends[name] = (float(c) - ENDS * sd, float(c) + ENDS * sd)
     if box:
         coordinates = replace(narrowed(coordinates, design, box), ends=ends)
-    return replace(coordinates, unit=replace(unit, scale=scale, shift=shift))
+    return replace(coordinates, unit=replace(unit, scale=scale, shift=shift), spread=spread)
 
 
 # -- Mean weight of the rows. Scoring counts every weight over it (``theory.md``, 3.3).

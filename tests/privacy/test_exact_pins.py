@@ -283,7 +283,7 @@ def test_the_lower_bound_of_eptr_fails_with_the_charged_probability():
     from tests.privacy.cases.verbs import backend_release
 
     xy = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
-    plan = dp.plan("y ~ a + b", xy, n=400, eps=20.0, delta=1e-5, method="eptr")
+    plan = dp.plan("y ~ a + b", xy, n=400, eps=20.0, delta=1e-5, method="eptr", scoring=False)
     rng = np.random.default_rng(1)
     data = {k: rng.choice([-1.0, 1.0], 400) for k in "aby"}
     from dpmodels.audit.replay import ReplayRun

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.models.linear import scored
+from dpmodels.models.linear.opening import (
+    above_noise,
+    clipped_residuals,
+    start_at,
+    whitened_rows,
+    why_alone,
+)
 from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
-from dpmodels.privacy.mechanisms import agm, upper_quantile
+from dpmodels.privacy.mechanisms import Gaussian, Step, agm, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
     paper_midpoint,
@@ -23,13 +30,14 @@ from dpmodels.privacy.noise import (
 )
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.proof.sets import Ball, Interval, float_allowance, ls_bound
-from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.proof.sets import Ball, float_allowance, ls_bound
+from dpmodels.proof.statistics import Gram
 from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     Backend,
+    Ending,
     Method,
     Option,
     automatic,
@@ -39,12 +47,14 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import Added, Ask, Moments, Query, Sums
-from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.scoring.run import Opening
+from dpmodels.sums.ask import Added, Ask, Moments, Query, Read
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.models import Start
 
 
 #: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
@@ -266,30 +276,6 @@ def auto_noise(
     return rho, rtheta, ls_bound(radius, detail.ry, rtheta) / safe * (1.0 + allowance)
 
 
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """The sum of ``trunc(clip(r / c)^2 2^30)``, r = y - z'theta; its sensitivity is 2^30.
-
-    theta is the *released* vector: with the exact one the sensitivity would be wrong.
-    """
-
-    rowmap: RowMap
-    theta: Array
-    c: float
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
-        """Return the integer over blocks. Confidential."""
-        p, box = len(self.theta), self.rowmap.box
-        ratio = self.theta * box[:p] / self.c
-        total = 0
-        with np.errstate(all="ignore"):
-            for block in blocks:
-                w = self.rowmap.normalised(block)
-                r = w[p] * (box[p] / self.c) - mapped(ratio[None], w[:p])[0]
-                total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
-        return total
-
-
 @ranged
 def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     """Run ePTR least squares on the rows.
@@ -375,11 +361,7 @@ def _release_residual(ask: Ask, detail: OlsDetail, over: Moments, G: Array, thet
         lemma = Of("squared residuals", (bound, len(theta), ask.n))
         query = Query(lemma, over, lambda _: Added(np.array([t @ G @ t])))
     else:
-        again = Sums(over.design, Residuals(rowmap, theta, detail.ry))
-        query = Query(
-            Sum(Interval(0, 1 << 30)), again, lambda k: Added(np.array([k], dtype=object)),
-            detail.ry * detail.ry * 2.0**-30,
-        )  # fmt: skip
+        query = clipped_residuals(over.design, rowmap, theta, detail.ry)
     return ask("residual variance", query).values[0]
 
 
@@ -402,6 +384,110 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
     else:
         p = reply_probability(whole, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
     return float(whole), p, alpha * agm(detail.eps_r, detail.delta)
+
+
+# -- ePTR as the start of a fit by scores: the same releases, in the coordinates of the passes.
+
+
+#: Shares of mu^2 of the start.
+START_SHARES = _SHARES[True, True]
+#: Options that belong to the release of ePTR alone.
+OF_RELEASE = (
+    "c0", "variant", "whiten", "clip", "Rx", "Ry", "Rtheta", "on_fail", "coin", "test_share",
+)  # fmt: skip
+BOUND_STEP = "lower bound"
+
+
+@dataclass(frozen=True)
+class EptrStart(Opening):
+    """Start of a fit by scores: least squares by ePTR, with a ridge where the bound is low."""
+
+    readings: ClassVar[int] = 4
+
+    def steps(self, mu: float) -> tuple[Step, ...]:
+        """Return scale matrix, lower bound, coefficients and residual variance."""
+        names = _STEP_NAMES | {"bound": BOUND_STEP}
+        return tuple(
+            Step(
+                names[k], Gaussian(mu * math.sqrt(share)), share=share,
+                failure=self.failure if k == "bound" else 0.0,
+            )
+            for k, share in START_SHARES.items()
+        )  # fmt: skip
+
+    def begin(
+        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
+    ) -> tuple[Start, dict[str, Any]]:
+        """Release the start."""
+        return begin_eptr(self, mu, coordinates, design, ask, read, n)
+
+
+def begin_eptr(
+    start: EptrStart, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read,
+    n: int,
+) -> tuple[Start, dict[str, Any]]:  # fmt: skip
+    """Release scale matrix, lower bound, coefficients and residual variance.
+
+    Privacy
+    -------
+    Unit: one row; replace-one. The steps of the start. Rows that coins leave out are zero rows,
+    and the projected ridge estimate moves by ``B(R)/(l - R^2 + rho)`` whatever n is.
+    """
+    each = {k: mu * math.sqrt(share) for k, share in START_SHARES.items()}
+    r = coordinates.rank
+    raw = ask.raw(own_proof("ePTR, least squares"))
+    rows = whitened_rows(ask, each["scale"], coordinates, design, read, n)
+    over, rowmap, ry = rows.over, rows.rowmap, rows.bound
+    G = raw.total(over, read).real(rowmap.units)
+    S, b = G[:r, :r], G[:r, r]
+    radius, allowance = rowmap.radius, float_allowance(r, ask.n)
+    lemma = Of("least eigenvalue", (radius * radius, r, ask.n))
+    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
+    lower = float(ask(BOUND_STEP, least, read).at_least(start.failure)[0])
+    detail = OlsDetail("auto", False, radius, ry, math.inf, False, True, ridge=True, mu=each)
+    proposal = auto_noise(lower, detail, radius, ry, n, allowance)
+    assert proposal is not None  # a ridge always gives one
+    rho, rtheta, h = proposal
+    theta = solve_projected(S + rho * np.eye(r), b, rtheta)
+    found = raw.gaussian_real(_STEP_NAMES["coef"], theta, h)
+    sd = h / each["coef"]
+    begun, s2 = start_at(ask, rows, above_noise(found, sd), coordinates, read)
+    values = {
+        "scale": rows.moments, "lower": np.array(lower), "theta": rows.W @ found,
+        "ridge": np.array(rho), "noise": np.array(sd), "residual": np.array(s2),
+    }  # fmt: skip
+    return begun, values
+
+
+def why_not(request: Request, design: Design, n: int | None) -> str:
+    """Return why a call releases ePTR alone, in words, or "" if it ends by scores. Public."""
+    return why_alone(request, OF_RELEASE, "the release of ePTR alone")
+
+
+def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan ``dp_ols(method="eptr")`` that starts by ePTR and ends by scores."""
+    _form(request)
+    return scored.plan(request, design, n, opening=EptrStart(FAILURE_SHARE * request.delta))
+
+
+def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step to the user's units, and add what ePTR released."""
+    found = scored.estimate(plan, release)
+    if not release.reply:
+        return found
+    values = release.detail.fits[0].values
+    rho = float(values["ridge"])
+    note = messages.EPTR_START_RIDGE if rho > 0.0 else messages.EPTR_START
+    stats = {
+        "eigenvalue_lower_bound": float(values["lower"]), "noise_sd": float(values["noise"]),
+        "ridge": rho,
+    }  # fmt: skip
+    return replace(found, notes=(*found.notes, note()), stats={**found.stats, **stats})
+
+
+SCORED = Backend(
+    plan_scored, scored.release, estimate_scored, title="least squares, private, from ePTR"
+)
 
 
 # -- Coefficients and standard errors of ePTR least squares, from released numbers alone
@@ -465,6 +551,7 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
         cov, _, s2 = covariances(detail, released, dict(release.values), plan.public_n, p)
         sampling = B @ cov @ B.T
         stats["sigma"] = math.sqrt(s2) / float(released.unit.scale[-1])
+        notes.append(messages.EPTR_ALONE())
         if not released.unit.intercept:
             notes.append(messages.NO_COUNT())
     if released.ridge > 0.0:
@@ -475,6 +562,7 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
         params,
         vcov_sampling=sampling,
         vcov_privacy=None if released.ridge > 0.0 else privacy,
+        untested=None if sampling is None else np.ones(p, dtype=bool),
         stats=stats,
         notes=tuple(notes),
         warnings=tuple(warnings),
@@ -489,8 +577,9 @@ register_method(
         foretells=True,
         title="ePTR least squares",
         backend=Backend(plan, release, estimate),
+        endings=(Ending(SCORED, why_not, "ePTR alone"),),
         needs=("delta > 0", "several passes"),
-        inference="yes (auto form)",
+        inference="yes",
         accepts=("weights",),
         reference=(
             "Shen, Tong, Wang: Efficient Propose-Test-Release for Optimal Differentially "
@@ -527,6 +616,8 @@ register_method(
                 "coin", "'logistic', or the 'sharp' integer coin (fixed c0)", "logistic", "sharp"
             ),
             share("test_share", "share of eps for the test (fixed c0)", 0.25),
+            scored.SCORING,
+            scored.VCOV,
             BOUNDS_SHARE,
         ),
     )

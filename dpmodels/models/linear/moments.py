@@ -639,15 +639,6 @@ _RIDGE = one_of(
     "none",
 )
 
-_SCORING = Option(
-    "scoring",
-    "end with private Fisher scoring, on which honest intervals rest, or with moments alone; "
-    "None: by a public rule, printed",
-    None,
-    bool,
-)
-
-
 _RANGES = Option(
     "ranges",
     "accepted, without effect on a fit by scores: centre and scale of every number are always "
@@ -656,26 +647,7 @@ _RANGES = Option(
     str,
     choices=("declared", "uncertain"),
 )
-_VCOV = Option(
-    "vcov",
-    "standard errors: any variances ('hetero': HC1 sandwich) or one residual variance ('iid'); "
-    "None: 'hetero' with scoring, 'iid' with moments only, where 'hetero' is one more release",
-    None,
-    str,
-    choices=("iid", "hetero"),
-    instead=dict.fromkeys(
-        ("clus", "crv"),
-        'errors by cluster are vcov={"CRV1": "village"} (a row is protected), or come with '
-        'unit="person_id": the guarantee is then of the cluster too',
-    ),
-    other_words={
-        **dict.fromkeys(
-            ("hc0", "hc1", "hc2", "hc3", "robust", "white", "sandwich", "heteroskedastic",
-             "heteroscedastic"), "hetero",
-        ),
-        **dict.fromkeys(("nonrobust", "classical", "standard", "homoskedastic", "model"), "iid"),
-    },
-)  # fmt: skip
+
 
 register_method(
     Method(
@@ -706,8 +678,8 @@ register_method(
             _RADIUS,
             _ROW_NORM,
             _ERRORS,
-            _VCOV,
-            _SCORING,
+            scored.VCOV,
+            scored.SCORING,
             _RANGES,
             BOUNDS_SHARE,
             GUESS,
@@ -733,8 +705,8 @@ _PUBLIC_OPTIONS = (
     PHI,
     PUBLIC_RADIUS,
     _ERRORS,
-    _VCOV,
-    _SCORING,
+    scored.VCOV,
+    scored.SCORING,
     GUESS,
 )
 

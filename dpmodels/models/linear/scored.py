@@ -23,15 +23,15 @@ from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball, chi2_upper, f_upper
 from dpmodels.proof.statistics import Gram
-from dpmodels.registry import Backend
+from dpmodels.registry import Backend, Option
 from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import LeastSquares, roots
 from dpmodels.scoring.notes import SEEN_SDS
 from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.rules import COLUMNS, LINEAR
-from dpmodels.scoring.run import Chain, ModelSpec, ScoredDetail, ScoringRelease
+from dpmodels.scoring.rules import COLUMNS, LINEAR, OPENED
+from dpmodels.scoring.run import Chain, ModelSpec, Opening, ScoredDetail, ScoringRelease
 from dpmodels.sums.rowmap import UnitScale
 
 if TYPE_CHECKING:
@@ -416,6 +416,35 @@ OF_MOMENTS = (
 #: and from there on (``theory.md``, 3.6).
 DETERMINES = (40.0, 1.5)
 
+SCORING = Option(
+    "scoring",
+    "end with private Fisher scoring, on which honest intervals rest, or with moments alone; "
+    "None: by a public rule, printed",
+    None,
+    bool,
+)
+
+VCOV = Option(
+    "vcov",
+    "standard errors: any variances ('hetero': HC1 sandwich) or one residual variance ('iid'); "
+    "None: 'hetero' with scoring, 'iid' with moments only, where 'hetero' is one more release",
+    None,
+    str,
+    choices=("iid", "hetero"),
+    instead=dict.fromkeys(
+        ("clus", "crv"),
+        'errors by cluster are vcov={"CRV1": "village"} (a row is protected), or come with '
+        'unit="person_id": the guarantee is then of the cluster too',
+    ),
+    other_words={
+        **dict.fromkeys(
+            ("hc0", "hc1", "hc2", "hc3", "robust", "white", "sandwich", "heteroskedastic",
+             "heteroscedastic"), "hetero",
+        ),
+        **dict.fromkeys(("nonrobust", "classical", "standard", "homoskedastic", "model"), "iid"),
+    },
+)  # fmt: skip
+
 #: The release of the passes.
 release = release_fit
 
@@ -491,11 +520,15 @@ def _why_moments(request: Request, asked: bool | None) -> str:
 
 
 def plan(
-    request: Request, design: Design, n: int | None, white: PublicWhitening | None = None
-) -> Plan[Any]:
-    """Plan a scoring fit: of ``ssp``, or of ``pmt`` about a public whitening."""
-    chains, meat = (Chain(LeastSquares()),), request.options["vcov"] != "iid"
-    model = LinearModel(chains, row_norm=request.options.get("row_norm"), meat=meat)
+    request: Request, design: Design, n: int | None, white: PublicWhitening | None = None, *,
+    opening: Opening | None = None,
+) -> Plan[Any]:  # fmt: skip
+    """Plan a scoring fit: of ``ssp``, of ``pmt`` about a public whitening, or by another start."""
+    score = LeastSquares() if opening is None else LeastSquares(rules=OPENED)
+    chains, meat = (Chain(score),), request.options["vcov"] != "iid"
+    model = LinearModel(
+        chains, row_norm=request.options.get("row_norm"), meat=meat, opening=opening
+    )
     if white is not None:
         share = LINEAR.passes[0] if request.split is None else float(request.split["start"])
         mu = mu_gdp(request.eps, request.delta) * math.sqrt(share)

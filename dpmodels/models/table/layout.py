@@ -42,6 +42,7 @@ class Axis:
     # range).
     kind: str
     labels: tuple[str, ...]  # The last one is :data:`MISSING`
+    edges: tuple[float, ...] = ()  # Of bins, as printed; empty: equal parts of a range to be bought
 
     @property
     def size(self) -> int:
@@ -231,13 +232,14 @@ def _check_size(layout: Layout) -> None:
 def _bins(design: Design, number: int, bins: int) -> Axis:
     """Return the axis of the bins of a number: equal widths over its range."""
     column = design.columns[number]
-    labels = tuple(f"bin {b + 1}" for b in range(bins))
+    labels: tuple[str, ...] = tuple(f"bin {b + 1}" for b in range(bins))
+    edges: tuple[float, ...] = ()
     if column.interval is not None:
         lo, hi = column.interval
-        edges = [lo + (hi - lo) * b / bins for b in range(bins + 1)]
+        edges = tuple(lo + (hi - lo) * b / bins for b in range(bins + 1))
         labels = tuple(f"[{a:.6g}, {b:.6g})" for a, b in itertools.pairwise(edges))
         labels = (*labels[:-1], labels[-1][:-1] + "]")
-    return Axis(column.name, number, "bin", (*labels, MISSING))
+    return Axis(column.name, number, "bin", (*labels, MISSING), edges)
 
 
 # -- Exact statistics of a table on the lattice (``theory.md``, 1.1).
@@ -404,8 +406,12 @@ def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Co
             codes = block[axis.column]
         elif axis.kind == "bin":
             width = axis.size - 1
-            t = (unit[axis.column] + 1.0) * (0.5 * width)
-            codes = np.where(np.isnan(t), width, np.minimum(np.floor(t), width - 1))
+            t = unit[axis.column]
+            if axis.edges:  # those that are printed: a value on an edge lies in the bin above it
+                at = np.searchsorted(axis.edges[1:-1], block[axis.column], side="right")
+            else:
+                at = np.minimum(np.floor((t + 1.0) * (0.5 * width)), width - 1)
+            codes = np.where(np.isnan(t), width, at)
         else:
             codes = np.zeros(block.shape[1])
         out.append(codes.astype(np.intp))

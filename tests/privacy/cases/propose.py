@@ -21,7 +21,8 @@ from dpmodels.audit.kit import (
 )
 from dpmodels.formula.schema import Schema
 from dpmodels.models.kernel import _of_lattice, gaussian, lattice_sums
-from dpmodels.models.linear.eptr import Residuals, smallest_eigenvalue
+from dpmodels.models.linear.eptr import smallest_eigenvalue
+from dpmodels.models.linear.opening import Residuals
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -190,6 +191,12 @@ register_case(
     "dp_ols",
     verb_case("dp_ols", "eptr", "y ~ a + b", _frame(4000), eps=4.0, delta=1e-6, bounds=_BOUNDS),
 )
+register_case(
+    "eptr",
+    "dp_ols",
+    verb_case("dp_ols", "eptr", "y ~ a + b", _frame(4000), eps=4.0, delta=1e-6, bounds=_BOUNDS,
+              scoring=False),
+)  # fmt: skip
 _CLASSIFIERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sums", {}),
     ("eptr", {"variance": "shared"}),

@@ -127,7 +127,7 @@ def test_warnings_are_functions_of_public_numbers(table):
         pytest.warns(errors.UtilityWarning, match="needs about n"),
         pytest.warns(errors.NoReplyWarning),
     ):
-        dp.dp_ols("y ~ a + b", table(100), bounds=RANGES, **{**GOOD, "eps": 0.1})
+        dp.dp_ols("y ~ a + b", table(100), bounds=RANGES, scoring=False, **{**GOOD, "eps": 0.1})
     with pytest.warns(errors.NotPrivateWarning, match="NOT PRIVATE"):
         dp.dp_ols("y ~ a + b", table(20_000), bounds=RANGES, seed=1, **GOOD)
 

@@ -98,7 +98,8 @@ def test_no_reply_raises(data):
     X, y = data
     with pytest.raises(NoReplyError, match="charge"):
         DPLinearRegression(
-            eps=0.1, delta=1e-6, method="eptr", x_bounds=(-1, 1), y_bounds=(-2, 2)
+            eps=0.1, delta=1e-6, method="eptr", options={"scoring": False},
+            x_bounds=(-1, 1), y_bounds=(-2, 2),
         ).fit(X[:30], y[:30])
 
 

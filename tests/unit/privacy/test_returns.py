@@ -605,18 +605,19 @@ def test_an_eptr_test_that_does_not_pass_gives_its_release_back(wine, quiet):
     """68 % of mu^2 were the coefficients and the residual variance."""
     budget = Budget(3, 1e-5, accounting="gaussian")
     given = {"bounds": {"x": (0, 100), "y": (0, 100)}, "eps": 1, "delta": 1e-6}
-    fit = dp.dp_ols("y ~ x", wine, method="eptr", budget=budget, **given)
+    fit = dp.dp_ols("y ~ x", wine, method="eptr", scoring=False, budget=budget, **given)
     (charge,) = budget.charges
     assert not fit.released and charge.kept.mu2 == pytest.approx(0.32 * charge.entry.mu2)
     assert charge.kept.failure == charge.entry.failure > 0
     sums = Budget(1, 1e-6, accounting="sums")
-    dp.dp_ols("y ~ x", wine, method="eptr", budget=sums, **given)
+    dp.dp_ols("y ~ x", wine, method="eptr", scoring=False, budget=sums, **given)
     assert 0.5 < sums.charges[0].kept.eps < 0.75 and sums.charges[0].kept.delta == 1e-6
 
 
 def test_what_went_back_is_said(wine, tmp_path):
     """Page, warning, error and ledger say it; a saved fit still does when it is read back."""
-    given = {"bounds": {"x": (0, 100), "y": (0, 100)}, "eps": 1, "delta": 1e-6, "method": "eptr"}
+    given = {"bounds": {"x": (0, 100), "y": (0, 100)}, "eps": 1, "delta": 1e-6}
+    given |= {"method": "eptr", "scoring": False}
     budget = Budget(3, 1e-5, accounting="gaussian")
     with pytest.warns(NoReplyWarning, match=r"68.0 % of mu\^2 went back"):
         fit = dp.dp_ols("y ~ x", wine, budget=budget, **given)
@@ -658,7 +659,7 @@ def test_candidates_of_a_choice_and_exceptions_give_nothing_back(wine, quiet):
     def candidate(mu, noise):
         fit = dp.dp_ols(
             "y ~ x", wine, method="eptr", bounds={"x": (0, 100), "y": (0, 100)},
-            eps=0.01, delta=1e-7,
+            eps=0.01, delta=1e-7, scoring=False,
         )  # fmt: skip
         return float(fit.released), fit
 
@@ -681,5 +682,5 @@ def test_a_return_that_cannot_be_written_warns(wine, tmp_path, quiet, monkeypatc
     monkeypatch.setattr(FileStore, "give_back", gone)
     with pytest.warns(LedgerWarning, match="the charge stands"):
         dp.dp_ols("y ~ x", wine, method="eptr", bounds={"x": (0, 100), "y": (0, 100)},
-                  eps=1, delta=1e-6, budget=budget)  # fmt: skip
+                  eps=1, delta=1e-6, budget=budget, scoring=False)  # fmt: skip
     assert budget.charges[0].kept is None

@@ -24,7 +24,7 @@ def frame(n, seed=8):
 
 
 def ols(data, **kwargs):
-    words = {"eps": 1, "delta": 1e-6, "method": "eptr", "bounds": BOUNDS}
+    words = {"eps": 1, "delta": 1e-6, "method": "eptr", "scoring": False, "bounds": BOUNDS}
     return dp.dp_ols("y ~ x1 + x2", data, **{**words, **kwargs})
 
 

@@ -256,7 +256,10 @@ FITS = {
     ),
     "dp_moments": lambda d: dp.dp_moments("y + x", d, **CALL),
     "dp_mean": lambda d: dp.dp_mean("y + x ~ 1", d, method="clipped", **CALL),
-    "eptr": lambda d: dp.dp_ols("y ~ x + z", d, method="eptr", **{**CALL, "eps": 2.0}),
+    "eptr": lambda d: dp.dp_ols("y ~ x + z", d, method="eptr", **CALL),
+    "eptr alone": lambda d: dp.dp_ols(
+        "y ~ x + z", d, method="eptr", scoring=False, **{**CALL, "eps": 2.0}
+    ),
     "dp_bayes": lambda d: dp.dp_bayes(
         "b ~ x + z", d, schema=dp.Schema(b=dp.Levels([0, 1])), **{**CALL, "eps": 2.0}
     ),

@@ -265,7 +265,7 @@ def test_no_reply_goes_on(study, data, tmp_path, more):
     """With on_no_reply="raise" a paid no-reply was "lost", and --again charged it again."""
     text = STUDY.replace('formula = "wage ~ educ + C(region)"\neps = 2',
                          'formula = "wage ~ educ + C(region)"\neps = 2\n'
-                         f'options = {{method = "eptr"{more}}}')
+                         f'options = {{method = "eptr", scoring = false{more}}}')
     text = text.replace("n = 3_000", "n = 60")
     ran = study(text).run(data.head(60), ledger=tmp_path / "ledger", out=tmp_path / "out")
     statuses = [o.status for o in ran.outcomes]

@@ -1,11 +1,11 @@
-"""ePTR least squares through the verb: what it returns in each of its forms."""
+"""ePTR least squares by itself, through the verb: what it returns in each of its forms."""
 
 import numpy as np
 import pytest
 
 import dpmodels as dp
 
-CALL = dict(eps=1.0, delta=1e-6, method="eptr")
+CALL = dict(eps=1.0, delta=1e-6, method="eptr", scoring=False)
 
 
 def ols(frame, formula="a + b"):
@@ -41,7 +41,7 @@ def test_without_an_intercept(noiseless, table):
     assert fit.params.to_numpy() == pytest.approx(
         np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)[0], abs=2e-5
     )
-    assert "Without an intercept, missing rows" in str(fit.summary())
+    assert "Without an intercept, missing rows" in str(fit.summary(full=True))
 
 
 def test_factors_and_interactions(noiseless, table):
@@ -196,7 +196,7 @@ def test_no_option_changes_the_guarantee(options, bought, eps):
 
 def test_plan_equals_what_the_fit_used(quiet, table, bounds):
     schema = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
-    plan = dp.plan("y ~ a + b", schema, n=5000, eps=1, delta=1e-6, method="eptr")
+    plan = dp.plan("y ~ a + b", schema, n=5000, **CALL)
     fit = dp.dp_ols("y ~ a + b", table(5000), bounds=bounds, **CALL)
     assert fit.privacy.steps == plan.steps
     assert fit.privacy == plan.guarantee
@@ -291,7 +291,7 @@ def test_the_ledger_says_what_came_of_the_test(quiet, table, bounds):
 
 
 def test_the_summary_says_what_the_bound_on_rows_does(quiet, table, bounds):
-    call = dict(eps=2, delta=1e-6, bounds=bounds, method="eptr", seed=1)
+    call = dict(eps=2, delta=1e-6, bounds=bounds, method="eptr", seed=1, scoring=False)
     whole = dp.dp_ols("y ~ a + b", table(20_000), **call)
     assert any("were shrunk (weighted least squares)" in note for note in whole.notes)
     project = dp.dp_ols("y ~ a + b", table(20_000), clip="project", **call)

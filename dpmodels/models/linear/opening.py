@@ -1,0 +1,179 @@
+"""Starts of a least-squares fit by scores that the methods of this package share.
+
+ePTR and a posterior draw both whiten rows by a released second moment, release coefficients in
+their own way, and the residual variance at these. The passes of :mod:`dpmodels.scoring` go on from
+there, so that estimate and errors are of the last pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.proof.sets import Ball, Interval
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.scoring.models import (
+    START_BIAS,
+    START_FLOOR,
+    START_NOISE,
+    Information,
+    Start,
+    floored,
+)
+from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, Sums
+from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.sums.rowmap import RowMap
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+    from dpmodels.scoring.coordinates import Coordinates
+
+#: Names of the steps that every such start has.
+MATRIX_STEP, VARIANCE_STEP = "scale matrix", "residual variance"
+#: Bound of the response, in released standard deviations of it.
+RESPONSE_SDS = 3.0
+#: Squared radius of the whitened rows over their rank.
+WHITENED_ROOM = 1.5
+#: Noise of an eigenvalue of the scale matrix, per row, up to which its ball grows; its squared
+#: radius over the rank, at least and at most.
+SCALE_NOISE, SCALE_ROOM = 0.1, (1.0, 4.0)
+#: Least residual variance of a start, over the square of the bound of the response.
+LEAST_VARIANCE = 1e-4
+
+
+def why_alone(request: Request, own: Sequence[str], what: str) -> str:
+    """Return why a call releases its start alone, in words, or "" if it ends by scores. Public."""
+    if request.options.get("scoring") is False:
+        return "scoring=False was given"
+    if not request.inference:
+        return "inference=False asks for no intervals"
+    if request.split is not None and "start" not in request.split:
+        return f"split= names the steps of {what}"
+    defaults = {o.name: o.default for o in request.method.options}
+    for name in own:
+        if name in defaults and request.options[name] != defaults[name]:
+            return f"{name}= belongs to {what}"
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The sum of ``trunc(clip(r / c)^2 2^30)``, r = y - z'theta; its sensitivity is 2^30.
+
+    theta is the *released* vector: with the exact one the sensitivity would be wrong.
+    """
+
+    rowmap: RowMap
+    theta: Array
+    c: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
+        """Return the integer over blocks. Confidential."""
+        p, box = len(self.theta), self.rowmap.box
+        ratio = self.theta * box[:p] / self.c
+        total = 0
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                w = self.rowmap.normalised(block)
+                r = w[p] * (box[p] / self.c) - mapped(ratio[None], w[:p])[0]
+                total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
+        return total
+
+
+def clipped_residuals(design: Design, rowmap: RowMap, theta: Array, c: float) -> Query:
+    """Return the query of the sum of squared residuals clipped at c^2, at a released theta."""
+    return Query(
+        Sum(Interval(0, 1 << 30)), Sums(design, Residuals(rowmap, theta, c)),
+        lambda k: Added(np.array([k], dtype=object)), c * c * 2.0**-30,
+    )  # fmt: skip
+
+
+def scale_room(mu: float, r: int, n: int) -> float:
+    """Return R^2/r of the ball of the scale matrix, as large as its noise allows. Public."""
+    quiet = SCALE_NOISE * mu * n / (math.sqrt(2.0) * r * math.sqrt(2.0 * r))
+    least, most = SCALE_ROOM
+    return min(max(quiet, least), most)
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """Rows ``(W u, y)`` of a start, whitened by their released second moments."""
+
+    moments: Array  # (r, r): released second moments of u, summed over the rows
+    sd: float  # Noise of their entries in svec coordinates
+    W: Array  # (r, r)
+    over: Moments  # Pass over the rows, of u in a ball and y clipped at its bound
+    n: int  # Number of rows, expected under coins
+
+    @property
+    def rowmap(self) -> RowMap:
+        """Map to the rows."""
+        found: RowMap = self.over.rowmap
+        return found
+
+    @property
+    def bound(self) -> float:
+        """Largest |y|."""
+        return float(self.rowmap.box[-1])
+
+
+def whitened_rows(
+    ask: Ask, mu: float, coordinates: Coordinates, design: Design, read: Read, n: int
+) -> Whitened:
+    """Release the second moments of u in a ball, and return the rows that they whiten.
+
+    ``mu``: of this release. The response is clipped at ``RESPONSE_SDS`` released sds, or at its
+    range if its sd is not known.
+    """
+    r = coordinates.rank
+    plain = replace(coordinates, response=1.0).start
+    ry = min(1.0, RESPONSE_SDS * coordinates.spread) if coordinates.spread else 1.0
+    size = math.sqrt(r * scale_room(mu, r, n))
+    box = np.append(np.full(r, size), ry)
+    first = RowMap(coordinates.unit, box, ball=r, radius=size, matrix=plain)
+    query = Query(
+        Gram(Ball(r)), Moments(design, first), lambda G: Added(G.integers()[:r, :r]), size**2
+    )
+    found = ask(MATRIX_STEP, query, read)
+    sd = float(found.sd[0, 0])
+    values, vectors = np.linalg.eigh(found.values)
+    W = (vectors * np.sqrt(n / np.maximum(values, sd * math.sqrt(2.0 * r)))) @ vectors.T
+    radius = math.sqrt(WHITENED_ROOM * r)
+    matrix = plain.copy()
+    matrix[:r] = W @ plain[:r]
+    box = np.append(np.full(r, radius), ry)
+    rowmap = RowMap(coordinates.unit, box, ball=r, radius=radius, matrix=matrix)
+    return Whitened(found.values, sd, W, Moments(design, rowmap), n)
+
+
+def above_noise(theta: Array, sd: float) -> Array:
+    """Return released coefficients without the part of their length that noise explains.
+
+    James and Stein's factor, positive part, of noise with this sd on each.
+    """
+    square = float(theta @ theta)
+    return theta * (max(0.0, 1.0 - len(theta) * sd * sd / square) if square > 0.0 else 0.0)
+
+
+def start_at(
+    ask: Ask, rows: Whitened, theta: Array, coordinates: Coordinates, read: Read
+) -> tuple[Start, float]:
+    """Release the residual variance at a released theta (for ``W u``); return the start and it."""
+    r, n, ry = len(theta), rows.n, rows.bound
+    query = clipped_residuals(rows.over.design, rows.rowmap, theta, ry)
+    found = ask(VARIANCE_STEP, query, read)
+    s2, sd = float(found.values[0]) / n, float(found.sd[0]) / n
+    nu = rows.sd / n
+    M = floored(rows.moments / n, max(START_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
+    start = Start(
+        rows.W @ theta, max(s2, sd, LEAST_VARIANCE * ry * ry), M,
+        Information(rows.moments / n, nu, START_BIAS), coordinates.constant, np.zeros(r),
+        seen=(s2, s2 + 2.0 * sd),
+    )  # fmt: skip
+    return start, s2
