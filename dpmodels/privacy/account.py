@@ -55,7 +55,7 @@ _BOXES = 16
 
 
 class Remaining(tuple[float, float]):
-    """What is left of a budget: ``eps, delta = budget.remaining()``.
+    """Remainder of a budget: ``eps, delta = budget.remaining()``.
 
     A purely Gaussian call that asks for this (eps, delta) fits.
 
@@ -178,7 +178,7 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
 
 
 def _other_people(budget: str, call: str) -> str:
-    """Say why a charge for people and one for rows do not add up, and what to type."""
+    """Return the error for charges whose units differ, with the call to type."""
     theirs, ours = column_of(budget), column_of(call)
     said = f"this budget protects {named(budget)}; the call protects {named(call)}"
     if theirs is None:
@@ -264,7 +264,7 @@ class Account:
         return after if after._alive() else None
 
     def recounted(self, kept: Iterable[Entry]) -> Account:
-        """Return the account of these entries: what is kept of the charges, in their order.
+        """Return the account of these entries: the kept parts of the charges, in their order.
 
         Boxes and rule stay as the first charge set them.
         """
@@ -275,7 +275,7 @@ class Account:
         return replace(self, spent=spent, pairs=pairs)
 
     def _alive(self) -> list[tuple[float, float, float]]:
-        """Return the boxes that hold what is spent."""
+        """Return the boxes that contain the amounts spent."""
         m, u, f = self.spent
         held = self.boxes if self.rule == "mixed" else ((self.caps,) if self.caps else ())
         return [
@@ -332,7 +332,7 @@ class Account:
         return mu_gdp(left, delta) if delta > 0 and left >= 0 else 0.0
 
     def remaining(self, at: float | None = None) -> Remaining:
-        """Return what is left, as the pair of a purely Gaussian call (at delta ``at``)."""
+        """Return the remainder, as the pair of a purely Gaussian call (at delta ``at``)."""
         if self.calls == 0 and not (self.rule == "caps" or self.rule == "basic"):
             mu = mu_gdp(self.eps, self.delta) if self.delta > 0 else 0.0
             return Remaining(self.eps, self.delta, mu, self.eps, self.delta)

@@ -1,4 +1,4 @@
-"""Budgets, which charge before noise is drawn, and ledgers: what was charged, by which mechanisms.
+"""Budgets, which charge before noise is drawn, and ledgers of charges by mechanism.
 
 A :class:`Budget` lives in memory, or in one SQLite file shared by processes
 (:meth:`Budget.open`). The order is always: check (nothing read), charge (committed), read rows,
@@ -40,7 +40,7 @@ __all__ = ["Budget", "Charge", "Ledger", "current_budget"]
 
 @dataclass(frozen=True)
 class Ledger(Shown):
-    """The steps of one call, with what each was charged.
+    """Steps of one call, with the charge of each.
 
     Privacy
     -------
@@ -54,11 +54,11 @@ class Ledger(Shown):
     public: str = ""  # Public inputs that were not charged
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the steps as a frame, one row a charged step."""
+        """Return the steps as a frame, one row per charged step."""
         return frame([Charge(1, "", self.call, self.guarantee, notes=self.notes)])
 
     def table(self) -> Table:
-        """Return the steps, and what they come to."""
+        """Return the steps and the composed charge."""
         return of_call(self)
 
 
@@ -270,7 +270,7 @@ class Budget(Shown):
         return self._store.append(str(call), [guarantee])[0]
 
     def stopped(self, charge: Charge, guarantee: Guarantee) -> None:
-        """Say that a call was charged and stopped before it released anything.
+        """Record a call that stopped after its charge and before any release.
 
         Known to this object only, in this process: whoever opens the ledger file anew charges
         again, and so does a forked process, whose copy of what is known here is no charge.
@@ -279,7 +279,9 @@ class Budget(Shown):
             self._stopped.append((charge, os.getpid(), charge.call, guarantee))
 
     def _give_back(self, charge: Charge, run: Run) -> Charge | None:
-        """Close the run of a charge, and record what it did not draw; None: nothing goes back.
+        """Close the run of a charge and record the part not drawn.
+
+        Return None if nothing goes back.
 
         For :func:`dpmodels.door.released` alone: there is no refund. A run closes once, and a
         charge gives back once.
@@ -301,7 +303,7 @@ class Budget(Shown):
         return tuple(self._store.append([name for name, _ in listed], [g for _, g in listed]))
 
     def note(self, charge: Charge | int, step: str, text: str) -> None:
-        """Record what came of a step ("reply", "NO REPLY"): an output that was paid for."""
+        """Record the outcome of a step ("reply", "NO REPLY"): an output that was paid for."""
         number = charge.number if isinstance(charge, Charge) else int(charge)
         self._store.note(number, str(step), str(text))
 
@@ -336,15 +338,15 @@ class Budget(Shown):
         return eps
 
     def remaining(self) -> Remaining:
-        """Return what is left: ``eps, delta = budget.remaining()``, and ``.mu``."""
+        """Return the remainder: ``eps, delta = budget.remaining()``, and ``.mu``."""
         return self._store.account().remaining()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a charged step; column ``call`` numbers the calls."""
+        """Return one row per charged step; column ``call`` numbers the calls."""
         return frame(self.charges)
 
     def table(self) -> Table:
-        """Return the calls with their steps and charges, the sum, and what is left."""
+        """Return the calls with their steps and charges, the sum, and the remainder."""
         return of_budget(self)
 
     def report(self, format: str = "text", *, full: bool = False) -> Any:
@@ -359,7 +361,7 @@ class Budget(Shown):
         return of_budget(self, full=True).render(format) if full else self.render(format)
 
     def statement(self) -> str:
-        """Return a paragraph for a methods section: what was charged, and what it promises."""
+        """Return a paragraph for a methods section: the charges and the guarantee."""
         account, calls = self._store.account(), len(self.charges)
         if any(c.guarantee.seeded for c in self.charges):
             return "NOT PRIVATE: the noise of a call on this budget was seeded."
@@ -506,7 +508,7 @@ def _price(m: Mechanism) -> tuple[float | None, float | None, float]:
 
 
 def frame(charges: Iterable[Charge]) -> pd.DataFrame:
-    """Return one row a charged step."""
+    """Return one row per charged step."""
     import pandas as pd
 
     columns = ["call", "label", "what", "mechanism", "share", "mu", "eps", "delta+", "note"]
@@ -590,7 +592,7 @@ def _lines(
 
 
 def note_of(charge: Charge, step: Step) -> str:
-    """Return what came of a step: its note, or that it was given back."""
+    """Return the outcome of a step, or that it was given back."""
     part = 1.0 if charge.drawn is None else charge.drawn.part(step)
     if part >= 1.0:
         return charge.notes.get(step.name, "")
@@ -622,7 +624,7 @@ def of_call(ledger: Ledger) -> Table:
 
 
 def of_budget(budget: Budget, *, full: bool = False) -> Table:
-    """Return the ledger of a budget: each call's charge, their sum and what is left.
+    """Return the ledger of a budget: the charge of each call, their sum and the remainder.
 
     All three are in the units of the budget's rule. ``full`` adds the sums of the pairs and the
     composition of what ran.
@@ -662,7 +664,7 @@ def of_budget(budget: Budget, *, full: bool = False) -> Table:
 
 
 def _composed(budget: Budget) -> list[Row]:
-    """Return the sums of the pairs of all calls, and the composition of what ran."""
+    """Return the sums of the pairs of all calls, and the composition of the mechanisms that ran."""
     sums = budget.account.pairs
     together = budget.joint()
     assert together is not None
@@ -675,7 +677,7 @@ def _composed(budget: Budget) -> list[Row]:
 
 
 def left_texts(account: Account) -> tuple[str, str]:
-    """Return what is left in the units of the rule, and the Gaussian call that it pays for."""
+    """Return the remainder in the units of the rule, and the Gaussian call that it pays for."""
     left = account.remaining()
     if account.rule == "basic" or account.calls == 0:
         return _pair4(left.eps, left.delta), ""

@@ -59,7 +59,7 @@ class Call:
 
     @classmethod
     def of(cls, request: Request, backend: Backend | None = None) -> Call:
-        """Copy the public words of a request, and say which ending of its method ran."""
+        """Copy the public arguments of a request, and the ending that its method took."""
         return cls(
             verb=request.verb,
             formula=request.formula,
@@ -113,7 +113,7 @@ class Record:
 
     @classmethod
     def of(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Record:
-        """Keep what is public or released of the three; their ``detail`` is dropped."""
+        """Keep the public and released parts of plan, release and estimate."""
         return cls(
             call=Call.of(plan.request, plan.backend),
             design=release.design,
@@ -131,7 +131,7 @@ class Record:
 
 
 def _returned(release: Release) -> str:
-    """Return what of the charge went back to the budget, in words; empty: nothing."""
+    """Return the part of the charge that went back to the budget, as text; empty if none did."""
     if release.back is None:
         return ""
     from dpmodels.privacy.budget import returned_text
@@ -140,7 +140,7 @@ def _returned(release: Release) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` if it is a plain scalar, text or list of such; else the name of its type."""
+    """Return ``value`` if it is a plain scalar, string or list of these, else its type name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -215,7 +215,7 @@ def papers_of(reference: str) -> str:
 
 
 def methods_paragraph(record: Record) -> str:
-    """Return what a methods section says of a fit: all of it public."""
+    """Return the description of a fit for a methods section: all of it public."""
     from dpmodels._version import __version__
     from dpmodels.privacy.mechanisms import Gaussian
     from dpmodels.registry import method_names, resolve
@@ -255,7 +255,7 @@ def has_method_test(guarantee: Guarantee) -> bool:
 
 
 def ledger_of(record: Record) -> Ledger:
-    """Return the charges of a record, one line a step."""
+    """Return the charges of a record, one line per step."""
     from dpmodels.privacy.budget import Ledger
 
     call = record.call
@@ -270,7 +270,7 @@ def ledger_of(record: Record) -> Ledger:
 
 
 def outcomes(record: Record) -> dict[str, str]:
-    """Return what came of each step that matters: "reply", "NO REPLY", "returned", "charged".
+    """Return the outcome of each step that matters: "reply", "NO REPLY", "returned", "charged".
 
     All of it is output of the mechanism and paid for. Steps after the one that ended the run
     are charged although nothing was drawn, or were given back: their absence is an output.

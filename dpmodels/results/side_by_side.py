@@ -103,7 +103,7 @@ class Etable(Result):
         )
 
     def tidy(self) -> Any:
-        """Return the numbers of all fits, one row a coefficient of a model."""
+        """Return the numbers of all fits, one row per coefficient of a model."""
         return self.numbers.copy()
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
@@ -247,7 +247,7 @@ def _numbers(given: Sequence[Any], names: Sequence[str], exponentiate: bool) -> 
 
 
 def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tuple[str, ...]:
-    """Return the notes of a table: what stands in brackets, the methods, the joint guarantee."""
+    """Return the notes of a table: meaning of brackets, methods, joint guarantee."""
     biased = any(fit._record.estimate.bias is not None for fit in given)
     levels = ", ".join(dict.fromkeys(f"{100 * fit.level:g} %" for fit in given))
     notes = [f"{levels} intervals in brackets."]
@@ -268,7 +268,7 @@ def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tu
 
 
 def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
-    """Return the fits of a call, given one by one, in a list, or both; refuse what is none."""
+    """Return the fits of a call, given one by one, in a list, or both; raise for anything else."""
     found: list[Any] = []
     for one in given:
         several = isinstance(one, Iterable) and not (
@@ -298,7 +298,7 @@ def _shared_names(given: Iterable[Any]) -> list[str]:
 
 
 def _heads(given: Sequence[Any], labels: Mapping[str, str] | None, headers: Any) -> tuple[str, ...]:
-    """Return the heads: what ``headers=`` says, number, response, and what the model is."""
+    """Return the heads: the text of ``headers=``, number, response, and kind of model."""
     heads = []
     for k, (fit, over) in enumerate(zip(given, _above(headers, len(given)), strict=True), 1):
         options = [(label, key, fit.facts.options.get(key)) for label, key in fit.kind.says]
@@ -355,7 +355,7 @@ def _label(key: str, given: Sequence[Any]) -> str:
 def _cells(
     fit: Any, se: str, digits: int, stars: bool, exponentiate: bool
 ) -> dict[str, tuple[str, str]]:
-    """Plain coefficient name -> (estimate, bracket)."""
+    """Return plain coefficient name -> (estimate, bracket)."""
     est = fit._record.estimate
     names = [plain_name(name) for name in est.names]
     error, sampling, privacy = (inference.standard_errors(est, kind) for kind in inference.KINDS)

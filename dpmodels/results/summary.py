@@ -274,7 +274,7 @@ def _declare(record: Record) -> list[str]:
 
 
 def no_reply_page(record: Record) -> Page:
-    """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
+    """Return the page of a fit without a reply: reason, cost and remedies. All of it is public."""
     promise, call = record.guarantee, record.call
     failed = (
         "The private search for the ranges of undeclared variables did not find one for every "
@@ -439,7 +439,7 @@ def _used(record: Record, share: float, sd: float) -> tuple[str, str]:
 
 
 def _with_error(stats: Mapping[str, float], key: str) -> str:
-    """Return ``0.2531 (0.0110)``; of a share with an interval ``0.253 [.21,.29]``, as wide."""
+    """Return ``0.2531 (0.0110)``, or ``0.253 [.21,.29]`` for a share with an interval."""
     value, error = stats[key], stats.get(f"{key}_se")
     if f"{key}_low" in stats:
         low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
@@ -503,5 +503,5 @@ def _table(
 
 
 def response_of(record: Record) -> str:
-    """Return the text of the response: of the design, else of the formula."""
+    """Return the text of the response, from the design or else from the formula."""
     return response(record.design) or record.call.formula.partition("~")[0].strip()
