@@ -337,7 +337,8 @@ EPTR_START = Template(
     "whole budget.",
 )  # fmt: skip
 EPTR_START_RIDGE = Template(
-    "eptr.start", _D, "The passes start from the coefficients that ePTR released, with a ridge",
+    "eptr.start_ridge", _D,
+    "The passes start from the coefficients that ePTR released, with a ridge",
     "The released bound of the least eigenvalue was low. The passes take the ridge off again, and "
     "estimates and errors are those of the last one.",
 )  # fmt: skip

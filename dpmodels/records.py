@@ -166,7 +166,9 @@ class Release:
 # -- An estimate: post-processing of a release, in the user's units
 
 
-#: Statistics whose errors take rows for independent.
+#: Name of the step that counts usable rows before a fit: its test stops a call, it is no method's.
+USABLE_ROWS = "usable rows"
+#: Statistics whose errors assume that rows are independent.
 _OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})
 
 

@@ -423,13 +423,14 @@ def plan(
         )  # fmt: skip
         return make_plan(designed, rows)
 
-    result = planned(n, eps)
+    result = replace(planned(n, eps), again=planned)
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
         from dpmodels.planning import power
 
-        return replace(result, advice=(*result.advice, *power(planned, n, float(eps), effect, sd)))
+        advice = (*result.advice, *power(planned, n, float(eps), effect, sd))
+        return replace(result, advice=advice, effects=(dict(effect or {}), dict(sd or {})))
     if not isinstance(want, Mapping):
         raise RequestError(
             f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "

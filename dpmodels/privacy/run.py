@@ -1,4 +1,4 @@
-"""A run: the only way of a number out of the private stage, and the proofs that are no query's.
+"""Runs, through which alone numbers leave the private stage, and registered proofs.
 
 It is made from the steps of a plan. Each step can be drawn once, with the mu that the plan
 declared; a release that was not declared, or a second draw of one that was, is refused. So what
@@ -84,7 +84,7 @@ def _ints(value: npt.ArrayLike) -> tuple[Integers, tuple[int, ...]]:
 
 
 def _in_64_bits(values: Integers) -> Integers:
-    """Return integers as int64 if all are below 2^61; else as Python's own, which have no end."""
+    """Return integers as int64 if all are below 2^61, else as Python integers of any size."""
     try:
         # of objects one that 64 bits do not hold raises
         out = values if values.dtype == np.int64 else values.astype(object).astype(np.int64)
@@ -128,7 +128,7 @@ def _nearest(v: float, grid: float) -> int:
 
 
 def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
-    """Round to integers of ``grid``; what is not finite becomes 0 without an exception."""
+    """Round to integers of ``grid``; non-finite values become 0 without an exception."""
     array = np.asarray(value, dtype=float)
     k = [_nearest(v, grid) for v in array.ravel().tolist()]
     out = np.empty(len(k), dtype=object)
@@ -212,7 +212,7 @@ class Run:
         return not self._drawn
 
     def pay(self, name: str, steps: Iterable[Step]) -> None:
-        """Open steps that a step of the plan pays for: their mu^2 is taken off what it has left.
+        """Open steps that a planned step pays for: their mu^2 is subtracted from its remainder.
 
         Sizes may depend on what was released before, never on rows: all are Gaussian, and the sum
         of their mu^2 is at most that of the step that pays, whatever the path (theory.md, 4).
@@ -243,7 +243,7 @@ class Run:
             self._paid.update({step.name: name for step in listed})
 
     def close(self) -> Drawn:
-        """Refuse every later draw; return what was drawn of the steps of the plan.
+        """Refuse every later draw; return the drawn parts of the planned steps.
 
         What a step has paid for and was not drawn counts as not paid. Good once: a second call is
         refused, and so is one in a forked process, whose copy of the run draws nothing either.
@@ -280,7 +280,7 @@ class Run:
         return step.mechanism
 
     def failure(self, name: str) -> float:
-        """Return what a step that is open adds to delta outright: public."""
+        """Return the failure probability that an open step adds to delta: public."""
         return float(self._open[name].failure) if name in self._open else 0.0
 
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
@@ -511,7 +511,7 @@ class Run:
     def float_normals(
         self, name: str, value: npt.ArrayLike, sensitivity: float
     ) -> npt.NDArray[np.float64]:
-        """Release a real array with float normals, for outputs that are no lattice statistic.
+        """Release a real array with float normals, for outputs that are not lattice statistics.
 
         The result is rounded to a public grid of 2^-30 noise sd, and the guarantee must carry
         ``FLOAT_NOTE``: nothing here is exact.
@@ -849,7 +849,7 @@ _OF_METHOD = {method: one for one in _ALL for method in one.methods}
 
 
 def own_proof_of(verb: str, method: str) -> OwnProof | None:
-    """Return the proof of a method of a verb; None: its releases are derived."""
+    """Return the registered proof of a method, or None if its releases are derived."""
     return _OF_METHOD.get(f"{verb}.{method}")
 
 

@@ -65,7 +65,7 @@ GRID = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class Lemma:
-    """One line of the table: a bound on what one unit moves a function of exact sums by.
+    """Line of the table: a bound on the change of a function of exact sums by one unit.
 
     ``sensitivity(relation, norm, *public)``; ``theory``: file under ``dpmodels`` and section.
     """
@@ -103,7 +103,7 @@ class Of:
         return flat
 
     def sensitivity(self, relation: str, norm: str) -> float:
-        """Return what the lemma says."""
+        """Return the bound of the lemma."""
         if self.lemma not in LEMMAS:
             raise PrivacyBugError(f"no lemma {self.lemma!r}")
         if relation not in LEMMAS[self.lemma].relations:
@@ -350,7 +350,7 @@ def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
 
 
 def rank_sensitivity(s: Ranks) -> int:
-    """Return what one unit moves the penalties of all groups by, in steps of ``s.step``.
+    """Return the change of the penalties of all groups by one unit, in steps of ``s.step``.
 
     One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
     its group, or 1 in each where the target has an offset: at a cut one of them is 1. One person
@@ -573,7 +573,7 @@ def cluster_move(B: float, C: float, r: int) -> float:
 
 
 def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
-    """Return how far a row moves the product of sums: it leaves one cluster and enters another."""
+    """Return the sensitivity of products of sums: a row leaves one cluster and enters another."""
     if norm == "l1":
         return _none(s, relation, norm)
     if s.several:  # g(B, c) <= 2 B c, summed over the clusters that a person leaves and enters
@@ -583,7 +583,7 @@ def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
 
 
 def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
-    """Return how far a row moves totals: two pulled sums by C each, in one stratum or in two.
+    """Return the sensitivity of totals: two pulled sums by C each, in one stratum or in two.
 
     Of a person in several clusters the moves add up to C (with the slack of each) twice.
     """
@@ -594,7 +594,7 @@ def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
 
 
 def _clusters(s: Clusters, relation: str, norm: Norm) -> float:
-    """One cluster may lose its only row, and one may get its first: 1 either way."""
+    """Return 1: one cluster may lose its only row, and one may get its first."""
     return 1.0
 
 

@@ -74,7 +74,7 @@ class Combinations(Result):
         return np.column_stack([self.effect - half, self.effect + half])
 
     def tidy(self) -> pd.DataFrame:
-        """Return one row a combination, broom's column names."""
+        """Return one row per combination, with the column names of broom."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -362,7 +362,7 @@ def emmeans(
 def _grid(
     fit: Any, axes: Mapping[str, list[Any]], heads: list[str], groups: list[tuple[Any, ...]]
 ) -> Array:
-    """Return the design rows of a public grid: a block a group, a row a cell of the others."""
+    """Return the design rows of a public grid: one block per group, one row per other cell."""
     rest = [name for name in axes if name not in heads]
     others = list(itertools.product(*(axes[name] for name in rest)))
     if len(groups) * len(others) > 100_000:
@@ -376,7 +376,7 @@ def _grid(
 def _grid_notes(
     middles: list[str], held: Mapping[str, float], *, relative: bool, link: str, what: str
 ) -> tuple[str, ...]:
-    """Return the notes of adjusted means: what is held where, and their scale.
+    """Return the notes of adjusted means: the values held fixed, and the scale.
 
     ``held``: means that ``over=`` gives. ``relative``: to a first unit, without an intercept.
     """
@@ -426,7 +426,7 @@ def _words(names: list[str], values: Any) -> str:
 
 
 def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
-    """Return what means are of, within what, and whether differences are asked for at once."""
+    """Return the variables of the means, their groups, and whether differences are requested."""
 
     def listed(given: Any) -> list[str]:
         if isinstance(given, str):
@@ -450,7 +450,7 @@ def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
 
 
 def means_of(over: Any) -> dict[str, float]:
-    """Return means by name: of a release of means or moments, a mapping, or public rows."""
+    """Return means by name, from a release of means or moments, a mapping, or public rows."""
     if over is None:
         return {}
     if hasattr(over, "_record") and hasattr(over, "params"):
@@ -476,7 +476,7 @@ def estimated(fit: Any, X: Any) -> Array:
 
 
 def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
-    """Return rows of weights for every quantile of a fit, and what their labels end with."""
+    """Return rows of weights for every quantile of a fit, and the endings of their labels."""
     p, count = L.shape[1], len(fit._record.estimate.names)
     if count == p:
         return L, [""]
@@ -490,7 +490,7 @@ def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
 
 
 def predictors(fit: Any, asked: Iterable[Any] = ()) -> list[str]:
-    """Return the variables of the right side; refuse what is asked for and is not among them."""
+    """Return the variables of the right side; raise if a requested one is missing."""
     atoms = [atom for product in fit.design.program.products for atom in product.atoms]
     used: set[str] = set().union(*(atom.source.variables for atom in atoms))
     known = [name for name in fit.design.variables if name in used]

@@ -1,4 +1,4 @@
-"""The results of the verbs: one class a kind, a frozen face on released and public numbers.
+"""Results of the fitting functions: one class per kind, for released and public numbers only.
 
 A kind is a base, :class:`Fit`, and the capabilities that hold for it (``capabilities.py``): what a
 result lists is what it can do. ``Fit(plan, release, estimate)`` makes one of the right kind.
@@ -125,7 +125,7 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Facts:
-    """Public facts of a call: what was asked for, and what was decided before the first row.
+    """Public facts of a call: its arguments, and the decisions made before the first row.
 
     Attributes
     ----------
@@ -285,7 +285,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
     @property
     def ledger(self) -> Ledger:
-        """The charges of this call, one line a step; prints as a table."""
+        """The charges of this call, one line per step; prints as a table."""
         return ledger_of(self._record)
 
     @property
@@ -327,7 +327,7 @@ class Fit(Written, Held, MaketablesPlugin):
         level: float | None = None,
         exponentiate: bool = False,
     ) -> Summary:
-        """Summary table; ``print`` it, or ask it for HTML, LaTeX or markdown.
+        """Return the summary table; ``print`` it, or convert it to HTML, LaTeX or Markdown.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ class Fit(Written, Held, MaketablesPlugin):
         exponentiate: bool = False,
         **other: Any,
     ) -> pd.DataFrame:
-        """One row an estimate, with the column names of R's broom.
+        """Return one row per estimate, with the column names of R's broom.
 
         Parameters
         ----------
@@ -401,7 +401,7 @@ class Fit(Written, Held, MaketablesPlugin):
         )  # fmt: skip
 
     def glance(self, style: str | None = None) -> pd.DataFrame:
-        """One row: public facts, the guarantee and released statistics (NaN if not released).
+        """Return one row: public facts, the guarantee and released statistics.
 
         Parameters
         ----------
@@ -414,7 +414,7 @@ class Fit(Written, Held, MaketablesPlugin):
         return inference.glance(self._record, style=style)
 
     def plot(self, ax: Axes | None = None, *, level: float | None = None, **style: Any) -> Axes:
-        """Draw what was released, with its intervals (needs matplotlib).
+        """Draw the released estimates with their intervals (needs matplotlib).
 
         Coefficients: inner bar sampling error only, outer bar total. A kind may have a picture of
         its own: a kernel regression shows its curve, a table its counts.
@@ -549,7 +549,7 @@ class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, 
     __slots__ = ()
 
     def vif(self) -> pd.DataFrame:
-        """Return variance inflation factors, one row a coefficient, from the released information.
+        """Return variance inflation factors, one per coefficient, from the released information.
 
         How many times larger the sampling variance is than if the column were unrelated to the
         others: in a generalised linear model at the weights of the fit, as R's car has it. Of terms
@@ -684,7 +684,7 @@ class Tabulation(Numbers, Fit):
 
 
 class SurvivalCurves(Numbers, Fit):
-    """Survival curves by group, and what is read off them (``dp_survfit``).
+    """Survival curves by group, with medians and restricted means (``dp_survfit``).
 
     Everything here is post-processing of one release: it costs nothing.
     """
@@ -810,7 +810,7 @@ class Quantiles(Intervals, Fit):
 
 
 class TestResult(Numbers, Fit):
-    """A test: statistic, degrees of freedom, p-value, and what it is about (``dp_test``)."""
+    """Test: statistic, degrees of freedom, p-value and hypothesis (``dp_test``)."""
 
     __slots__ = ()
     __test__ = False
@@ -843,7 +843,7 @@ def kind_of(verb: str) -> type[Fit]:
 
 
 def load(path: str | Path) -> Any:
-    """Load what ``save(path)`` wrote: a fit, a test, a score, a table, or a release.
+    """Load a file of ``save(path)``: a fit, a test, a score, a table, or a release.
 
     Parameters
     ----------

@@ -18,10 +18,11 @@ import numpy as np
 from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
+from dpmodels.messages import PROOF
 from dpmodels.notes import note_of, notes_of_saved
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
-from dpmodels.records import Estimate, Release, Request
+from dpmodels.records import USABLE_ROWS, Estimate, Release, Request
 from dpmodels.tables.table import check_seal, sealed
 from dpmodels.units import column_of
 
@@ -58,7 +59,7 @@ class Call:
 
     @classmethod
     def of(cls, request: Request, backend: Backend | None = None) -> Call:
-        """Copy the public words of a request, and say which ending of its method ran."""
+        """Copy the public arguments of a request, and the ending that its method took."""
         return cls(
             verb=request.verb,
             formula=request.formula,
@@ -112,7 +113,7 @@ class Record:
 
     @classmethod
     def of(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Record:
-        """Keep what is public or released of the three; their ``detail`` is dropped."""
+        """Keep the public and released parts of plan, release and estimate."""
         return cls(
             call=Call.of(plan.request, plan.backend),
             design=release.design,
@@ -130,7 +131,7 @@ class Record:
 
 
 def _returned(release: Release) -> str:
-    """Return what of the charge went back to the budget, in words; empty: nothing."""
+    """Return the part of the charge that went back to the budget, as text; empty if none did."""
     if release.back is None:
         return ""
     from dpmodels.privacy.budget import returned_text
@@ -139,7 +140,7 @@ def _returned(release: Release) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` if it is a plain scalar, text or list of such; else the name of its type."""
+    """Return ``value`` if it is a plain scalar, string or list of these, else its type name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -207,8 +208,14 @@ def interval_of(design: Design, column: str) -> tuple[float, float] | None:
     return next((c.interval for c in design.z if c.name == column), None)
 
 
+def papers_of(reference: str) -> str:
+    """Return the papers of a reference, without files of this project."""
+    parts = (part.strip() for part in reference.split(";"))
+    return "; ".join(p for p in parts if ".md" not in p and "theory note" not in p)
+
+
 def methods_paragraph(record: Record) -> str:
-    """Return what a methods section says of a fit: all of it public."""
+    """Return the description of a fit for a methods section: all of it public."""
     from dpmodels._version import __version__
     from dpmodels.privacy.mechanisms import Gaussian
     from dpmodels.registry import method_names, resolve
@@ -224,7 +231,7 @@ def methods_paragraph(record: Record) -> str:
         "composed by the tightest proved bound"
     )  # fmt: skip
     known = call.method in method_names(call.verb)
-    reference = resolve(call.verb, call.method).reference if known else ""
+    reference = papers_of(resolve(call.verb, call.method).reference) if known else ""
     parts = [
         f"Estimates are ({promise.eps:g}, {promise.delta:g})-differentially private. Neighbouring "
         f"tables: {promise.neighbours}; unit of privacy: {named(promise.unit)}.",
@@ -238,12 +245,17 @@ def methods_paragraph(record: Record) -> str:
         held = "sampling error and privacy noise"
         held += "" if est.bias is None else ", and a bound of the bias that clipping may leave"
         parts.append(f"Standard errors, tests and intervals hold {held}.")
-    parts += [note.text() for note in promise.notes]
+    parts += [note.text() for note in promise.notes if note.code != PROOF.code]
     return " ".join([*parts, f"Software: dpmodels {__version__}."])
 
 
+def has_method_test(guarantee: Guarantee) -> bool:
+    """Return whether a private test is part of the method; the look at usable rows is none."""
+    return any(step.reply_test and step.name != USABLE_ROWS for step in guarantee.steps)
+
+
 def ledger_of(record: Record) -> Ledger:
-    """Return the charges of a record, one line a step."""
+    """Return the charges of a record, one line per step."""
     from dpmodels.privacy.budget import Ledger
 
     call = record.call
@@ -258,7 +270,7 @@ def ledger_of(record: Record) -> Ledger:
 
 
 def outcomes(record: Record) -> dict[str, str]:
-    """Return what came of each step that matters: "reply", "NO REPLY", "returned", "charged".
+    """Return the outcome of each step that matters: "reply", "NO REPLY", "returned", "charged".
 
     All of it is output of the mechanism and paid for. Steps after the one that ended the run
     are charged although nothing was drawn, or were given back: their absence is an output.

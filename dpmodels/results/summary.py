@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpmodels.results import inference as f
 from dpmodels.results.record import (
     Record,
     event,
+    has_method_test,
     interval_of,
     ranged,
     response,
@@ -177,7 +179,7 @@ def _errors(record: Record) -> list[Note]:
     if np.isnan(est.params).all() or np.isnan(inference.standard_errors(est)).all():
         return [messages.NO_ERRORS()]
     bias = "" if est.bias is None else "; clipping bias (Bias <=) is in P and intervals only"
-    tested = any(step.reply_test for step in record.guarantee.steps)
+    tested = has_method_test(record.guarantee)
     return [
         messages.STANDARD_ERROR(
             bias=bias, privacy=_PRIVACY_SE.get(call.privacy_se, call.privacy_se)
@@ -272,7 +274,7 @@ def _declare(record: Record) -> list[str]:
 
 
 def no_reply_page(record: Record) -> Page:
-    """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
+    """Return the page of a fit without a reply: reason, cost and remedies. All of it is public."""
     promise, call = record.guarantee, record.call
     failed = (
         "The private search for the ranges of undeclared variables did not find one for every "
@@ -313,7 +315,7 @@ def no_reply_page(record: Record) -> Page:
 Summary = Table
 _LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, across=2)
 #: Among the statistics of a fit: share of the rows (people) that count, from a released count; it
-#: is printed where its sd is at most so much.
+#: is printed if its sd is at most this.
 COMPLETE, UNSURE = "complete_share", 0.1
 _RATIOS = (
     "Exponentiated: estimates and ends of intervals are ratios; P is that of the coefficients, "
@@ -378,13 +380,16 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     lines = [
         ("Formula", call.formula),
         ("Privacy", f"{pair}; neighbours: {promise.neighbours}{who}"),
-        ("Method", f'{call.method_title} (method="{call.method}")'),
+        ("Method", f"{call.method_title} ({_ending(record)})"),
     ]
     for label, key in verb_of(call.verb).says:  # what makes the model what it is
         if call.options.get(key) is not None:
             lines.append((label, f"{call.options[key]}"))
     what = event(record.design)
     lines += [("Event", what)] if what else []
+    stats = record.estimate.stats
+    if COMPLETE in stats and (full or stats[f"{COMPLETE}_se"] <= UNSURE):
+        lines.append(_used(record, stats[COMPLETE], stats[f"{COMPLETE}_se"]))
     lines += rows_used(record.design)
     sample = "" if call.survey is None else Survey.from_dict(call.survey).text
     if sample:
@@ -395,20 +400,25 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     return tuple(lines)
 
 
+def _ending(record: Record) -> str:
+    """Return the name of the ending of a fit by moments or scoring, else the method argument."""
+    call, stats = record.call, record.estimate.stats
+    if call.verb == "dp_ols" and call.method in ("ssp", "pmt") and stats:
+        return "scoring" if "score_clip" in stats else "moments"
+    return f'method="{call.method}"'
+
+
 def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     kind, stats = verb_of(record.call.verb), record.estimate.stats
     # the number of rows of a person is private
     counted = "Observations" if column_of(record.guarantee.unit) is None else "People"
     facts = [(counted, "private" if record.n is None else str(record.n))]
-    if COMPLETE in stats and (full or stats[f"{COMPLETE}_se"] <= UNSURE):
-        of, sd = (100 * stats[key] for key in (COMPLETE, f"{COMPLETE}_se"))
-        facts.append(("of which used", f"{of:.0f} % (sd {sd:.1f})"))
     if full or kind.body:
         facts.append((kind.count, str(len(record.estimate.names))))
     norm = row_norm(record.design)
     if full and norm == norm and not kind.body:
         facts.append(("Row norm bound", number(norm, 4)))
-    if full or not record.estimate.released:
+    if (full and has_method_test(record.guarantee)) or not record.estimate.released:
         facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
     for label, key in kind.header:
         if key in stats:
@@ -416,8 +426,20 @@ def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
+def _used(record: Record, share: float, sd: float) -> tuple[str, str]:
+    """Return the label and the text of the rows (people) that a fit used, by a noisy count."""
+    label = "Rows used" if column_of(record.guarantee.unit) is None else "People used"
+    n = record.n
+    if n is None:
+        return label, f"{100 * share:.0f} % (noisy, +- {100 * sd:.1f} %)"
+    step = 10 ** max(math.floor(math.log10(max(n * sd, 1.0))), 0)  # no finer than the noise
+    used, noise = (f"{round(x / step) * step:,}".replace(",", " ") for x in (n * share, n * sd))
+    whole = f"{n:,}".replace(",", " ")
+    return label, f"{used} of {whole} (noisy, +- {noise})"
+
+
 def _with_error(stats: Mapping[str, float], key: str) -> str:
-    """Return ``0.2531 (0.0110)``; of a share with an interval ``0.253 [.21,.29]``, as wide."""
+    """Return ``0.2531 (0.0110)``, or ``0.253 [.21,.29]`` for a share with an interval."""
     value, error = stats[key], stats.get(f"{key}_se")
     if f"{key}_low" in stats:
         low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
@@ -481,5 +503,5 @@ def _table(
 
 
 def response_of(record: Record) -> str:
-    """Return the text of the response: of the design, else of the formula."""
+    """Return the text of the response, from the design or else from the formula."""
     return response(record.design) or record.call.formula.partition("~")[0].strip()

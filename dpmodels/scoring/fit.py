@@ -22,7 +22,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
-from dpmodels.records import OPEN_ENDS, Estimate, Release, Request
+from dpmodels.records import OPEN_ENDS, USABLE_ROWS, Estimate, Release, Request
 from dpmodels.scoring.clip import BEYOND_OF_GROUP, GROUP_NOISE, long_scores
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
@@ -56,7 +56,7 @@ from dpmodels.scoring.run import (
     ScoringRelease,
     release_scoring,
 )
-from dpmodels.scoring.usable import USABLE_ROWS, Look
+from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -21,7 +21,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import Sum
 from dpmodels.ranges import Part
-from dpmodels.records import Release
+from dpmodels.records import USABLE_ROWS, Release
 from dpmodels.sums.ask import Added, Counts, Query
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from dpmodels.records import Request
     from dpmodels.sums.ask import Ask
 
-#: Names of the steps.
-USABLE_ROWS, USABLE_BY_VARIABLE = "usable rows", "usable by variable"
+#: Name of the second step.
+USABLE_BY_VARIABLE = "usable by variable"
 #: Share of mu^2 of the count: least, most, and factor over (mu n)^2 between them (sd n/30).
 LOOK_SHARE_MIN, LOOK_SHARE_MAX, LOOK_SHARE_FACTOR = 0.0005, 0.01, 900.0
 #: The same of the counts by variable, times their number.

@@ -41,7 +41,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """What a task returns. **Confidential**: sums without noise."""
+    """Result of a task. **Confidential**: sums without noise."""
 
     index: int  # Of the part
     rows: int  # That it has, read or skipped
@@ -143,7 +143,7 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Say whether two values have the same types, shapes and public words: not the same numbers."""
+    """Return whether two values have the same types, shapes and public strings."""
     if type(one) is not type(other):
         return False
     if dataclasses.is_dataclass(one) and not isinstance(one, type):
@@ -238,7 +238,7 @@ class Integers:
 
 @dataclass(frozen=True, eq=False)
 class _Counting:
-    """The pass of :func:`counted`, for whoever adds up."""
+    """Pass of :func:`counted`, for the executor."""
 
     count: Callable[[Iterable[Array]], Counts]
     of_people: bool = False  # Blocks are of whole people where the unit is one
@@ -290,7 +290,7 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The pass of :func:`sampled`: what a task reads by the places of rows, and does not add up."""
+    """Pass of :func:`sampled`: rows read by their places and not summed."""
 
     index: tuple[int, ...]  # Design columns
     size: int  # How many rows are chosen
@@ -324,7 +324,7 @@ class Sampled:
         return Cells((np.concatenate(places),), (np.concatenate(values, axis=1),))
 
     def accepts(self, found: Any) -> bool:
-        """Say whether a part returned places and cells of that many columns."""
+        """Return whether a part returned places and cells of that many columns."""
         if type(found) is not Cells or not len(found.places) == len(found.values) <= 1:
             return False
         return all(

@@ -1,4 +1,4 @@
-"""What a stage sees: it asks queries and gets noisy numbers. No row, no exact sum, no sensitivity.
+"""Interface of the private stage: it asks queries and gets noisy numbers, never rows or exact sums.
 
 A query is a statistic (what the prover reads), the pass that adds it up, and how its sums are laid
 out. :class:`Ask` runs the pass, takes the sensitivity from :mod:`dpmodels.proof.prove` and the
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """Which units a pass reads: public, or by secret coins; never by a cell.
+    """Units that a pass reads: public, or chosen by secret coins, never by a cell.
 
     Notes
     -----
@@ -141,14 +141,14 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """Rows and run for one step with a proof of its own: the draws that it lists, no other."""
+    """Rows and run for one step with a registered proof: only the draws that the proof lists."""
 
     rows: Any
     _ask: Ask
     _proof: OwnProof
 
     def total(self, over: Pass, read: Read = ALL) -> Any:
-        """Return the exact sums of a pass, read once for this and for what is asked of it."""
+        """Return the exact sums of a pass, read once for this call and for its queries."""
         return self._ask._total(over, read)
 
     def __getattr__(self, name: str) -> Any:
@@ -158,7 +158,7 @@ class Raw:
 
 
 class Ask:
-    """The door of one stage: what it may ask of the private rows.
+    """Queries that one stage may ask of the private rows.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class Ask:
         )
 
     def _total(self, over: Pass, read: Read) -> Any:
-        """Return the sums of a pass; of one that was read before, those."""
+        """Return the sums of a pass, reusing them if the pass was already read."""
         key = (id(over), read)
         if key not in self._sums:
             self._sums[key] = (over, over.total(self._rows, self._reading(read)))
@@ -353,7 +353,7 @@ class Ask:
         return self._run.coins(size)
 
     def raw(self, proof: OwnProof) -> Raw:
-        """Return rows and run to a function that has a registered proof of its own."""
+        """Return rows and run to a function with a registered proof."""
         caller = sys._getframe(1)
         where = f"{caller.f_globals['__name__'].removeprefix('dpmodels.')}:{caller.f_code.co_name}"
         if where not in proof.where:
@@ -398,7 +398,7 @@ class Moments:
 
     @property
     def set(self) -> Ball | Box | NuclearBall | ConvexHull:
-        """What one unit adds: read off the map."""
+        """Clip set of one unit, from the map."""
         return set_of(self.rowmap, people=self.people, average=self.average)
 
 
@@ -448,10 +448,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Kept:
-    """Sums that were made before, handed over in place of rows: of audits and tests."""
+    """Sums made before, used in place of rows by audits and tests."""
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Any:
-        """Return what stands in place of the rows."""
+        """Return the sums used in place of the rows."""
         return rows
 
 
@@ -466,7 +466,7 @@ def whole_matrix(found: Any) -> Added:
 
 
 def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
-    """Return the query of all moments of a map into one set; ``radius``: what a radius is worth."""
+    """Return the query of all moments of a map into one set, whose radius may be scaled."""
     return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)
 
 
