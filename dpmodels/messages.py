@@ -323,6 +323,16 @@ POSTERIOR_RIDGE = Template(
     "Coefficients are shrunk by a ridge penalty ({lam:.4g}, standardised)",
     "The penalty was chosen from released numbers.",
 )  # fmt: skip
+DRAW_START = Template(
+    "gptr.start", _D, "The passes start from one posterior draw (fit.arrays['draw'])",
+    "Estimates and errors are those of the last pass, which takes the ridge and the noise of the "
+    "draw off again. inference=False gives the draw alone, with the whole budget.",
+)  # fmt: skip
+POSTERIOR_DRAWS = Template(
+    "gptr.draws", _A, "The estimate is the mean of {many} draws",
+    "Their standard deviations hold no sampling error, only the noise of one draw about the ridge "
+    "solution: {sds}.",
+)  # fmt: skip
 RIDGE_RAISED = Template(
     "gptr.ridge_raised", _C, "lam= was too small for the released bounds and was raised",
 )  # fmt: skip

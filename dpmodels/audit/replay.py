@@ -206,6 +206,14 @@ class ReplayRun(Run):
         )
         return np.array(out)
 
+    def inner_draw(self, name: str, size: int, made: Callable[[Array], Array]) -> Array:
+        """Record (as inner), draw or replay."""
+        draw = super().inner_draw
+        zero = np.zeros(size)
+        return np.array(
+            self._keep(name, "inner", zero, 1.0, math.nan, lambda: draw(name, size, made))
+        )
+
     def noisy_table(self, name: str, values: Array, **how: Any) -> None:
         """Record, draw or replay, in place."""
         before = np.array(values)

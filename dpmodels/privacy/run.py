@@ -543,6 +543,16 @@ class Run:
         """
         return self.inner_source(name).normals(size)
 
+    def inner_draw(
+        self, name: str, size: int,
+        made: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    ) -> npt.NDArray[np.float64]:  # fmt: skip
+        """Return the vector that a mechanism makes of such normals, where later steps rest on it.
+
+        As :meth:`inner_normals`: a replay returns the same vector, not the same normals.
+        """
+        return made(self.inner_normals(name, size))
+
     def inner_source(self, name: str) -> NoiseSource:
         """Return the noise source itself, for the inside of one mechanism with its own proof."""
         self._take(name, (Gaussian, Profile, RDP, Approximate))
@@ -706,8 +716,8 @@ _ALL = (
     ),
     OwnProof(
         "posterior draws",
-        ("models.linear.posterior:release",),
-        ("inner_normals",),
+        ("models.linear.posterior:release", "models.linear.posterior:begin_draw"),
+        ("inner_normals", "inner_draw"),
         "a normal draw about the ridge solution, precision by released bounds of the least "
         "eigenvalue and of the residuals; one-sided composition",
         ("models/linear/posterior.md", "2.1"), "dp_ols.gptr",

@@ -1349,6 +1349,8 @@ _OF_QUERIES = tuple(
         ("dpmodels/proof/prove.py", "if norm != \"l2\" and self.size > 1:", "if False:", ("tests/unit/proof/test_prove.py",)),
         ("dpmodels/proof/prove.py", 'math.sqrt((2.0 if relation == "replace" else 1.0) * parts)', "math.sqrt(parts)", (REPLAY, "-k", "objpert")),
         ("dpmodels/proof/prove.py", "return GRID + 64.0 * n", "return 0.5 + 64.0 * n", (REPLAY, "-k", "npreg")),
+        ("dpmodels/models/linear/posterior.py", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED)) / 2.0", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED))", ("tests/unit/models/linear/test_gptr_start.py",)),
+        ("dpmodels/models/linear/posterior.py", 'each["bound"] / 2.0, each["draw"] / 2.0, d1=x, d2=x', 'each["bound"] / 2.0, each["draw"], d1=x, d2=x', ("tests/unit/models/linear/test_gptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", ".at_least(start.failure)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h)', 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h / 2)', ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/models/linear/opening.py", "c * c * 2.0**-30", "c * 2.0**-30", ("tests/unit/models/linear/test_eptr_start.py",)),

@@ -203,7 +203,12 @@ CASES = [
     Case("dp_ols", "eptr", "y ~ a + b", BOUGHT, n=60, eps=60.0, table="uniform"),
     Case("dp_ols", "eptr", "y ~ a*b + I(a**2) + I(b**2)", eps=30.0, n=60, table="uniform"),
     Case("dp_ols", "eptr", vcov="iid", eps=40.0, table="zeros"),
-    *both("dp_ols", "gptr", n=40, eps=60.0, table="short"),
+    *both("dp_ols", "gptr", n=40, eps=60.0, table="short", scoring=False),
+    # a draw as a start: the draw that was released stays the same
+    Case("dp_ols", "gptr"),
+    Case("dp_ols", "gptr", n=40, eps=60.0, table="short"),
+    Case("dp_ols", "gptr", "y ~ a + b", BOUGHT, n=60, eps=60.0, table="uniform"),
+    Case("dp_ols", "gptr", "y ~ a*b + I(a**2) + I(b**2)", eps=30.0, n=60, table="uniform"),
     Case("dp_ols", "ops"),
     Case("dp_ols", "adaops", n=40, eps=60.0, table="short"),
     Case(
