@@ -22,7 +22,7 @@ from dpmodels.results.record import (
     rows_used,
 )
 from dpmodels.survey import Survey
-from dpmodels.tables.content import Column, Layout, Page, Row
+from dpmodels.tables.content import Column, Content, Layout, Page, Row
 from dpmodels.tables.numbers import by_row, number, places
 from dpmodels.tables.table import Table, check_format
 from dpmodels.units import column_of, named
@@ -108,15 +108,17 @@ def notes_of(record: Record) -> tuple[str, ...]:
     return tuple(sorted(said, key=lambda n: -100 if n in first else -weight(n)))
 
 
-def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
+def shown_notes(record: Record, *, full: bool, conditions: bool = False) -> tuple[str, ...]:
     """Return the notes that a summary shows: all, or a sentence each of those that weigh most.
 
-    A condition of the guarantee is never cut.
+    A condition of the guarantee is never cut. With ``conditions`` they alone are shown.
     """
     notes = notes_of(record)
     if full or not notes:
         return notes
     whole = {" ".join(note.split()) for note in record.guarantee.notes}
+    if conditions:
+        return tuple(n for n in notes if n in whole and not n.startswith(OF_ITS_OWN))
     *head, last = (
         note if note in whole else _NEXT_SENTENCE.split(note, maxsplit=1)[0]
         for note in notes[:SHOWN]
@@ -349,8 +351,9 @@ def build(
     full: bool = False,
     level: float | None = None,
     exponentiate: bool = False,
+    **requests: Any,
 ) -> Summary:
-    """Write the numbers of a record into a summary."""
+    """Write the numbers of a record into a summary; ``requests`` are those of its kind's body."""
     fmt = check_format(fmt)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
         raise RequestError(
@@ -363,10 +366,15 @@ def build(
     own = None if silent else kind.load("body")
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
-    more: tuple[Table, ...] = ()
+    more: tuple[Content, ...] = ()
     legend: tuple[str, ...] = ()
+    footnotes: tuple[str, ...] = ()
     if own is not None:
-        columns, rows, more = own(record, digits, level)
+        body = own(record, digits, level, **requests)
+        if isinstance(body, Table):
+            columns, rows, more, footnotes = body.columns, body.rows, body.more, body.notes
+        else:
+            columns, rows, more = body
     elif not no_table:
         columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate
@@ -378,7 +386,10 @@ def build(
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
-        notes=(*((_RATIOS,) if exponentiate else ()), *shown_notes(record, full=full))
+        notes=(
+            *((_RATIOS,) if exponentiate else ()), *footnotes,
+            *shown_notes(record, full=full, conditions=bool(footnotes)),
+        )
         if notes and not silent
         else (),
         statement=f.greek(record.guarantee.statement()),

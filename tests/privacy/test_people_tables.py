@@ -24,6 +24,7 @@ CASES = {
     "table": ("dp_table", "~ g * h + x", {"noise": "gaussian"}),
     "table, laplace": ("dp_table", "~ g * h + x", {"noise": "laplace"}),
     "table, quantiles": ("dp_table", "x ~ g", {"quantiles": [0.5]}),
+    "table, medians": ("dp_table", "x ~ g", {"medians": "x"}),
     "em": ("dp_quantile", "~ x", {"q": [0.3], "method": "em", "points": 64}),
     "tree": ("dp_quantile", "~ x", {"q": [0.3], "method": "tree", "points": 64}),
     "survival": ("dp_survfit", "Surv(t, h) ~ g", {"breaks": 4}),

@@ -310,6 +310,7 @@ CASES = [
     Case("dp_table", "joint", "~ k", CLASSES, delta=0.0, noise="geometric"),
     Case("dp_table", "joint", "~ k * k2", TWO_CLASSES),
     Case("dp_table", "joint", "a ~ k", CLASSES, quantiles=[0.2, 0.5], histogram=3),
+    Case("dp_table", "joint", "a + b ~ k", CLASSES, medians="a"),
     Case("dp_table", "joint", "a ~ k", CLASSES_BOUGHT, n=60, eps=60.0, table="uniform"),
     Case("dp_quantile", "em", "a ~ 1", q=[0.1, 0.5]),
     Case("dp_quantile", "em", "~ a + b", inference=False, delta=0.0, table="uniform"),

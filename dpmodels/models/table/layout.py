@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: What the last cell of every axis is called: a missing or undeclared level, a row left out.
 MISSING = "(missing)"
+#: What is released of a number with a median.
+QUARTILES = (0.25, 0.5, 0.75)
 #: Above this many cells a table is refused; above as many as there are rows the plan warns.
 MOST_CELLS = 1 << 18
 
@@ -92,6 +94,7 @@ class Layout:
     blocks: tuple[Block, ...]
     sections: tuple[Section, ...]
     quantiles: tuple[float, ...] = ()
+    medians: tuple[str, ...] = ()  # Numbers that have quartiles, those of all groups too
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -152,13 +155,17 @@ def layout_of(
     *,
     histogram: int | None = None,
     quantiles: tuple[float, ...] = (),
+    medians: tuple[str, ...] = (),
 ) -> Layout:
     """Lay out the tables of a formula.
 
     One-sided: a table for each term; two-sided: each variable on the left within each group on
-    the right. Groups that are margins of other groups are added up, not released.
+    the right. Groups that are margins of other groups are added up, not released. Numbers with
+    ``medians`` have quartiles in the largest groups and in all of them together.
     """
     program = program_of(design)
+    if medians:
+        quantiles = QUARTILES
     axes = [
         Axis(s.name, j, "level", (*map(str, s.levels), MISSING))
         if s.levels is not None
@@ -190,13 +197,26 @@ def layout_of(
         blocks += [Block(tuple(sorted((*g, number))), number) for g in largest]
         wanted = list(dict.fromkeys([*groups, ()]))
         sections += [Section("means", g, number, name) for g in wanted]
-        if quantiles:
-            sections += [Section("quantiles", g, number, name) for g in largest]
+        sections += [
+            Section("quantiles", g, number, name)
+            for g in _groups_of_quantiles(name, largest, quantiles, medians)
+        ]
     layout = Layout(
-        tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles
-    )
+        tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles,
+        medians,
+    )  # fmt: skip
     _check_size(layout)
     return layout
+
+
+def _groups_of_quantiles(
+    name: str, largest: list[tuple[int, ...]], quantiles: tuple[float, ...],
+    medians: tuple[str, ...],
+) -> list[tuple[int, ...]]:  # fmt: skip
+    """Return the groups in which a number has quantiles; one with a median also in all rows."""
+    if not medians:
+        return largest if quantiles else []
+    return list(dict.fromkeys([*largest, ()])) if name in medians else []
 
 
 def _check_categories(

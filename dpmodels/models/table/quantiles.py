@@ -21,6 +21,7 @@ from dpmodels.models.table.layout import Layout, program_of, table_method
 from dpmodels.models.table.noise import Spread, critical
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
+from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
@@ -215,6 +216,14 @@ class QuantilePart:
     # tuple of (step name, column, group axes, quantile)
     jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
     points: int  # Of the grid
+
+    def rank_scale(self, section: Any, q: float) -> float:
+        """Return the scale of the error of the rank of a quantile, in ranks."""
+        place = [j for j, (_, number, axes, one) in enumerate(self.jobs)
+                 if (number, axes, one) == (section.number, section.axes, q)]  # fmt: skip
+        mechanism: Any = self.steps[place[0]].mechanism
+        ranks = Ranks(fraction(q), groups=bool(section.axes))
+        return 2.0 * rank_sensitivity(ranks) / ranks.step / float(mechanism.eps)
 
     def grids(self, design: Design) -> dict[int, Array]:
         """Return the grid of every number."""

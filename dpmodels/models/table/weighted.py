@@ -340,7 +340,7 @@ def counts(c: Context, section: Section) -> tuple[Array, Array]:
     out[5], out[6], out[7], out[8] = corrected, se, middle - half, middle + half
     with np.errstate(all="ignore"):
         plain = p * (1.0 - p) / c.n
-        out[9] = np.where(plain * c.n > 3.0 * privacy, sampling**2 / plain, np.nan)
+        out[-1] = np.where(plain * c.n > 3.0 * privacy, sampling**2 / plain, np.nan)
     return out, M * c.trim.top / max(c.trim.mean, 1e-300)
 
 
@@ -372,6 +372,7 @@ class Groups:
     m: Array
     v: Array
     squared: tuple[Array, Array, Array]
+    missing: Array  # Sum of masses without a value
 
 
 def sums(c: Context, section: Section) -> Groups:
@@ -382,7 +383,7 @@ def sums(c: Context, section: Section) -> Groups:
     safe = np.maximum(N, 1.0)
     m = np.clip(T / safe, -1.0, 1.0)
     v = np.clip(Q / safe - m * m, 0.0, 1.0)
-    return Groups(K, KS, N, m, v, (N2, T2, Q2))
+    return Groups(K, KS, N, m, v, (N2, T2, Q2), M[:, -1])
 
 
 def means(c: Context, section: Section) -> tuple[Array, Array]:
@@ -416,6 +417,7 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
         N * scale, np.zeros(m.size), np.full(m.size, tau_n * scale), (N - wide) * scale,
         (N + wide) * scale,
     )  # fmt: skip
+    out[9, 0], out[10, 0] = found.missing * scale, math.sqrt(float(K[-1, -1])) * scale
     blank = np.where(SMALL * tau_n <= N, 1.0, np.nan)
     low, high = np.clip(corrected - half, -1.0, 1.0), np.clip(corrected + half, -1.0, 1.0)
     out[:5, 1] = (
@@ -423,7 +425,7 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
         middle + h * np.where(blank == 1.0, low, -1.0),
         middle + h * np.where(blank == 1.0, high, 1.0),
     )  # fmt: skip
-    out[9, 1] = np.where(blank == 1.0, sampling**2 / np.maximum(least, 1e-300), np.nan)
+    out[-1, 1] = np.where(blank == 1.0, sampling**2 / np.maximum(least, 1e-300), np.nan)
     out[0, 2] = h * np.sqrt(v) * blank
     size = np.repeat(N * c.trim.top / max(c.trim.mean, 1e-300), 3)
     return out.transpose(0, 2, 1).reshape(len(COLUMNS) + 1, -1), size
@@ -692,6 +694,15 @@ register_method(
                 choices=("auto", "gaussian", "laplace", "geometric"),
             ),
             Option("quantiles", "quantiles of numbers, by group: [0.25, 0.5, 0.75]", None, object),
+            Option(
+                "medians",
+                'numbers shown by median [quartiles], which take half of eps: ["bmi"]',
+                None,
+                object,
+            ),
+            Option("errors", "print the noise sd of each number of a table 1", False, bool),
+            Option("smd", "print standardised mean differences of groups", False, bool),
+            Option("p_values", "print P of equal groups", False, bool),
             Option("histogram", "equal bins of every number", None, int, lower=1, upper=10_001),
             Option(
                 "suppress", "blank what rests on a smaller released count", None, float, lower=0.0
