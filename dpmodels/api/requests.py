@@ -99,11 +99,12 @@ def check_sample(
             f"unit={column!r} is the cluster itself: errors are by person already, and the person "
             "is protected. Leave the clusters out"
         )
-    if unit is not None and method.verb in _OF_ROWS:
+    if unit is not None and method.verb in _OF_ROWS and (survey.psu or survey.strata):
         raise RequestError(
-            f"{method.verb}(design=) is of rows. With unit={column!r} errors by design are those "
-            "of regressions: dp_ols(\"y ~ 1\", unit=, design=), dp_glm, dp_quantreg; or leave "
-            "unit= out, rows are then protected"
+            f"{method.verb}(design=) with units or strata is of rows. With unit={column!r} give "
+            "weights= alone, or use a regression, whose errors are by design: "
+            'dp_ols("y ~ 1", unit=, design=), dp_glm, dp_quantreg; or leave unit= out, rows are '
+            "then protected"
         )
     if unit is not None and kept is not None:
         raise RequestError(
@@ -664,6 +665,13 @@ def build_request(
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
+    by_person = common["unit"] is not None or (declared is not None and declared.unit is not None)
+    if verb == "dp_test" and common["weights"] is not None and by_person:
+        raise RequestError(
+            "dp_test(weights=) is of rows. Equal means of weighted people are a Wald test of a "
+            'regression: dp_ols("y ~ g", data, unit=, weights=).wald_test("g"). Shares by group '
+            'are in dp_table("~ a + b", unit=, weights=)'
+        )
     person = _person(entry, common, declared, kinds, {**resolved, **level})
     if resolved.get("person_weights") is not None and (person is None or person.most):
         raise RequestError(

@@ -264,6 +264,8 @@ CASES = [
     ],
     Case("dp_mean", "clipped", "a + b ~ 1"),
     Case("dp_mean", "clipped", "a ~ 1"),
+    Case("dp_mean", "clipped", "a + b ~ 1", delta=0.0),
+    Case("dp_mean", "clipped", "a ~ 1", delta=0.0, inference=False),
     Case("dp_mean", "clipped", "a + b ~ 1", BOUGHT, n=60, eps=60.0, table="uniform"),
     Case(
         "dp_mean", "ptr", "a + b ~ 1", width=0.5, **COIN | {"table": "zeros", "n": 40, "eps": 4.0}

@@ -306,18 +306,21 @@ class TablePass:
     centre: Array
     half: Array
     people: bool = False
+    mass_of: Callable[[Array], Array] | None = None  # Mass of rows, None for a unit each
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the tables, flat. Confidential."""
         if not self.people:
             job = functools.partial(
-                statistics, layout=self.layout, centre=self.centre, half=self.half
-            )
+                statistics, layout=self.layout, centre=self.centre, half=self.half,
+                mass_of=self.mass_of,
+            )  # fmt: skip
             return counted(rows, self.design, job)[0]
-        found = summed(rows, self.design, TableOfPeople(self.layout, self.centre, self.half))
+        own = TableOfPeople(self.layout, self.centre, self.half, self.mass_of)
+        found = summed(rows, self.design, own)
         out, end = found.values.astype(object), 0
-        for block in self.layout.blocks:  # declared persons without a row are "(missing)"
-            end += self.layout.cells(block.axes)
+        for size in own.sizes:  # declared persons without a row are "(missing)", or "(unused)"
+            end += size
             out[end - 1] += (rows.n - found.people) * int(STEPS)
         return np.asarray(out, dtype=object)
 
@@ -363,17 +366,22 @@ def _unit(layout: Layout, cells: Array, centre: Array, half: Array) -> dict[int,
         return {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
 
 
-def means_of_people(t: Array, key: npt.NDArray[np.int64]) -> Array:
+def means_of_people(t: Array, key: npt.NDArray[np.int64], whole: Array) -> Array:
     """Return for each row the mean of the numbers with its key; NaN where its own is missing.
 
-    Sums are of whole steps, so the order of rows changes nothing.
+    Means are weighted by the masses of rows. Sums are of whole numbers, so the order of rows
+    changes nothing below 2^53.
     """
     there = ~np.isnan(t)
     own, place = np.unique(key[there], return_inverse=True)
-    steps = end_of_numbers(t[there])
-    total, count = (np.bincount(place, weights=w, minlength=len(own)) for w in (steps, None))
+    steps, mass = end_of_numbers(t[there]), whole[there]
+    rows = np.bincount(place, minlength=len(own))
+    total, count = (
+        np.bincount(place, weights=w, minlength=len(own)) for w in (steps * mass, mass)
+    )
     out = np.full(len(t), np.nan)
-    out[there] = np.where(count == 1, np.nan, total / np.maximum(count, 1) / STEPS)[place]
+    means = np.where(rows == 1, np.nan, total / np.maximum(count, 1) / STEPS)
+    out[there] = means[place]
     return np.where(there & np.isnan(out), t, out)  # one row is its mean, to the last digit
 
 
@@ -388,16 +396,25 @@ class TableOfPeople:
     layout: Layout
     centre: Array
     half: Array
+    mass_of: Callable[[Array], Array] | None = None
     of_people: ClassVar[bool] = True
+
+    @property
+    def sizes(self) -> list[int]:
+        """Cells of every table, the unused one behind it included where rows have masses."""
+        return [self.layout.cells(b.axes) + (self.mass_of is not None) for b in self.layout.blocks]
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
         """Return the sums over people. Confidential."""
         layout = self.layout
-        totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
+        totals = [np.zeros(size, dtype=np.int64) for size in self.sizes]
         people = 0
         for part in blocks:
             people += len(part.counts)
-            whole = np.full(part.rows.shape[1], STEPS)
+            u = np.ones(part.rows.shape[1])
+            if self.mass_of is not None:
+                u = self.mass_of(part.rows)
+            whole = end_of_numbers(u, low=0.0)
             unit = _unit(layout, part.rows, self.centre, self.half)
             codes = codes_of(layout, part.rows, unit)
             person = np.repeat(np.arange(len(part.counts)), part.counts)
@@ -405,9 +422,11 @@ class TableOfPeople:
                 mass: Array = whole
                 if block.number >= 0:
                     (group, _), *_ = placed(layout, block, codes, np.atleast_2d(whole))
-                    own = means_of_people(unit[block.number], person * total.size + group)
-                    mass = masses(own, whole / STEPS, whole)
+                    own = means_of_people(unit[block.number], person * total.size + group, whole)
+                    mass = masses(own, u, whole)
                 entries = list(placed(layout, block, codes, mass))
+                if self.mass_of is not None:
+                    entries.append((np.full(len(whole), total.size - 1), STEPS - whole))
                 place = np.concatenate([place for place, _ in entries])
                 weight = np.concatenate([mass for _, mass in entries]).astype(np.int64)
                 whose = np.tile(person, len(entries))

@@ -141,6 +141,7 @@ class HistogramOfPeople:
     grid: Array
     group: Mapping[int, int]
     unit: int
+    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; what it leaves is not counted
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
@@ -152,9 +153,12 @@ class HistogramOfPeople:
             cells, keep = cells_of(block.rows, self.number, self.grid, self.group)
             person = np.repeat(np.arange(len(block.counts)), block.counts)
             mass = np.full(len(cells), self.unit, dtype=np.int64)
-            where, share = shares(
-                person, np.where(keep, cells, size), mass, block.counts, size + 1
-            )
+            place = np.where(keep, cells, size)
+            if self.mass_of is not None:
+                own = end_of_numbers(self.mass_of(block.rows), low=0.0).astype(np.int64)
+                person, place = np.tile(person, 2), np.r_[place, np.full(len(cells), size)]
+                mass = np.r_[own, self.unit - own]
+            where, share = shares(person, place, mass, block.counts, size + 1)
             there = where < size
             np.add.at(out, where[there], share[there])
         return CountsOfPeople(out, people)
@@ -177,8 +181,10 @@ class GridCounts:
         """Return the counts by number, (groups, points). Confidential."""
         if self.unit > 1:
             return {
-                j: summed(rows, self.design, HistogramOfPeople(j, grid, self.group, self.unit))
-                .values.reshape(-1, len(grid))
+                j: summed(
+                    rows, self.design,
+                    HistogramOfPeople(j, grid, self.group, self.unit, self.mass_of),
+                ).values.reshape(-1, len(grid))
                 for j, grid in self.grids.items()
             }  # fmt: skip
         job = functools.partial(

@@ -26,8 +26,8 @@ from dpmodels.models.table.layout import (
     TOTAL,
     Layout,
     Section,
+    TablePass,
     codes_of,
-    statistics,
     table_method,
 )
 from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
@@ -35,10 +35,12 @@ from dpmodels.models.table.table import BACKEND as TABLE
 from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
 from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
+    WEIGHTED_PEOPLE,
     DesignErrors,
     Trim,
     clipped,
     mass_of,
+    refuse_kept_rows,
     said,
     scale_for,
     trim_of,
@@ -54,7 +56,7 @@ from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid, 
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scales import WEIGHT_STEP
-from dpmodels.sums.ask import Ask, Counts, Query, first_array
+from dpmodels.sums.ask import Ask, Query, as_is
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -471,16 +473,14 @@ def statistic(layout: Layout, noise: TableNoise) -> Cells:
 
 
 def tables_pass(
-    design: Design, layout: Layout, scale: tuple[Array, Array], top: float, power: int = 1
-) -> Counts:
-    """Return the pass of the tables of rows that add ``u^power`` of their mass."""
-    job = functools.partial(
-        statistics, layout=layout, centre=scale[0], half=scale[1],
-        mass_of=functools.partial(
-            _power, place=design.auxiliary_place("weights"), top=top, power=power
-        ),
-    )  # fmt: skip
-    return Counts(design, job)
+    design: Design, layout: Layout, scale: tuple[Array, Array], top: float, power: int = 1,
+    *, people: bool = False,
+) -> TablePass:  # fmt: skip
+    """Return the pass of the tables of rows that add ``u^power`` of their mass, or of people."""
+    mass = functools.partial(
+        _power, place=design.auxiliary_place("weights"), top=top, power=power
+    )
+    return TablePass(design, layout, *scale, people, mass)
 
 
 def _power(block: Array, place: int | None, top: float, power: int) -> Array:
@@ -489,8 +489,7 @@ def _power(block: Array, place: int | None, top: float, power: int) -> Array:
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan weighted tables. Reads no row."""
-    if request.unit is not None:
-        raise RequestError("weights= are of rows: with unit= every person counts once")
+    refuse_kept_rows(request)
     layout = layout_for(request, design)
     if layout.quantiles:
         raise RequestError("quantiles= of a table take no weights=: leave one of the two out")
@@ -533,18 +532,22 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, the tables of u and those of u^2.
 
-    **Privacy.** Unit: one row; replace-one, n public. A row is one unit of mass in every table.
+    **Privacy.** Unit: one row, or one person; replace-one, their number public. A row is one unit
+    of mass in every table, a person the mean of its rows.
     """
     detail, n = plan.detail, plan.public_n
+    people = plan.request.by_person
     cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
     strength = detail.noise.budget * n / cells
-    trim = trim_of(ask, design, strength, detail.population, n)
+    trim = trim_of(ask, design, strength, detail.population, n, people=people)
     centre, half = half_ranges(design)
     values = {}
     for name, power, noise in (("table", 1, detail.noise), ("squares", 2, detail.squares)):
         if noise is not None:
-            over = tables_pass(design, detail.layout, (centre, half), trim.top, power)
-            query = Query(statistic(detail.layout, noise), over, first_array)
+            over = tables_pass(
+                design, detail.layout, (centre, half), trim.top, power, people=people
+            )
+            query = Query(statistic(detail.layout, noise), over, as_is)
             values[name] = ask(name, query).values
     found = WeightedTableReleased(centre, half, trim)
     if detail.clusters is not None:
@@ -624,7 +627,10 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     kish = c.heavy * n / c.used**2
     return Estimate(
         names, arrays["estimate"], arrays=arrays,
-        notes=(*(() if detail.squares is None else _notes(c, kish)), *_of_psus(c, detail)),
+        notes=(
+            *((WEIGHTED_PEOPLE,) if plan.request.by_person else ()),
+            *(() if detail.squares is None else _notes(c, kish)), *_of_psus(c, detail),
+        ),
         stats={
             **({} if detail.squares is None else {
                 "kish": kish, "sum_of_weights": c.used * c.trim.top / (1.0 - c.trim.lost)
@@ -672,7 +678,9 @@ def _notes(c: Context, kish: float) -> tuple[str, ...]:
     )
 
 
-BACKEND = Backend(plan, release, estimate, title="Weighted counts and sums, two joint releases")
+BACKEND = Backend(
+    plan, release, estimate, title="Weighted counts and sums, two joint releases", people=True
+)
 register_method(
     table_method(
         name="joint",
