@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dpmodels import _testing
-from dpmodels.api.levels import stand_in, unlisted, with_levels
+from dpmodels.api.levels import planned_levels, stand_in, unlisted, with_levels
 from dpmodels.api.releases import REQUIRED, fit_of, require
 from dpmodels.api.requests import (
     Choice,
@@ -412,6 +412,12 @@ def plan(
         formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
     chosen = chosen._replace(reasons=(*told, *chosen.reasons))
+    declared, advice = declared_schema(schema, None), ""
+    unknown = unlisted(formula, declared, options)
+    if declared is not None and unknown:
+        schema, eps, delta, advice = planned_levels(
+            declared, unknown, n, eps, delta, options.get("unit")
+        )
 
     def planned(rows: int, budget: float) -> Plan[Any]:
         designed = build_request(
@@ -422,6 +428,8 @@ def plan(
         return make_plan(designed, rows)
 
     result = planned(n, eps)
+    if advice:
+        result = replace(result, advice=(advice, *result.advice))
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:

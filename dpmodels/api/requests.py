@@ -32,7 +32,7 @@ from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.survey import Frame, Survey
 from dpmodels.units import LEVELS, NO_IDS, Person, identifier_among, person_of
-from dpmodels.variables import Count, Levels, Text
+from dpmodels.variables import Binary, Count, Levels, Real, Text
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -337,6 +337,22 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     if common["n"] is not None:
         common["n"] = check_n(common["n"])
     return common
+
+
+def _with_integer_event(
+    formula: str, schema: Schema, kinds: Mapping[str, str], design_options: Mapping[str, Any]
+) -> Schema:
+    """Return the schema in which an integer response without a range is an event, 0 or 1.
+
+    The type of a column is public. Any other number of it is a missing cell.
+    """
+    name = formula.partition("~")[0].strip().strip("`")
+    variable = schema.variables.get(name)
+    event = design_options.get("response_ok") == "event" and design_options.get("event") is None
+    whole = str(getattr(kinds.get(name), "cells", "")).startswith(("int", "uint"))
+    if event and whole and isinstance(variable, Real) and variable.interval is None:
+        return schema.update({name: Binary()})
+    return schema
 
 
 def _person(
@@ -684,6 +700,7 @@ def build_request(
     needed = needed_variables(formula, kinds, **read)
     check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
+    full = _with_integer_event(formula, full, kinds, design_options or {})
     labels = {} if survey is None else labels_declared(survey, declared, kinds)
     request = Request(
         verb=verb,

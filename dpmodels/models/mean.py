@@ -213,8 +213,8 @@ def estimate_pure(plan: Plan[Any], release: Release) -> Estimate:
     statistic = pure_sums(d, squares=plan.request.inference)
     noise = math.sqrt(2.0) * noise_of(statistic, plan.detail, plan.request.relation)
     sd_count, sd = float(noise[0]), float(noise[1])
-    H = np.outer(half, half)
-    privacy = H * (sd**2 * np.eye(d) + sd_count**2 * np.outer(m, m)) / count**2
+    slope = half * m
+    privacy = (np.diag((half * sd) ** 2) + sd_count**2 * np.outer(slope, slope)) / count**2
     person = plan.request.unit
     stats = {"complete_rows" if person is None else "complete_people": count}
     sampling = None
