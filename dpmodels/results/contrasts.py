@@ -21,6 +21,7 @@ from dpmodels.results.record import Record, interval_of
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table
+from dpmodels.variables import TIME_UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -529,6 +530,16 @@ def released_centre(fit: Any, name: str) -> float | None:
     return None if found is None else float(found[0])
 
 
+def _cell_at(variable: Any, value: float) -> Any:
+    """Return the cell that is read as a number: of a date or a duration one in microseconds."""
+    if variable.kind == "date":
+        return np.datetime64(variable.start + round(value * TIME_UNITS[variable.unit]), "us")
+    duration = getattr(variable, "duration", None)
+    if duration is not None:
+        return np.timedelta64(round(value * TIME_UNITS[duration]), "us")
+    return value
+
+
 def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], float | None]:
     """Return the points of one variable of the grid, and the value at which a number is held."""
     variable = fit.design.schema[name]
@@ -551,9 +562,9 @@ def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], flo
         )
     centre = released_centre(fit, name)
     if centre is not None:
-        return [centre], centre
+        return [_cell_at(variable, centre)], centre
     ends = range_of(fit.design, name)
     if ends is None:
         raise RequestError(f"the range of {name!r} is not public: hold it, at={{{name!r}: value}}")
     middle = (ends[0] + ends[1]) / 2.0
-    return [middle], middle
+    return [_cell_at(variable, middle)], middle

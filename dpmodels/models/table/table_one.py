@@ -26,7 +26,7 @@ from dpmodels.units import column_of
 REQUESTS = ("errors", "smd", "p_values")
 #: A count of missing cells is shown where it is clear of its noise at this level, all columns of
 #: its row together.
-_MISSING_LEVEL = 0.025
+_MISSING_LEVEL = 0.005
 #: Most significant digits of a standard deviation.
 _SD_DIGITS = 3
 _NOT_KNOWN = "."
@@ -467,6 +467,8 @@ def _count(level: Level, k: int, errors: bool) -> str:
 
 def _decimals(variable: Variable) -> int:
     """Return the decimals of a row: two digits of its least error, three of its sd at most."""
+    if variable.medians and all(np.all(v[np.isfinite(v)] % 1.0 == 0.0) for v in variable.values):
+        return 0  # counts
     errors = variable.errors[0]
     known = [float(e) for e in errors if math.isfinite(e) and e > 0.0]
     (few,) = places([min(known)], 4) if known else [None]
@@ -583,8 +585,10 @@ def footnote(
         "P: equal in all groups (noise allowed for).": printed.p_values,
     }
     least = record.call.options.get("suppress")
+    blank = any(not np.isfinite(part).all() for v in variables for part in v.values)
+    parts["A point: not above its noise."] = blank and least is None
     if least is not None:
-        parts[f"A point: rests on a released count below {least:g}."] = True
+        parts[f"A point: not above its noise, or from a released count below {least:g}."] = True
     size = _noise_of_counts(columns, variables)
     shows = "± is its sd" if printed.errors else "errors=True shows its sd"
     noise = (

@@ -77,3 +77,17 @@ def test_another_number_of_an_integer_response_is_missing(data):
     counts = fitted(data, "dp_glm", "event ~ x", family="poisson",
                     schema=SCHEMA.update(event=dp.Count(3)))  # fmt: skip
     assert counts.design.schema["event"].kind == "count"
+
+
+def test_dates_and_durations_are_held_too(data):
+    days = np.datetime64("2019-01-01") + (np.arange(5000) % 900).astype("timedelta64[D]")
+    timed = data.assign(day=days, wait=pd.to_timedelta(data["x"], unit="D"))
+    schema = SCHEMA.update(
+        day=dp.Date("2019-01-01", "2021-12-31", unit="years"), wait=dp.Real(0, 100, duration="days")
+    )
+    for options in ({}, {"method": "ssp", "scoring": False}):
+        fit = fitted(timed, formula="y ~ day + wait + g", schema=schema, **options)
+        means = fit.emmeans("g")
+        assert np.isfinite(means.effect).all()
+        slope = means.effect[1] - means.effect[0]
+        assert slope == pytest.approx(fit.params["g[T.b]"], rel=1e-9)
