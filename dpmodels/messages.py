@@ -71,8 +71,8 @@ CAP_AND_PAY = Template(
 LEVELS_CHARGED = Template(
     "levels.charged", _G,
     "Levels were estimated in a separate charge (eps = {eps:g}, delta = {delta:g})",
-    "A value needed a noisy count of {threshold:.0f} rows. Both charges sum to (eps = {total_eps:g}"
-    ", delta = {total_delta:g}).",
+    "A value needed a noisy count of {threshold:.0f} {counted}. Both charges sum to "
+    "(eps = {total_eps:g}, delta = {total_delta:g}).",
 )  # fmt: skip
 UPDATED_FIT = Template(
     "privacy.updated", _G,
@@ -593,6 +593,11 @@ PEOPLE_MEAN = Template(
     "A person without a complete row does not count; the number of people who do is a private "
     "release. Errors are those of people's means.",
 )  # fmt: skip
+PURE_MEAN = Template(
+    "mean.pure", _A, "The noise is Laplace noise (delta = 0)",
+    "Where it dominates, a 95 % interval covers in 94 of 100 samples. Covariances of means are "
+    "not released.",
+)  # fmt: skip
 EQUAL_PEOPLE = Template(
     "people.equal", _A, "Each person counts once, for any number of rows",
 )  # fmt: skip
@@ -629,6 +634,10 @@ TRIMMED_WEIGHTS = Template(
     "weights.trimmed", _A,
     "Weights are clipped at {top:.3g}; about {lost:.1f} % of all weight is above",
     "{more}",
+)  # fmt: skip
+WEIGHTED_PEOPLE = Template(
+    "weights.people", _A, "Each person counts once, by the mean weight of their rows",
+    "Counts are weighted people. Errors are those of people, whatever their rows have in common.",
 )  # fmt: skip
 WEIGHTS_DELIVERED = Template(
     "weights.delivered", _A,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dpmodels import _testing
-from dpmodels.api.levels import stand_in, unlisted, with_levels
+from dpmodels.api.levels import planned_levels, stand_in, unlisted, with_levels
 from dpmodels.api.releases import REQUIRED, fit_of, require
 from dpmodels.api.requests import (
     Choice,
@@ -417,6 +417,12 @@ def plan(
         formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
     chosen = chosen._replace(reasons=(*told, *chosen.reasons))
+    declared, advice = declared_schema(schema, None), ""
+    unknown = unlisted(formula, declared, options)
+    if declared is not None and unknown:
+        schema, eps, delta, advice = planned_levels(
+            declared, unknown, n, eps, delta, options.get("unit")
+        )
 
     def planned(rows: int, budget: float) -> Plan[Any]:
         designed = build_request(
@@ -434,13 +440,15 @@ def plan(
         make, options = spread_by(make, result, sd, options)
         result = make(n, eps)
     result = replace(result, again=make)
+    if advice:
+        result = replace(result, advice=(advice, *result.advice))
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
         from dpmodels.planning import power
 
-        advice = (*result.advice, *power(make, n, float(eps), effect, sd))
-        return replace(result, advice=advice, effects=(dict(effect or {}), dict(sd or {})))
+        told = (*result.advice, *power(make, n, float(eps), effect, sd))
+        return replace(result, advice=told, effects=(dict(effect or {}), dict(sd or {})))
     if not isinstance(want, Mapping):
         raise RequestError(
             f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "

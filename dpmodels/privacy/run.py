@@ -77,6 +77,19 @@ def tail_margin(sd: float, p: float) -> float:
     return sd * upper_quantile(p) + sd / _FINE
 
 
+def stability_threshold(sd: float, failure: float, k: int = 1, most: int = 0) -> float:
+    """Return the threshold that bins of one unit alone pass with probability ``failure`` at most.
+
+    Of k histograms, of which a row is in one bin each: ``1 + t``, t the margin of each of k bins. A
+    person with t bins of a histogram, at most ``most``, has 1/sqrt t in each: the largest over t
+    (``levels.md``, claims 1 and 2).
+    """
+    return max(
+        1.0 / math.sqrt(t) + tail_margin(sd, -math.expm1(math.log1p(-failure) / (k * t)))
+        for t in range(1, max(most, 1) + 1)
+    )
+
+
 def _ints(value: npt.ArrayLike) -> tuple[Integers, tuple[int, ...]]:
     """Return integers, flat, and the shape they had. What is no integer is cut to one."""
     array = np.asarray(value)
@@ -341,15 +354,23 @@ class Run:
         return out.reshape(shape)
 
     def kept_bins(
-        self, name: str, bins: npt.NDArray[np.int64], sensitivity: float, tau: float
-    ) -> tuple[list[int], list[float]]:
+        self, name: str, bins: npt.NDArray[np.int64], sensitivity: float, tau: float,
+        masses: npt.NDArray[np.int64] | None = None,
+    ) -> tuple[list[int], list[float]]:  # fmt: skip
         """Return the bins (ascending) whose noisy count is above ``tau``, and those counts.
+
+        ``masses``: what each entry adds to its bin, in steps of 2^-20; None: 1.
 
         Which bins there are is private: only what passes the threshold leaves (stability
         histogram; the failure of the step pays for bins of one unit).
         """
-        keys, counts = np.unique(bins, return_counts=True)
-        noisy = self.gaussian(name, counts, sensitivity)
+        keys, place, counts = np.unique(bins, return_inverse=True, return_counts=True)
+        if masses is None:
+            noisy = self.gaussian(name, counts, sensitivity)
+        else:  # integers below 2^53: exact
+            sums = np.zeros(len(keys), dtype=np.int64)
+            np.add.at(sums, place, masses)
+            noisy = self.gaussian(name, sums, sensitivity * 2.0**20, unit=2.0**-20)
         kept = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
         return [k for k, _ in kept], [c for _, c in kept]
 
