@@ -216,7 +216,7 @@ def _schema(path: str | None) -> Schema | None:
 
 
 def _csv(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return how the CSV file is written, as far as the flags say."""
+    """Return the format of the CSV file from the flags."""
     given = {name: getattr(arguments, name) for name in (*_CSV, "na")}
     if isinstance(given["sep"], str):
         given["sep"] = {"\\t": "\t", "tab": "\t"}.get(given["sep"], given["sep"])

@@ -1,4 +1,4 @@
-"""Response families and links as data: what a response may be, its variance, aliases.
+"""Response families and links as data: range of the response, variance, aliases.
 
 A new family is one record here: the score, the information, the check of the response and what
 the table says follow from it.

@@ -1,4 +1,4 @@
-"""Levels bought from the budget: which values occur often enough to be told (``levels.md``).
+"""Levels released for a part of the budget: values that occur often enough (``levels.md``).
 
 One stability histogram over the values of k columns at once: one Gaussian release of all counts,
 of which only those above a threshold leave.
@@ -33,7 +33,7 @@ FAILURE = 0.25
 
 @dataclass(frozen=True)
 class LevelsPlan:
-    """What buying levels costs, and how many rows a value needs; public."""
+    """Cost of releasing levels, and the rows that a value needs; public."""
 
     columns: tuple[str, ...]
     missing: tuple[tuple[str, ...], ...]  # of each column: words that are no value

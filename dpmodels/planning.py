@@ -1,4 +1,4 @@
-"""The plan of a call: what will be released, with which noise and share. All of it public."""
+"""The plan of a call: the releases, their noise and shares. All of it public."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Plan(Shown, Generic[D]):
         ]
 
     def table(self) -> Table:
-        """Return what the plan shows: facts, columns, what is released, advice."""
+        """Return the printed plan: facts, columns, releases, advice."""
         return plan_table(self)
 
     def __repr__(self) -> str:
@@ -231,7 +231,7 @@ _LISTED = 8
 
 
 def shares_of(steps: Iterable[Step]) -> dict[str, float]:
-    """Return the shares of steps by what is printed: names, or kinds of many; ranges together."""
+    """Return the shares of steps by printed name, or by kind if there are many."""
     steps, out = (*steps,), dict[str, float]()
     own = sum(step.label != BOUGHT for step in steps)
     for step in steps:
@@ -309,7 +309,7 @@ def _time(seconds: float) -> str:
 
 
 def size_of(p: int, n: int) -> Size:
-    """Return what a fit of p columns and n rows takes. Public numbers only."""
+    """Return the size of a fit of p columns and n rows: seconds and bytes. Public numbers only."""
     square = float(p) * p
     seconds = _CELL * n * square + _ENTRY * square + _ALGEBRA * square * p
     return Size(p, seconds, _BYTES * square)
@@ -420,7 +420,7 @@ def _smallest(ok: Callable[[float], bool], low: float, high: float) -> float | N
 
 
 def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[str]:
-    """Return the least n and the least eps at which ``ok(n, eps)``, in words."""
+    """Return the least n and the least eps at which ``ok(n, eps)``, as texts."""
     rows = _smallest(lambda v: ok(round(v), eps), float(n), float(_MAX_N))
     budget = _smallest(lambda v: ok(n, v), eps, _MAX_EPS)
     ways = [] if rows is None else [f"n = {math.ceil(rows)} at this eps"]
@@ -430,7 +430,7 @@ def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[st
 def reach(
     make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
 ) -> tuple[str, ...]:
-    """Return one sentence a wanted privacy standard error.
+    """Return one sentence per requested privacy standard error.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ _INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
 def power(
     make: Callable[[int, float], Plan[Any]], n: int, eps: float, effect: Any, sd: Any
 ) -> tuple[str, ...]:
-    """Return one sentence a coefficient: the power of its test, and what power .8 would take.
+    """Return one sentence per coefficient: the power of its test, and the way to power .8.
 
     Parameters
     ----------
@@ -615,7 +615,7 @@ def _number(x: float | None) -> str:
 
 
 def _origin(interval: tuple[float, float] | None, bought: bool) -> str:
-    """Where the range of a column comes from; without any, public data bound the row."""
+    """Return the origin of a column's range; without one, public data bound the row."""
     if bought:
         return "bought"
     return "declared" if interval is not None else "not needed"
@@ -628,7 +628,7 @@ def _range(plan: Plan[Any], interval: tuple[float, float] | None) -> str:
 
 
 def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
-    """Return one row a design column: name, term, kind, lower, upper, privacy_se."""
+    """Return one row per design column: name, term, kind, lower, upper, privacy_se."""
     import pandas as pd
 
     columns = plan.design.z
@@ -701,7 +701,7 @@ def forecast_plot(plan: Plan[Any], axes: Any = None) -> Any:
 
 
 def plan_table(plan: Plan[Any]) -> Table:
-    """Return the plan as a table of columns, and one of what is released below it."""
+    """Return the plan as a table of columns, and one of the releases below it."""
     from dpmodels.privacy.budget import shown_step
 
     known = bool(plan.expected_se)

@@ -231,7 +231,7 @@ REACH = 64.0
 
 @dataclass(frozen=True)
 class Part:
-    """The ranges' part of a call, and what it leaves."""
+    """Part of a call for estimating ranges, and the remainder of its budget."""
 
     share: float = 0.0  # Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase
     steps: tuple[Step, ...] = ()
@@ -253,7 +253,7 @@ class Part:
         return Gaussian(self.mu * math.sqrt(share)) if self.mu else Pure(self.eps * share)
 
     def coins(self, *names: str, test: float) -> list[Step]:
-        """Return the steps: ranges, then what is left in equal pairs, each a coin and Gaussian.
+        """Return the steps: ranges, then the remainder in equal pairs, each a coin and Gaussian.
 
         ``test``: share of a pair's eps that its coin costs.
         """
@@ -374,7 +374,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
 
 
 def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | None:
-    """Return the plan's design with every range known, buying what the plan says; None: no reply.
+    """Return the design with every range known, estimated if planned, or None after a no-reply.
 
     As :func:`buy_ranges`, whose privacy statement is that of this.
     """
@@ -437,7 +437,7 @@ def expected_reply(purchase: Purchase, n: int) -> float:
 
 
 def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
-    """Return what to say of a purchase that is unlikely to succeed; empty if it is likely to.
+    """Return advice on an estimation of ranges that is unlikely to succeed, else an empty tuple.
 
     **Privacy.** Of n, eps, delta and the number of columns: n must be public.
     """

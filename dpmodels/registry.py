@@ -1,4 +1,4 @@
-"""The methods as data: what each serves, needs, proves and accepts.
+"""Methods as data: the uses, needs, proofs and options of each.
 
 The registry feeds validation, ``dp.methods()``, the documentation and the command line. A third
 party registers a method with :func:`register_method`; nothing else in the package branches on a
@@ -119,7 +119,7 @@ class Option:
         return f"{self.name}={said} is not one of {list(self.choices)}.{known}"
 
     def _within(self, value: Any) -> bool:
-        """Return whether a number lies between the bounds; True for what is no number."""
+        """Return whether a number is between the bounds; True for other values."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return True
         above = self.lower is None or value > self.lower
@@ -213,12 +213,12 @@ class Method:
         return self.backend.people or any(e.backend.people for e in self.endings)
 
     def title_of(self, backend: Backend | None) -> str:
-        """Return what ran, in words: the title of the ending that served, else of the method."""
+        """Return the title of the ending that served, else of the method."""
         return (backend.title if backend else "") or self.title
 
     @property
     def titles(self) -> str:
-        """What may run, in words: the endings first, as they are asked first."""
+        """Titles of all endings, in the order in which they are tried, then of the method."""
         endings = (e.backend.title for e in self.endings)
         return "; or ".join([*filter(None, endings), self.title])
 
@@ -457,7 +457,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
 
 
 def one_of(name: str, doc: str, *words: str, default: str | None = "") -> Option:
-    """Return an option that takes one of some words: by default the first."""
+    """Return an option that takes one of some strings, the first by default."""
     return Option(name, doc, words[0] if default == "" else default, str, choices=words)
 
 
@@ -545,7 +545,7 @@ WORKING_RADIUS = positive("radius", "bound on the norm of a working row")
 def scoring_method(
     verb: str, backend: Backend, reference: str, proof: str, *options: Option
 ) -> Method:
-    """Return the entry of a verb's private Fisher scoring; its options stand first."""
+    """Return the entry of private Fisher scoring for a function, with its options first."""
     return Method(
         name="scoring",
         verb=verb,

@@ -1,4 +1,4 @@
-"""Kinds of variables: what may be declared about a column. Standard library only."""
+"""Kinds of variables: the declarations that a column may have. Standard library only."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _recoded(
 
 
 def as_key(value: Scalar) -> str | float:
-    """Return what spellings of one value share: the number, or text without blanks and case."""
+    """Return the key that spellings of a value share: its number, or its case-folded text."""
     if not isinstance(value, str):
         return float(value)
     text = value.strip()
@@ -207,7 +207,7 @@ def _flag(value: Any, kind: str, name: str) -> bool:
 
 
 class _Base:
-    """What every variable shares."""
+    """Base of all variables."""
 
     kind: ClassVar[str]
     numeric: ClassVar[bool] = False  # Whether the variable enters a formula as a number
@@ -227,7 +227,7 @@ class _Base:
         return {"type": self.kind, **self._said()}
 
     def _said(self) -> dict[str, Any]:
-        """Return what is declared: a default is not said."""
+        """Return the declarations that differ from the defaults."""
         out = {}
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)

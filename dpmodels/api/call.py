@@ -136,7 +136,7 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
 
 
 def _extreme(request: Request) -> bool:
-    """Tell if eps or delta is where formulas of floats may leave their range."""
+    """Return whether eps or delta is so extreme that float formulas overflow or underflow."""
     return not 1e-9 < request.eps < 1e4 or 0.0 < request.delta < 1e-60 or request.delta > 0.999
 
 
@@ -162,7 +162,7 @@ def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...])
 
 
 def _label(plan: Plan[Any]) -> str:
-    """Return the call as the ledger prints it: formula, and what changes the release."""
+    """Return the call as the ledger prints it: formula, and arguments that change the release."""
     request = plan.request
     defaults = {option.name: option.default for option in request.method.options}
     plain = (str, int, float, bool, tuple, list, dict, type(None))  # tables are never a default
@@ -223,7 +223,7 @@ def call(
     default: str | Callable[[], Choice],
     **given: Any,
 ) -> Fit:
-    """Run one call: all that is public, the charge, rows and noise, arithmetic on what came out.
+    """Run one call: its public part, the charge, rows and noise, arithmetic on released numbers.
 
     ``default`` is the method where none is asked for, or a function that chooses it; ``given`` are
     the other arguments of the verb, each under its own name.
@@ -487,7 +487,7 @@ def versions() -> dict[str, str]:
 
 
 def show_versions() -> None:
-    """Print versions of this package and of what it stands on, for a report of a problem.
+    """Print versions of this package and of its dependencies, for a report of a problem.
 
     Privacy
     -------
@@ -506,7 +506,7 @@ def show_versions() -> None:
 
 
 def per_person(data: Any, unit: str, /, **features: Any) -> Features:
-    """Return a table with one row a person: counts, sums, extremes, first cells of its own rows.
+    """Return a table with one row per person: counts, sums, extremes, first cells.
 
     Parameters
     ----------

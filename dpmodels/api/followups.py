@@ -114,7 +114,7 @@ def diagnose(
 
 
 def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return the standard deviation of a response by bin of its prediction, and what is said of it.
+    """Return the standard deviation of a response by bin of its prediction, and notes on it.
 
     It is that of the family at the fitted means, averaged over the public rows of the bin, with
     the released dispersion; of a linear model the released residual standard deviation.

@@ -1,4 +1,4 @@
-"""``dp_levels``: the values of columns that occur often enough to be told, as levels."""
+"""``dp_levels``: the values of columns that occur often enough to be released, as levels."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _EPS, _DELTA = 0.2, 0.25
 
 
 def unlisted(formula: str, declared: Schema | None, options: Mapping[str, Any]) -> list[str]:
-    """Return the variables of a call whose levels are to be bought: of formula and ``subset=``."""
+    """Return the variables whose levels must be estimated, from the formula and ``subset=``."""
     subset = options.get("subset")
     text = f"{formula} {subset}" if isinstance(subset, str) else formula
     return [

@@ -472,7 +472,7 @@ def _parts(formula: Any) -> tuple[str, str]:
 
 
 def _check_first(data: Any, main: str, instruments: str, schema: Any, bounds: Any) -> None:
-    """Refuse what is not identified, before anything is read or charged."""
+    """Refuse a model that is not identified, before anything is read or charged."""
     from dpmodels.formula.build import build_design
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for

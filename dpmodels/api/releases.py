@@ -329,7 +329,7 @@ def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None =
 
 
 def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
-    """Return what fits a verb on a release in a table's place; None: the data is a table."""
+    """Return the function that fits on a release, or None if the data is a table."""
     from dpmodels.registry import method_names
 
     if is_release(data):
@@ -346,7 +346,7 @@ def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
 def _estimated(
     plan: Any, release: Release, estimate: Callable[[Any, Release], Estimate]
 ) -> Fit:
-    """Return the fit of what was released before: nothing is read and nothing is charged."""
+    """Return the fit of an earlier release: nothing is read and nothing is charged."""
     from dpmodels.results.fit import Fit
     from dpmodels.scoring.notes import no_ranges_note
 
@@ -421,7 +421,7 @@ def _kinds_of(schema: Any) -> dict[str, str]:
 def restated(
     fit: Fit, verb: str, formula: str, method: str, asked: Mapping[str, Any], **entry: Any
 ) -> Designed:
-    """Return the request that another verb would make of what a fit has released already."""
+    """Return the request that another function would make of the released numbers of a fit."""
     known = fit._record.design.schema
     call = build_request(
         verb, formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method=method,
@@ -481,7 +481,7 @@ def made(
     *, level: float = 0.95, title: str = "least squares on released second moments",
     instruments: Any = None, paid: bool = False,
 ) -> Fit:  # fmt: skip
-    """Return the fit of functionals ``rows`` (response last) of a release; None: no reply."""
+    """Return the fit of functionals ``rows`` (response last) of a release; None is a no-reply."""
     from dpmodels.models.moments import OnMoments, estimate
     from dpmodels.planning import Plan
     from dpmodels.registry import resolve

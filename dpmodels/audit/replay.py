@@ -49,7 +49,7 @@ class Draw:
     kept: Any = None  # What a histogram's threshold let through
 
     def distance(self, other: Draw) -> float:
-        """Return how far two runs' weighted values are from each other, in the step's norm.
+        """Return the distance of the weighted values of two runs, in the norm of the step.
 
         Integers are subtracted exactly. For a table: the longest row.
         """
@@ -165,7 +165,7 @@ class ReplayRun(Run):
         return np.array(out, dtype=np.intp)
 
     def kept_bins(self, name: str, bins: Any, sensitivity: float, tau: float) -> Any:
-        """Record all bins; let out what the threshold let through, or what it did before."""
+        """Record all bins; release those that passed the threshold, or that did before."""
         self.bins = np.unique(bins)
         try:
             kept = super().kept_bins(name, bins, sensitivity, tau)

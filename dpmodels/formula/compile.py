@@ -334,7 +334,7 @@ def conjuncts(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 def comparisons(tree: ast.AST, ctx: Context) -> Iterator[tuple[ast.expr, Node, bool]]:
-    """Yield what stands left in comparisons that the declared ranges decide: all rows, or none."""
+    """Yield comparisons that the declared ranges decide for all rows, or for none."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare):
             continue
@@ -356,7 +356,7 @@ def comparisons(tree: ast.AST, ctx: Context) -> Iterator[tuple[ast.expr, Node, b
 
 
 def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) -> Node | None:
-    """``region == "north"``, ``region != "north"``, ``region in ["north", "south"]``."""
+    """Compile ``region == "north"``, ``region != "north"``, ``region in ["north", "south"]``."""
     name = variable_name(left, ctx) if isinstance(left, ast.Name) else None
     variable = ctx.schema[name] if name is not None else None
     if name is None or not isinstance(variable, Levels):
@@ -571,7 +571,7 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
 @word("ns")
 @word("cr")
 def _natural(node: ast.Call, ctx: Context) -> Factor:
-    """Return a natural cubic spline, a column a knot: 1 there and 0 at the other knots.
+    """Return a natural cubic spline with one column per knot, 1 there and 0 at other knots.
 
     ``ns`` leaves out the column of the lower end, as R's does: with an intercept a coefficient is
     then the curve at its knot less that at the lower end. ``cr`` has all, unless the formula has an

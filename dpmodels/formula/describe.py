@@ -106,12 +106,12 @@ def describe(
 
 @dataclass(frozen=True, repr=False)
 class Description(Shown):
-    """What is public about a design."""
+    """Public description of a design."""
 
     design: Design
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a column: name, term, kind, lower, upper, norm of the term."""
+        """Return one row per column: name, term, kind, lower, upper, norm of the term."""
         import pandas as pd
 
         d = self.design

@@ -83,7 +83,7 @@ def coerce_all(
 
 
 def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any]) -> Any:
-    """Return the codes of a pandas categorical by the table of its categories; None: another type.
+    """Return the codes of a pandas categorical from its categories, or None for another type.
 
     The chunks of one column have one index of categories: the same object.
     """
@@ -185,7 +185,7 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
 
 
 def _tried(read: Callable[[], Any]) -> Any:
-    """Return what ``read`` gives, or None if a single cell made it fail for a whole column."""
+    """Return the result of ``read``, or None if a single cell made a whole column fail."""
     try:
         return read()
     except KeyboardInterrupt:
@@ -359,7 +359,7 @@ def _plain_text(variable: Real | Count) -> bool:
 
 
 def _number_reader(variable: Any) -> Callable[[Any], float] | None:
-    """Return what reads a cell of text by the declared signs, or None for the default."""
+    """Return the reader of text cells by the declared signs, or None for the default."""
     point, group = variable.decimal or ".", variable.thousands
     if point == "." and group is None:
         return None
@@ -487,7 +487,7 @@ _ISO = re.compile(
 
 
 def _iso_microseconds(text: str) -> int | None:
-    """Return the microseconds since 1970 of a date in ISO 8601; None: it is none."""
+    """Return the microseconds since 1970 of an ISO 8601 date, or None if it is not one."""
     found = _ISO.fullmatch(text)
     if found is None:
         return None
@@ -552,7 +552,7 @@ def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dt
 
 
 def _table(values: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
-    """Return what each value stands for; the last entry is that of a missing cell."""
+    """Return the number of each value; the last entry is that of a missing cell."""
     return np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
 
 
@@ -714,7 +714,7 @@ def _whole(text: str) -> str:
 
 
 def _printed(cell: Any) -> str:
-    """Return the text of a cell; of a whole number without decimals.
+    """Return the text of a cell; integers are printed without decimals.
 
     Whether a column of integers is kept as floats may depend on a missing cell elsewhere in it.
     """

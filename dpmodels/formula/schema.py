@@ -1,4 +1,4 @@
-"""What is public about each variable: kind, range, levels. Declared, never learnt from rows.
+"""Schema: the public kind, range and levels of each variable. Declared, never learnt from rows.
 
 A variable's range is a claim made *without looking at the data*: it comes from the instrument,
 the questionnaire or the textbook. Values outside are clipped, silently; levels that are not
@@ -129,7 +129,7 @@ class Schema(Mapping[str, Variable]):
 
     @property
     def unit(self) -> str | None:
-        """The column that says whose row it is; None: a row is its own unit of privacy."""
+        """Column that identifies people, or None if each row is its own unit of privacy."""
         return self._unit
 
     @property
@@ -185,7 +185,7 @@ class Schema(Mapping[str, Variable]):
         return cls.from_dict(_parsed(json.loads, text, "JSON"))
 
     def to_toml(self) -> str:
-        """Return TOML text: one table a variable."""
+        """Return TOML text with one table per variable."""
         blocks = []
         for name, facts in self.to_dict().items():
             key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
@@ -279,7 +279,7 @@ class Schema(Mapping[str, Variable]):
 
     # -- what it says ----------------------------------------------------------------------
     def __str__(self) -> str:
-        """One line a variable, with its label."""
+        """Return one line per variable, with its label."""
         if not self._items:
             return "Schema()"
         width = max(map(len, self._items))
@@ -292,7 +292,7 @@ class Schema(Mapping[str, Variable]):
         return "\n".join(lines)
 
     def problems(self, data: Any) -> list[str]:
-        """Return what does not fit between the schema and a table, before any call.
+        """Return the differences between the schema and a table, before any call.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class Schema(Mapping[str, Variable]):
 
 
 def _in_words(variable: Variable) -> str:
-    """Return what is declared of a variable, on one line."""
+    """Return the declarations of a variable on one line."""
     levels = [str(x) for x in getattr(variable, "levels", None) or ()]
     if levels:
         text = ", ".join(levels)

@@ -293,7 +293,7 @@ class _Survival(Builder):
         return self.cells_of(sources, (), right, survival=survival)
 
     def regression(self) -> Design:
-        """Compile a regression: columns of the terms; start, event and stratum aside."""
+        """Compile a regression: columns of the terms, separate from start, event and stratum."""
         self.checked()
         surv, calls, terms = self.sides()
         found = self.follow_up(surv)

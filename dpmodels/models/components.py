@@ -41,7 +41,7 @@ _ALLOW = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class PcaDetail:
-    """What the fit decided before the first row."""
+    """Public decisions of the fit before the first row."""
 
     radius: float  # Norm bound of a working row
     mu: dict[str, float]  # Add/remove strength of each step

@@ -107,7 +107,7 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def _tried(function: Callable[[], Any]) -> Any:
-    """Return what a user's function returns, or None if it raises.
+    """Return the result of a user-supplied function, or None if it raises.
 
     The text of an exception is never shown: it could quote rows.
     """
@@ -120,7 +120,7 @@ def _tried(function: Callable[[], Any]) -> Any:
 
 
 def _vector(f: Callable[..., Any], size: int, *args: Any) -> Array:
-    """Return what f returns, of length ``size``; zeros if it raises or has another length."""
+    """Return f's result of length ``size``, or zeros if it raises or has another length."""
     out = _tried(lambda: np.asarray(f(*args), dtype=float).ravel())
     return np.zeros(size) if out is None or out.shape != (size,) else np.asarray(out)
 

@@ -1,4 +1,4 @@
-"""``dp_glm``: by private Fisher scoring, and output noise with a tested curvature.
+"""``dp_glm`` by private Fisher scoring, and by output noise with a tested curvature.
 
 The family and its link say the score and the expected information (:mod:`dpmodels.families`);
 the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md``.
@@ -197,7 +197,7 @@ _CAP = 1e5
 
 @dataclass(frozen=True)
 class TestedDetail:
-    """What the fit decided before the first row."""
+    """Public decisions of the fit before the first row."""
 
     shape: str
     B: float

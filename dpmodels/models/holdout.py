@@ -237,7 +237,7 @@ _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Score(Result):
-    """Performance on held-out rows, a release of its own."""
+    """Performance on held-out rows, as a separate release."""
 
     metric: str  # {"auc", "logloss", "rmse"}
     # value, se, se_privacy, se_sampling: naN where the held-out rows are too few for the budget.
@@ -254,7 +254,7 @@ class Score(Result):
     notes: tuple[str, ...] = ()
 
     def conf_int(self, level: float = 0.95) -> tuple[float, float]:
-        """Return value -+ normal quantile times the total standard error; of an AUC a set.
+        """Return value -+ normal quantile times the total standard error; for an AUC a set.
 
         The set of an AUC (:func:`dpmodels.after.inference.auc_set`) is there and right also where
         events are so few that no value is shown.
@@ -413,7 +413,7 @@ class Diagnosis(Result):
         return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
 
     def tidy(self) -> pd.DataFrame:
-        """Return one row a bin of the prediction, then one a column at its bounds."""
+        """Return one row per bin of the prediction, then one per column at its bounds."""
         import pandas as pd
 
         r, b = self.residuals, self.bounds

@@ -1,4 +1,4 @@
-"""What a table holds: title, facts, columns, rows and notes, all of them text.
+"""Contents of a table: title, facts, columns, rows and notes, all of them text.
 
 :class:`~dpmodels.tables.table.Table` adds how it is shown, saved and written; ``markup.py`` renders
 it. What differs between the layouts of two tables in text is data: a :class:`Layout`, and the
@@ -55,7 +55,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table looks as text."""
+    """Layout of a table as text."""
 
     width: int = 88  # Length of the rules, and of lines that wrap
     # Follows the terminal below ``width``: facts in one column, the table in two blocks. The title
