@@ -113,20 +113,20 @@ class Family:
     # function of (m,) array: which responses are possible; the others count as missing cells, row
     # by row.
     valid: Callable[[Array], npt.NDArray[np.bool_]]
-    domain: str  # The same in words
+    domain: str  # Range of the response, as text
     canonical: str = ""  # Link of which ``slope = variance``
-    # {"one", "free", "alpha"}: what is estimated beside the coefficients: nothing; the factor phi
+    # {"one", "free", "alpha"}: parameter estimated with the coefficients: none; the factor phi
     # of the variance; the parameter alpha of the variance.
     dispersion: str = "one"
     least: float = 1.0  # Smallest variance factor that a start may assume
     alpha: float = 0.0  # Fixed parameter of the variance
-    # What a start adds before a logarithm: this (from .5), or this part of the largest response.
+    # Constant added before a log at the start: this (from .5), or this part of the maximum.
     small: float = 0.5
     # {"", "whole", "loose"}: responses are counts: whole numbers that vary at least as the model
     # says, or such as may vary less.
     counts: str = ""
     loss: str = ""  # Name of its corrected loss on a noised table; empty: there is none
-    aliases: tuple[str, ...] = ()  # What else it is called, in lower case
+    aliases: tuple[str, ...] = ()  # Other names, in lower case
     # convex, convex_slope: functions of (y, alpha); phi and phi' of the unit deviance ``2 (phi(y) -
     # phi(mu) - phi'(mu) (y - mu))``.
     convex: Callable[[Array, float], Array] = lambda y, _: 0.5 * y * y

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "Purchase"]
 
 
-#: What a method decided before the first row, in a record of its own.
+#: Record of the decisions of a method before the first row.
 D = TypeVar("D")
 
 
@@ -72,9 +72,9 @@ class Plan(Shown, Generic[D]):
     # reasons, advice: why this method; what would make the answer better. From public numbers only.
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
-    # What the public noise says of the intervals to come; empty: nothing. Shown with the plan.
+    # Forecast of the intervals from the public noise, empty if there is none. Shown with the plan.
     forecast: str = ""
-    # "fine", "rough" or "not determined": what is expected of the coefficients; empty: nothing is.
+    # "fine", "rough" or "not determined": forecast of the coefficients, empty if there is none.
     verdict: str = ""
     # Why the call would be refused before anything is read or charged; empty: it is not.
     refusal: str = ""
@@ -126,7 +126,7 @@ class Plan(Shown, Generic[D]):
             unit="record" if request.unit is None else request.unit.text,
         )  # fmt: skip
         public_n = n if request.relation == "replace" else None
-        once = 1 + (facts.get("purchase") is not None)  # ranges are bought in a pass of their own
+        once = 1 + (facts.get("purchase") is not None)  # ranges are estimated in a separate pass
         shares = shares_of(listed)
         facts = {"reasons": request.reasons, "passes": once, "shares": shares, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
@@ -282,7 +282,7 @@ _CELL, _ENTRY, _ALGEBRA = 3e-10, 4.5e-6, 6e-9
 _BYTES = 1000.0
 #: Seconds that are worth a word; part of the machine's memory that a fit may take.
 SLOW, ROOM = 20.0, 0.8
-#: Levels that are said to be the reason.
+#: Number of levels above which the advice names the factor.
 _MANY = 50
 
 
@@ -471,7 +471,7 @@ def reach(
 
 #: What intervals allow for a bias, over the privacy error: .4 to .75 on simulated tables.
 _BIAS = 0.5
-#: Information of a row about the linear predictor, where nothing is said of the response's mean.
+#: Information of a row about the linear predictor, if the mean of the response is not given.
 _INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
 
 
@@ -514,7 +514,7 @@ def power(
         for name in names:
             if name not in all_:
                 raise RequestError(
-                    f"{where}= names {shown(name)}, which is no column of this design."
+                    f"{where}= names {shown(name)}, which is not a column of this design."
                     f"{did_you_mean(str(name), all_)} Columns: {', '.join(all_)}"
                 )
             value = names[name]

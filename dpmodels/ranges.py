@@ -237,7 +237,7 @@ class Part:
     steps: tuple[Step, ...] = ()
     purchase: Purchase | None = None
     mu: float = 0.0  # Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``
-    # eps, delta: pair plans: what is left for the rest.
+    # (eps, delta) left for the rest, in plans by pairs.
     eps: float = 0.0
     delta: float = 0.0
 
@@ -271,18 +271,18 @@ def _check_purchase(request: Request, to_buy: tuple[str, ...]) -> None:
     shown = ", ".join(f'"{c}": (lower, upper)' for c in to_buy[:2])
     if request.relation != "replace":
         raise RequestError(
-            f"ranges can be bought under relation='replace' only: declare them, for example "
+            f"ranges can be estimated under relation='replace' only: declare them, for example "
             f"bounds={{{shown}}}"
         )
     if request.delta == 0:
         raise RequestError(
-            f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
+            f"delta = 0 estimates no ranges (the search has a failure probability): declare them, "
             f"for example bounds={{{shown}}}"
         )
 
 
 def bounds_share(request: Request, to_buy: object) -> float:
-    """Return the share of the budget that buys ranges: 0 where there are none to buy."""
+    """Return the share of the budget for estimating ranges: 0 where there are none to buy."""
     return float(request["bounds_share"]) if to_buy else 0.0
 
 

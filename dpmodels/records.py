@@ -110,7 +110,7 @@ class Request:
     public: Any = None
     reasons: tuple[str, ...] = ()
     unit: Person | None = None  # The column that names the unit of privacy; None: the row
-    # A column whose name says it is an identifier, where the unit is the row; or empty.
+    # Column with the name of an identifier if the unit is the row, else empty.
     identifier: str = ""
     # Rows of one person that are kept (``max_rows=``): so many may depend on each other in any way,
     # and sampling variances of rows are multiplied by it (``units.md``, 7).
@@ -157,7 +157,7 @@ class Release:
     why: str = ""
     # The method's own frozen record (public numbers derived from released ones).
     detail: Any = field(default=None)
-    # What a step turned out to be, for the ledger: by released numbers.
+    # Remark on each step for the ledger, from released numbers.
     remarks: Mapping[str, str] = field(default_factory=dict)
     ended: str = ""  # For a no-reply: the last step that was drawn. Set by the door
     back: Charge | None = None  # The charge, where a part of it went back. Set by the door
@@ -166,7 +166,7 @@ class Release:
 # -- An estimate: post-processing of a release, in the user's units
 
 
-#: Name of the step that counts usable rows before a fit: its test stops a call, it is no method's.
+#: Name of the step that counts usable rows before a fit. It can stop a call.
 USABLE_ROWS = "usable rows"
 #: Statistics whose errors assume that rows are independent.
 _OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})

@@ -197,9 +197,9 @@ class Method:
     accepts: tuple[str, ...] = field(default=())
     #: The plan prints expected privacy errors where ranges are declared.
     foretells: bool = False
-    #: What a missing cell does to its row where the call does not say.
+    #: Default treatment of a row with a missing cell.
     na: str = "zero-row"
-    #: Offset and weight of a row stand beside it, instead of being worked into it.
+    #: Offset and weight of a row are kept next to it, not multiplied in.
     aside: bool = False
     endings: tuple[Ending, ...] = ()
     #: A pass reads rows themselves, not sums of them: not for tables that stay elsewhere.
@@ -255,7 +255,7 @@ class Method:
         }
 
 
-#: What other packages call an argument, and what to type here.
+#: Name of an argument in other packages -> the text to type here.
 _MEANT = {
     **dict.fromkeys(
         ("cluster", "clusters", "groups", "cov_kwds"),
@@ -503,7 +503,7 @@ GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, in
 
 #: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
 RANGES_SHARE = 0.15
-BOUNDS_SHARE = share("bounds_share", "share of the budget that buys ranges", RANGES_SHARE)
+BOUNDS_SHARE = share("bounds_share", "share of the budget for estimating ranges", RANGES_SHARE)
 
 STOP = Option(
     "stop",
@@ -518,7 +518,8 @@ STOP = Option(
 
 PERSON_WEIGHTS = Option(
     "person_weights",
-    "'equal': with unit= each person counts once, each of T rows as 1/T; None: rows count alike",
+    "'equal': with unit= each person counts once, each of T rows as 1/T; None: all rows count "
+    "equally",
     None,
     str,
     choices=("equal",),
@@ -538,7 +539,7 @@ PUBLISHED = (
 
 PMT_PAPER = "Enhancing Differentially Private Linear Regression via Public Second-Moment"
 
-#: Of working rows: designs in half-ranges, the intercept 1.
+#: Bound on rows in half-ranges, with intercept 1.
 WORKING_RADIUS = positive("radius", "bound on the norm of a working row")
 
 

@@ -20,7 +20,7 @@ ICC = 0.15
 LEAST = 20
 
 
-#: What svydesign and samplics call a thing, and what to type here.
+#: Name of an argument in svydesign and samplics -> the text to type here.
 _MEANT = {
     **dict.fromkeys(("id", "ids", "cluster", "clusters"), 'psu="village" names its clusters'),
     **dict.fromkeys(("weight", "probs", "pw"), 'weights="w" names the column of weights'),

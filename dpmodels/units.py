@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.arrays import plain
 from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown
 
-#: Units that are no column: a row, or one variable of a row.
+#: Units that are not columns: a row, or one variable of a row.
 LEVELS = ("record", "attribute")
 #: Kinds of columns whose cells name nobody.
 NO_IDS = ("bool", "datetime", "duration", "nested")
@@ -174,7 +174,7 @@ Codes = npt.NDArray[np.int64]
 _EXACT = 2.0**53
 #: Head of the keys of integers of 64 bits.
 _WHOLE = b"\1"
-#: Ids within so many times the number of rows are ranked by a table.
+#: Ids below this multiple of the number of rows are ranked by a table.
 _TABLE = 4
 
 

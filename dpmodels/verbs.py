@@ -54,7 +54,7 @@ class Verb:
     # "log"); a method option called ``link`` wins.
     link: str = "identity"
     estimates: str = "Estimate"  # Header of the column of estimates
-    count: str = "Coefficients"  # What the header calls the length of ``params``
+    count: str = "Coefficients"  # Label in the header of the length of ``params``
     # tuple of (str, str): further header pairs: label -> name of an entry of ``Estimate.stats``.
     header: tuple[tuple[str, str], ...] = ()
     # tuple of (str, str): further header pairs: label -> method option that makes the model what it

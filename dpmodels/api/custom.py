@@ -202,9 +202,9 @@ def _named(names: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
 class Selection(Result):
     """Choice of :func:`dp_select`."""
 
-    output: Any  # Of the best-scored run; None if no run replied
+    output: Any  # Output of the best-scored run, or None if no run replied
     reply: bool
-    privacy: Guarantee  # Of the whole choice
+    privacy: Guarantee  # Guarantee of the whole choice
 
     def table(self) -> Table:
         """Return the choice and its cost."""

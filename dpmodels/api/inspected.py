@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect_source"]
 
-#: What stands first, whatever else is printed.
+#: First line of every printed page.
 _WARNING = (
     "These are counts of the private rows. They are not covered by the guarantee: do not pass them "
     "on, and do not choose ranges or models by them."

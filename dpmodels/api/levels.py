@@ -115,15 +115,16 @@ def with_levels(
     """
     if options.get("unit") is not None or declared.unit is not None:
         raise RequestError(
-            f"the levels of {names[0]!r} can be bought for rows, not for people: declare them"
+            f"the levels of {names[0]!r} can be estimated for rows, not for people: declare them"
         )
     if options.get("relation") not in (None, "replace"):
         raise RequestError(
-            f"the levels of {names[0]!r} can be bought under relation='replace' only: declare them"
+            f"the levels of {names[0]!r} can be estimated under relation='replace' only: declare "
+            "them"
         )
     if not source.rescannable:
         raise RequestError(
-            f"the levels of {names[0]!r} are bought in a pass of their own, and an iterator gives "
+            f"the levels of {names[0]!r} are estimated in a separate pass, and an iterator gives "
             "its rows only once: pass a frame, a path, or a list of frames"
         )
     paid = _EPS * eps, _DELTA * delta
@@ -133,7 +134,7 @@ def with_levels(
     if lost:
         raise RequestError(
             f"fewer than two levels of {lost[0]!r} were found: no model can be fitted. The charge "
-            f"for levels stands (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
+            f"for levels holds (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
             "codebook, or take a larger eps"
         )
     note = messages.LEVELS_CHARGED(

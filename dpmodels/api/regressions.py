@@ -396,7 +396,7 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
     model, effects = (part.strip() for part in formula.split("|"))
     names = split_effects(effects)
     if not all(names):
-        raise RequestError(f'{verb}: nothing stands after "|" in {shown(formula)}')
+        raise RequestError(f'{verb}: nothing follows "|" in {shown(formula)}')
     first, *others = names
     ticks = first[:1] == first[-1:] == "`" and len(first) > 1
     first = first[1:-1] if ticks else first

@@ -294,7 +294,7 @@ class _Required:
 
 REQUIRED: Any = _Required()
 
-#: What other packages call the two numbers.
+#: Names of the two numbers in other packages.
 _OTHER_NAMES = {"epsilon": "eps"}
 
 

@@ -156,7 +156,7 @@ def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> S
         count = len(own.levels) if isinstance(own, Levels) else getattr(own, "upper", None)
         survey = survey if count is None else replace(survey, psus=count)
     frame = Frame(survey, levels, labelled)
-    frame.factors()  # what is declared fits together, or is refused now
+    frame.factors()  # raise now if the declarations do not fit together
     if psu is None and (strata is None or survey.fpc is None):
         return SampleDesign(frame, design)
     known = dict(design.schema.variables)

@@ -397,7 +397,7 @@ def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
                             formula, schema, n=_N, eps=4.0, delta=delta, verb=verb, method=method,
                             **options, **more, **dict(*own),
                         )  # fmt: skip
-                except DPModelsError:  # it has no such form: said before anything is read
+                except DPModelsError:  # it has no such form: raised before anything is read
                     continue
 
 
@@ -446,7 +446,7 @@ def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
     low, high = noise_ratio(one)
     allowed = 1e-8 if isinstance(one.query.statistic, Of) else 1e-12
     out = [Finding(f"noise of {name}", 1 - allowed <= low <= high <= 1 + allowed, low, 1.0)]
-    if isinstance(one.query.statistic, Of):  # a lemma: the number is no sum of rows
+    if isinstance(one.query.statistic, Of):  # a lemma: the number is not a sum of rows
         return out
     ratio = sensitivity_ratio(one.query.statistic, one.relation, one.norm)
     assert ratio is not None

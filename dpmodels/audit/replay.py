@@ -43,10 +43,10 @@ class Draw:
     value: Any
     weights: Any
     sensitivity: float  # As handed to the run; the noise sd for "coin"
-    output: Any  # What the run returned
-    probability: float = math.nan  # Of a reply ("coin")
+    output: Any  # Returned value
+    probability: float = math.nan  # Probability of a reply ("coin")
     unit: float = 1.0  # Size of a lattice step, of integers ("gaussian")
-    kept: Any = None  # What a histogram's threshold let through
+    kept: Any = None  # Bins that passed the threshold of a histogram
 
     def distance(self, other: Draw) -> float:
         """Return the distance of the weighted values of two runs, in the norm of the step.

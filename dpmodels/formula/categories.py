@@ -321,7 +321,7 @@ def _multiplier(node: ast.expr, ctx: Context) -> Node:
         return factor
     if not isinstance(factor, Cat) or len(factor.levels) != 2:
         raise ctx.fail(
-            f"i(): {pretty(node, ctx)} is no number and has not two levels",
+            f"i(): {pretty(node, ctx)} is neither a number nor a variable with two levels",
             "Say which level is treated: i(year, group == 'treated', ref=...)",
         )
     table = np.array([0.0, 1.0, np.nan])

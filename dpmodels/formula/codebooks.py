@@ -148,7 +148,7 @@ def _line(given: Mapping[str, str], where: str) -> dict[str, Any]:
     if kind == "count":
         out.pop("lower", None)
     if kind in ("real", "date") and ("lower" in out) != ("upper" in out):
-        out.pop("lower", None)  # one end is no range: it is to be declared or bought
+        out.pop("lower", None)  # one end is not a range: it must be declared or estimated
         out.pop("upper", None)
     for key in ("other", "na"):
         if key in given:
@@ -495,7 +495,7 @@ def metadata(path: Path) -> Any:
     import pyreadstat
 
     reader = getattr(pyreadstat, READERS[path.suffix.lower()])
-    # user-missing codes are told where cells keep them
+    # user-missing codes are reported if cells keep them
     more = {} if path.suffix.lower() in (".xpt", ".por") else {"user_missing": True}
     found = None
     try:

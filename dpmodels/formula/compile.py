@@ -429,7 +429,7 @@ def remembered(build: Build) -> Build:
         design = kept.pop(key, None)
         if design is None:
             design = build(formula, schema, **options)
-        kept[key] = design  # the last one used stands last
+        kept[key] = design  # the most recently used one is last
         for oldest in [*kept][:-_MOST_DESIGNS]:
             kept.pop(oldest, None)
         return design

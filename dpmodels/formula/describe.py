@@ -169,7 +169,7 @@ class Description(Shown):
             if value is not None:
                 out.append((what.capitalize(), f"{value}"))
         if d.unknown:
-            out.append(("Ranges to be bought from eps, delta", ", ".join(d.unknown)))
+            out.append(("Ranges to be estimated from eps, delta", ", ".join(d.unknown)))
         return [*out, ("", "Values outside a range are clipped to it, silently.")]
 
     def __repr__(self) -> str:

@@ -298,7 +298,7 @@ class Node:
 class Basis:
     """Several columns per row (splines, polynomials)."""
 
-    fields: tuple[Any, ...]  # What formulaic puts in the brackets of the column name
+    fields: tuple[Any, ...]  # Text of formulaic in the brackets of the column name
     intervals: tuple[Interval, ...]
     evaluate: Callable[[Env], Array]  # ``Env -> (c, m) float64``
     # "l1", "l2", "linf": bound on the norm of the c values of a row, ``None`` if unknown.
@@ -313,7 +313,7 @@ class Cat:
 
     levels: tuple[Any, ...]  # Public levels, in code order
     evaluate: Callable[[Env], Array]  # ``Env -> (m,) integer codes``, -1 for missing
-    contrast: Any = None  # What the coding module understands; ``None`` is treatment coding
+    contrast: Any = None  # Contrast for the coding module; ``None`` is treatment coding
     variables: frozenset[str] = frozenset()
     spans_intercept: bool = True
 

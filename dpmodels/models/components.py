@@ -77,7 +77,8 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     if design.unknown:
         raise RequestError(
-            f"dp_pca buys no ranges: declare those of {', '.join(design.unknown)}, for example "
+            f"dp_pca estimates no ranges: declare those of {', '.join(design.unknown)}, for "
+            "example "
             f"bounds={{{design.unknown[0]!r}: (0, 10)}}"
         )
     if request.weights is not None:

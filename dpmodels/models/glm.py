@@ -273,7 +273,8 @@ def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     if design.unknown:
         raise RequestError(
-            f"method='gptr' buys no ranges: declare those of {', '.join(design.unknown)}, or use "
+            f"method='gptr' estimates no ranges: declare those of {', '.join(design.unknown)}, "
+            "or use "
             "method='objpert'"
         )
     B = float(request["radius"] or full_radius(design))

@@ -132,7 +132,7 @@ def check_common(request: Request, design: Design) -> None:
         and family_of(request["family"]).is_event
     ):
         raise RequestError(
-            "ranges are bought under relation='replace' only; declare the ranges of "
+            "ranges are estimated under relation='replace' only; declare the ranges of "
             f"{', '.join(design.unknown)}, for example bounds={{{design.unknown[0]!r}: (0, 10)}}"
         )
 

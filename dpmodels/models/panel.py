@@ -608,8 +608,8 @@ _RANDOM = (
 )
 
 for _verb, _title, _source in (
-    ("dp_feols", "effects of people by own rows, least squares", "Mundlak (1961)"),
-    ("dp_fepois", "effects of people by own rows, Poisson", "Hausman, Hall and Griliches (1984)"),
+    ("dp_feols", "effects within people, least squares", "Mundlak (1961)"),
+    ("dp_fepois", "effects within people, Poisson", "Hausman, Hall and Griliches (1984)"),
 ):
     register_method(
         Method(

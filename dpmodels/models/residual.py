@@ -115,7 +115,7 @@ class Tabulated(Model):
         interval = None if design.response is None else design.response.interval
         if interval is None:
             raise RequestError(
-                "a loss of one's own is tabulated over the residuals that the response can have: "
+                "a user-supplied loss is tabulated over the residuals that the response can have: "
                 "declare its range, for example bounds={'y': (0, 10)}"
             )
         half = 1.0 / float(scoring_rows(design).scale[-1])

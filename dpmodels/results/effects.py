@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 #: Half a step of a slope, over the range of the variable.
 _STEP = 1e-4
-#: Rows of ``newdata`` beyond these are refused: an average over so many is a job for a release.
+#: More rows of ``newdata`` are refused: an average over that many needs a release.
 _MOST = 2_000_000
 
 
@@ -198,7 +198,7 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
     for name in names:
         if name not in rows.table:
             raise RequestError(
-                f"by={shown(name)} is no column of newdata.{did_you_mean(name, rows.table)}"
+                f"by={shown(name)} is not a column of newdata.{did_you_mean(name, rows.table)}"
             )
     found: dict[str, Any] = {}
     for i, key in enumerate(zip(*(rows.table[name] for name in names), strict=True)):
@@ -580,7 +580,7 @@ def predict_class(fit: Any, new: Any, *, what: str, outside: str, **asked: Any) 
     levels = list(design.levels)
     missing = np.isnan(x).any(axis=1)
     if fit.released:
-        score = np.empty((len(x), len(levels)))  # log posteriors, but for what all levels share
+        score = np.empty((len(x), len(levels)))  # log posteriors up to common terms
         each = zip(arrays["prior"], arrays["means"], arrays["variances"], strict=True)
         for k, (share, m, v) in enumerate(each):
             distance = ((x - m) ** 2 / v).sum(axis=1)

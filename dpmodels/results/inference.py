@@ -245,7 +245,7 @@ def privacy_share(est: Estimate) -> Array:
     return out
 
 
-#: How tidy tables name their columns where a call does not say it.
+#: Default style of column names in tidy tables.
 _STYLE = {"columns": "python"}
 
 
@@ -406,7 +406,7 @@ def _matches(option: str, wanted: str, names: Sequence[str]) -> list[str]:
         found = None
     if not found:
         raise RequestError(
-            f"{option}: {shown(wanted)} is no coefficient of these fits, nor an expression that "
+            f"{option}: {shown(wanted)} is not a coefficient of these fits, nor an expression that "
             f"finds one.{did_you_mean(wanted, names)} Coefficients: {', '.join(names)}"
         )
     return found
@@ -546,8 +546,8 @@ class JointTest(Result):
     df: int
     pvalue: float
     use_f: bool  # ``statistic`` is divided by ``df``
-    df_denom: float | None  # Of an F reference with finite degrees of freedom
-    # What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
+    df_denom: float | None  # Denominator degrees of freedom of an F reference, if finite
+    # Noncentrality that bounded bias may add (``fit.bias_bound``); the p-value allows for it.
     noncentrality: float
     hypotheses: tuple[str, ...]
 

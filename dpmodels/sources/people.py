@@ -181,7 +181,7 @@ class Columns:
             for c, v in cells.items():
                 self._whole[c][a : self.rows] = v
             return
-        if self._whole and not self._parts:  # more rows than were said, or another kind of cells
+        if self._whole and not self._parts:  # more rows than declared, or another kind of cells
             self._parts.append({c: v[:a] for c, v in self._whole.items()})
         self._parts.append({c: np.array(v) for c, v in cells.items()})
 

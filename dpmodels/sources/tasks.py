@@ -589,7 +589,7 @@ class Cluster:
             lost = type(error).__name__
         if not lost:
             return
-        raise ClusterError(  # outside the except block: what is withheld must not be its context
+        raise ClusterError(  # outside the except block: the withheld error must not be its context
             f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached"
         )
 
@@ -687,5 +687,5 @@ def executor_for(source: Source) -> Executor | None:
         return None
     affinity = getattr(os, "sched_getaffinity", None)  # the cores that this process may use
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    # what is decoded has a thread of its own for that
+    # decoding has a separate thread
     return Threads(max(cores - bool(getattr(source, "decoded", False)), 1), wide=WIDE)

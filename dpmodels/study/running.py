@@ -244,7 +244,7 @@ def _released(
                    budget=_Marked(budget, mark), **given)  # fmt: skip
     except BudgetExceededError as error:
         return Outcome(asked, "not made", str(error), charges=charges)
-    except DPModelsError as error:  # its text may name a file: said here, and not in the folder
+    except DPModelsError as error:  # its text may name a file: reported here, not in the folder
         problem = f"{type(error).__name__}: the message was shown where the study ran"
         tell(UtilityWarning(f"{asked.name}: {error}"))
     except Exception as error:  # its text could quote a cell

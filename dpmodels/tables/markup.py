@@ -28,7 +28,7 @@ from dpmodels.tables.content import (
 )
 
 _NARROWEST = 50
-_LABEL = 14  # width of labels where facts stand on both sides
+_LABEL = 14  # width of labels if facts are in two columns
 _RIGHT = 32  # columns given to the facts on the right
 _SPELLED = {"ε": "eps", "δ": "delta", "⊥": "no reply", "²": "^2", "\u2212": "-", "\u00d7": "x"}
 

@@ -185,7 +185,7 @@ def layout_of(design: Design, options: Mapping[str, Any], *, opening: bool = Tru
     episodes = options.get("max_episodes")
     if episodes is not None and not entries:
         raise RequestError(
-            "max_episodes= belongs to Surv(start, stop, event): with Surv(time, event) each unit "
+            "max_episodes= needs Surv(start, stop, event): with Surv(time, event) each unit "
             "counts once"
         )
     opening = opening and (not entries or edges[0] > 0.0)  # an episode from 0 ends later
