@@ -62,7 +62,7 @@ GROUPS = (
         "models/custom.py "
         "models/selection.py models/newton.py "
         "models/glm.py "
-        "models/linear/eptr.py models/linear/posterior.py "
+        "models/linear/eptr.py models/linear/posterior.py models/linear/profile.py "
         "models/mean.py "
         "models/noised/table.py models/votes.py",
     ),

@@ -40,7 +40,8 @@ def private(frame, formula, bounds, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return dp.dp_ols(
-            formula, frame, eps=1, delta=1e-8, method="eptr", bounds=bounds, **options
+            formula, frame, eps=1, delta=1e-8, method="eptr", scoring=False, bounds=bounds,
+            **options,
         ).params
 
 

@@ -217,14 +217,15 @@ WIDE = {"alcohol": (8, 15), "volatile_acidity": (0, 1.6), "density": (0.985, 1.0
 TIGHT = {"alcohol": (8, 14), "volatile_acidity": (0, 0.75), "density": (0.988, 1.0),
          "pH": (2.75, 3.7), "quality": (4, 8)}  # fmt: skip
 THREE = dict.fromkeys(WIDE, (-3, 3))
+ALONE = {"method": "eptr", "scoring": False}
 OF_WINE = {  # label -> (columns as z-scores, options)
     "published, z-scores": (True, {"method": "eptr", "variant": "paper", "Rx": 1.0, "Rtheta": 0.5,
                                    "c0": 0.05}),
     "eptr, z-scores, Rx = 3": (True, {"method": "eptr", "Rx": 3.0, "Ry": 3.0, "Rtheta": 1.0}),
-    "eptr, z-scores within 3": (True, {"method": "eptr", "bounds": THREE}),
-    "eptr, tight ranges": (False, {"method": "eptr", "bounds": TIGHT}),
-    "eptr, ranges bought": (False, {"method": "eptr"}),
-    "eptr, wide ranges": (False, {"method": "eptr", "bounds": WIDE}),
+    "eptr, z-scores within 3": (True, {**ALONE, "bounds": THREE}),
+    "eptr, tight ranges": (False, {**ALONE, "bounds": TIGHT}),
+    "eptr, ranges bought": (False, ALONE),
+    "eptr, wide ranges": (False, {**ALONE, "bounds": WIDE}),
     "our default, wide ranges": (False, {"bounds": WIDE}),
     "our default, z-scores": (True, {"bounds": THREE}),
     "JL, z-scores": (True, {"method": "jl", "bounds": THREE}),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dpmodels import _testing
-from dpmodels.api.levels import stand_in, unlisted, with_levels
+from dpmodels.api.levels import planned_levels, stand_in, unlisted, with_levels
 from dpmodels.api.releases import REQUIRED, fit_of, require
 from dpmodels.api.requests import (
     Choice,
@@ -371,8 +371,10 @@ def plan(
     want : mapping, optional
         Column -> privacy standard error you would like: the plan then says which n, or which eps,
         would reach it. ``want="power"`` with ``effect={"x": 0.1}``: the power of the test of that
-        coefficient, and the n, the eps or the effect that would give .8. ``sd={"x": 1, "y": 2}``
-        says how columns spread (the response: its residuals); else a quarter of the declared range.
+        coefficient, and the n, the eps or the effect that would give .8.
+    sd : mapping, optional
+        Of a regression: how columns spread, and of the response its residuals, from other sources:
+        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors are of these.
 
     Returns
     -------
@@ -394,7 +396,8 @@ def plan(
             "effect={'x': 0.1}, or a mapping of privacy standard errors, want={'x': 0.1}"
         )
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
-    effect, sd = (options.pop(k, None) if asks_power else None for k in ("effect", "sd"))
+    effect = options.pop("effect", None) if asks_power else None
+    sd = None if verb == "dp_test" else options.pop("sd", None)
     if isinstance(verb, str) and verb in _OTHER_PLANS:
         raise RequestError(f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}")
     if not method_names(verb):
@@ -414,6 +417,12 @@ def plan(
         formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
     chosen = chosen._replace(reasons=(*told, *chosen.reasons))
+    declared, advice = declared_schema(schema, None), ""
+    unknown = unlisted(formula, declared, options)
+    if declared is not None and unknown:
+        schema, eps, delta, advice = planned_levels(
+            declared, unknown, n, eps, delta, options.get("unit")
+        )
 
     def planned(rows: int, budget: float) -> Plan[Any]:
         designed = build_request(
@@ -423,14 +432,23 @@ def plan(
         )  # fmt: skip
         return make_plan(designed, rows)
 
-    result = replace(planned(n, eps), again=planned)
+    make: Callable[[int, float], Plan[Any]] = planned
+    result = make(n, eps)
+    if sd is not None and not asks_power:
+        from dpmodels.planning import spread_by
+
+        make, options = spread_by(make, result, sd, options)
+        result = make(n, eps)
+    result = replace(result, again=make)
+    if advice:
+        result = replace(result, advice=(advice, *result.advice))
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
         from dpmodels.planning import power
 
-        advice = (*result.advice, *power(planned, n, float(eps), effect, sd))
-        return replace(result, advice=advice, effects=(dict(effect or {}), dict(sd or {})))
+        told = (*result.advice, *power(make, n, float(eps), effect, sd))
+        return replace(result, advice=told, effects=(dict(effect or {}), dict(sd or {})))
     if not isinstance(want, Mapping):
         raise RequestError(
             f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "
@@ -446,7 +464,7 @@ def plan(
         )
     from dpmodels.planning import reach
 
-    return replace(result, advice=(*result.advice, *reach(planned, n, float(eps), want)))
+    return replace(result, advice=(*result.advice, *reach(make, n, float(eps), want)))
 
 
 # -- ``show_versions``: what a report of a problem needs, and nothing about the machine's files.

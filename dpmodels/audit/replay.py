@@ -164,11 +164,13 @@ class ReplayRun(Run):
         )  # fmt: skip
         return np.array(out, dtype=np.intp)
 
-    def kept_bins(self, name: str, bins: Any, sensitivity: float, tau: float) -> Any:
+    def kept_bins(
+        self, name: str, bins: Any, sensitivity: float, tau: float, masses: Any = None
+    ) -> Any:
         """Record all bins; release those that passed the threshold, or that did before."""
         self.bins = np.unique(bins)
         try:
-            kept = super().kept_bins(name, bins, sensitivity, tau)
+            kept = super().kept_bins(name, bins, sensitivity, tau, masses)
         finally:
             self.bins = None
         if self.first is not None and name in self.first:
@@ -205,6 +207,14 @@ class ReplayRun(Run):
             lambda: Run.inner_normals(self, name, size),
         )
         return np.array(out)
+
+    def inner_draw(self, name: str, size: int, made: Callable[[Array], Array]) -> Array:
+        """Record (as inner), draw or replay."""
+        draw = super().inner_draw
+        zero = np.zeros(size)
+        return np.array(
+            self._keep(name, "inner", zero, 1.0, math.nan, lambda: draw(name, size, made))
+        )
 
     def noisy_table(self, name: str, values: Array, **how: Any) -> None:
         """Record, draw or replay, in place."""

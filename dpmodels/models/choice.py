@@ -16,7 +16,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
-from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
+from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, one_of, register_method
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, State
@@ -511,7 +511,7 @@ register_method(
         reference="McCullagh (1980); theory note models/choice.md",
         options=(
             one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
-            BOUNDS_SHARE, GUESS,
+            BOUNDS_SHARE, GUESS, STOP,
         ),
     )
 )
@@ -520,6 +520,6 @@ register_method(
         verb="dp_multinom",
         title="multinomial logit, private",
         reference="Theil (1969), McFadden (1974); theory note models/choice.md",
-        options=(BOUNDS_SHARE, GUESS),
+        options=(BOUNDS_SHARE, GUESS, STOP),
     )
 )

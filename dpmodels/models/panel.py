@@ -22,7 +22,7 @@ from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
-from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
+from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
@@ -621,7 +621,7 @@ for _verb, _title, _source in (
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
             reference=f"{_source}; theory note models/panel.md",
-            options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
+            options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS, STOP),
             foretells=True,
         )
     )

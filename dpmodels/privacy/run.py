@@ -77,6 +77,19 @@ def tail_margin(sd: float, p: float) -> float:
     return sd * upper_quantile(p) + sd / _FINE
 
 
+def stability_threshold(sd: float, failure: float, k: int = 1, most: int = 0) -> float:
+    """Return the threshold that bins of one unit alone pass with probability ``failure`` at most.
+
+    Of k histograms, of which a row is in one bin each: ``1 + t``, t the margin of each of k bins. A
+    person with t bins of a histogram, at most ``most``, has 1/sqrt t in each: the largest over t
+    (``levels.md``, claims 1 and 2).
+    """
+    return max(
+        1.0 / math.sqrt(t) + tail_margin(sd, -math.expm1(math.log1p(-failure) / (k * t)))
+        for t in range(1, max(most, 1) + 1)
+    )
+
+
 def _ints(value: npt.ArrayLike) -> tuple[Integers, tuple[int, ...]]:
     """Return integers, flat, and the shape they had. What is no integer is cut to one."""
     array = np.asarray(value)
@@ -341,15 +354,23 @@ class Run:
         return out.reshape(shape)
 
     def kept_bins(
-        self, name: str, bins: npt.NDArray[np.int64], sensitivity: float, tau: float
-    ) -> tuple[list[int], list[float]]:
+        self, name: str, bins: npt.NDArray[np.int64], sensitivity: float, tau: float,
+        masses: npt.NDArray[np.int64] | None = None,
+    ) -> tuple[list[int], list[float]]:  # fmt: skip
         """Return the bins (ascending) whose noisy count is above ``tau``, and those counts.
+
+        ``masses``: what each entry adds to its bin, in steps of 2^-20; None: 1.
 
         Which bins there are is private: only what passes the threshold leaves (stability
         histogram; the failure of the step pays for bins of one unit).
         """
-        keys, counts = np.unique(bins, return_counts=True)
-        noisy = self.gaussian(name, counts, sensitivity)
+        keys, place, counts = np.unique(bins, return_inverse=True, return_counts=True)
+        if masses is None:
+            noisy = self.gaussian(name, counts, sensitivity)
+        else:  # integers below 2^53: exact
+            sums = np.zeros(len(keys), dtype=np.int64)
+            np.add.at(sums, place, masses)
+            noisy = self.gaussian(name, sums, sensitivity * 2.0**20, unit=2.0**-20)
         kept = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
         return [k for k, _ in kept], [c for _, c in kept]
 
@@ -543,6 +564,16 @@ class Run:
         """
         return self.inner_source(name).normals(size)
 
+    def inner_draw(
+        self, name: str, size: int,
+        made: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    ) -> npt.NDArray[np.float64]:  # fmt: skip
+        """Return the vector that a mechanism makes of such normals, where later steps rest on it.
+
+        As :meth:`inner_normals`: a replay returns the same vector, not the same normals.
+        """
+        return made(self.inner_normals(name, size))
+
     def inner_source(self, name: str) -> NoiseSource:
         """Return the noise source itself, for the inside of one mechanism with its own proof."""
         self._take(name, (Gaussian, Profile, RDP, Approximate))
@@ -706,8 +737,8 @@ _ALL = (
     ),
     OwnProof(
         "posterior draws",
-        ("models.linear.posterior:release",),
-        ("inner_normals",),
+        ("models.linear.posterior:release", "models.linear.posterior:begin_draw"),
+        ("inner_normals", "inner_draw"),
         "a normal draw about the ridge solution, precision by released bounds of the least "
         "eigenvalue and of the residuals; one-sided composition",
         ("models/linear/posterior.md", "2.1"), "dp_ols.gptr",

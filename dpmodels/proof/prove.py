@@ -456,8 +456,13 @@ def _objective(s: Objective, relation: str, norm: Norm) -> float:
 def _powers(s: Powers, relation: str, norm: Norm) -> float:
     d = float(s.d)
     if norm == "l1":
-        one = 1.0 + 2.0 * d
-        apart = 2.0 * d * (1.0 if s.low == 0 else 9.0 / 8.0)
+        c = s.square
+        one = s.count + d * (1.0 + c)
+        # |u - v| (1 + c |u + v|): t (1 + c (2 - t)) on [-1, 1], the larger the farther if c <= 1/2
+        far = 2.0 if c <= 0.5 else (1.0 + 2.0 * c) ** 2 / (4.0 * c)
+        apart = d * (1.0 + c if s.low == 0 else far)
+    elif s.count != 1.0 or s.square != 1.0:
+        return _none(s, relation, norm)
     else:
         one = math.sqrt(1.0 + 2.0 * d)
         # (u - u')^2 (1 + (u + u')^2): at most 4 on [-1, 1], 2 on [0, 1]

@@ -266,16 +266,27 @@ class Objective(Vectors):
 
 @dataclass(frozen=True)
 class Powers(Vectors):
-    """``(count, u_1 ... u_d, u_1^2 ... u_d^2)`` of complete units, ``low <= u_j <= 1``."""
+    """``(count, u_1 ... u_d, u_1^2 ... u_d^2)`` of complete units, ``low <= u_j <= 1``.
+
+    ``count`` and ``square`` are the weights of those cells (other than 1 in l1 alone).
+    """
 
     d: int
     low: int = -1
+    count: float = 1.0
+    square: float = 1.0
 
     step = _NUMBERS
 
     def __post_init__(self) -> None:
         if self.low not in (-1, 0):
             raise PrivacyBugError("columns lie in [-1, 1] or in [0, 1]")
+        if not (self.count > 0.0 and self.square > 0.0):
+            raise PrivacyBugError("the weights of counts and squares are positive")
+
+    def weights(self, norm: Norm) -> Array:
+        """Return the weights of the count, of sums (1) and of squares."""
+        return np.array([self.count, *[1.0] * self.d, *[self.square] * self.d])
 
     @property
     def size(self) -> int:

@@ -334,9 +334,9 @@ class Means(Held):
         by : str or list of str, optional
             What stands behind ``|`` in a formula.
         at : mapping, optional
-            Values of other variables: ``{"age": 40}``. Numbers that are not named are held at the
-            middle of their public range (a fit keeps no means of the rows), or at released means
-            (``over=``); other factors get equal weights.
+            Values of other variables: ``{"age": 40}``. Numbers that are not named are held at
+            their released centre (of a fit by scoring), else at the middle of their public range,
+            or at released means (``over=``); other factors get equal weights.
         over : fit of ``dp_mean`` or ``dp_moments``, mapping or table, optional
             Released means to hold numbers at; their own errors are not in the intervals, which are
             conditional on the grid. A mapping or public rows do as well.

@@ -21,6 +21,7 @@ from dpmodels.results.record import Record, interval_of
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table
+from dpmodels.variables import TIME_UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -332,7 +333,7 @@ def emmeans(
     heads = [*within, *wanted]
     found_axes = {name: _axis(fit, name, given.get(name), name in heads) for name in known}
     axes = {name: axis for name, (axis, _) in found_axes.items()}
-    middles = [f"{n} = {middle:.4g}" for n, (_, middle) in found_axes.items() if middle is not None]
+    middles, centres = _held_numbers(fit, found_axes)
     groups = list(itertools.product(*(axes[name] for name in heads)))
     X = _grid(fit, axes, heads, groups)
     L, names = every_chain(fit, X.mean(axis=1))
@@ -344,7 +345,7 @@ def emmeans(
     link = fit.kind.link_name(fit.options)
     given_means = {k: v for k, v in held.items() if k in set(known) - {*heads, *at}}
     relative = X.shape[-1] < fit.design.p
-    notes = _grid_notes(middles, given_means, relative=relative, link=link, what=what)
+    notes = _grid_notes(middles, centres, given_means, relative=relative, link=link, what=what)
     labels = [f"{label}{name}" for name in names for label in labels]
     # of one quantile, within one level of by
     family = [f"{one}{name}".removeprefix(", ") for name in names for one in families]
@@ -374,13 +375,16 @@ def _grid(
 
 
 def _grid_notes(
-    middles: list[str], held: Mapping[str, float], *, relative: bool, link: str, what: str
-) -> tuple[str, ...]:
-    """Return the notes of adjusted means: the values held fixed, and the scale.
+    middles: list[str], centres: list[str], held: Mapping[str, float], *, relative: bool,
+    link: str, what: str,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return the notes of adjusted means: what is held where, and their scale.
 
     ``held``: means that ``over=`` gives. ``relative``: to a first unit, without an intercept.
     """
     notes = ["Means over a public grid, equal weights to the levels of other factors."]
+    if centres:
+        notes.append(f"Held at its released centre, or as at= says: {', '.join(centres)}.")
     if middles:
         notes.append(
             f"Held at the middle of its declared range, or as at= says: {', '.join(middles)}. A "
@@ -509,8 +513,35 @@ def range_of(design: Any, name: str) -> tuple[float, float] | None:
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
+def _held_numbers(
+    fit: Any, axes: Mapping[str, tuple[list[Any], float | None]]
+) -> tuple[list[str], list[str]]:
+    """Return the numbers that are held at middles of ranges and at released centres, as text."""
+    at = {name: value for name, (_, value) in axes.items() if value is not None}
+    released = {name for name in at if released_centre(fit, name) is not None}
+    texts = {name: f"{name} = {value:.4g}" for name, value in at.items()}
+    middles = [text for name, text in texts.items() if name not in released]
+    return middles, [text for name, text in texts.items() if name in released]
+
+
+def released_centre(fit: Any, name: str) -> float | None:
+    """Return the released centre of a number, or None if the fit has none."""
+    found = fit._record.estimate.arrays.get(f"centre({name})")
+    return None if found is None else float(found[0])
+
+
+def _cell_at(variable: Any, value: float) -> Any:
+    """Return the cell that is read as a number: of a date or a duration one in microseconds."""
+    if variable.kind == "date":
+        return np.datetime64(variable.start + round(value * TIME_UNITS[variable.unit]), "us")
+    duration = getattr(variable, "duration", None)
+    if duration is not None:
+        return np.timedelta64(round(value * TIME_UNITS[duration]), "us")
+    return value
+
+
 def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], float | None]:
-    """Return the points of one variable of the grid, and the middle if it is held there."""
+    """Return the points of one variable of the grid, and the value at which a number is held."""
     variable = fit.design.schema[name]
     if given is not None:
         points = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
@@ -529,8 +560,11 @@ def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], flo
         raise RequestError(
             f"{name!r} is a number: say at which values, emmeans({name!r}, at={{{name!r}: [...]}})"
         )
+    centre = released_centre(fit, name)
+    if centre is not None:
+        return [_cell_at(variable, centre)], centre
     ends = range_of(fit.design, name)
     if ends is None:
         raise RequestError(f"the range of {name!r} is not public: hold it, at={{{name!r}: value}}")
     middle = (ends[0] + ends[1]) / 2.0
-    return [middle], middle
+    return [_cell_at(variable, middle)], middle

@@ -663,6 +663,50 @@ class Tabulation(Numbers, Fit):
 
     __slots__ = ()
 
+    def summary(
+        self,
+        fmt: str | None = None,
+        digits: int = 4,
+        stars: bool = False,
+        *,
+        notes: bool = True,
+        full: bool = False,
+        level: float | None = None,
+        exponentiate: bool = False,
+        errors: bool | None = None,
+        smd: bool | None = None,
+        p_values: bool | None = None,
+    ) -> Summary:
+        """Return the table; ``print`` it, or ask it for HTML, LaTeX or markdown.
+
+        Several variables are one table: variables in rows, groups and their total in columns. Any
+        other table has one part per margin, with intervals.
+
+        Parameters
+        ----------
+        fmt, digits, stars, notes, full, level, exponentiate
+            As for any fit.
+        errors : bool, optional
+            Print the standard deviation of the noise of each number. Default: as in the call.
+        smd : bool, optional
+            Print the standardised difference of the groups, the largest if there are several.
+        p_values : bool, optional
+            Print P of equal means or shares in all groups, where errors were released.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. Every number is public or released.
+        """
+        from dpmodels.results.summary import build
+
+        return build(
+            self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
+            exponentiate=exponentiate, errors=errors, smd=smd, p_values=p_values,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
     def crosstab(
         self, rows: str | None = None, columns: str | None = None, *, margins: bool = True
     ) -> pd.DataFrame:

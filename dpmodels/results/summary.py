@@ -24,7 +24,7 @@ from dpmodels.results.record import (
     rows_used,
 )
 from dpmodels.survey import Survey
-from dpmodels.tables.content import Column, Layout, Page, Row
+from dpmodels.tables.content import Column, Content, Layout, Page, Row
 from dpmodels.tables.numbers import by_row, number, places
 from dpmodels.tables.table import Table, check_format
 from dpmodels.units import column_of, named
@@ -109,13 +109,15 @@ def _select_notes(notes: Sequence[Note]) -> list[Note]:
     return out
 
 
-def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
+def shown_notes(record: Record, *, full: bool, conditions: bool = False) -> tuple[str, ...]:
     """Return the texts of the notes that a summary shows.
 
     With ``full`` all notes in their long form. Without it the short form of up to three notes, and
-    the long form of all conditions of the guarantee.
+    the long form of all conditions of the guarantee; with ``conditions`` these alone.
     """
     notes = notes_of(record)
+    if conditions:
+        return tuple(n.text() for n in notes if n.severity == Severity.GUARANTEE)
     if full or not notes:
         return tuple(note.text() for note in notes)
     chosen = _select_notes(notes)
@@ -333,8 +335,9 @@ def build(
     full: bool = False,
     level: float | None = None,
     exponentiate: bool = False,
+    **requests: Any,
 ) -> Summary:
-    """Write the numbers of a record into a summary."""
+    """Write the numbers of a record into a summary; ``requests`` are those of its kind's body."""
     fmt = check_format(fmt)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
         raise RequestError(
@@ -347,10 +350,15 @@ def build(
     own = None if silent else kind.load("body")
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
-    more: tuple[Table, ...] = ()
+    more: tuple[Content, ...] = ()
     legend: tuple[str, ...] = ()
+    footnotes: tuple[str, ...] = ()
     if own is not None:
-        columns, rows, more = own(record, digits, level)
+        body = own(record, digits, level, **requests)
+        if isinstance(body, Table):
+            columns, rows, more, footnotes = body.columns, body.rows, body.more, body.notes
+        else:
+            columns, rows, more = body
     elif not no_table:
         columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate
@@ -362,7 +370,10 @@ def build(
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
-        notes=(*((_RATIOS,) if exponentiate else ()), *shown_notes(record, full=full))
+        notes=(
+            *((_RATIOS,) if exponentiate else ()), *footnotes,
+            *shown_notes(record, full=full, conditions=bool(footnotes)),
+        )
         if notes and not silent
         else (),
         statement=f.greek(record.guarantee.statement()),

@@ -353,6 +353,7 @@ def estimate_fit(
         arrays = _with_open_ends(arrays, np.where(apart, np.sign(params), 0.0))
     kept = {k: first.values[k] for k in ("start",) if k in first.values}
     kept |= {"information": first.released[-1].information}
+    kept |= {f"centre({name})": np.array([c]) for name, c in coordinates.centres.items()}
     return Estimate(
         every,
         params,

@@ -343,6 +343,25 @@ class PeopleRows(OfRows):
         self._check(found)
         return total
 
+    def raw_people(self, names: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], Index]]:
+        """Yield cells as they are, with the place of the person of each row: -1 for nobody's.
+
+        The table is read twice: ids first.
+        """
+        column = self.person.column
+        ids = Ids(getattr(self._source, "n", None), one_type(self._source, column))
+        for chunk in self._source.chunks([column]):
+            ids.add(chunk[column])
+        codes, found = ids.codes()
+        self._check(found)
+        at = 0
+        for chunk in self._source.chunks(list(names)):
+            size = len(chunk[names[0]])
+            yield chunk, codes[at : at + size]
+            at += size
+        if at != len(codes):
+            raise SourceError("the source must give the same rows each time")
+
     def found(self, kinds: Mapping[str, Any]) -> int:
         """Return how many people there are. Confidential: under add-remove their number is."""
         self._ready(kinds)

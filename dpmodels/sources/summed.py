@@ -241,18 +241,22 @@ class _Counting:
     """Pass of :func:`counted`, for the executor."""
 
     count: Callable[[Iterable[Array]], Counts]
+    of_people: bool = False  # Blocks are of whole people where the unit is one
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
         return Integers(tuple(np.asarray(x) for x in self.count(blocks)))
 
 
-def counted(rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts]) -> Counts:
+def counted(
+    rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts], *,
+    of_people: bool = False,
+) -> Counts:  # fmt: skip
     """Return the integer arrays that a function adds up over the blocks (q, m) of one pass.
 
     Their shapes are public, zeros where there is no block. The function travels to workers: it is
     one of a module, or a ``functools.partial`` of one. **Confidential**: exact sums.
     """
-    found: Integers = summed(rows, design, _Counting(count))
+    found: Integers = summed(rows, design, _Counting(count, of_people))
     return found.arrays
 
 

@@ -116,7 +116,7 @@ NOT_OPTIONS = {
     "seed": "a study has no seeds: seeded noise is not private",
     "schema": 'a study has one schema: [schema] or [data] schema = "schema.toml"',
     "relation": 'a study has one relation: [budget] relation = "add-remove"',
-    "public": "a study cannot read a public table: choose a method that needs none, such as ssp",
+    "public": "a study cannot read a public table: choose a method that needs none",
     "progress": "leave it out: a run shows no bar",
     **dict.fromkeys(("data", "budget"), "data and ledger are given when the study is run"),
     **dict.fromkeys(("n", "unit", "units", "rows_per_unit"), "this key belongs in [data], for all"),

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, tail_margin
+from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, stability_threshold, tail_margin
 from dpmodels.proof.prove import (
     INTERCEPT_WEIGHTS,
     Of,
@@ -277,8 +277,8 @@ class Ask:
         return out
 
     def bins(
-        self, step: str, over: Pass, find: Callable[[Any], npt.NDArray[np.int64]], tau: float,
-        *, per_unit: int = 1,
+        self, step: str, over: Pass, find: Callable[[Any], Any], tau: float,
+        *, per_unit: int = 1, most: int = 0,
     ) -> tuple[list[int], list[float]]:  # fmt: skip
         """Return (bins, counts) of a histogram whose bins are not public: those above tau.
 
@@ -289,28 +289,32 @@ class Ask:
         over : Pass
             What ``find`` is told: cells of a public or random choice of units.
         find : function
-            The bin of every unit that has one.
+            The bin of every unit that has one; with ``most`` (bins, what each entry adds to its
+            bin in steps of 2^-20).
         tau : float
             Public.
         per_unit : int
             Bins that a unit lies in at most: one of each of several histograms.
+        most : int
+            Bins of one histogram that a person may have, to which it adds a vector of length 1.
 
         Privacy
         -------
         A stability histogram: a unit lies in one bin. Counts of bins that both neighbours have
         move by sqrt 2; a bin that one of them has not holds one unit (``ranges.md``). Of k
-        histograms at once they move by sqrt(2 k), and k bins may hold one unit (``levels.md``).
+        histograms at once they move by sqrt(2 k), and k bins may hold one unit (``levels.md``). A
+        person's vectors of length 1, not negative, move them by as much.
         """
         mechanism, moved = self._run.mechanism(step), math.sqrt(2.0 * per_unit)
         if not isinstance(mechanism, Gaussian):
             raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for bins")
         failure = self._run.failure(step)
-        if per_unit > 1:
-            failure = -math.expm1(math.log1p(-failure) / per_unit)
-        least = 1.0 + tail_margin(moved / mechanism.mu, failure)
+        least = stability_threshold(moved / mechanism.mu, failure, per_unit, most)
         if not tau >= least * (1.0 - 1e-9):
             raise PrivacyBugError(f"step {step!r}: a bin of one unit would pass too often")
-        return self._run.kept_bins(step, find(self._total(over, ALL)), moved, tau)
+        found = find(self._total(over, ALL))
+        bins, masses = found if most else (found, None)
+        return self._run.kept_bins(step, bins, moved, tau, masses)
 
     def choose(
         self, step: str, ranks: Ranks, over: Pass, penalties: Callable[[Any], Any], largest: int
@@ -439,10 +443,11 @@ class Counts:
 
     design: Design
     count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
+    of_people: bool = False  # The function takes blocks of whole people where the unit is one
 
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return them. Confidential."""
-        return counted(rows, self.design, self.count)
+        return counted(rows, self.design, self.count, of_people=self.of_people)
 
 
 @dataclass(frozen=True)

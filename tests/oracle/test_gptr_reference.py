@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.linear.posterior import (
-    LinearDetail,
-    choose_ridge,
+from dpmodels.models.linear.posterior import LinearDetail, choose_ridge
+from dpmodels.models.linear.profile import (
     d_add,
     d_rem,
     half_leverage,
@@ -224,7 +223,7 @@ def test_profile_against_the_full_densities(seed):
 
 
 def test_half_leverage_is_where_efficiency_halves():
-    from dpmodels.models.linear.posterior import efficiency
+    from dpmodels.models.linear.profile import efficiency
 
     h = half_leverage("posterior", 0.25, 1e-7)
     assert efficiency("posterior", h, 0.25, 1e-7) == pytest.approx(0.5, abs=0.01)

@@ -64,7 +64,7 @@ CALLS = {
     "ols, moments": call("dp_ols", "y ~ x + z + g", eps=1, scoring=False),
     "ols, moments, robust": call("dp_ols", LINE, eps=1, scoring=False, vcov="hetero"),
     "ols, pure": call("dp_ols", LINE, eps=8, delta=0),
-    "ols, eptr": call("dp_ols", LINE, eps=4, method="eptr"),
+    "ols, eptr": call("dp_ols", LINE, eps=4, method="eptr", scoring=False),
     "ols, people": call("dp_ols", LINE, eps=4, unit="pid"),
     "poisson": call("dp_glm", "c ~ x + z", eps=1, family="poisson"),
     "logit, gptr": call("dp_glm", "e ~ x + z", eps=1, method="gptr"),

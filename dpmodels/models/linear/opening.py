@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.errors import RequestError
 from dpmodels.proof.sets import Ball, Interval
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring.models import (
@@ -47,8 +48,19 @@ SCALE_NOISE, SCALE_ROOM = 0.1, (1.0, 4.0)
 LEAST_VARIANCE = 1e-4
 
 
-def why_alone(request: Request, own: Sequence[str], what: str) -> str:
-    """Return why a call releases its start alone, in words, or "" if it ends by scores. Public."""
+def why_alone(request: Request, own: Sequence[str], what: str, other: str = "") -> str:
+    """Return why a call releases its start alone, in words, or "" if it ends by scores. Public.
+
+    ``own``: options of the release by itself; ``other``: a reason of the method's own.
+    """
+    why = _why_alone(request, own, what) or other
+    asked = [k for k in ("scoring", "vcov") if request.options.get(k)]
+    if why and asked:
+        raise RequestError(f"{asked[0]}= is of the fit by scores, and {why}: leave it out")
+    return why
+
+
+def _why_alone(request: Request, own: Sequence[str], what: str) -> str:
     if request.options.get("scoring") is False:
         return "scoring=False was given"
     if not request.inference:

@@ -1,37 +1,46 @@
 """``dp_ols(method="gptr")``: posterior sampling with tested bounds, by its exact privacy profile.
 
-theta ~ N(theta*, (gamma A)^{-1}), A = X'X + lam I. Adding or removing a row (x, y0) changes the
-density by a function of u = sqrt(gamma) (y0 - x'theta) alone, a univariate normal: the profile is
-closed in two scalars, the leverage and the scaled residual (``posterior.md``, section 2).
+theta ~ N(theta*, (gamma A)^{-1}), A = X'X + lam I, ridge and gamma by released bounds
+(``posterior.md``, section 2; :mod:`dpmodels.models.linear.profile`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
+from dpmodels.models.linear import scored
+from dpmodels.models.linear.opening import (
+    MATRIX_STEP,
+    VARIANCE_STEP,
+    above_noise,
+    start_at,
+    whitened_rows,
+    why_alone,
+)
+from dpmodels.models.linear.profile import (
+    efficiency_curve,
+    half_leverage,
+    largest_m,
+    largest_s,
+    largest_s_pair,
+)
 from dpmodels.planning import Plan, Purchase, column_radius
-from dpmodels.privacy.composition import gdp_curve, interval_mass
 from dpmodels.privacy.mechanisms import (
     Gaussian,
     Profile,
     Step,
     add_remove_request,
-    eps_gdp,
     failure_part,
     gaussian_replace,
     mu_gdp,
-    upper_quantile,
 )
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
@@ -41,6 +50,7 @@ from dpmodels.registry import (
     BOUNDS_SHARE,
     WORKING_RADIUS,
     Backend,
+    Ending,
     Method,
     Option,
     automatic,
@@ -48,135 +58,17 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import Added, Ask, Moments, Query
+from dpmodels.scoring.run import Opening
+from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Read
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
+    from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.models import Start
 
 __all__ = ["estimate", "plan", "release"]
-
-
-def _log_outside(root: Array, m: float, v: float) -> Array:
-    """Return log P(|u| > root), u ~ N(m, v)."""
-    from scipy.special import log_ndtr
-
-    sd = math.sqrt(v)
-    return np.asarray(np.logaddexp(log_ndtr((m - root) / sd), log_ndtr((-m - root) / sd)))
-
-
-def _inside(root: Array, m: float, v: float) -> Array:
-    """Return P(|u| < root), u ~ N(m, v)."""
-    sd = math.sqrt(v)
-    return interval_mass((-root - m) / sd, (root - m) / sd)
-
-
-def d_add(eps: npt.ArrayLike, h: float, s: float) -> Array:
-    """Return delta(eps) of (Z, Z plus a row): out-of-sample leverage h, scaled residual s.
-
-    ``h = x'A^{-1}x`` and ``s = sqrt(gamma) (y0 - x'theta*)``, both at Z; eps any real numbers.
-    """
-    e = np.asarray(eps, dtype=float)
-    if h <= 0:
-        return np.maximum(0.0, -np.expm1(np.minimum(e, 0.0)))
-    t = 2 * e + math.log1p(h) + s * s / (1 + h)
-    root = np.sqrt(np.maximum(t, 0.0))
-    p = _log_outside(root, s, h)
-    q = e + _log_outside(root, s / (1 + h), h / (1 + h))
-    with np.errstate(over="ignore"):
-        return np.asarray(np.where(t <= 0, -np.expm1(np.minimum(e, 700.0)), np.exp(p) - np.exp(q)))
-
-
-def d_rem(eps: npt.ArrayLike, g: float, s: float) -> Array:
-    """Return delta(eps) of (Z, Z minus a row): in-sample leverage g < 1, scaled residual s."""
-    e = np.asarray(eps, dtype=float)
-    if g <= 0:
-        return np.maximum(0.0, -np.expm1(np.minimum(e, 0.0)))
-    t = -2 * e - math.log1p(-g) + s * s / (1 - g)
-    root = np.sqrt(np.maximum(t, 0.0))
-    p = _inside(root, s, g)
-    q = np.exp(np.minimum(e, 700.0)) * _inside(root, s / (1 - g), g / (1 - g))
-    return np.asarray(np.where(t <= 0, 0.0, p - q))
-
-
-@lru_cache(maxsize=256)
-def eps_grid(rho: float, delta_t: float, points: int = 4000) -> Array:
-    """Return the eps on which a calibration is checked (``posterior.md``, 2.3)."""
-    top = 1.0 + eps_gdp(rho, delta_t / 1000.0)
-    grid = np.linspace(0.0, top, points)
-    return np.concatenate([grid, np.geomspace(1e-6, 1e-2, 40), [2 * top, 4 * top]])
-
-
-def _within(
-    curves: Callable[[Array, float], Iterator[Array]], hbar: float, rho: float, delta_t: float,
-    points: int, top: float,
-) -> float:  # fmt: skip
-    """Return the largest bound whose curves stay below dG(eps; rho) + delta_t, all real eps.
-
-    (C1) and (C2), of a row more and a row less, at eps >= 0; and (C3), which is (C2) at negative
-    eps by symmetry. 0.99 delta_t on the grid pays for what lies between its points, of which fewer
-    are for choosing a ridge only, never for a release. 0 if hbar, a bound of in- and out-of-sample
-    leverages below 1/2, is too large.
-    """
-    if not 0 < hbar < 0.5:
-        return 0.0
-    eps = eps_grid(rho, delta_t, points)
-    base = gdp_curve(eps, rho)
-    room = base + 0.99 * delta_t
-    low = base + 0.99 * delta_t * np.exp(np.minimum(eps, 700.0))
-
-    def fits(bound: float) -> bool:
-        found = zip(curves(eps, bound), (room, room, low), strict=True)
-        return all(bool(np.all(curve <= most)) for curve, most in found)
-
-    return _largest(fits, top, 45 if points >= 4000 else 16)
-
-
-@lru_cache(maxsize=2048)
-def largest_s(hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
-    """Return the largest scaled residual bound: see :func:`_within`."""
-
-    def curves(eps: Array, s: float) -> Iterator[Array]:
-        yield d_rem(eps, hbar, s)
-        yield d_add(eps, hbar, s)
-        yield d_add(eps, hbar / (1 - hbar), s / (1 - hbar))
-
-    return _within(curves, hbar, rho, delta_t, points, 1.2 * rho / math.sqrt(max(hbar, 1e-300)))
-
-
-@lru_cache(maxsize=512)
-def largest_s_pair(hbar: float, eps: float, delta: float) -> float:
-    """Return the largest s with max(d_add, d_rem)(eps; hbar, s) <= delta: public bounds."""
-    if not 0 < hbar < 0.5:
-        return 0.0
-
-    def fits(s: float) -> bool:
-        return float(d_add(eps, hbar, s)) <= delta and float(d_rem(eps, hbar, s)) <= delta
-
-    top = 1.0 / math.sqrt(hbar)
-    while fits(top):
-        top *= 2.0
-    return _largest(fits, top)
-
-
-def _largest(fits: Callable[[float], bool], top: float, steps: int = 45) -> float:
-    if not fits(0.0):
-        return 0.0
-    lo, hi = 0.0, top
-    for _ in range(steps):
-        mid = 0.5 * (lo + hi)
-        lo, hi = (mid, hi) if fits(mid) else (lo, mid)
-    return lo
-
-
-def add_remove_curve(eps: float, *, h: float, s: float) -> float:
-    """Return delta(eps), eps >= 0, at public bounds h < 1/2 of the leverage and s."""
-    return float(max(d_add(eps, h, s), d_rem(eps, h, s)))
-
-
-def replace_curve(eps: float, *, h: float, s: float) -> float:
-    """Return the replace-one form: (1 + e^(eps/2)) times the above at eps/2."""
-    return min(1.0, (1.0 + math.exp(min(600.0, eps / 2))) * add_remove_curve(eps / 2, h=h, s=s))
 
 
 # -- The plan of posterior sampling and score perturbation for linear regression; all public.
@@ -339,71 +231,6 @@ def plan_ops(request: Request, design: Design, n: int) -> Plan[Any]:
     return _plan(request, design, detail, steps)
 
 
-# -- Private bounds for ridge regression, and the ridge chosen from them
-
-
-# -- Score perturbation for ridge regression: theta = A^{-1}(X'y + sigma b), b ~ N(0, I)
-
-
-def loss_bound(eps: Array, c: float, m: float, h: float, delta_t: float) -> Array:
-    """Return the bound of delta(eps): m = B rbar / sigma, leverage h, determinant term c.
-
-    On |x'A^{-1}b| <= (B/lam*) z, of probability 1 - delta_t/2, the loss is convex in the noisy
-    residual, so at most the larger of two Gaussian losses (mu = m + eta and eta), plus c.
-    """
-    from scipy.special import ndtr
-
-    eta = h * upper_quantile(delta_t / 4.0)
-    x, mu = eps - c, m + eta
-    # E(1 - e^(x - max(0, l)))_+ for a Gaussian loss l: dG for x >= 0
-    low = 1.0 - 2.0 * np.exp(np.minimum(x, 0.0)) * float(ndtr(-mu / 2))
-    first = np.where(x >= 0, gdp_curve(np.maximum(x, 0.0), mu), low)
-    second = np.where(x >= 0, gdp_curve(np.maximum(x, 0.0), eta), 1.0 - 2.0 * float(ndtr(-eta / 2)))
-    return np.asarray(first + second + delta_t / 2.0)
-
-
-@lru_cache(maxsize=2048)
-def largest_m(hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
-    """Return the largest m = B rbar / sigma: see :func:`_within`."""
-
-    def curves(eps: Array, m: float) -> Iterator[Array]:
-        h2 = hbar / (1 - hbar)
-        yield loss_bound(eps, -math.log1p(-hbar), m, hbar, delta_t)
-        yield loss_bound(eps, 0.0, m, hbar, delta_t)
-        yield loss_bound(eps, math.log1p(h2), m / (1 - hbar), h2, delta_t)
-
-    return _within(curves, hbar, rho, delta_t, points, rho)
-
-
-def efficiency(kind: str, hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
-    """Return S sqrt(hbar)/rho (posterior) or m/rho (score): 1 means no loss against a Gaussian."""
-    if kind == "posterior":
-        return largest_s(hbar, rho, delta_t, points) * math.sqrt(hbar) / rho
-    return largest_m(hbar, rho, delta_t, points) / rho
-
-
-@lru_cache(maxsize=256)
-def half_leverage(kind: str, rho: float, delta_t: float) -> float:
-    """Return the largest leverage bound (at most .49) with efficiency at least one half."""
-    lo, hi = -16.0, math.log(0.49)
-    if efficiency(kind, math.exp(hi), rho, delta_t, 400) >= 0.5:
-        return math.exp(hi)
-    for _ in range(18):
-        mid = 0.5 * (lo + hi)
-        ok = efficiency(kind, math.exp(mid), rho, delta_t, 400) >= 0.5
-        lo, hi = (mid, hi) if ok else (lo, mid)
-    return math.exp(lo)
-
-
-@lru_cache(maxsize=256)
-def _efficiency_curve(
-    kind: str, rho: float, delta_t: float, lo: float, hi: float
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    grid = np.linspace(lo, hi, 7)
-    values = [efficiency(kind, math.exp(x), rho, delta_t, 200) for x in grid.tolist()]
-    return tuple(grid.tolist()), tuple(values)
-
-
 def choose_ridge(
     detail: LinearDetail, *, lam_star0: float, lam_min: float, rbar: float, d: int
 ) -> float:
@@ -417,7 +244,7 @@ def choose_ridge(
     h = B * B / stars
     # ends on quarters: few distinct efficiency curves, and they are cached
     ends = math.floor(4 * math.log(h[-1])) / 4, math.ceil(4 * math.log(h[0])) / 4
-    x, y = _efficiency_curve(kind, rho, delta_t, *(min(math.log(0.4999), end) for end in ends))
+    x, y = efficiency_curve(kind, rho, delta_t, *(min(math.log(0.4999), end) for end in ends))
     eff = np.maximum(np.interp(np.log(h), x, y), 1e-9)
     tbar = max(rbar - detail.Y, 0.0) / B
     if kind == "posterior":
@@ -486,16 +313,16 @@ def adaops_ridge(d: int, eps: float, delta: float, lam_min: float) -> float:
 
 
 def _ridge(
-    plan: Plan[Any], detail: LinearDetail, lam_min: float, d: int
+    request: Request | None, detail: LinearDetail, lam_min: float, d: int
 ) -> tuple[float, float, bool]:
-    """Return (lam_star0, lam_0, raised), from released numbers."""
+    """Return (lam_star0, lam_0, raised), from released numbers; ``request``: of rule "adaops"."""
     B2 = detail.B**2
     # the least lam* at which the second release and the sampling are of any use
     half = half_leverage(detail.kind, detail.rho, detail.delta_t)
     least = max(detail.floor * B2 / detail.mu2, B2 / half)
     asked = detail.lam
     if detail.rule == "adaops":
-        request = plan.request
+        assert request is not None
         asked = B2 * adaops_ridge(d, request.eps, request.delta, lam_min / B2)
     star = max(lam_min + asked, least)
     lam0 = star - lam_min
@@ -535,17 +362,7 @@ def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
             unit, detail.lam, math.nan, detail.lam, math.nan, detail.gamma, math.nan, False
         )
         return Release({"draws": _on_grid(draw[None], done)}, plan.guarantee, design, detail=done)
-    B2 = detail.B**2 * _ALLOW
-    lemma = Of("least eigenvalue, by relation", (detail.B**2,))
-    low = ask(EIGEN_STEP, Query(lemma, over, lambda _: Added(np.linalg.eigvalsh(S)[:1])))
-    lam_min = max(0.0, float(low.at_least(detail.d1)[0]))
-    star0, lam0, raised = _ridge(plan, detail, lam_min, p)
-    _, theta = ridge_solution(S, b, lam0)
-    size = math.log(detail.Y + detail.B * float(np.linalg.norm(theta)))
-    lemma = Of("log residual", (B2, star0))
-    found = ask(RESIDUAL_STEP, Query(lemma, over, lambda _: Added(np.array([size]))))
-    rbar = _bounded(math.exp(min(700.0, float(found.at_most(detail.d2)[0]))), detail, lam0)
-    done = _calibrate(detail, unit, lam_min, star0, rbar, raised, p)
+    done = _tested(ask, over, S, b, detail, unit, request=plan.request)
     draws = [
         sample(
             S, b, done.lam, raw.inner_normals(draw_name(j, detail.draws), p),
@@ -555,10 +372,32 @@ def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
     ]  # fmt: skip
     values = {
         "draws": _on_grid(np.array(draws), done),
-        "lam_min": np.array(lam_min),
-        "rbar": np.array(rbar),
+        "lam_min": np.array(done.lam_min),
+        "rbar": np.array(done.rbar),
     }
     return Release(values, plan.guarantee, design, detail=done)
+
+
+def _tested(
+    ask: Ask, over: Moments, S: Array, b: Array, detail: LinearDetail, unit: UnitScale, *,
+    request: Request | None = None, read: Read = ALL,
+) -> LinearReleased:  # fmt: skip
+    """Release the two bounds, and choose ridge and noise of the draws from them.
+
+    Privacy
+    -------
+    The two steps of the bounds; each needs to hold at the data set at hand only.
+    """
+    lemma = Of("least eigenvalue, by relation", (detail.B**2,))
+    low = ask(EIGEN_STEP, Query(lemma, over, lambda _: Added(np.linalg.eigvalsh(S)[:1])), read)
+    lam_min = max(0.0, float(low.at_least(detail.d1)[0]))
+    star0, lam0, raised = _ridge(request, detail, lam_min, len(b))
+    _, theta = ridge_solution(S, b, lam0)
+    size = math.log(detail.Y + detail.B * float(np.linalg.norm(theta)))
+    lemma = Of("log residual", (detail.B**2 * _ALLOW, star0))
+    found = ask(RESIDUAL_STEP, Query(lemma, over, lambda _: Added(np.array([size]))), read)
+    rbar = _bounded(math.exp(min(700.0, float(found.at_most(detail.d2)[0]))), detail, lam0)
+    return _calibrate(detail, unit, lam_min, star0, rbar, raised, len(b))
 
 
 def _calibrate(
@@ -608,6 +447,10 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     ]
     if released.lam > 0:
         notes.append(messages.POSTERIOR_RIDGE(lam=released.lam))
+    if len(draws) > 1:
+        sds = zip(design.names, draws.std(0, ddof=1), strict=True)
+        told = ", ".join(f"{name} {v:.3g}" for name, v in sds)
+        notes.append(messages.POSTERIOR_DRAWS(many=len(draws), sds=told))
     if released.raised:
         notes.append(messages.RIDGE_RAISED())
     stats = {"noise_sd_bound": bound, "ridge": released.lam, "lam_star": released.lam_star}
@@ -619,6 +462,127 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     arrays = {"draws": draws} if len(draws) > 1 else {}
     return Estimate(design.names, draws.mean(0), stats=stats, notes=tuple(notes), arrays=arrays)
 
+
+# -- A posterior draw as the start of a fit by scores.
+
+
+#: Shares of mu^2 of the start.
+DRAW_SHARES = {"scale": 0.20, "eigen": 0.04, "bound": 0.08, "draw": 0.60, "variance": 0.08}
+_DRAW_STEPS = {
+    "scale": MATRIX_STEP, "eigen": EIGEN_STEP, "bound": RESIDUAL_STEP, "draw": draw_name(0, 1),
+    "variance": VARIANCE_STEP,
+}  # fmt: skip
+#: The steps with a one-sided proof, and the part of delta for their failures.
+ONE_SIDED, DRAW_FAILURE = ("eigen", "bound", "draw"), 0.3
+#: Options that belong to the draws alone.
+OF_DRAWS = ("estimator", "draws", "lam", "fractions", "floor", "variant", "radius")
+
+
+@dataclass(frozen=True)
+class DrawStart(Opening):
+    """Start of a fit by scores: one posterior draw with tested bounds."""
+
+    readings: ClassVar[int] = 4
+    notes: ClassVar[tuple[Note, ...]] = (FLOAT_NOTE,)
+
+    def one_sided(self, mu: float) -> tuple[float, float, float]:
+        """Return mu of the add/remove run, and each failure: of that run, and under replace-one."""
+        half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED)) / 2.0
+        x = failure_part(half, self.failure, "replace", len(ONE_SIDED))
+        cost = gaussian_replace(half, len(ONE_SIDED) * x)[1] / len(ONE_SIDED)
+        return half, x, cost
+
+    def steps(self, mu: float) -> tuple[Step, ...]:
+        """Return the steps; the one-sided ones have twice the mu of their add/remove run."""
+        _, _, cost = self.one_sided(mu)
+        return tuple(
+            Step(
+                _DRAW_STEPS[k], Gaussian(mu * math.sqrt(share)), share=share,
+                failure=cost if k in ONE_SIDED else 0.0,
+                label="posterior sample" if k == "draw" else "",
+            )
+            for k, share in DRAW_SHARES.items()
+        )  # fmt: skip
+
+    def begin(
+        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
+    ) -> tuple[Start, dict[str, Any]]:
+        """Release the start."""
+        return begin_draw(self, mu, coordinates, design, ask, read, n)
+
+
+def begin_draw(
+    start: DrawStart, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read,
+    n: int,
+) -> tuple[Start, dict[str, Any]]:  # fmt: skip
+    """Release scale matrix, two bounds, a draw and the residual variance at it.
+
+    Privacy
+    -------
+    Unit: one row; replace-one. One-sided composition of bounds and draw, whose Gaussian form
+    composes with the Gaussian steps before and after (``privacy/one_sided.md``, 1.1).
+    """
+    each = {k: mu * math.sqrt(share) for k, share in DRAW_SHARES.items()}
+    raw = ask.raw(own_proof("posterior draws"))
+    rows = whitened_rows(ask, each["scale"], coordinates, design, read, n)
+    over, r = rows.over, coordinates.rank
+    G = raw.total(over, read).real(rows.rowmap.units)
+    S, b = G[:r, :r], G[:r, r]
+    _, x, _ = start.one_sided(mu)
+    detail = LinearDetail(
+        "posterior", "auto", 0.0, ask.n, rows.rowmap.radius, 2.0, each["eigen"] / 2.0,
+        each["bound"] / 2.0, each["draw"] / 2.0, d1=x, d2=x, delta_t=x, floor=10.0, Y=rows.bound,
+    )  # fmt: skip
+    done = _tested(ask, over, S, b, detail, coordinates.unit, read=read)
+
+
+    def made(normals: Array) -> Array:
+        drawn = sample(S, b, done.lam, normals, gamma=done.gamma, sigma=done.sigma)
+        return _on_grid(drawn, done)
+
+    draw, sd = raw.inner_draw(_DRAW_STEPS["draw"], r, made), noise_bound(done)
+    begun, s2 = start_at(ask, rows, above_noise(draw, sd), coordinates, read)
+    values = {
+        "scale": rows.moments, "lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar),
+        "draw": rows.W @ draw, "noise": np.array(sd), "ridge": np.array(done.lam),
+        "residual": np.array(s2),
+    }  # fmt: skip
+    return begun, values
+
+
+def why_not(request: Request, design: Design, n: int | None) -> str:
+    """Return why a call releases draws alone, in words, or "" if it ends by scores. Public."""
+    other = "" if request.relation == "replace" else "its proof is of relation='replace'"
+    return why_alone(request, OF_DRAWS, "the draws alone", other)
+
+
+def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
+    """Plan ``dp_ols(method="gptr")`` that starts from a draw and ends by scores."""
+    _check(request)
+    return scored.plan(request, design, n, opening=DrawStart(DRAW_FAILURE * request.delta))
+
+
+def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
+    """Map the last step to the user's units, and add the draw that it started from."""
+    found = scored.estimate(plan, release)
+    if not release.reply:
+        return found
+    values = release.detail.fits[0].values
+    A, a = release.detail.coordinates.back()
+    stats = {
+        "eigenvalue_lower_bound": float(values["lam_min"]), "ridge": float(values["ridge"]),
+        "residual_bound": float(values["rbar"]), "noise_sd_bound": float(values["noise"]),
+    }  # fmt: skip
+    return replace(
+        found, notes=(*found.notes, messages.DRAW_START()), stats={**found.stats, **stats},
+        arrays={**found.arrays, "draw": A @ values["draw"] + a},
+    )  # fmt: skip
+
+
+SCORED = Backend(
+    plan_scored, scored.release, estimate_scored,
+    title="least squares, private, from a posterior draw",
+)  # fmt: skip
 
 GPTR = Backend(plan, release, estimate)
 
@@ -632,6 +596,11 @@ register_method(
     _sampled(
         name="gptr",
         title="Posterior sampling with tested bounds",
+        endings=(Ending(SCORED, why_not, "draws alone"),),
+        foretells=True,
+        needs=("delta > 0", "several passes"),
+        inference="yes",
+        privacy_se="released",
         reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
         options=(
             one_of(
@@ -657,6 +626,8 @@ register_method(
                 "default",
                 "paper",
             ),
+            scored.SCORING,
+            scored.VCOV,
             WORKING_RADIUS,
             BOUNDS_SHARE,
         ),

@@ -18,7 +18,7 @@ from dpmodels.after.moments import LEAST_ROWS, explained
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.solve import Stage
-from dpmodels.planning import Plan, enough_rows, planning_rows
+from dpmodels.planning import RESIDUAL, SPREAD, Plan, enough_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball, chi2_upper, f_upper
@@ -453,6 +453,7 @@ release = release_fit
 class LinearModel(ModelSpec):
     """Least squares, about a public whitening if there is one."""
 
+    guess: float = RESIDUAL * SPREAD
     white: PublicWhitening | None = None
 
 

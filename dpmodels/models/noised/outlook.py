@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.noised.release import noise_at
 from dpmodels.models.noised.solve import asymptotic_variance
+from dpmodels.planning import RESIDUAL, SPREAD, spreads
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -192,23 +193,41 @@ def checked_guesses(what: str, given: Any, known: tuple[str, ...]) -> dict[str, 
     return out
 
 
+def _assumed(
+    request: Request, design: Design, sigma: float | None
+) -> tuple[dict[str, float], float | None]:
+    """Return the variances of columns and the error sd that every plan of least squares assumes."""
+    ends = design.intervals()
+    if request.verb != "dp_ols" or not np.isfinite(ends).all():
+        return {}, sigma
+    widths = ends[:, 1] - ends[:, 0]
+    columns = zip(design.columns, spreads(design), widths, strict=False)
+    variances = {
+        c.name: float(spread * (1.0 if c.kind == "dummy" else width / 2.0)) ** 2
+        for c, spread, width in columns
+    }
+    own = RESIDUAL * SPREAD / 2.0 * float(widths[len(design.columns)])
+    return variances, own if sigma is None else sigma
+
+
 def expected_of(
     request: Request, design: Design, made: TablePlan, n: int
 ) -> tuple[dict[str, float], dict[str, float], tuple[str, ...]]:
     """Return (scales, standard errors, sentences) for public guesses ``variances=`` of columns.
 
-    With ``guess=`` (coefficients) and ``sigma=`` (error sd) the asymptotic standard errors of the
-    linear model follow, for uncorrelated columns with means at the middle of their ranges, and the
-    n at which they are a quarter of the coefficient.
+    Without them those that every plan assumes, of least squares. With ``guess=`` (coefficients) and
+    ``sigma=`` (error sd) the asymptotic standard errors of the linear model follow, for
+    uncorrelated columns with means at the middle of their ranges, and the n at which they are a
+    quarter of the coefficient.
     """
     names = design.names
     response = design.response.name if design.response is not None else ""
     variances = checked_guesses("variances", request.options.get("variances"), (*names, response))
     guess = checked_guesses("guess", request.options.get("guess"), names)
-    sigma = request.options.get("sigma")
-    if not variances:
-        return {}, {}, ()
+    sigma, given = request.options.get("sigma"), bool(variances)
     ends = design.intervals()
+    if not given:
+        variances, sigma = _assumed(request, design, sigma)
     sd = dict.fromkeys((*names, response), 0.0)
     for name, row, relative in zip(made.layout.names, made.layout.rows, made.noise.sd, strict=True):
         sd[name] = relative * float(ends[row, 1] - ends[row, 0])
@@ -216,7 +235,7 @@ def expected_of(
     scales = {
         f"reliability of {name}": v / (v + (1 - p) * sd[name] ** 2)
         for name, v in variances.items()
-        if math.isfinite(sd[name])
+        if given and math.isfinite(sd[name])
     }
     slopes = [c for c in names if design.columns[names.index(c)].kind != "intercept"]
     if sigma is None or any(c not in variances for c in slopes) or not slopes:

@@ -23,7 +23,7 @@ from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
 from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
+from dpmodels.registry import BOUNDS_SHARE, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning
 from dpmodels.scoring.run import Chain, Closing, Fitting, ModelSpec, ScoringRelease
@@ -566,7 +566,7 @@ register_method(
         needs=("delta > 0", "several passes"),
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
-            *_BREAKS, BOUNDS_SHARE,
+            *_BREAKS, BOUNDS_SHARE, STOP,
             Option("concordance", "release Harrell's C too, with .05 of mu^2", False, bool),
         ),
         foretells=True,

@@ -22,6 +22,7 @@ from dpmodels.models.table.layout import Layout, program_of, table_method
 from dpmodels.models.table.noise import Spread, critical
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
+from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
@@ -142,6 +143,7 @@ class HistogramOfPeople:
     grid: Array
     group: Mapping[int, int]
     unit: int
+    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; what it leaves is not counted
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
@@ -153,9 +155,12 @@ class HistogramOfPeople:
             cells, keep = cells_of(block.rows, self.number, self.grid, self.group)
             person = np.repeat(np.arange(len(block.counts)), block.counts)
             mass = np.full(len(cells), self.unit, dtype=np.int64)
-            where, share = shares(
-                person, np.where(keep, cells, size), mass, block.counts, size + 1
-            )
+            place = np.where(keep, cells, size)
+            if self.mass_of is not None:
+                own = end_of_numbers(self.mass_of(block.rows), low=0.0).astype(np.int64)
+                person, place = np.tile(person, 2), np.r_[place, np.full(len(cells), size)]
+                mass = np.r_[own, self.unit - own]
+            where, share = shares(person, place, mass, block.counts, size + 1)
             there = where < size
             np.add.at(out, where[there], share[there])
         return CountsOfPeople(out, people)
@@ -178,8 +183,10 @@ class GridCounts:
         """Return the counts by number, (groups, points). Confidential."""
         if self.unit > 1:
             return {
-                j: summed(rows, self.design, HistogramOfPeople(j, grid, self.group, self.unit))
-                .values.reshape(-1, len(grid))
+                j: summed(
+                    rows, self.design,
+                    HistogramOfPeople(j, grid, self.group, self.unit, self.mass_of),
+                ).values.reshape(-1, len(grid))
                 for j, grid in self.grids.items()
             }  # fmt: skip
         job = functools.partial(
@@ -217,6 +224,14 @@ class QuantilePart:
     # tuple of (step name, column, group axes, quantile)
     jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
     points: int  # Of the grid
+
+    def rank_scale(self, section: Any, q: float) -> float:
+        """Return the scale of the error of the rank of a quantile, in ranks."""
+        place = [j for j, (_, number, axes, one) in enumerate(self.jobs)
+                 if (number, axes, one) == (section.number, section.axes, q)]  # fmt: skip
+        mechanism: Any = self.steps[place[0]].mechanism
+        ranks = Ranks(fraction(q), groups=bool(section.axes))
+        return 2.0 * rank_sensitivity(ranks) / ranks.step / float(mechanism.eps)
 
     def grids(self, design: Design) -> dict[int, Array]:
         """Return the grid of every number."""

@@ -56,6 +56,7 @@ from dpmodels.models.weights import (
     Trim,
     clipped,
     mass_of,
+    refuse_kept_rows,
     said,
     scale_for,
     trim_of,
@@ -70,7 +71,7 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.scales import WEIGHT_STEP
-from dpmodels.sums.ask import Ask, Query, first_array
+from dpmodels.sums.ask import Ask, Query, as_is
 from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ class WeightedTree(QuantileDetail):
 
 def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one tree of weights a number. Reads no row."""
-    if request.unit is not None:
-        raise RequestError("weights= are of rows: with unit= every person counts once")
+    refuse_kept_rows(request)
     jobs, numbers = checked(request, design), numbers_of(design)
     part, steps = gaussian_part(request, design.unknown), []
     errors = None if request.inference else False
@@ -146,16 +146,18 @@ class Ranks:
 def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, and the tree of weights of each number.
 
-    **Privacy.** Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at
-    most.
+    **Privacy.** Unit: one row, or one person; replace-one, their number public. Of each level a
+    row adds one unit of mass at most, a person the mean of its rows.
     """
     detail, n = plan.detail, plan.public_n
     strength = n * detail.mu / rank_sd(levels_for(detail.points))
-    trim = trim_of(ask, design, strength, detail.population, n)
+    people = plan.request.by_person
+    trim = trim_of(ask, design, strength, detail.population, n, people=people)
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
     place = design.auxiliary_place("weights")
     u = functools.partial(mass_of, place=place, top=trim.top)
-    values = ask_trees(plan, ask, grids, GridCounts(design, grids, {}, 0, u), int(STEPS))
+    over = GridCounts(design, grids, {}, int(STEPS) * people, u)
+    values = ask_trees(plan, ask, grids, over, int(STEPS))
     errors = None
     if detail.clusters is not None:
         errors = _ask_by_psu(plan, ask, design, grids, trim, values)
@@ -224,6 +226,8 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     if weighted:
         more = "Weights are used as delivered; their computation is outside this guarantee."
         notes.append(messages.TRIMMED_WEIGHTS(top=trim.top, lost=100.0 * trim.lost, more=more))
+    if plan.request.by_person:
+        notes.append(messages.WEIGHTED_PEOPLE())
     if errors is not None and detail.clusters is not None:
         notes.append(said(detail.clusters, errors.found))
         effects = ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True))
@@ -238,7 +242,8 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
 
 
 WEIGHTED = Backend(
-    plan_weighted, release_weighted, estimate_weighted, title="Noisy 4-way tree of weights"
+    plan_weighted, release_weighted, estimate_weighted, title="Noisy 4-way tree of weights",
+    people=True,
 )
 
 
@@ -353,7 +358,7 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     strength = detail.noise.budget * n / layout.cells(block.axes)
     trim = trim_of(ask, design, strength, detail.population, n)
     over = tables_pass(design, layout, half_ranges(design), trim.top)
-    noisy = ask(_SUMS_STEP, Query(statistic(layout, detail.noise), over, first_array)).values
+    noisy = ask(_SUMS_STEP, Query(statistic(layout, detail.noise), over, as_is)).values
     shape = tuple(layout.axes[j].size for j in block.axes)
     cells = noisy[: math.prod(shape)].reshape(shape)[:-1, :-1]
     total = max(float(cells.sum()), 1.0)

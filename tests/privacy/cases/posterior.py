@@ -23,7 +23,7 @@ from dpmodels.audit.kit import (
 )
 from dpmodels.formula.schema import Schema
 from dpmodels.models.components import eigengap, projector, projector_sensitivity, working_map
-from dpmodels.models.linear.posterior import d_add, d_rem, largest_m, largest_s
+from dpmodels.models.linear.profile import d_add, d_rem, largest_m, largest_s
 from dpmodels.models.newton import (
     LogisticLoss,
     Loss,
@@ -406,6 +406,12 @@ for _method in ("gptr", "adaops", "ops"):
         verb_case("dp_ols", _method, "y ~ a + b", _frame(300, False), eps=4.0, delta=1e-6,
                   bounds=_BOUNDS),
     )  # fmt: skip
+register_case(
+    "gptr",
+    "dp_ols",
+    verb_case("dp_ols", "gptr", "y ~ a + b", _frame(300, False), eps=4.0, delta=1e-6,
+              bounds=_BOUNDS, scoring=False),
+)  # fmt: skip
 register_case("gptr", "dp_pca", AuditCase(sensitivity=_PCA))
 
 

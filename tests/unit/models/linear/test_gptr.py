@@ -27,7 +27,8 @@ def test_guarantee_recomputed_from_the_steps(estimator, relation, table, bounds)
 def test_without_noise_it_is_ridge_in_working_units(estimator, noiseless, table, bounds):
     data = table(100_000)
     fit = dp.dp_ols(
-        FORMULA, data, eps=4, delta=1e-5, bounds=bounds, method="gptr", estimator=estimator
+        FORMULA, data, eps=4, delta=1e-5, bounds=bounds, method="gptr", estimator=estimator,
+        scoring=False,
     )
     lam = fit.stats["ridge"]
     X = np.column_stack([np.ones(len(data)), data.a, data.b])
@@ -39,7 +40,7 @@ def test_without_noise_it_is_ridge_in_working_units(estimator, noiseless, table,
 
 
 def test_draws_are_several_and_cost(table, bounds):
-    args = {"eps": 2, "delta": 1e-6, "bounds": bounds, "method": "gptr", "seed": 1}
+    args = {"eps": 2, "delta": 1e-6, "bounds": bounds, "method": "gptr", "seed": 1, "scoring": False}
     one = dp.dp_ols(FORMULA, table(20000), **args)
     four = dp.dp_ols(FORMULA, table(20000), draws=4, **args)
     assert four._record.estimate.arrays["draws"].shape == (4, 3)

@@ -164,7 +164,7 @@ def test_what_is_refused(people):
         "no range": {"schema": dp.Schema(g=dp.Levels(["a", "b", "c"]))},
         "pure": {"delta": 0.0},
         "quantiles": {"quantiles": [0.5]},
-        "person": {"unit": "id", "units": 3000},
+        "kept rows of people": {"unit": "id", "units": 3000, "max_rows": 2},
     }
     data = people.assign(id=np.arange(len(people)) // 2)
     for name, options in bad.items():

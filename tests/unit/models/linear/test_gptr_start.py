@@ -1,0 +1,149 @@
+"""A posterior draw as the start of a fit by scores: what is charged, calibrated, released, said."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dpmodels as dp
+from dpmodels.audit.replay import ReplayRun
+from dpmodels.models.linear.posterior import DRAW_SHARES
+from dpmodels.models.linear.profile import largest_s
+from dpmodels.privacy.mechanisms import gaussian_replace, mu_gdp, upper_quantile
+from tests.privacy.cases.verbs import backend_release
+
+pytestmark = pytest.mark.usefixtures("quiet")
+CALL = dict(eps=1.0, delta=1e-6, method="gptr")
+XY = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
+ONE_SIDED = ("smallest eigenvalue", "residual bound", "coefficients")
+
+
+def least_squares(frame):
+    X = np.column_stack([np.ones(len(frame)), frame["a"], frame["b"]])
+    return np.linalg.lstsq(X, frame["y"], rcond=None)[0]
+
+
+def test_the_default_ends_by_scores(table, bounds):
+    frame = table(20_000)
+    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=3, **CALL)
+    assert [s.name for s in fit.privacy.steps][2:7] == [
+        "scale matrix", *ONE_SIDED, "residual variance",
+    ]  # fmt: skip
+    truth = least_squares(frame)
+    ends = fit.conf_int(alpha=0.001).to_numpy()
+    assert ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()
+    assert fit.pvalues.notna().all()
+    draw = fit.arrays["draw"]
+    assert draw.shape == (3,) and not np.allclose(draw, fit.params)
+    assert np.abs(draw - truth).max() < 1.0
+    assert any("one posterior draw" in note for note in fit.notes)
+    assert fit.privacy.notes
+
+
+def test_without_noise_and_clipping_it_is_least_squares(noiseless, table):
+    frame = table(20_000, sd=0.1)
+    wide = {"a": (-3, 3), "b": (-3, 3), "y": (-4, 4)}
+    fit = dp.dp_ols("y ~ a + b", frame, bounds=wide, **CALL)
+    assert fit.params.to_numpy() == pytest.approx(least_squares(frame), abs=2e-5)
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("bought", [True, False])
+@pytest.mark.parametrize("options", [{}, {"vcov": "iid"},
+    {"split": {"start": 0.3, "first": 0.1, "second": 0.1, "last": 0.5}}])  # fmt: skip
+def test_the_steps_compose_to_the_request(eps, bought, options):
+    """As Gaussian steps, with .3 of delta for the three failures (and a tenth for ranges)."""
+    schema = dp.Schema(a=dp.Real(), b=dp.Real(), y=dp.Real()) if bought else XY
+    plan = dp.plan("y ~ a + b", schema, n=5000, **{**CALL, "eps": eps}, **options)
+    assert plan.guarantee.delta_at(eps) == pytest.approx(0.999e-6, rel=1e-6)
+    failures = math.fsum(s.failure for s in plan.steps)
+    assert failures == pytest.approx((0.4 if bought else 0.3) * 1e-6, rel=1e-6)
+    mu = math.sqrt(math.fsum(s.mechanism.mu**2 for s in plan.steps))
+    assert mu == pytest.approx(mu_gdp(eps, 0.999e-6 - failures))
+    assert math.fsum(s.share for s in plan.steps) == pytest.approx(1.0)
+
+
+def run_of(n, eps):
+    plan = dp.plan("y ~ a + b", XY, n=n, eps=eps, delta=1e-5, method="gptr")
+    rng = np.random.default_rng(2)
+    data = {"a": rng.uniform(-1, 1, n), "b": rng.uniform(-1, 1, n), "y": rng.uniform(-4, 4, n)}
+    run = ReplayRun(plan.steps, 4)
+    done = backend_release(plan, data, run)
+    return plan, done.detail.fits[0].values, run.drawn
+
+
+@pytest.mark.parametrize(("n", "eps"), [(400, 1.0), (4000, 40.0)])
+def test_bounds_and_draw_are_those_of_the_add_remove_run(n, eps):
+    """Half of the mu in the ledger for each, and failures that come to .3 delta when doubled."""
+    plan, values, drawn = run_of(n, eps)
+    mu = {s.name: s.mechanism.mu for s in plan.steps}
+    run = math.sqrt(math.fsum(mu[k] ** 2 for k in ONE_SIDED)) / 2.0
+    paid = math.fsum(s.failure for s in plan.steps)
+    # x of each: their sum x3, paid twice
+    low, high = 0.0, paid
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if gaussian_replace(run, middle)[1] < paid else (low, middle)
+    x, square = low / 3.0, 1.5 * 3
+    eigen = float(np.ravel(drawn["smallest eigenvalue"].output)[0])
+    margin = square / (mu["smallest eigenvalue"] / 2.0) * upper_quantile(x)
+    assert float(values["lam_min"]) == pytest.approx(max(0.0, eigen - margin), rel=1e-3, abs=1e-9)
+    star = float(values["lam_min"] + values["ridge"])
+    rho = mu["coefficients"] / 2.0
+    gamma = (largest_s(square / star * (1 + 2.0**-20), rho, x) / float(values["rbar"])) ** 2
+    assert float(values["noise"]) == pytest.approx(1.0 / math.sqrt(gamma * star), rel=1e-3)
+    bound = drawn["residual bound"]
+    star0 = star  # the ridge may have been raised after the bound: its lemma is of the first
+    assert bound.sensitivity * bound.unit >= -2.0 * math.log1p(-square / star0) * (1 - 1e-6)
+    assert math.fsum(DRAW_SHARES.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("spoil", ["constant", "duplicate", "all missing", "n = 4"])
+def test_degenerate_tables_have_an_answer(table, bounds, spoil):
+    frame = table(4 if spoil == "n = 4" else 2000)
+    if spoil == "constant":
+        frame["b"] = 0.25
+    elif spoil == "duplicate":
+        frame["b"] = frame["a"]
+    elif spoil == "all missing":
+        frame["b"] = np.nan
+    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=1, **CALL)
+    assert fit.released and np.isfinite(fit.params).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"scoring": False}, "scoring=False was given"),
+        ({"inference": False}, "inference=False asks for no intervals"),
+        ({"draws": 3}, "draws= belongs to"),
+        ({"lam": 5.0}, "lam= belongs to"),
+        ({"estimator": "score"}, "estimator= belongs to"),
+        ({"relation": "add-remove"}, "relation='replace'"),
+    ],
+)
+def test_the_draws_alone_are_said(options, why):
+    plan = dp.plan("y ~ a + b", XY, n=5000, **CALL, **options)
+    assert any("draws alone" in reason and why in reason for reason in plan.reasons)
+    assert "start" not in plan.shares
+    with pytest.raises(dp.errors.RequestError, match="leave it out"):
+        dp.plan("y ~ a + b", XY, n=5000, **CALL, **options, vcov="hetero")
+
+
+def test_several_draws_print_their_standard_deviation(table, bounds):
+    fit = dp.dp_ols("y ~ a + b", table(20_000), bounds=bounds, seed=1, draws=5, **CALL)
+    draws = fit.arrays["draws"]
+    assert fit.params.to_numpy() == pytest.approx(draws.mean(0))
+    (note,) = [n for n in fit.notes if n.startswith("The estimate is the mean of 5 draws")]
+    assert f"a {draws.std(0, ddof=1)[1]:.3g}" in note and "no sampling error" in note
+    assert fit.bse.isna().all()
+
+
+def test_sources_give_the_same_answer(table, bounds, tmp_path):
+    frame = table(3000)
+    frame.loc[5, "a"] = np.nan
+    frame.to_parquet(tmp_path / "t.parquet")
+    sources = [frame, tmp_path / "t.parquet", [frame.iloc[:7], frame.iloc[7:]]]
+    fits = [dp.dp_ols("y ~ a + b", s, bounds=bounds, seed=5, **CALL) for s in sources]
+    for fit in fits[1:]:
+        assert fit.params.to_numpy() == pytest.approx(fits[0].params.to_numpy(), rel=1e-9)
