@@ -93,7 +93,7 @@ def _xlogx(y: Array) -> Array:
     return np.asarray(xlogy(y, y))
 
 
-def _counted(y: Array, alpha: float) -> Array:
+def _phi_of_counts(y: Array, alpha: float) -> Array:
     """Return phi of counts: Poisson at alpha = 0, else negative binomial."""
     if alpha == 0.0:
         return _xlogx(y) - y
@@ -175,13 +175,13 @@ FAMILIES: dict[str, Family] = {
         Family(
             "poisson", ("log",), "real", lambda mu, _: mu, _from_zero, "numbers from 0",
             canonical="log", dispersion="free", loss="poisson", counts="whole",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "quasipoisson", ("log",), "real", lambda mu, _: mu,
             _from_zero, "numbers from 0",
             canonical="log", dispersion="free", aliases=("quasi-poisson",), counts="loose",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "gamma", ("log",), "real", lambda mu, _: mu * mu,
@@ -192,7 +192,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "negative_binomial", ("log",), "real", lambda mu, alpha: mu * (1.0 + alpha * mu),
             _from_zero, "numbers from 0", dispersion="alpha", counts="whole",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
             aliases=(
                 "negativebinomial", "negative binomial", "negative.binomial", "negbin", "nb",
                 "nbinom", "nbinom2",
@@ -201,7 +201,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "geometric", ("log",), "real", lambda mu, _: mu * (1.0 + mu), _from_zero,
             "numbers from 0", dispersion="free", alpha=1.0, loss="geometric", counts="loose",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "gaussian", ("identity",), "real", lambda mu, _: np.ones_like(mu), np.isfinite,

@@ -95,7 +95,7 @@ class Option:
             return value
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if isinstance(value, bool) and bool not in kinds and object not in kinds:
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
+            raise RequestError(f"{self.name}= takes {self._expected()}, got {said}")
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
@@ -104,9 +104,9 @@ class Option:
             if isinstance(value, Mapping) and self.instead:  # vcov={"CRV1": "village"}
                 instead = next(iter(self.instead.values()))
                 raise RequestError(f"{self.name}={said}: {instead}")
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
+            raise RequestError(f"{self.name}= takes {self._expected()}, got {said}")
         if (float in kinds or int in kinds) and not self._within(value):
-            raise RequestError(f"{self.name}={said}: must be {self._wanted()}")
+            raise RequestError(f"{self.name}={said}: must be {self._expected()}")
         return value
 
     def _no_choice(self, value: Any, said: str) -> str:
@@ -126,7 +126,7 @@ class Option:
         below = self.upper is None or value < self.upper
         return value == value and above and below
 
-    def _wanted(self) -> str:
+    def _expected(self) -> str:
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         text = " or ".join(k.__name__ for k in kinds)
         if self.choices:
@@ -449,7 +449,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
             f"Unknown method: {shown(name)}.{did_you_mean(name, known)}\n"
             f"  Known: {', '.join(known)}."
         )
-    listed = [(m.verb, o.name, o.default, o._wanted(), o.doc) for m in chosen for o in m.options]
+    listed = [(m.verb, o.name, o.default, o._expected(), o.doc) for m in chosen for o in m.options]
     return OptionTable(listed, columns=["verb", "option", "default", "type", "doc"], dtype=object)
 
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from dpmodels.results.moments import MomentFacts
 
 
-def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> list[str]:
+def _requested_columns(
+    columns: Any, kinds: Mapping[str, str], declared: Schema | None
+) -> list[str]:
     if columns is None:
         columns = list(kinds if declared is None else declared)
     cells = isinstance(columns, str) or type(columns).__name__ == "Series"
@@ -80,7 +82,7 @@ def _plan(
             check_types(source.kinds, {name: Text()})
     terms = [
         f"`{text}`" if text in source.kinds and not text.isidentifier() else text
-        for text in _asked(columns, source.kinds, declared)
+        for text in _requested_columns(columns, source.kinds, declared)
         if text not in public
     ]
     if not terms:
@@ -473,10 +475,10 @@ def _fit_on_moments(
     facts = moments_of(m._record)
     design = design_on(formula, m, verb)
     rows = functionals_on(design, m, facts)
-    return made(verb, formula, m, facts, design, rows, level=level)
+    return fit_of_functionals(verb, formula, m, facts, design, rows, level=level)
 
 
-def made(
+def fit_of_functionals(
     verb: str, formula: str, m: Fit, facts: MomentFacts | None, design: Design, rows: Array | None,
     *, level: float = 0.95, title: str = "least squares on released second moments",
     instruments: Any = None, paid: bool = False,

@@ -517,7 +517,7 @@ class SentinelCheck:
         return sentinel_search(self.action, self.sentinels, name=self.name)
 
 
-def _seen(call: Callable[[Any], Any], data: Any, shape: Callable[[Any], Any]) -> Any:
+def _observe_call(call: Callable[[Any], Any], data: Any, shape: Callable[[Any], Any]) -> Any:
     failure = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -547,7 +547,7 @@ def check_structure(
     shape : callable(result)
         The public part of a result: columns, names, n, types.
     """
-    a, b = _seen(call, x, shape), _seen(call, y, shape)
+    a, b = _observe_call(call, x, shape), _observe_call(call, y, shape)
     for what, left, right in zip(("exception", "shape", "warnings"), a, b, strict=True):
         if left != right:
             return Finding(name, False, detail=f"the {what} differs between neighbours")

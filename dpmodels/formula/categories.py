@@ -18,10 +18,10 @@ from dpmodels.formula.compile import (
     compile_factor,
     compile_scalar,
     numbers,
+    public_integer,
     too_large,
     variable_cat,
     variable_name,
-    whole,
 )
 from dpmodels.formula.reading import hash_text
 from dpmodels.formula.refuse import need_levels, need_range, refused_call, refused_name
@@ -256,7 +256,7 @@ def _cut(node: ast.Call, ctx: Context) -> Factor:
 @word("hashed")
 def _hashed(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x levels", ctx)
-    count = whole(given.get("levels"), "levels", None, 2, ctx)
+    count = public_integer(given.get("levels"), "levels", None, 2, ctx)
     name = variable_name(given["x"], ctx)
     variable = None if name is None else ctx.schema[name]
     if name is None or not isinstance(variable, (Levels, Text)):

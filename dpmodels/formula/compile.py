@@ -473,7 +473,9 @@ def constant_of(node: ast.expr | None, what: str, ctx: Context) -> float | None:
     return value
 
 
-def whole(node: ast.expr | None, what: str, default: int | None, low: int, ctx: Context) -> int:
+def public_integer(
+    node: ast.expr | None, what: str, default: int | None, low: int, ctx: Context
+) -> int:
     """Return a public whole number of at least ``low``, no larger than a design is wide."""
     value = default if node is None else literal(node)
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -543,7 +545,7 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
         node, "x df knots degree include_intercept lower_bound upper_bound extrapolation", ctx
     )
     x = compile_scalar(given["x"], ctx)
-    degree = whole(given.get("degree"), "degree", 3, 0, ctx)
+    degree = public_integer(given.get("degree"), "degree", 3, 0, ctx)
     if "df" in given and literal(given["df"]) is not None:
         raise refused_state(node, "bs", ctx, x.interval, given, degree)
     lo, hi = _ends(node, given, x, "bs", ctx)
@@ -678,7 +680,7 @@ def bspline(x: Array, t: Array, degree: int) -> Array:
 def _poly(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x degree raw", ctx)
     x = compile_scalar(given["x"], ctx)
-    k = whole(given.get("degree"), "degree", 1, 1, ctx)
+    k = public_integer(given.get("degree"), "degree", 1, 1, ctx)
     if "raw" not in given or literal(given["raw"]) is not True:
         raise refused_state(node, "poly", ctx, x.interval, given, k)
     bounds = tuple(iv.power(x.interval, i) for i in range(1, k + 1))
@@ -705,7 +707,7 @@ def _poly(node: ast.Call, ctx: Context) -> Factor:
 def _legendre(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x degree", ctx)
     x = compile_scalar(given["x"], ctx)
-    k = whole(given.get("degree"), "degree", None, 1, ctx)
+    k = public_integer(given.get("degree"), "degree", None, 1, ctx)
     if x.interval is None:
         raise need_range(given["x"], "legendre", ctx)
     if x.interval[0] == x.interval[1]:

@@ -374,7 +374,7 @@ class Program:
 # -- The ufunc behind ``np.clip``, without its wrappers: they take longer than clipping a block
 
 
-def _found() -> Any:
+def _find_clip_function() -> Any:
     for core in ("_core", "core"):
         ufunc = getattr(getattr(getattr(np, core, None), "umath", None), "clip", None)
         if isinstance(ufunc, np.ufunc):
@@ -382,4 +382,4 @@ def _found() -> Any:
     return np.clip
 
 
-clip_cells = _found()
+clip_cells = _find_clip_function()

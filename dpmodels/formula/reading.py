@@ -623,7 +623,7 @@ def _spellings(
     numbers = {x: c for x, c in exact.items() if not isinstance(x, str)}
     printed = dict(text)  # of numbers: a float that is whole matches "1" as an integer does
     for level, code in text.items():
-        printed.setdefault(_whole(level), code)
+        printed.setdefault(_strip_decimals(level), code)
 
     def bare(written: str) -> str:
         return written.strip() if strip else written
@@ -657,7 +657,7 @@ def _spellings(
         if code is None and numbers:
             code = numbers.get(_exact_number(cell))
         if code is None and by_value and NUMERAL.fullmatch(bare(cell)):
-            code = printed.get(_whole(bare(cell)), by_value.get(_exact_number(bare(cell))))
+            code = printed.get(_strip_decimals(bare(cell)), by_value.get(_exact_number(bare(cell))))
         return code
 
     return one
@@ -707,7 +707,7 @@ def _exact_number(cell: Any) -> float:
     return int(exact) if exact == exact.to_integral_value() else number
 
 
-def _whole(text: str) -> str:
+def _strip_decimals(text: str) -> str:
     """Return "1" for "1.0": as :func:`_printed` writes a whole number."""
     head, _, tail = text.partition(".")
     return head if tail and not tail.strip("0") and head.lstrip("-").isdecimal() else text

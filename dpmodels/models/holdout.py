@@ -48,7 +48,7 @@ class Predictor:
             return np.asarray(self.mean(eta), dtype=float), np.array(block[-1])
 
 
-def _whole(*parts: Array) -> Array:
+def _complete_mask(*parts: Array) -> Array:
     return np.logical_and.reduce([np.isfinite(p) for p in parts])
 
 
@@ -74,7 +74,7 @@ class ClassCounts:
     def of_block(self, block: Array) -> Array:
         """Return the counts of a block, others first, then events."""
         seen, y = self.predictor.both(block)
-        whole = _whole(seen, y)
+        whole = _complete_mask(seen, y)
         place = np.searchsorted(self.edges, seen[whole], side="right")
         cell = place + (len(self.edges) + 1) * (y[whole] > 0.5)
         return np.asarray(np.bincount(cell.astype(np.intp), minlength=self.size), dtype=float)
@@ -94,7 +94,7 @@ class LossSums:
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""
         seen, y = self.predictor.both(block)
-        whole = _whole(seen, y)
+        whole = _complete_mask(seen, y)
         seen, y = seen[whole], y[whole]
         if self.loss == "log":
             p = np.clip(np.where(y > 0.5, seen, 1.0 - seen), math.exp(-self.clip), 1.0)
@@ -159,7 +159,7 @@ class BinnedResiduals:
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""
         seen, y = self.predictor.both(block)
-        whole = _whole(seen, y)
+        whole = _complete_mask(seen, y)
         k = len(self.edges) + 1
         place = np.searchsorted(self.edges, seen[whole], side="right")
         t = end_of_numbers((y - seen)[whole], self.clip)

@@ -197,7 +197,7 @@ def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return whitened_plan(request, design, n, white)
 
 
-def _counted(released: Stages, detail: PmtDetail) -> int:
+def _released_count(released: Stages, detail: PmtDetail) -> int:
     """Return n, or the rows of people that the first release counts."""
     if not detail.per:
         return detail.rows
@@ -215,7 +215,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
         plan, release, T,
         messages.WHITENED_BY_PUBLIC(weights=WEIGHTS),
         stats={"shrinkage_of_public_moments": detail.white.shrink},
-        warnings=diagnostics(released.stages[0], _counted(released, detail)),
+        warnings=diagnostics(released.stages[0], _released_count(released, detail)),
     )  # fmt: skip
 
 

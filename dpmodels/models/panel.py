@@ -381,10 +381,10 @@ def averages_of(rows: _Rows, clip: float, block: BlockOfPeople) -> Array:
     total, squares = own_sum(e, block.counts), own_sum(e * e, block.counts)
     several = T > 1.5
     many = np.where(several, T, 2.0)
-    return ended((total * total - squares) / (many * (many - 1.0)), several, squares / many)
+    return pair_means((total * total - squares) / (many * (many - 1.0)), several, squares / many)
 
 
-def ended(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
+def pair_means(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
     """Return elements of ``PairMeans``, (3, people), whatever x and q are.
 
     A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to

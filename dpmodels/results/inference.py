@@ -529,7 +529,7 @@ def hypothesis_of(record: Record, given: Any) -> Hypothesis:
     return found
 
 
-def _known(record: Record) -> tuple[Array, Array | None]:
+def _zero_filled(record: Record) -> tuple[Array, Array | None]:
     """Return (covariance, bias) with zeros where a coefficient has none."""
     est = record.estimate
     bias = None if est.bias is None else np.nan_to_num(np.asarray(est.bias))
@@ -597,7 +597,7 @@ class JointTest(Result):
 
 
 def _joint(record: Record, L: Array, q: Array) -> Wald:
-    V, bias = _known(record)
+    V, bias = _zero_filled(record)
     est = record.estimate
     one = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
     one = replace(one, statistic=one.adjusted)
@@ -700,7 +700,7 @@ def anova_table(record: Record, kind: int = 3) -> AnovaTable:
     """Return a Wald test a term."""
     checked_errors(record)
     choice("typ", {1: "1", 2: "2", 3: "3"}.get(kind, kind), ("1", "2", "3"))
-    V, _ = _known(record)
+    V, _ = _zero_filled(record)
     nan = np.isnan(np.diag(covariance(record.estimate)))
     p, rows, lost = len(record.estimate.names), [], []
     own = terms_of(record)

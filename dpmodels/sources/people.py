@@ -62,7 +62,7 @@ def moved(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
     return _by_person(data, column, dict(kinds)).shuffle(on=_PLACE)
 
 
-def counted(data: Any, column: str) -> Any:
+def count_rows_by_person(data: Any, column: str) -> Any:
     """Return a Dask frame with one row per person."""
     found = _by_person(data, column, {})
     return found.drop_duplicates(split_out=max(data.npartitions, 1))

@@ -93,7 +93,7 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
         rows.append(
             Row(
                 (
-                    _label(curve), _one(curve.followed), _one(float(curve.d.sum())),
+                    _label(curve), _one_decimal(curve.followed), _one_decimal(float(curve.d.sum())),
                     *(_number(v, digits, spread_of(*median[1:])) for v in median),
                 )
             )
@@ -108,7 +108,7 @@ def _number(x: float, digits: int, error: float = math.nan) -> str:
     return cell(x, few, digits) if math.isfinite(x) else "."
 
 
-def _one(x: float) -> str:
+def _one_decimal(x: float) -> str:
     return fixed(x, 1) if math.isfinite(x) else "."
 
 
@@ -134,9 +134,9 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: 
         rows.append(
             Row(
                 (
-                    f"{curve.layout.edges[k + 1]:g}", _one(float(curve.entering[since])),
-                    _one(float(curve.d[since : k + 1].sum())),
-                    _one(float(curve.c[since : k + 1].sum())),
+                    f"{curve.layout.edges[k + 1]:g}", _one_decimal(float(curve.entering[since])),
+                    _one_decimal(float(curve.d[since : k + 1].sum())),
+                    _one_decimal(float(curve.c[since : k + 1].sum())),
                     *(_number(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
                 )
             )
@@ -319,7 +319,8 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
     )  # fmt: skip
     rows = tuple(
         Row((
-            name, *(_one(v) for v in values[:3]), *(_number(v, 2, values[4]) for v in values[3:])
+            name, *(_one_decimal(v) for v in values[:3]),
+            *(_number(v, 2, values[4]) for v in values[3:])
         ))
         for name, *values in _groups(record)
     )
