@@ -17,8 +17,8 @@ import pandas as pd
 
 import dpmodels as dp
 
-#: How notes of a fit begin that name coefficients: cut responses; not determined.
-NAMED, OPEN = "Long responses may be cut", "Not determined at this budget"
+#: Codes of notes that name coefficients: clipped residuals; not determined at this budget.
+NAMED, OPEN = "clip.large_residuals", "test.too_noisy"
 #: Ranges a user would write where rounding outwards would reach 0 under a logarithm.
 RANGES = {"wage": (50, 20_000), "earnings": (1, 100)}
 #: Where reports are kept.
@@ -60,13 +60,12 @@ def design_matrix(frame, formula, schema):
     return Z[:-1].T, Z[-1]
 
 
-def marked(fit, head):
-    """Return which coefficients a note of a fit names that begins so."""
+def marked(fit, code):
+    """Return a mask of the coefficients that notes with this code name."""
     out = np.zeros(len(fit.params), dtype=bool)
-    for note in fit._record.estimate.notes:  # of the method: a summary names fewer (few rows)
-        if note.startswith(head) and ": " in note:
-            listed = note.split(": ", 1)[1].split(". ")[0].split(", ")
-            out |= np.array([name in listed for name in fit.params.index])
+    for note in fit.notes.records:
+        if note.code == code:
+            out |= np.array([name in note.columns for name in fit.params.index])
     return out
 
 

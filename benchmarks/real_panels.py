@@ -26,7 +26,7 @@ from common import RESULTS, data_folder, design_matrix, marked, one_core, outwar
 import dpmodels as dp
 
 Z = 1.959963984540054
-CUT = "Long responses"
+CUT = "clip.large_residuals"
 
 
 def labelled(d, names):
@@ -242,7 +242,7 @@ def cell(case, N, eps, fits):
         half.append((high - low) / (2 * Z * peer))
         error.append((fit.params.to_numpy() - truth) / peer)
         untested.append(gone)
-        marks.append(gone | marked(fit, (CUT,)))
+        marks.append(gone | marked(fit, CUT))
     hit, half, error, marks = (np.array(v, dtype=float) for v in (hit, half, error, marks))
     free = np.where(marks > 0, np.nan, hit)
     enough = np.isfinite(free).sum(axis=0) >= 4

@@ -17,23 +17,27 @@ from dpmodels.errors import RequestError
 from dpmodels.formula.reading import hash_text
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
-from dpmodels.privacy.run import tail_margin
+from dpmodels.privacy.run import stability_threshold
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.table import Shown, Table
+from dpmodels.units import unit_of
 from dpmodels.variables import NA_WORDS, Levels, as_key
 
 if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask
+    from dpmodels.units import Person
 
 #: Step of the ledger.
 STEP = "levels"
-#: Part of delta that pays for a value of one row alone that passes the threshold.
+#: Part of delta that pays for a value of one row, or person, alone that passes the threshold.
 FAILURE = 0.25
+#: Values of one person that count in a column; of more those of the smallest hashes do.
+MOST_VALUES = 16
 
 
 @dataclass(frozen=True)
 class LevelsPlan:
-    """What buying levels costs, and how many rows a value needs; public."""
+    """What buying levels costs, and how many rows (or people) a value needs; public."""
 
     columns: tuple[str, ...]
     missing: tuple[tuple[str, ...], ...]  # of each column: words that are no value
@@ -43,13 +47,14 @@ class LevelsPlan:
     n: int | None
     advice: tuple[str, ...] = ()
     seeded: bool = False
+    most: int = 0  # Values of one person that count in a column, 0 where rows are protected
 
     @classmethod
     def of(
         cls, columns: tuple[str, ...], missing: tuple[tuple[str, ...], ...], n: int, eps: float,
-        delta: float, *, seeded: bool = False,
+        delta: float, *, seeded: bool = False, person: Person | None = None,
     ) -> LevelsPlan:  # fmt: skip
-        """Return the plan of k columns at (eps, delta): claim 1 of ``levels.md``."""
+        """Return the plan of k columns at (eps, delta): claims 1 and 2 of ``levels.md``."""
         k, failure = len(columns), FAILURE * delta
         shift = -math.log1p(-failure)  # the factor 1 / (1 - delta_t) of the proof
         if not eps > shift:
@@ -57,22 +62,28 @@ class LevelsPlan:
         mu = mu_gdp(eps - shift, delta - failure)
         sd = math.sqrt(2.0 * k) / mu
         step = Step(STEP, Gaussian(mu), share=1.0, failure=failure, label="levels bought")
-        guarantee = Guarantee((step,), eps, delta, "replace")
+        unit = "record" if person is None else unit_of(person.column)
+        guarantee = Guarantee((step,), eps, delta, "replace", unit=unit)
+        most = 0 if person is None else MOST_VALUES
         if seeded:
             guarantee = replace(guarantee, seeded=True)
         advice: tuple[str, ...] = ()
-        tau = threshold(sd, failure, k)
+        tau = threshold(sd, failure, k, most)
+        counted = "people" if most else "rows"
         if n < 4.0 * tau:
             advice = (
-                f"a value is told if about {tau:.0f} rows have it, and the table has {n}: few or "
-                "none can be found. Declare the levels from a codebook, or take a larger eps",
+                f"a value is told if about {tau:.0f} {counted} have it, and the table has {n}: few "
+                "or none can be found. Declare the levels from a codebook, or take a larger eps",
             )
-        return cls(columns, missing, sd, tau, guarantee, n, advice, seeded)
+        return cls(columns, missing, sd, tau, guarantee, n, advice, seeded, most)
 
 
-def threshold(sd: float, failure: float, k: int) -> float:
-    """Return tau: k values of one row alone pass it with probability at most ``failure``."""
-    return 1.0 + tail_margin(sd, -math.expm1(math.log1p(-failure) / k))
+def threshold(sd: float, failure: float, k: int, most: int = 0) -> float:
+    """Return tau: the values of one row, or person, alone pass it with probability ``failure``.
+
+    ``most``: values of a person that count in a column; 0: of a row, which has one.
+    """
+    return stability_threshold(sd, failure, k, most)
 
 
 def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]:
@@ -90,6 +101,16 @@ def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]
     return out
 
 
+def shares_of_values(keys: Iterable[int], most: int) -> tuple[list[int], int]:
+    """Return the values of a person that count in a column, and what each adds, in 2^-20 steps.
+
+    Of t values each adds ``1/sqrt t``, rounded down: a length of 1 at most. Of more than ``most``
+    those of the smallest keys count, whatever their order in the table.
+    """
+    own = sorted(set(keys))[:most]
+    return own, math.isqrt((1 << 40) // max(len(own), 1))
+
+
 @dataclass(eq=False)
 class _Values:
     """Values of the columns: a key of every cell, and its text. Confidential."""
@@ -98,9 +119,11 @@ class _Values:
     names: dict[int, tuple[str, str]]
 
     def total(self, rows: Any, reading: Any) -> Any:
-        """Return the keys of all cells."""
+        """Return the keys of all cells; of people with what each adds."""
         from dpmodels.sources.tables import _texts
 
+        if self.plan.most:
+            return self._of_people(rows)
         keys: list[int] = []
         seen = 0
         for chunk in rows.raw(self.plan.columns):
@@ -115,17 +138,41 @@ class _Values:
         rows.check(seen)
         return np.array(keys, dtype=np.int64)
 
+    def _of_people(self, rows: Any) -> tuple[Any, Any]:
+        """Return (keys, masses) of the values of all people."""
+        from dpmodels.sources.tables import _texts
+
+        own: dict[tuple[int, str], set[int]] = {}
+        for chunk, people in rows.raw_people(self.plan.columns):
+            for name, words in zip(self.plan.columns, self.plan.missing, strict=True):
+                texts = texts_of(_texts(chunk[name]), words)
+                for person, text in zip(people.tolist(), texts, strict=True):
+                    if text is not None and person >= 0:
+                        key = hash_text(f"{name}\0{text}")
+                        self.names[key] = (name, text)
+                        own.setdefault((person, name), set()).add(key)
+        keys: list[int] = []
+        masses: list[int] = []
+        for values in own.values():
+            counted, mass = shares_of_values(values, self.plan.most)
+            keys += counted
+            masses += [mass] * len(counted)
+        return np.array(keys, dtype=np.int64), np.array(masses, dtype=np.int64)
+
 
 def found(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
     """Release the values that enough rows have: column -> value -> noisy count.
 
     Privacy
     -------
-    Unit: one row; replace-one, n public. A row lies in one bin of each of k columns: counts move by
-    ``sqrt(2 k)``; its own bins pass the threshold with probability at most the failure part.
+    Unit: one row, or one person; replace-one, their number public. A row lies in one bin of each of
+    k columns, a person adds a vector of length 1 in each: counts move by ``sqrt(2 k)``; own bins
+    pass the threshold with probability at most the failure part.
     """
     over = _Values(plan, {})
-    kept, counts = ask.bins(STEP, over, lambda keys: keys, plan.tau, per_unit=len(plan.columns))
+    kept, counts = ask.bins(
+        STEP, over, lambda keys: keys, plan.tau, per_unit=len(plan.columns), most=plan.most
+    )
     out: dict[str, dict[str, float]] = {name: {} for name in plan.columns}
     for key, count in zip(kept, counts, strict=True):
         name, text = over.names[key]
@@ -156,6 +203,7 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     ) -> None:
         self.counts = {name: merged(values) for name, values in counts.items()}
         self.sd, self.threshold, self.privacy = plan.sd, plan.tau, plan.guarantee
+        self.people = plan.most > 0
         self._levels = {}
         for name, values in self.counts.items():
             other, words = others.get(name), plan.missing[plan.columns.index(name)]
@@ -181,12 +229,19 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
             for name, values in self.counts.items()
             for text, count in sorted(values.items(), key=lambda one: -one[1])
         ]
-        columns = (Column("column", left=True), Column("value", left=True), Column("rows (noisy)"))
+        counted = "people" if self.people else "rows"
+        columns = (
+            Column("column", left=True), Column("value", left=True), Column(f"{counted} (noisy)"),
+        )  # fmt: skip
         notes = (
             f"Noise sd {self.sd:.3g}. A value is told if its noisy count is at least "
             f"{self.threshold:.0f}; others are missing, or count as other=.",
             f"{self.privacy.statement()}.",
-        )
+            *((
+                f"A person with t values of a column adds 1/sqrt(t) to each, at most {MOST_VALUES} "
+                "of them.",
+            ) if self.people else ()),
+        )  # fmt: skip
         return Table(columns=columns, rows=tuple(rows), notes=notes, layout=Layout(ruled=False))
 
     __str__, __repr__ = Shown.__str__, Shown.__str__

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.errors import RequestError, did_you_mean, printable, shown
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Column, Design
+    from dpmodels.notes import Note
     from dpmodels.records import Request
 
 __all__ = ["Plan", "Purchase"]
@@ -84,6 +86,14 @@ class Plan(Shown, Generic[D]):
     backend: Any = field(default=None, repr=False)
     # Number of people, where a person's rows are capped and n counts those kept.
     people: int | None = None
+    # Plans the same call at another (n, eps), for a forecast. None for the plan of a fit.
+    again: Callable[[int, float], Plan[Any]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    # (effects, standard deviations) of want="power", by column.
+    effects: tuple[Mapping[str, float], Mapping[str, float]] = field(
+        default_factory=lambda: ({}, {}), repr=False, compare=False
+    )
 
     @classmethod
     def of(
@@ -93,7 +103,7 @@ class Plan(Shown, Generic[D]):
         n: int | None,
         steps: Iterable[Step],
         *,
-        notes: tuple[str, ...] = (),
+        notes: tuple[Note, ...] = (),
         proved: str | None = None,
         **facts: Any,
     ) -> Plan[Any]:
@@ -111,7 +121,7 @@ class Plan(Shown, Generic[D]):
         """
         listed = tuple(steps)
         own = own_proof_of(request.verb, request.method.name)
-        notes = notes if own is None else (*notes, own.said)
+        notes = notes if own is None else (*notes, own.note)
         guarantee = Guarantee(
             listed, request.eps, request.delta, request.relation, notes=notes, proved=proved,
             unit="record" if request.unit is None else request.unit.text,
@@ -129,9 +139,12 @@ class Plan(Shown, Generic[D]):
         return self.n
 
     @property
-    def sentences(self) -> list[str]:
-        """The reasons, as the notes of a fit print them."""
-        return [text[:1].upper() + text[1:] + "." for text in self.reasons]
+    def reason_notes(self) -> list[Note]:
+        """The reasons, as notes of a fit."""
+        return [
+            messages.METHOD_CHOICE(text=text[:1].upper() + text[1:], more="")
+            for text in self.reasons
+        ]
 
     def table(self) -> Table:
         """Return what the plan shows: facts, columns, what is released, advice."""
@@ -141,9 +154,27 @@ class Plan(Shown, Generic[D]):
         r = self.request
         return printable(f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>")
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row a design column: name, kind, range, expected privacy standard error."""
-        return plan_frame(self)
+    def to_frame(self, *, grid: bool = False) -> pd.DataFrame:
+        """Return one row per design column: name, kind, range, expected privacy standard error.
+
+        With ``grid=True`` the numbers of :meth:`plot`: one row per coefficient, eps and n, with the
+        expected half width of its 95 % interval and, after ``want="power"``, the power.
+        """
+        return forecast_frame(self) if grid else plan_frame(self)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw expected half widths, or the power, against eps and against n; return two axes.
+
+        The planned point is marked. Only for plans of ``dp.plan`` with expected errors.
+
+        Privacy
+        -------
+        Reads no data and costs nothing.
+        """
+        return forecast_plot(self, axes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "again": None}  # a function that plans cannot be pickled
 
 
 # -- The plan of a method of rows for people of at most m rows: cap and pay
@@ -184,8 +215,7 @@ def capped_plan(
         person.text,
         notes=(
             *row.notes,
-            f"cap and pay: at most {m} rows a person are kept, each at (eps = {eps:.4g}, delta = "
-            f"{delta:.4g})",
+            messages.CAP_AND_PAY(m=m, eps=eps, delta=delta),
         ),
         inner=plan.steps,
         most=m,
@@ -709,6 +739,60 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
             "privacy_se": [plan.expected_se.get(c.name, float("nan")) for c in columns],
         }
     )
+
+
+#: Factors of the planned eps and n at which a forecast is made: a quarter to four times.
+_FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 5))
+
+
+def forecast_frame(plan: Plan[Any]) -> pd.DataFrame:
+    """Return the forecast of each coefficient on a grid of eps and a grid of n."""
+    import pandas as pd
+
+    n, eps = plan.n, plan.request.eps
+    if plan.again is None or n is None or not plan.expected_se:
+        raise RequestError(
+            "A forecast over eps and n needs a plan of dp.plan(...) with expected errors. Declare "
+            "every range, and take dp_ols by 'ssp' or dp_glm by 'scoring'."
+        )
+    effect, sd = plan.effects
+    points = {("eps", f): (n, f * eps) for f in _FACTORS}
+    points |= {("n", f): (max(round(f * n), 2), eps) for f in _FACTORS}
+    rows = []
+    for (along, _), (size, budget) in points.items():
+        made = plan.again(size, budget)
+        for name in effect or [c for c in made.expected_se if c != "Intercept"]:
+            if name not in made.expected_se:
+                continue
+            parts = _parts(made, name, sd)
+            width = 1.96 * math.hypot(*parts)
+            power_ = _power(parts, abs(effect[name])) if name in effect else math.nan
+            rows.append((along, budget, size, name, width, power_))
+    return pd.DataFrame(rows, columns=["along", "eps", "n", "term", "half_width", "power"])
+
+
+def forecast_plot(plan: Plan[Any], axes: Any = None) -> Any:
+    """Draw the forecast of each coefficient against eps (first axes) and against n (second)."""
+    frame = forecast_frame(plan)
+    if axes is None:
+        from matplotlib.figure import Figure
+
+        axes = Figure(figsize=(8.0, 3.6), layout="constrained").subplots(1, 2, sharey=True)
+    value = "power" if plan.effects[0] else "half_width"
+    label = "power at level .05" if plan.effects[0] else "expected half width (95 %)"
+    planned = {"eps": plan.request.eps, "n": float(plan.n or 0)}
+    for ax, along in zip(axes, planned, strict=True):
+        part = frame[frame["along"] == along]
+        for k, (name, line) in enumerate(part.groupby("term", sort=False)):
+            ax.plot(line[along], line[value], color=f"C{k}", label=str(name))
+            here = line[np.isclose(line[along], planned[along])]
+            ax.plot(here[along], here[value], "o", color=f"C{k}")
+        ax.set(xscale="log", xlabel=along)
+        if value == "half_width":
+            ax.set_yscale("log")
+    axes[0].set_ylabel(label)
+    axes[-1].legend(fontsize="small", frameon=False)
+    return axes
 
 
 def plan_table(plan: Plan[Any]) -> Table:

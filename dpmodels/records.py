@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.after.inference import BiasBound
 from dpmodels.arrays import Array, plain
 from dpmodels.errors import RequestError, shown
@@ -19,6 +20,7 @@ from dpmodels.units import Person
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
+    from dpmodels.notes import Note
     from dpmodels.privacy.composition import Guarantee
     from dpmodels.privacy.ledger_file import Charge
     from dpmodels.registry import Method
@@ -164,13 +166,10 @@ class Release:
 # -- An estimate: post-processing of a release, in the user's units
 
 
-#: Statistics whose errors take rows for independent.
+#: Name of the step that counts usable rows before a fit: its test stops a call, it is no method's.
+USABLE_ROWS = "usable rows"
+#: Statistics whose errors assume that rows are independent.
 _OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})
-_COPIES = (
-    "Rows of one person may be correlated: sampling variances, in tests and "
-    "intervals too, are {m} times those of unrelated rows (max_rows={m}), which is always enough "
-    "and mostly too much. One row a person, max_rows=1, has no such factor."
-)
 
 
 #: Array of an estimate: the side, 1 or -1, on which the interval of a coefficient is open; 0: none.
@@ -191,7 +190,7 @@ class Estimate:
     released: bool = True
     # Released or public scalars ("sigma", "ridge", ...), for ``glance`` and the summary.
     stats: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # Sentences for the summary, from released and public numbers only
+    notes: tuple[Note | str, ...] = ()  # From released and public numbers only
     warnings: tuple[str, ...] = ()  # Shown as warnings too ("the fit is noise-dominated")
     # Released arrays worth keeping (the noisy moment matrix, draws of a bootstrap, ...).
     arrays: Mapping[str, Array] = field(default_factory=dict)
@@ -228,12 +227,12 @@ class Estimate:
             self,
             vcov_sampling=None if V is None else m * V,
             stats={k: v for k, v in self.stats.items() if k not in _OF_ROWS},
-            notes=(*self.notes, _COPIES.format(m=m)),
+            notes=(*self.notes, messages.MAX_ROWS(m=m)),
         )
 
     @classmethod
     def silent(
-        cls, names: Sequence[str], *notes: str, stats: Mapping[str, float] | None = None
+        cls, names: Sequence[str], *notes: Note | str, stats: Mapping[str, float] | None = None
     ) -> Estimate:
         """Return what there is to say after a no-reply: the names, and why."""
         blank = np.full(len(names), np.nan)

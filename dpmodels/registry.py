@@ -430,7 +430,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
                 "needs": ", ".join(m.needs),
                 "relations": ", ".join(m.relations),
                 "inference": m.inference,
-                "proof": getattr(own_proof_of(m.verb, m.name), "said", ""),
+                "proof": "" if (own := own_proof_of(m.verb, m.name)) is None else str(own.note),
                 "comparison_only": m.comparison_only,
                 "reference": m.reference,
             }

@@ -1,4 +1,4 @@
-"""The mathematics of what is done with released numbers: pure functions, ground floor.
+"""Mathematics of released numbers: pure functions without imports from other packages.
 
 Nothing here knows a fit, a plan or a row. ``theory.md`` beside this file states what is proved.
 """

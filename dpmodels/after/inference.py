@@ -409,7 +409,7 @@ def read_only(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Tail:
-    """What rows (or people) beyond C may have moved the sum of scores, over n."""
+    """Bound on the change of the sum of scores by rows (or people) beyond C, over n."""
 
     near: float = 0.0  # t: by the half octaves about C
     # total, error: what lies beyond, by the released histogram, and its error.
@@ -458,6 +458,8 @@ class Allowance:
     left: Array | None = None
     # (r, k): what is left of the step along directions whose information was floored, columns.
     short: Array | None = None
+    # (k, r): what clipped scores of single groups of rows may have moved the sum by, over n.
+    groups: Array | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage.
@@ -472,7 +474,7 @@ class Allowance:
         return np.clip(1.0 - part, 0.0, 1.0)
 
     def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
-        """Return what part of all the rows of leverage are, and their |w|^2 (``theory.md``, 4)."""
+        """Return the share of rows of leverage in all rows, and their |w|^2 (``theory.md``, 4)."""
         r = rows @ self.inverse
         square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)
         length = np.maximum(np.sum(r * r, axis=1), 1e-300)  # of an empty column 0
@@ -480,7 +482,7 @@ class Allowance:
         return share, square
 
     def _length(self, rows: Array) -> Array:
-        """Return how far a score of length 1 moves linear functions of d at most."""
+        """Return the largest change of linear functions of d by a score of length 1."""
         along = rows @ self.inverse
         along = along if self.turn is None else along @ self.turn
         return np.asarray(np.linalg.norm(along, axis=1) * math.sqrt(self.phi))
@@ -496,18 +498,24 @@ class Allowance:
         out = out + self._unsettled(rows, few)
         if self.short is not None or self.points is not None:
             out = out + self._left(rows)
+        if self.groups is not None:
+            out = out + self.by_group(rows, self.groups).max(axis=1, initial=0.0)
         return np.asarray(out)
+
+    def by_group(self, rows: Array, groups: Array) -> Array:
+        """Return changes (k, g) of linear functions of d by sums of scores of groups (g, r)."""
+        return np.asarray(np.abs(rows @ self.inverse @ groups.T) * math.sqrt(self.phi))
 
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""
-        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short")
+        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short", "groups")
         kept, carried = read_only({name: getattr(self, name) for name in names}), self.carried
         if carried is not None:
             carried = replace(carried, **read_only({"counts": carried.counts}))
         return replace(self, **kept, carried=carried)
 
     def _moved(self, few: Array) -> Array:
-        """Return what clipped scores may have moved in one direction, over n.
+        """Return the change that clipped scores may have made in one direction, over n.
 
         ``few``: parts of the information of coefficients that clipped and long units hold.
         """
@@ -528,7 +536,7 @@ class Allowance:
         return np.asarray(np.maximum(part * unsure, near))
 
     def _left(self, rows: Array) -> Array:
-        """Return what linear functions hold of what is left of a step.
+        """Return the part of linear functions that the remainder of a step may add.
 
         Along directions that were floored, and at public rows: of L = sum c_i x_i it is at most
         ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2`` (``theory.md``, 5.9).
@@ -543,7 +551,7 @@ class Allowance:
         return np.asarray(out + self.left / size @ np.abs(parts))
 
     def _unsettled(self, rows: Array, few: Array) -> Array:
-        """Return what may be missing of a step along which scores were clipped (``theory.md``, 4).
+        """Return the part of a step that clipped scores may have hidden (``theory.md``, 4).
 
         ``few``: parts of the information of coefficients in rows of large leverage.
         """
@@ -560,7 +568,7 @@ class Allowance:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """How long scores beyond C can be, by the released histogram."""
+    """Bound on the length of scores beyond C, by the released histogram."""
 
     clip: float  # C
     # (k,): released counts of half octaves of ``|s| / C`` from 1 on, the last one open.

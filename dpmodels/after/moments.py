@@ -204,7 +204,7 @@ def inverse_and_rank(V: Array) -> tuple[Array, int]:
 
 
 def scaled_axes(V: Array) -> tuple[Array, Array]:
-    """Return (eigenvalues, axes) of a covariance in units of its own: ``axes' V axes`` diagonal."""
+    """Return (eigenvalues, axes) of a covariance with its own units: ``axes' V axes`` diagonal."""
     size = np.sqrt(np.abs(np.diag(V)))
     size = np.where(size > 0.0, size, 1.0)
     scaled = V / np.outer(size, size)
@@ -269,7 +269,7 @@ class Score:
 
 
 def score(m: SecondMoments, B1: Array, B2: Array, a: Array) -> Score:
-    """Test the functionals B2 beside B1 in a regression of ``a'w`` (Rao), from the fit on B1 alone.
+    """Test the functionals B2 next to B1 in a regression of ``a'w`` (Rao), from the fit on B1.
 
     Only ``M11`` is inverted, so a test is right also where the larger regression is lost in noise.
     """
@@ -298,7 +298,7 @@ class RSquared:
 
 
 def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
-    """Return R-squared beside the intercept alone, with errors by the envelope theorem.
+    """Return R-squared against the intercept alone, with errors by the envelope theorem.
 
     The constant as the design of ``fit`` has it, which holds an intercept: beside a factor, whose
     levels add up to it, other functionals are 1 in every row too, but the noise of a large mean

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dpmodels import _testing
-from dpmodels.api.levels import stand_in, unlisted, with_levels
+from dpmodels.api.levels import planned_levels, stand_in, unlisted, with_levels
 from dpmodels.api.releases import REQUIRED, fit_of, require
 from dpmodels.api.requests import (
     Choice,
@@ -51,6 +51,7 @@ from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
+    from dpmodels.notes import Note
     from dpmodels.records import Request
     from dpmodels.registry import Backend
     from dpmodels.results.fit import Fit
@@ -244,7 +245,8 @@ def call(
         not_the_private_data(given["public"], data)
     chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
-    schema, said = declared_schema(given["schema"], source.schema_attr), ""
+    schema = declared_schema(given["schema"], source.schema_attr)
+    charged: Note | None = None
     unknown = unlisted(formula, schema, given["options"])
     if schema is not None and unknown:
         checked(budget, given["seed"])
@@ -252,7 +254,7 @@ def call(
             verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
             attached=None, **{**given, "schema": stand_in(schema, unknown)},
         )  # fmt: skip
-        given["schema"], eps, delta, said = with_levels(
+        given["schema"], eps, delta, charged = with_levels(
             schema, unknown, source, eps, delta, budget, given["seed"], given["options"]
         )
     designed = build_request(
@@ -268,8 +270,8 @@ def call(
         declared = designed.n if public_n or source.n is None else None
         n = row_count(source, declared, next(iter(designed.design.kinds)))
     plan = make_plan(designed, n)
-    if said:
-        notes = (*plan.guarantee.notes, said)
+    if charged is not None:
+        notes = (*plan.guarantee.notes, charged)
         plan = replace(plan, guarantee=replace(plan.guarantee, notes=notes))
     request = plan.request
     if plan.passes > 1 and not source.rescannable and person is None:
@@ -294,7 +296,7 @@ def call(
         estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_copied_rows(request.copies)
     if release.why == "rows":
-        estimate = replace(estimate, notes=release.detail.told(release))
+        estimate = replace(estimate, notes=release.detail.notes(release))
     door.note(release.reply, release.ended)
     for step, text in release.remarks.items():
         door.remark(step, text)
@@ -415,6 +417,12 @@ def plan(
         formula, method, options, told = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
     chosen = chosen._replace(reasons=(*told, *chosen.reasons))
+    declared, advice = declared_schema(schema, None), ""
+    unknown = unlisted(formula, declared, options)
+    if declared is not None and unknown:
+        schema, eps, delta, advice = planned_levels(
+            declared, unknown, n, eps, delta, options.get("unit")
+        )
 
     def planned(rows: int, budget: float) -> Plan[Any]:
         designed = build_request(
@@ -431,12 +439,16 @@ def plan(
 
         make, options = spread_by(make, result, sd, options)
         result = make(n, eps)
+    result = replace(result, again=make)
+    if advice:
+        result = replace(result, advice=(advice, *result.advice))
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
         from dpmodels.planning import power
 
-        return replace(result, advice=(*result.advice, *power(make, n, float(eps), effect, sd)))
+        told = (*result.advice, *power(make, n, float(eps), effect, sd))
+        return replace(result, advice=told, effects=(dict(effect or {}), dict(sd or {})))
     if not isinstance(want, Mapping):
         raise RequestError(
             f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "

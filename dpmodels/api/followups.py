@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.api.releases import holds_moments, is_release, signed
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import answered, checked, people_count, row_count, rows_of
@@ -376,10 +377,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
         given["schema"] = _old_schema(fit, attached)
     new = function(text, data, **given)
     eps, delta = (getattr(fit.privacy, k) + getattr(new.privacy, k) for k in ("eps", "delta"))
-    both = (
-        f"A release of its own beside the fit it updates: on the same data the two charges add up, "
-        f"(ε = {eps:g}, δ = {delta:g})-DP together."
-    )
+    both = messages.UPDATED_FIT(eps=eps, delta=delta)
     record = new._record
     estimate = replace(record.estimate, notes=(*record.estimate.notes, both))
     return Fit._of(replace(record, estimate=estimate))

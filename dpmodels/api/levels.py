@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels import messages
+from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
 from dpmodels.formula.types import check_types
@@ -15,10 +16,13 @@ from dpmodels.levels import FoundLevels, LevelsPlan, found
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
 from dpmodels.sources.tasks import as_source, need_rows
+from dpmodels.units import person_of
 from dpmodels.variables import Levels, Text
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
+    from dpmodels.notes import Note
+    from dpmodels.units import Person
 
 __all__ = ["dp_levels"]
 
@@ -32,10 +36,12 @@ def dp_levels(
     other: str | None = None,
     missing: list[Any] | None = None,
     schema: Any = None,
+    unit: str | None = None,
+    units: int | None = None,
     budget: Any = None,
     seed: int | None = None,
 ) -> FoundLevels:
-    """Release the values of columns that enough rows have, as levels for a schema.
+    """Release the values of columns that enough rows (or people) have, as levels for a schema.
 
     Parameters
     ----------
@@ -50,7 +56,12 @@ def dp_levels(
     missing : list, optional
         Codes that are no value.
     schema : Schema, optional
-        Of the table. One that names the person is refused.
+        Of the table; one that names the person (``unit=``) protects people.
+    unit : str, optional
+        The column that says whose row it is: people are then protected, with all rows. A person
+        with t values in a column adds 1/sqrt(t) to each, at most 16 of them.
+    units : int, optional
+        The declared number of people; default: counted, as it is public.
     budget : Budget, optional
         Charged before noise is drawn; that of a ``with budget:`` block, if there is one.
     seed : int, optional
@@ -65,9 +76,10 @@ def dp_levels(
 
     Privacy
     -------
-    Unit: one row. Neighbours: replace one row, n public. Charged: (eps, delta), before noise is
-    drawn. A value that one row alone has is told with probability at most delta / 4; which values
-    are told is released, and so is each count, with noise.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
+    public. Charged: (eps, delta), before noise is drawn. A value that one row (one person) alone
+    has is told with probability at most delta / 4; which values are told is released, and so is
+    each count, with noise.
 
     Examples
     --------
@@ -80,9 +92,32 @@ def dp_levels(
     ('nurse', 'clerk')
     """
     names = [columns] if isinstance(columns, str) else list(columns)
-    return _bought(names, as_source(data), eps, delta, {}, other, missing, schema, budget, seed)
+    return _bought(
+        names, as_source(data), eps, delta, {}, other, missing, schema, budget, seed, unit, units
+    )
 
 
+def planned_levels(
+    schema: Schema, names: list[str], n: int, eps: float, delta: float, unit: str | None
+) -> tuple[Schema, float, float, str]:
+    """Return a schema with two levels for each unlisted variable, what is left, and a sentence.
+
+    Of a plan without data: how many rows (people) a level needs to be found.
+    """
+    paid = _EPS * eps, _DELTA * delta
+    unit = schema.unit if unit is None else unit
+    person = None if unit is None else person_of(unit)
+    plan = LevelsPlan.of(tuple(names), ((),) * len(names), n, *paid, person=person)
+    text = (
+        f"levels of {', '.join(names)} are bought first (eps = {paid[0]:g}, delta = {paid[1]:g}): "
+        f"a level needs about {plan.tau:.0f} {'people' if plan.most else 'rows'} to be found. The "
+        f"rest is planned with two levels each, {MADE_UP[0]!r} and {MADE_UP[1]!r}"
+    )
+    return stand_in(schema, names), eps - paid[0], delta - paid[1], text
+
+
+#: Levels by which a call is checked, or planned, before levels are bought.
+MADE_UP = ("level 1", "level 2")
 #: Parts of eps and delta of a call that buy the levels of its variables.
 _EPS, _DELTA = 0.2, 0.25
 
@@ -100,21 +135,17 @@ def unlisted(formula: str, declared: Schema | None, options: Mapping[str, Any]) 
 
 def stand_in(declared: Schema, names: list[str]) -> Schema:
     """Return a schema with made-up levels, by which a call is checked before a charge."""
-    return declared.update(**{name: Levels(["made up", "also"]) for name in names})
+    return declared.update(**{name: Levels([*MADE_UP]) for name in names})
 
 
 def with_levels(
     declared: Schema, names: list[str], source: Any, eps: float, delta: float, budget: Any,
     seed: int | None, options: Mapping[str, Any],
-) -> tuple[Schema, float, float, str]:  # fmt: skip
-    """Buy levels; return the schema, and what of eps and delta is left, and a note.
+) -> tuple[Schema, float, float, Note]:  # fmt: skip
+    """Return the schema with released levels, the eps and delta left, and a note on the charge.
 
     By basic composition: the charge of levels and that of the rest add up to (eps, delta).
     """
-    if options.get("unit") is not None or declared.unit is not None:
-        raise RequestError(
-            f"the levels of {names[0]!r} can be bought for rows, not for people: declare them"
-        )
     if options.get("relation") not in (None, "replace"):
         raise RequestError(
             f"the levels of {names[0]!r} can be bought under relation='replace' only: declare them"
@@ -126,7 +157,10 @@ def with_levels(
         )
     paid = _EPS * eps, _DELTA * delta
     variables = {name: declared[name] for name in names}
-    found = _bought(names, source, *paid, variables, None, None, None, budget, seed)
+    unit = declared.unit if options.get("unit") is None else options["unit"]
+    found = _bought(
+        names, source, *paid, variables, None, None, None, budget, seed, unit, options.get("units")
+    )
     lost = [name for name in names if name not in found]
     if lost:
         raise RequestError(
@@ -134,30 +168,24 @@ def with_levels(
             f"for levels stands (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
             "codebook, or take a larger eps"
         )
-    note = (
-        f"levels of {', '.join(names)} were bought in a charge of their own (eps = {paid[0]:g}, "
-        f"delta = {paid[1]:g}); a value needed a noisy count of {found.threshold:.0f} rows. Both "
-        f"charges add up to (eps = {eps:g}, delta = {delta:g})"
-    )
+    note = messages.LEVELS_CHARGED(
+        columns=names, eps=paid[0], delta=paid[1], threshold=found.threshold,
+        counted="people" if found.people else "rows", total_eps=eps, total_delta=delta,
+    )  # fmt: skip
     return declared.update(found), eps - paid[0], delta - paid[1], note
 
 
-def _bought(
-    names: list[str], source: Any, eps: float, delta: float, variables: Mapping[str, Any],
-    other: str | None, missing: list[Any] | None, schema: Any, budget: Any, seed: int | None,
-) -> FoundLevels:  # fmt: skip
-    """Check, charge and release. ``variables``: those of the columns, if declared."""
+def _check_columns(names: list[str], source: Any, person: Person | None) -> None:
+    """Refuse columns that have no levels, and a table that people cannot be read from."""
     if not names or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
         raise RequestError("dp_levels takes columns, each once: dp_levels(['region', 'job'], data)")
-    eps, delta = check_eps_delta(eps, delta, allow_pure=False)
-    checked(budget, seed)
-    need_rows(source, "dp_levels")
-    declared = declared_schema(schema, source.schema_attr)
-    if declared is not None and declared.unit is not None:
+    if person is not None and not source.rescannable:
         raise RequestError(
-            f"the schema says that {declared.unit!r} names people, and dp_levels protects one row: "
-            "declare the levels from a codebook"
+            "people are read twice, and an iterator gives its rows only once: pass a frame, a "
+            "path, or a list of frames"
         )
+    if person is not None and person.column in names:
+        raise RequestError(f"{person.column!r} names people, and ids have no levels: leave it out")
     for name in names:
         if name not in source.kinds:
             close = did_you_mean(name, source.kinds)
@@ -166,7 +194,25 @@ def _bought(
     for name in names:
         if source.kinds[name] == "datetime":
             raise RequestError(f"{name!r} is a date, which has no levels: dp.Date(...)")
-    n = row_count(source, None, names[0], asks_n=False)
+
+
+def _bought(
+    names: list[str], source: Any, eps: float, delta: float, variables: Mapping[str, Any],
+    other: str | None, missing: list[Any] | None, schema: Any, budget: Any, seed: int | None,
+    unit: str | None, units: int | None,
+) -> FoundLevels:  # fmt: skip
+    """Check, charge and release. ``variables``: those of the columns, if declared."""
+    eps, delta = check_eps_delta(eps, delta, allow_pure=False)
+    checked(budget, seed)
+    need_rows(source, "dp_levels")
+    declared = declared_schema(schema, source.schema_attr)
+    unit = declared.unit if unit is None and declared is not None else unit
+    person = person_of(unit, units, columns=source.kinds)
+    _check_columns(names, source, person)
+    if person is None:
+        n = row_count(source, None, names[0], asks_n=False)
+    else:
+        n = people_count(source, person, public_n=True)
     if n < 1:
         raise RequestError("the table has no rows")
     others, words = {}, []
@@ -175,9 +221,11 @@ def _bought(
         others[name] = other if one is None else one.other
         codes = missing if one is None else one.missing
         words.append(tuple(str(code).strip() for code in codes or ()))
-    plan = LevelsPlan.of(tuple(names), tuple(words), n, eps, delta, seeded=seed is not None)
+    plan = LevelsPlan.of(
+        tuple(names), tuple(words), n, eps, delta, seeded=seed is not None, person=person
+    )
     label = f"dp_levels({', '.join(names)})"
-    rows = functools.partial(rows_of, source, n)
+    rows = functools.partial(rows_of, source, n, person=person)
     _, counts = answered(label, plan, found, rows, budget, seed, what="the levels are ")
     levels = FoundLevels(counts, plan, others)
     lost = [name for name in names if name not in levels]
@@ -185,7 +233,8 @@ def _bought(
         tell(
             UtilityWarning(
                 f"fewer than two levels of {', '.join(lost)} were found (a value needs about "
-                f"{plan.tau:.0f} rows): take a larger eps, or declare them from a codebook"
+                f"{plan.tau:.0f} {'people' if plan.most else 'rows'}): take a larger eps, or "
+                "declare them from a codebook"
             )
         )
     return levels

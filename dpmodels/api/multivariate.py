@@ -69,7 +69,8 @@ def dp_mean(
         ``"x1 + x2 ~ 1"`` or ``"~ x1 + x2"``: the variables (or row-wise expressions) to average;
         or their names.
     data, eps, delta, schema, bounds, inference, budget, seed, progress, **options
-        As in :func:`dpmodels.dp_ols`.
+        As in :func:`dpmodels.dp_ols`. ``delta=0`` gives pure differential privacy: Laplace noise, a
+        third of the Gaussian noise of one mean at eps = 1; ranges must be declared.
     method : {"clipped", "ptr"}
         "clipped" (default): means of values clipped to declared or bought ranges. "ptr": the
         classic Propose-Test-Release mean at a known half-width ``width=``, for teaching. With

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.api.requests import Designed, build_request, check_columns, check_first
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import answered, checked, row_count, rows_of
@@ -102,11 +103,8 @@ def _plan(
     name = identifier_among([*full, *countable]) if settings.unit == "record" else ""
     if not name:
         return plan
-    said = (
-        f"if {name} names people who may have several rows, a row is protected and they are not: "
-        "make a table of one row a person first"
-    )
-    guarantee = replace(plan.guarantee, notes=(*plan.guarantee.notes, said))
+    note = messages.ROW_NOT_PERSON(name=name)
+    guarantee = replace(plan.guarantee, notes=(*plan.guarantee.notes, note))
     return replace(plan, guarantee=guarantee)
 
 

@@ -32,7 +32,7 @@ from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.survey import Frame, Survey
 from dpmodels.units import LEVELS, NO_IDS, Person, identifier_among, person_of
-from dpmodels.variables import Count, Levels, Text
+from dpmodels.variables import Binary, Count, Levels, Real, Text
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -99,11 +99,12 @@ def check_sample(
             f"unit={column!r} is the cluster itself: errors are by person already, and the person "
             "is protected. Leave the clusters out"
         )
-    if unit is not None and method.verb in _OF_ROWS:
+    if unit is not None and method.verb in _OF_ROWS and (survey.psu or survey.strata):
         raise RequestError(
-            f"{method.verb}(design=) is of rows. With unit={column!r} errors by design are those "
-            "of regressions: dp_ols(\"y ~ 1\", unit=, design=), dp_glm, dp_quantreg; or leave "
-            "unit= out, rows are then protected"
+            f"{method.verb}(design=) with units or strata is of rows. With unit={column!r} give "
+            "weights= alone, or use a regression, whose errors are by design: "
+            'dp_ols("y ~ 1", unit=, design=), dp_glm, dp_quantreg; or leave unit= out, rows are '
+            "then protected"
         )
     if unit is not None and kept is not None:
         raise RequestError(
@@ -228,7 +229,10 @@ def choose_method(
         elif not guessed:
             chosen = record.instead
             why = "because relation='add-remove' was given without n_guess="
-    return Choice(chosen, (f"method chosen: {chosen}, {why}",) if why else ())
+    default = chosen == first and why == record.because
+    return Choice(
+        chosen, (f"{'default method' if default else 'method'}: {chosen}, {why}",) if why else ()
+    )
 
 
 def _serves(verb: str, method: str, name: str, value: Any) -> bool:
@@ -336,6 +340,22 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     if common["n"] is not None:
         common["n"] = check_n(common["n"])
     return common
+
+
+def _with_integer_event(
+    formula: str, schema: Schema, kinds: Mapping[str, str], design_options: Mapping[str, Any]
+) -> Schema:
+    """Return the schema in which an integer response without a range is an event, 0 or 1.
+
+    The type of a column is public. Any other number of it is a missing cell.
+    """
+    name = formula.partition("~")[0].strip().strip("`")
+    variable = schema.variables.get(name)
+    event = design_options.get("response_ok") == "event" and design_options.get("event") is None
+    whole = str(getattr(kinds.get(name), "cells", "")).startswith(("int", "uint"))
+    if event and whole and isinstance(variable, Real) and variable.interval is None:
+        return schema.update({name: Binary()})
+    return schema
 
 
 def _person(
@@ -664,6 +684,13 @@ def build_request(
     if common["weights"] is not None and "weights" not in entry.accepts:
         raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
     declared = declared_schema(schema, attached)
+    by_person = common["unit"] is not None or (declared is not None and declared.unit is not None)
+    if verb == "dp_test" and common["weights"] is not None and by_person:
+        raise RequestError(
+            "dp_test(weights=) is of rows. Equal means of weighted people are a Wald test of a "
+            'regression: dp_ols("y ~ g", data, unit=, weights=).wald_test("g"). Shares by group '
+            'are in dp_table("~ a + b", unit=, weights=)'
+        )
     person = _person(entry, common, declared, kinds, {**resolved, **level})
     if resolved.get("person_weights") is not None and (person is None or person.most):
         raise RequestError(
@@ -676,6 +703,7 @@ def build_request(
     needed = needed_variables(formula, kinds, **read)
     check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
+    full = _with_integer_event(formula, full, kinds, design_options or {})
     labels = {} if survey is None else labels_declared(survey, declared, kinds)
     request = Request(
         verb=verb,

@@ -90,6 +90,7 @@ def dp_table(
     eps: float = REQUIRED,
     delta: float = REQUIRED,
     by: str | list[str] | None = None,
+    medians: Any = None,
     quantiles: Any = None,
     histogram: int | None = None,
     method: str | None = None,
@@ -114,7 +115,11 @@ def dp_table(
     eps, delta : float
         The guarantee of the whole call; ``delta=0`` gives pure differential privacy.
     by : str or list of str, optional
-        Groups: ``dp_table("~ age + gender", by="treatment")``, a "table 1".
+        Groups: ``dp_table("~ age + gender", by="treatment")``, a "table 1": one row per variable
+        (with its ``label=``), one column per group and one for all.
+    medians : str or list of str, optional
+        Numbers that the table shows by median [quartiles] instead of mean (SD), ``medians="bmi"``;
+        True: all. Their quartiles take half of eps.
     quantiles : list of float, optional
         Of every number, in every group; they take half of eps. :func:`dpmodels.dp_quantile` has
         intervals too.
@@ -127,10 +132,13 @@ def dp_table(
         in :func:`dpmodels.dp_ols`). Each person then counts once, in every cell by the share of own
         rows; with ``max_rows=m`` rows are counted, at most m of each person, at m times the loss.
         ``noise="auto"`` (the narrower at this guarantee), ``suppress=10`` (blank what rests on a
-        *released* count below 10), ``bounds_share=``, ``subset=``, ``level=``. ``weights="w"``, a
-        column with a declared range from 0: totals, shares and means of the population.
-        ``design=dp.Survey(weights="w", strata="region", psu="village", psus=400)``: the same with
-        errors by village, at most 60 cells and means at once.
+        *released* count below 10), ``errors=True`` (print the noise of each number of a table 1),
+        ``smd=True`` (standardised differences of groups), ``p_values=True`` (P of equal groups):
+        these three cost nothing, and ``fit.summary(smd=True)`` has them too. ``bounds_share=``,
+        ``subset=``, ``level=``. ``weights="w"``, a column with a declared range from 0: totals,
+        shares and means of the population. ``design=dp.Survey(weights="w", strata="region",
+        psu="village", psus=400)``: the same with errors by village, at most 60 cells and means at
+        once.
 
     Returns
     -------
@@ -162,15 +170,15 @@ def dp_table(
     formula = with_groups(formula, by)
     if is_moments(data):
         asked = given_names(
-            quantiles=quantiles, histogram=histogram, budget=budget, seed=seed, schema=schema,
-            bounds=bounds, method=method,
+            medians=medians, quantiles=quantiles, histogram=histogram, budget=budget, seed=seed,
+            schema=schema, bounds=bounds, method=method,
         )  # fmt: skip
         asked += [*options, *given_names(eps=eps, delta=delta)]
         return table_from_moments(formula, data, asked)
     return call(
         "dp_table", default="joint", formula=formula, data=data, eps=eps, delta=delta,
-        quantiles=quantiles, histogram=histogram, method=method, schema=schema, bounds=bounds,
-        budget=budget, seed=seed, progress=progress, options=options,
+        medians=medians, quantiles=quantiles, histogram=histogram, method=method, schema=schema,
+        bounds=bounds, budget=budget, seed=seed, progress=progress, options=options,
     )  # fmt: skip
 
 
@@ -188,12 +196,12 @@ def quantile_method(q: Any, inference: bool, delta: Any) -> tuple[str, tuple[str
     """Return the method by a public rule, and the reason."""
     many = hasattr(q, "__len__") and len(q) > _MANY
     if isinstance(delta, (int, float)) and delta == 0:
-        return "em", ("method chosen: em, because delta = 0 allows no Gaussian noise",)
+        return "em", ("method: em, because delta = 0 allows no Gaussian noise",)
     if many:
-        return "tree", (f"method chosen: tree, because more than {_MANY} quantiles cost one tree",)
+        return "tree", (f"method: tree, because more than {_MANY} quantiles cost one tree",)
     if inference:
-        return "tree", ("method chosen: tree, because intervals are asked for (inference=True)",)
-    return "em", ("method chosen: em, the most accurate for few points without intervals",)
+        return "tree", ("method: tree, because intervals are asked for (inference=True)",)
+    return "em", ("method: em, the most accurate for few points without intervals",)
 
 
 def quantile_arguments(

@@ -143,10 +143,12 @@ class Recorder(Ask):
         self.chosen.append((ranks, over, penalties))
         return super().choose(step, ranks, over, penalties, largest)
 
-    def bins(self, step: str, over: Any, find: Any, tau: float, *, per_unit: int = 1) -> Any:
+    def bins(
+        self, step: str, over: Any, find: Any, tau: float, *, per_unit: int = 1, most: int = 0
+    ) -> Any:
         """Release the bins above a threshold, and keep what finds them."""
         self.binned.append((over, find))
-        return super().bins(step, over, find, tau, per_unit=per_unit)
+        return super().bins(step, over, find, tau, per_unit=per_unit, most=most)
 
 
 # --- set -----------------------------------------------------------------------------------------

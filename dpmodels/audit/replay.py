@@ -164,11 +164,13 @@ class ReplayRun(Run):
         )  # fmt: skip
         return np.array(out, dtype=np.intp)
 
-    def kept_bins(self, name: str, bins: Any, sensitivity: float, tau: float) -> Any:
+    def kept_bins(
+        self, name: str, bins: Any, sensitivity: float, tau: float, masses: Any = None
+    ) -> Any:
         """Record all bins; let out what the threshold let through, or what it did before."""
         self.bins = np.unique(bins)
         try:
-            kept = super().kept_bins(name, bins, sensitivity, tau)
+            kept = super().kept_bins(name, bins, sensitivity, tau, masses)
         finally:
             self.bins = None
         if self.first is not None and name in self.first:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
@@ -40,6 +41,7 @@ from dpmodels.sums.rowmap import FeatureScale, feature_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 # -- Gaussian Bayes classifier: class statistics on the lattice, and the classifier itself.
@@ -331,21 +333,21 @@ def estimate_sums(plan: Plan[BayesDetail], release: Release) -> Estimate:
     detail, values, scale = plan.detail, release.values, release.detail
     n = plan.public_n
     variance = _variances(detail, scale, values, values["counts"], values["means"])
-    of_variance = {
-        "identity": "1 in the features' own units.",
-        "shared": "pooled over the classes, from a private release.",
-        "class": "their own in each class, from a private release.",
+    variances = {
+        "identity": "1 in units of the features",
+        "shared": "pooled over the classes (private release)",
+        "class": "separate for each class (private release)",
     }[detail.variance]
     return _estimate(
         release, n, detail.c0 if detail.form == "paper" else 1.0 / n, variance,
-        f"Features are independent within a class; their variances are {of_variance}",
+        messages.FEATURES_INDEPENDENT(variances=variances),
         vcov_privacy=_privacy_errors(detail, scale, values, values["counts"], n),
         stats={"classes": float(len(release.design.levels))},
     )  # fmt: skip
 
 
 def _estimate(
-    release: Release, n: int, floor: float, variance: Array, note: str, **facts: Any
+    release: Release, n: int, floor: float, variance: Array, note: Note, **facts: Any
 ) -> Estimate:
     """Return a classifier in the user's units; no prior below ``floor``; ``variance`` (K, d)."""
     scale: FeatureScale = release.detail
@@ -519,7 +521,7 @@ def estimate_eptr(plan: Plan[CompareDetail], release: Release) -> Estimate:
     v = v - (weights[:, None] * u**2).sum(axis=0) / weights.sum()
     floor = u.shape[1] / (detail.eps * n)
     variance = np.tile(np.clip(v, min(floor, 0.5) + 1e-9, 1.0), (detail.classes, 1))
-    note = "For comparison: dp_bayes(method='sums') is more accurate at the same guarantee."
+    note = messages.COMPARISON_BAYES()
     return _estimate(release, n, 1.0 / n, variance, note)
 
 

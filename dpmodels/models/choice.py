@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels import families
+from dpmodels import families, messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
-from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, one_of, register_method
+from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, one_of, register_method
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, State
@@ -384,9 +384,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
             lost = np.tile(gone, classes.K - 1)
     base = str(design.levels[0])
     more = (
-        ("Slopes are log odds of a higher level: P(y <= k) = F(threshold - x'b), as R's polr.",)
+        (messages.ORDINAL_SLOPES(),)
         if isinstance(classes, ProportionalOdds)
-        else (f"Coefficients are log odds of each level against {base!r}, the first declared.",)
+        else (messages.MULTINOMIAL_BASE(base=base),)
     )
     back: Back = functools.partial(_back, classes)
     names = names_of(classes, design)
@@ -399,14 +399,10 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     each = len(out.names) // (classes.K - 1)
     open_ = np.repeat(few[1:] | few[0], each)
     levels = ", ".join(str(v) for v, one in zip(design.levels, few, strict=True) if one)
-    counted = "people" if plan.request.unit is not None else "rows"
-    said = (
-        f"Not determined at this budget: what compares {levels} with others, as by the fit itself "
-        f"too few {counted} are there for the first passes to see. Interval and bias may be larger "
-        "than said, so these are not tested: join levels, or a larger eps."
-    )
+    who = "people" if plan.request.unit is not None else "rows"
+    note = messages.RARE_LEVELS(who=who, levels=levels)
     untested = open_ if out.untested is None else out.untested | open_
-    return replace(out, untested=untested, notes=(*out.notes, said))
+    return replace(out, untested=untested, notes=(*out.notes, note))
 
 
 def _few(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
@@ -515,7 +511,7 @@ register_method(
         reference="McCullagh (1980); theory note models/choice.md",
         options=(
             one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
-            BOUNDS_SHARE, GUESS,
+            BOUNDS_SHARE, GUESS, STOP,
         ),
     )
 )
@@ -524,6 +520,6 @@ register_method(
         verb="dp_multinom",
         title="multinomial logit, private",
         reference="Theil (1969), McFadden (1974); theory note models/choice.md",
-        options=(BOUNDS_SHARE, GUESS),
+        options=(BOUNDS_SHARE, GUESS, STOP),
     )
 )

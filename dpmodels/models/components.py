@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
@@ -159,11 +160,7 @@ def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
     design, k = release.design, int(plan.request["k"])
     names = tuple(f"PC{j + 1}:{c}" for j in range(k) for c in design.names)
     if not release.reply:
-        note = (
-            "The eigengap behind component k was not visible above the noise: try another k, more "
-            "rows or a larger eps."
-        )
-        return Estimate.silent(names, note)
+        return Estimate.silent(names, messages.NO_EIGENGAP())
     _, V = np.linalg.eigh(release.values["projector"])
     V = V[:, ::-1][:, :k]
     V = V * np.sign(V[np.abs(V).argmax(0), np.arange(k)])
@@ -175,10 +172,7 @@ def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
             "noise_sd": float(release.detail),
             "eigengap_lower_bound": float(release.values["gap"]),
         },
-        notes=(
-            f"Loadings are in {units} of the columns. Within the subspace the axes are those of "
-            "the released projector: only the subspace is estimated.",
-        ),
+        notes=(messages.SUBSPACE(units=units),),
         arrays={"projector": release.values["projector"], "loadings": V},
     )
 

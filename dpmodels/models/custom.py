@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.planning import Plan
@@ -199,10 +200,7 @@ def estimate_eptr(plan: Plan[Any], release: Release) -> Estimate:
         release.values["estimate"],
         vcov_privacy=sd * sd * np.eye(size),
         stats={"noise_sd": sd},
-        notes=(
-            "The guarantee holds if the safety bound and the sensitivity given by the user are "
-            "correct: check them with dpmodels.check_safety, and prove them.",
-        ),
+        notes=(messages.USER_BOUNDS(),),
     )
 
 
@@ -304,7 +302,7 @@ def estimate_gptr(plan: Plan[GptrDetail], release: Release) -> Estimate:
     size = plan.request["size"]
     names = plan.request["names"] or tuple(f"out{j + 1}" for j in range(size))
     bound = float(release.values["loss bound"])
-    note = "Private if the user's privacy loss, its sensitivity and the mechanism are as stated."
+    note = messages.USER_LOSS()
     if not release.reply:
         return Estimate.silent(names, stats={"loss_bound": bound})
     return Estimate(names, release.values["output"], stats={"loss_bound": bound}, notes=(note,))

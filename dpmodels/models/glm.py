@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.errors import RequestError
 from dpmodels.families import FAMILIES, LINKS, family_of
 from dpmodels.models import objpert
@@ -339,8 +340,8 @@ def estimate_tested(plan: Plan[TestedDetail], release: Release) -> Estimate:
     design = release.design
     A = back_map(scale, shift, design.has_intercept)
     notes = [
-        "No sampling standard errors are released by this method; method='objpert' buys them.",
-        f"A ridge of {detail.lam:.4g} (working units) shrinks the coefficients.",
+        messages.NO_SAMPLING_GLM(),
+        messages.GLM_RIDGE(lam=detail.lam, share=""),
     ]
     stats = {"ridge": detail.lam, "curvature_lower_bound": float(release.values["alpha"])}
     privacy = None

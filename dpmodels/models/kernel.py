@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.planning import Plan
@@ -643,9 +644,8 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
         vcov_privacy=np.diag(variance) if len(names) <= 500 else None,
         stats={"bandwidth": detail.h},
         notes=(
-            "The band (privacy part) covers the kernel estimate that would be computed without "
-            "privacy; it does not cover the smoothing bias or the sampling error.",
-            "A point where the noisy kernel mass is too small has no reply (nan).",
+            messages.KERNEL_BAND(),
+            messages.KERNEL_GAPS(),
         ),
         arrays={**arrays, "f": f, "se": se},
     )
@@ -743,7 +743,7 @@ def estimate_wavelet(plan: Plan[tuple[int, float]], release: Release) -> Estimat
         rows.y_centre + rows.y_half * f,
         vcov_privacy=np.diag((se * rows.y_half) ** 2),
         stats={"cells": float(cells)},
-        notes=("Cell means; between the mid-points of cells predict() interpolates.",),
+        notes=(messages.CELL_MEANS(),),
         arrays={**arrays, "f": f, "se": se},
     )
 

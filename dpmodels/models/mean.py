@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models import weights
 from dpmodels.planning import Plan, expected_errors
-from dpmodels.privacy.mechanisms import Approximate, Step, agm
+from dpmodels.privacy.mechanisms import Approximate, Pure, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Box, ConvexHull
-from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.proof.statistics import Gram, Powers, Sum
 from dpmodels.ranges import Split, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
@@ -37,11 +38,12 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.sources.summed import sampled
-from dpmodels.sums.ask import Added, Ask, Moments, Query
+from dpmodels.sums.ask import Added, Ask, Moments, Query, first_array
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 VARIANCE_SHARE = 0.2
@@ -124,21 +126,117 @@ def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
         sampling = H * V / count
         if d == 1:
             stats["sd"] = float(half[0] * math.sqrt(V[0, 0]))
-    note = (
-        "A row with a missing cell counts for none of the means; the number of complete rows "
-        "is a private release."
-        if person is None
-        else f"Every person ({person.column}) counts once, by the mean of its complete rows; "
-        "one without any does not count, and how many do is a private release. Errors are "
-        "those of people's means."
-    )
     return Estimate(
         names, centre + half * m, vcov_sampling=sampling, vcov_privacy=privacy,
-        stats=stats, notes=(note,),
+        stats=stats, notes=(_counted_note(plan),),
     )  # fmt: skip
 
 
+def _counted_note(plan: Plan[Any]) -> Note:
+    """Return a note on which rows, or people, count."""
+    person = plan.request.unit
+    return (
+        messages.CLIPPED_MEAN()
+        if person is None
+        else messages.PEOPLE_MEAN(column=person.column)
+    )
+
+
 CLIPPED = Backend(plan_clipped, release_clipped, estimate_clipped, people=True)
+
+
+# -- Backend of ``dp_mean(delta=0)``: one Laplace release of sums, count and squares (``mean.md``).
+#
+# In L1 two complete rows are at most 2 d apart, squares of weight 1/2 included; a complete and a
+# missing row ``k + 3 d / 2``, so a count of weight ``k = d / 2`` is free, and squares are too.
+
+
+_PURE_STEP = "means, count and squares"
+
+
+def pure_sums(d: int, *, squares: bool) -> Powers | Sum:
+    """Return the statistic of a pure release; without squares the count has weight d."""
+    if squares:
+        return Powers(d, count=d / 2.0, square=0.5)
+    return Sum(Box(d), count=float(d), count_first=True)
+
+
+def plan_pure(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan one Laplace release of d sums. Reads no row."""
+    if design.unknown:
+        name = design.unknown[0]
+        raise RequestError(
+            f"delta=0 buys no ranges: declare them, for example bounds={{{name!r}: (lower, upper)}}"
+        )
+    if request.split is not None:
+        raise RequestError("split= is of several releases, and delta=0 makes one: leave split= out")
+    part = Pure(request.eps)
+    noise = noise_of(pure_sums(design.p, squares=request.inference), part, request.relation)
+    sd = math.sqrt(2.0) * float(noise[1])
+    half = np.diff(design.intervals(), axis=1) / 2.0
+    expected = {c: e for c, e in expected_errors(design.names, half, sd / n).items() if e == e}
+    step = Step(_PURE_STEP, part, share=1.0, label="Laplace, joint")
+    return Plan.of(
+        request, design, n, (step,), scales={"noise sd of a sum in half-ranges": sd},
+        expected_se=expected, detail=part,
+    )  # fmt: skip
+
+
+def release_pure(plan: Plan[Any], ask: Ask) -> Release:
+    """Release sums, the count of complete rows and (with inference) sums of squares.
+
+    **Privacy.** Unit: one row, or one person by the mean of its complete rows; replace-one, their
+    number public. One Laplace release: pure eps.
+    """
+    design, d = plan.design, plan.design.p
+    _, centre, half = mean_scale(design)
+    squares = plan.request.inference
+    own = weights.Coordinates(centre, half, 1.0, None)
+    over = weights.PowersPass(design, own, squares=squares, people=plan.request.by_person)
+    found = ask(_PURE_STEP, Query(pure_sums(d, squares=squares), over, first_array)).values
+    values = {"count": found[:1], "sums": found[1 : d + 1]}
+    if squares:
+        values["squares"] = found[d + 1 :]
+    return Release(values, plan.guarantee, design, detail=(centre, half))
+
+
+def estimate_pure(plan: Plan[Any], release: Release) -> Estimate:
+    """Means ``c + h S/N``; errors by the delta method, one mean at a time.
+
+    Covariances of means are not released: they are NaN.
+    """
+    names, n = release.design.names, plan.public_n
+    d, (centre, half) = len(names), release.detail
+    count = min(float(n), max(float(release.values["count"][0]), n / 10.0, 1.0))
+    m = np.clip(release.values["sums"] / count, -1.0, 1.0)
+    statistic = pure_sums(d, squares=plan.request.inference)
+    noise = math.sqrt(2.0) * noise_of(statistic, plan.detail, plan.request.relation)
+    sd_count, sd = float(noise[0]), float(noise[1])
+    slope = half * m
+    privacy = (np.diag((half * sd) ** 2) + sd_count**2 * np.outer(slope, slope)) / count**2
+    person = plan.request.unit
+    stats = {"complete_rows" if person is None else "complete_people": count}
+    sampling = None
+    if "squares" in release.values:
+        floor = min(float(noise[-1]) / count, 1.0)
+        v = np.clip(release.values["squares"] / count - m * m, floor, 1.0)
+        sampling = np.full((d, d), np.nan)
+        np.fill_diagonal(sampling, half**2 * v / count)
+        if d == 1:
+            stats["sd"] = float(half[0] * math.sqrt(v[0]))
+    return Estimate(
+        names, centre + half * m, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
+        notes=(_counted_note(plan), messages.PURE_MEAN()),
+    )  # fmt: skip
+
+
+PURE = Backend(
+    plan_pure, release_pure, estimate_pure, title="Mean of clipped values, pure DP", people=True
+)
+
+def impure(request: Request, *_: object) -> str:
+    """Return why a call is not served by pure noise, in words; empty if it is."""
+    return "" if request.delta == 0 else "delta > 0"
 
 
 # -- Backend of ``dp_mean(method="ptr")``: the classic Propose-Test-Release mean, for teaching.
@@ -269,11 +367,12 @@ register_method(
         foretells=True,
         title="Mean of clipped values",
         backend=CLIPPED,
-        endings=(Ending(weights.BACKEND, weights.unweighted),),
+        endings=(Ending(weights.BACKEND, weights.unweighted), Ending(PURE, impure)),
         aside=True,
         accepts=("weights", "design"),
-        needs=("delta > 0", "one pass"),
-        reference="Gaussian mechanism on sums and the count; ranges by stability histograms",
+        needs=("one pass",),
+        reference="Gaussian mechanism (delta = 0: Laplace) on sums and the count; ranges by "
+        "stability histograms",
         options=(BOUNDS_SHARE,),
     )
 )

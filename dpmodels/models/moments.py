@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.after.inference import anderson_rubin, two_stage
 from dpmodels.after.moments import (
     TRUSTED,
@@ -70,6 +71,7 @@ from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, identity_
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 # -- Backend of ``dp_moments(method="pmt")``: second moments of rows whitened by public ones.
 #
@@ -83,14 +85,6 @@ if TYPE_CHECKING:
 
 #: What the moment of the constant is, where sums are of people.
 ROWS_OF_ONE = "rows a person"
-#: Said of moments whose sums are of people.
-OF_PEOPLE = (
-    "Moments of rows, each person's weighed by what all rows of that person come to: one with many "
-    "rows, or rows far from the centre, counts less, so spread is understated where either has "
-    f"heavy tails. '{ROWS_OF_ONE}' is the released number of rows that count, per person. Rows of "
-    "one person may be correlated: what follows from these moments has errors of "
-    "the noise alone; dp_ols(formula, data, unit=...) has cluster-robust ones."
-)
 #: Least mean weight of a row that moments are divided by.
 LEAST_WEIGHT = 0.1
 
@@ -163,7 +157,7 @@ def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
 
 
 def moment_estimate(
-    back: Back, Q: Array, V: Array, *, stats: Mapping[str, float], notes: tuple[str, ...],
+    back: Back, Q: Array, V: Array, *, stats: Mapping[str, float], notes: tuple[Note, ...],
     warnings: tuple[str, ...] = (), arrays: Mapping[str, Array] | None = None,
     weighted: bool = False,
 ) -> Estimate:  # fmt: skip
@@ -219,10 +213,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     T = np.roll(detail.white.scale[:, None] * released.stages[-1].L, -1, axis=0)
     return _of_last_stage(
         plan, release, T,
-        "Moments of weighted rows: one far from the centre of the public data counts less and one "
-        "with a missing cell not at all, so spread is understated, more so with heavy tails. "
-        f"'{WEIGHTS}' is the released mean weight; times it (arrays['moments_per_row']) they are "
-        "sums of scaled rows over n.",
+        messages.WHITENED_BY_PUBLIC(weights=WEIGHTS),
         stats={"shrinkage_of_public_moments": detail.white.shrink},
         warnings=diagnostics(released.stages[0], _counted(released, detail)),
     )  # fmt: skip
@@ -237,7 +228,7 @@ def _rows(plan: Plan[Any], Q: Array, constant: Array) -> float:
 
 
 def _of_last_stage(
-    plan: Plan[Any], release: Release, T: Array, note: str, *, notes: Sequence[str] = (),
+    plan: Plan[Any], release: Release, T: Array, note: Note, *, notes: Sequence[Note] = (),
     stats: Mapping[str, float] | None = None, warnings: tuple[str, ...] = (),
 ) -> Estimate:  # fmt: skip
     """Return the moments of the last stage: rows (x, 1) are ``T w``, ``note`` is not of people."""
@@ -246,7 +237,8 @@ def _of_last_stage(
     return moment_estimate(
         Back(release.design.names, T, rows, last), stage.Q, stage.V,
         stats={"noise_sd": stage.s / rows, "radius": stage.radius, **(stats or {})},
-        notes=(*plan.sentences, OF_PEOPLE if detail.per else note, *notes), warnings=warnings,
+        notes=(*plan.reason_notes, messages.PEOPLE_MOMENTS() if detail.per else note, *notes),
+        warnings=warnings,
         arrays={"whitened_moments": stage.Q, "whitening": T}, weighted=True,
     )  # fmt: skip
 
@@ -321,13 +313,10 @@ def estimate_joint(plan: Plan[SecondDetail], release: Release) -> Estimate:
     Q = release.values["Q"]
     rows = _rows(plan, Q, T[-1])
     s = math.sqrt(2.0 * float(V[0, -1]))  # in svec coordinates
-    note = (
-        "Moments per row; a row with a missing cell counts as zero, so divide by 'complete rows' "
-        "where cells are missing."
-    )
     return moment_estimate(
         Back(release.design.names, T, rows, ROWS_OF_ONE if detail.per else "complete rows"),
-        Q, V, stats={"noise_sd": s / rows}, notes=(OF_PEOPLE if detail.per else note,),
+        Q, V, stats={"noise_sd": s / rows},
+        notes=(messages.PEOPLE_MOMENTS() if detail.per else messages.JOINT_MOMENTS(),),
         arrays={"unit_moments": Q}, weighted=detail.per > 0.0,
     )  # fmt: skip
 
@@ -420,7 +409,7 @@ def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
     stage = released.stages[-1]
     # (1, x) = S^{-1} L w; the constant goes last
     T = np.roll(unit_back(released.unit) @ stage.L, -1, axis=0)
-    notes: list[str] = []
+    notes: list[Note] = []
     if not detail.per and plan.request.relation == "replace":
         cell = float(T[-1] @ stage.Q @ T[-1]) / detail.rows
         noise = SecondMoments(stage.Q, stage.V, detail.rows).form_variance(np.outer(T[-1], T[-1]))
@@ -428,9 +417,7 @@ def estimate_whitened(plan: Plan[WhitenedDetail], release: Release) -> Estimate:
         notes = empty_rows(1.0 - cell, sd, release.design, shortened=True)
     return _of_last_stage(
         plan, release, T,
-        "Moments of weighted rows: one far from the centre counts less and one with a missing "
-        f"cell not at all, so spread is understated where tails are heavy. '{WEIGHTS}' is the "
-        "released mean weight. method='joint' weighs no row down, at more noise.",
+        messages.WHITENED_MOMENTS(weights=WEIGHTS),
         notes=notes,
     )  # fmt: skip
 
@@ -500,7 +487,7 @@ def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
     return moment_estimate(
         back, Q, np.full(Q.shape, detail.sd**2), arrays={"whitened_moments": Q},
         stats={"noise_sd": detail.sd / detail.rows, "radius": detail.radius},
-        notes=("The published algorithm: radius and noise are those of the paper.",),
+        notes=(messages.PUBLISHED_MOMENTS(),),
     )  # fmt: skip
 
 
@@ -586,13 +573,6 @@ _LOST = (
     "coefficients have no errors here. Fewer terms, or a release with a larger eps; "
     "fit.anova() on a smaller model still tests terms"
 )
-_NO_ERRORS = (
-    "Rows of one person may be correlated, and the release does not hold how much: there "
-    "are no sampling errors, tests or intervals, only the errors of the noise (bse_privacy). "
-    "dp_ols(formula, data, unit=...) has cluster-robust errors."
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Instruments:
     """The instruments of a two-stage fit."""
@@ -631,10 +611,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     stats["noise_margin"] = fit.trust
     notes = []
     if not lost and fit.trust < TRUSTED:
-        notes.append(
-            f"The information of the weakest direction is {fit.trust:.1f} times the noise "
-            f"(intervals are as good as without noise from {TRUSTED:g}): tests are conservative."
-        )
+        notes.append(messages.WEAK_DIRECTION(ratio=fit.trust, trusted=TRUSTED))
     if release.design.has_intercept and m.constant is not None:
         stats |= fit_statistics(m, detail.B, detail.a)
     if detail.people:
@@ -644,7 +621,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
 
 def _estimate(
     release: Release, detail: OnMoments, fit: Any, lost: bool, stats: dict[str, float],
-    notes: list[str], more: Mapping[str, Array] | None = None,
+    notes: list[Note], more: Mapping[str, Array] | None = None,
 ) -> Estimate:  # fmt: skip
     """Return an estimate on moments; of people with errors of the noise alone."""
     m, nan = detail.moments, np.full_like(fit.privacy, math.nan)
@@ -662,26 +639,16 @@ def _estimate(
     )  # fmt: skip
 
 
-def _notes(detail: OnMoments) -> tuple[str, ...]:
+def _notes(detail: OnMoments) -> tuple[Note, ...]:
+    """Return notes on the release, its errors and the weights of its rows."""
+    errors = "" if detail.people else "Errors are model-based (one residual variance)."
     cost = " made for this fit" if detail.paid else ": this fit cost nothing"
-    said = [
-        f"Computed from a release of second moments{cost}. "
-        + (_NO_ERRORS if detail.people else "Errors are model-based (one residual variance).")
-    ]
+    notes = [messages.FREE_MOMENTS(cost=cost, errors=errors)]
     if detail.people:
-        said.append(
-            "A person with many rows, or rows far from the centre, counts less in every regression."
-        )
+        notes += [messages.ERRORS_OF_NOISE(), messages.LONG_PEOPLE()]
     elif detail.weighted:
-        said.append(
-            "Row weights belong to the release: a row far from the centre of all its columns, the "
-            "response among them, counts less in every regression. Coefficients, intervals, tests "
-            "and R-squared are those of the rows so weighted; where errors are skewed or their "
-            "spread varies, they can miss those of all rows by far (an interval of 95 % covered "
-            "them 0 to 97 % of the time at n = 50 000). A release by method='joint' weighs no "
-            "row down (91 to 98 %, at several times the noise); phi=1 weighs down less."
-        )
-    return tuple(said)
+        notes.append(messages.WEIGHTED_RELEASE())
+    return tuple(notes)
 
 
 def _instrumented(
@@ -691,15 +658,17 @@ def _instrumented(
     inside, excluded = list(given.endogenous), list(given.excluded)
     fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
-    notes: list[str] = []
+    notes: list[Note] = []
     lost = min(trust_of(m, detail.B), trust_of(m, given.B)) < UNUSABLE
     if detail.people:
         return replace(_estimate(release, detail, fit, lost, stats, notes), warnings=())
     for j, (F, df, p) in zip(inside, fit.first, strict=True):
         stats[f"first_stage_F[{names[j]}]"] = F
         notes.append(
-            f"First stage of {names[j]}: F = {F:.4g} on {df} instrument{'s' if df > 1 else ''} "
-            f"(Wald, its own noise included; p {'< 1e-16' if p < 1e-16 else f'= {p:.3g}'})."
+            messages.WEAK_INSTRUMENTS(
+                name=names[j], F=F, df=df, s="s" if df > 1 else "",
+                p="< 1e-16" if p < 1e-16 else f"= {p:.3g}",
+            )
         )
     arrays = {"instruments": given.B}
     if len(inside) == 1:
@@ -716,12 +685,14 @@ def _instrumented(
             words = "empty (no value agrees with the instruments: they are not all valid)"
         elif found == ((-math.inf, math.inf),):
             words = "the whole line (the instruments say nothing at this budget)"
+        weighted = ", for the rows with their weights" if detail.weighted else ""
         notes.append(
-            f"Anderson-Rubin {level:.0%} set of {names[j]} (right however weak the instruments"
-            f"{', for the rows as they are weighted' if detail.weighted else ''}): {words}."
+            messages.ANDERSON_RUBIN(
+                level=100.0 * level, name=names[j], set=words, weighted=weighted
+            )
         )
     else:
-        notes.append("Anderson-Rubin sets are given for one endogenous regressor only.")
+        notes.append(messages.NO_ANDERSON_RUBIN())
     return _estimate(release, detail, fit, lost, stats, notes, arrays)
 
 

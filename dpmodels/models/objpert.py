@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 #: mu of the output noise over rho: it costs 1/800 of rho, and pays for an inexact optimum.
@@ -519,8 +521,8 @@ def ridge_bias(information: Array, lam: float, theta: Array) -> tuple[Array, flo
     return vectors @ (share * (vectors.T @ theta)), float(share.max())
 
 
-def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[str]:
-    """Say which share of the rows was empty, where the released count shows it above its noise."""
+def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[Note]:
+    """Return a note on the share of dropped rows, if the released count exceeds its noise."""
     if "sums" not in release.values or plan.n is None:
         return []
     sums = release.values["sums"]
@@ -529,11 +531,11 @@ def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[st
     lost = plan.n - float(sums[0])
     if lost <= max(EMPTY * plan.n, EMPTY_SEEN * sd):
         return []
-    outside = ", or outside subset=," if release.design.subset else ""
+    outside = ", or if it is outside subset=" if release.design.subset else ""
     return [
-        f"About {lost / plan.n:.0%} of the rows were empty (from the released count, free). A row "
-        "is empty where a cell is missing, cannot be read as its declared kind or is not a "
-        f"declared level{outside}: compare the spelling of levels."
+        messages.DROPPED(
+            share=100.0 * lost / plan.n, sd=100.0 * sd / plan.n, shortened="", outside=outside
+        )
     ]
 
 
@@ -548,8 +550,7 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
     A = back_map(scale, shift, design.has_intercept)
     theta = release.values["theta"]
     sampling = privacy = None
-    ridge = f"A ridge of {detail.lam:.4g} (working units) keeps the fit stable and private"
-    notes: list[str] = []
+    notes: list[Note] = []
     if "information" in release.values:
         sampling, privacy = covariances(release.values["information"], detail.sigma, detail.lam)
         sampling, privacy = A @ sampling @ A.T, A @ privacy @ A.T
@@ -558,48 +559,39 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
         spread = np.sqrt(np.diag(sampling) + np.diag(privacy))
         # the ridge is there for privacy: its bias counts as error of the privacy part
         privacy = privacy + np.outer(bias, bias)
+        lost = 100.0 * share / (1.0 + share)
         notes.append(
-            f"{ridge}; it shrinks the coefficients towards zero on the centred columns, along "
-            f"the least informed direction by about {100 * share / (1 + share):.2g}% of their "
-            "size."
+            messages.GLM_RIDGE(
+                lam=detail.lam,
+                share=f" Along the least informed direction it shrinks by about {lost:.2g} %.",
+            )
         )
         kind = "model-based" if len(release.values["information"]) == 1 else "robust (sandwich)"
-        notes.append(
-            f"Standard errors are {kind}, from a released information matrix; their privacy part "
-            "contains the noise and, to first order, the ridge's bias."
-        )
+        notes.append(messages.ERRORS_INFORMATION(kind=kind))
         if bool((np.abs(bias) > _CLEAR_BIAS * spread).any()):
             # a note, not a warning: warnings are the same for neighbours, this reads the release
-            notes.append(
-                "That bias exceeds the other errors of a coefficient: intervals are wide for it. "
-                "More rows, a larger ε or narrower ranges"
-                + ("" if detail.loss.one_sided else " (of the counts first)")
-                + " would help."
-            )
-        notes.append(
-            "No z and p: the ridge's bias is in the errors to first order only, and no interval "
-            'that holds all of it has been measured. method="scoring" gives tests.'
-        )
+            first = "" if detail.loss.one_sided else " (of the counts first)"
+            notes.append(messages.RIDGE_BIAS(first=first))
+        notes.append(messages.NO_TESTS_RIDGE())
     else:
-        notes.append(f"{ridge}; it shrinks the coefficients towards zero on the centred columns.")
+        notes.append(messages.GLM_RIDGE(lam=detail.lam, share=""))
     notes.append(
-        f"Rows longer than {detail.radius:.3g} in working units (radius=; columns with "
-        + ("about unit variance" if detail.rescale else "unit half-ranges")
-        + ") were weighted down"
-        + (", rows longer than twice that left out. " if detail.loss.one_sided else ". ")
-        + "Where the model holds only approximately, the coefficients differ from the unweighted "
-        "fit's; a larger radius= weighs down less and adds noise."
+        messages.LONG_ROWS(
+            radius=detail.radius,
+            unit="about unit variance" if detail.rescale else "unit half-ranges",
+            twice=" Rows longer than twice that were left out." if detail.loss.one_sided else "",
+        )
     )
     notes += _empty_note(plan, release, detail)
     arrays = {}
     if detail.public_params:
         arrays["public_params"] = np.array(detail.public_params)
         listed = ", ".join(f"{k} {v:.4g}" for k, v in zip(names, detail.public_params, strict=True))
-        notes.append(f"The public data alone give (no privacy cost): {listed}.")
+        notes.append(messages.PUBLIC_START(cells=listed))
     return Estimate(
         names, A @ theta, vcov_sampling=sampling, vcov_privacy=privacy,
         stats={"ridge": detail.lam, "score_noise_sd": detail.sigma, "radius": detail.radius},
-        notes=(*plan.sentences, *notes), arrays=arrays,
+        notes=(*plan.reason_notes, *notes), arrays=arrays,
         untested=None if sampling is None else np.ones(len(names), dtype=bool),
     )  # fmt: skip
 

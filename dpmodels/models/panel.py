@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
-from dpmodels.registry import BOUNDS_SHARE, GUESS, Backend, Method, Option, register_method
+from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
 from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
@@ -556,11 +557,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     names = release.design.names[1:]
     unit = plan.request.unit
     assert unit is not None
-    more = (
-        f"Coefficients are within people ({unit.column}): what is constant in a person is not "
-        "determined. Whether a column is, is private: none is dropped, and the information says "
-        "so.",
-    )
+    more = (messages.WITHIN_PEOPLE(column=unit.column),)
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
     return estimate_fit(
@@ -574,22 +571,11 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
     assert request.unit is not None
     mundlak = bool(request["mundlak"])
     means = tuple(f"mean({name})" for name in design.names[1:]) if mundlak else ()
-    more = [
-        "The target is the fit at the released weights: the variances decide how people are "
-        "weighted, and what is wrong with them makes errors larger, not coefficients wrong.",
-    ]
+    more = [messages.RELEASED_WEIGHTS()]
     if mundlak:
-        more.append(
-            f"x is the effect within people ({request.unit.column}), mean(x) the effect "
-            "between minus within: fit.hausman() tests that it is zero. What is constant in "
-            "a person has no effect within: mundlak=False leaves the means out."
-        )
+        more.append(messages.MUNDLAK(column=request.unit.column))
     else:
-        more.append(
-            "Where a predictor goes with the person's intercept its coefficient is a mixture of "
-            "the effects within and between people, by the released weights: mundlak=True tells "
-            "them apart."
-        )
+        more.append(messages.MIXTURE())
     lost = None
     if release.reply:
         gone = ~release.detail.coordinates.identified
@@ -635,7 +621,7 @@ for _verb, _title, _source in (
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
             reference=f"{_source}; theory note models/panel.md",
-            options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS),
+            options=(*(_RANDOM if _verb == "dp_feols" else ()), BOUNDS_SHARE, GUESS, STOP),
             foretells=True,
         )
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.door import answered
 from dpmodels.errors import NotPrivateWarning, RequestError
@@ -62,10 +63,7 @@ def _step(kind: str, mu: float, mean: float) -> Step:
 _ROUNDING = 1.0 + 1e-9
 #: Values of eps at which the cost of a run is compared to that of its mu.
 _EPS_GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-NOT_PROVED = (
-    "the guarantee of this choice is NOT PROVED, as the calls of one run cost more than the run "
-    "may spend, or protect against other neighbours"
-)
+NOT_PROVED = messages.NOT_PROVED()
 
 
 @lru_cache(maxsize=64)
@@ -210,7 +208,7 @@ def _chosen(
         return best, guarantee.not_private()
     if paid.overspent:
         door.remark(BEST_STEP, "NOT PROVED: a candidate spent more than it was given")
-        tell(NotPrivateWarning(NOT_PROVED))
+        tell(NotPrivateWarning(str(NOT_PROVED)))
     return best, guarantee
 
 
@@ -232,7 +230,7 @@ def select(
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
     steps = (_step(kind, mu, float(mean)),)
-    notes = (RUNS_NOTE, own_proof("selection").said)
+    notes = (RUNS_NOTE, own_proof("selection").note)
     guarantee = Guarantee(steps, eps, delta, relation, notes=notes)
     plan = Choice(kind, float(mean), (mu,), guarantee)
     return _chosen("select(...)", plan, candidates, budget, seed)
@@ -258,7 +256,7 @@ def select_tested(
     """
     pair = pair_per_candidate(eps, delta, mean)
     step = Step(BEST_STEP, Approximate(eps, delta), share=1.0, label="best of tested runs")
-    notes = (RUNS_NOTE, own_proof("selection").said)
+    notes = (RUNS_NOTE, own_proof("selection").note)
     guarantee = Guarantee((step,), eps, delta, relation, notes=notes)
     plan = Choice("geometric", mean, pair, guarantee)
     return _chosen("dp_select(...)", plan, candidates, budget, seed)

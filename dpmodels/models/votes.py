@@ -256,7 +256,7 @@ class PatePlan:
 
 def vote_plan(names: Sequence[Any], voters: int, eps: float, delta: float) -> VotePlan:
     """Plan one vote."""
-    own = own_proof("stable winner").said
+    own = own_proof("stable winner").note
     guarantee = Guarantee(vote_steps(eps, delta), eps, delta, notes=(own,))
     return VotePlan(tuple(names), guarantee, voters)
 
@@ -268,7 +268,7 @@ def pate_plan(
     """Plan the answers to all queries of an array of votes of this shape."""
     queries = shape[0] if counts else shape[1]
     free = data_independent_eps(sigma, queries, delta)
-    own = own_proof("PATE with a data-dependent bound").said
+    own = own_proof("PATE with a data-dependent bound").note
     notes = (FLOAT_NOTE, own) if free > eps else ()
     guarantee = Guarantee(pate_steps(eps, delta, sigma, queries), eps, delta, notes=notes)
     return PatePlan(classes, counts, sigma, test_eps, free, guarantee, teachers, queries)

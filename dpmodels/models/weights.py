@@ -12,27 +12,34 @@ import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import STEPS, Box, ConvexHull
-from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.proof.statistics import Cells, Gram, Sum
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
-from dpmodels.scoring.notes import CONSERVATIVE
-from dpmodels.scoring.scales import CLEAR_SDS, WEIGHT_STEP, weight_middles, weight_query
-from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
+from dpmodels.scoring.scales import (
+    CLEAR_SDS,
+    WEIGHT_BINS,
+    WEIGHT_STEP,
+    weight_middles,
+    weight_query,
+)
+from dpmodels.sources.summed import Integers, counted, summed
+from dpmodels.sums.ask import Added, Ask, Counts, Query, as_is, first_array
 from dpmodels.sums.products import (
     ExactSum,
     cross_product,
@@ -40,10 +47,14 @@ from dpmodels.sums.products import (
     end_of_numbers,
     mapped,
     squares,
+    towards_zero,
 )
+from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
+    from dpmodels.sources.people import BlockOfPeople
 
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
@@ -153,19 +164,17 @@ def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:
     return (differ * mean) ** 2 / ((differ * mean) ** 2 + sd**2)
 
 
-def said(plan: ClusterPlan, found: ClusterRelease) -> str:
-    """Say what errors by design rest on, and whom the guarantee protects."""
+def said(plan: ClusterPlan, found: ClusterRelease) -> Note:
+    """Return a note on design-based errors, and on whom the guarantee protects."""
     survey = plan.frame.survey
     if survey.psu is None:
         units = "rows as PSUs"
     else:
-        which = "bought, with noise" if plan.count else "declared"
+        which = "estimated, with noise" if plan.count else "declared"
         units = f"{found.clusters:.0f} PSUs ({which})"
     free = "" if math.isinf(found.df) else f", {found.df:.0f} degrees of freedom"
-    return (
-        f"Design: {units}{free}; {plan.centring}. The guarantee protects one row, not one "
-        f"{survey.psu or 'PSU'} with all its rows."
-    )
+    detail = f"Design: {units}{free}; {plan.centring}"
+    return messages.ROW_NOT_CLUSTER(who="row", psu=survey.psu or "PSU", detail=detail)
 
 
 # -- Sampling weights of tables and means: where they are trimmed, and what trimming moves.
@@ -192,8 +201,9 @@ class Trim:
 
 
 def trim_of(
-    ask: Ask, design: Design, strength: float, population: float | None, n: int
-) -> Trim:
+    ask: Ask, design: Design, strength: float, population: float | None, n: int,
+    *, people: bool = False,
+) -> Trim:  # fmt: skip
     """Release the histogram of weights; return where they are cut. Without weights all count 1.
 
     ``strength``: ``mu n/K``, K the cells of the largest table; ``population``: public sum of all
@@ -204,7 +214,11 @@ def trim_of(
         return Trim(1.0, 1.0, 0.0)
     interval = design.z[place].interval
     assert interval is not None
-    noisy = ask(WEIGHT_STEP, weight_query(design, place, float(interval[1])))
+    query = weight_query(design, place, float(interval[1]))
+    if people:
+        own = WeightsOfPeople(place, float(interval[1]))
+        query = Query(Cells((WEIGHT_BINS,), (1.0,)), PeoplePass(design, own), as_is)
+    noisy = ask(WEIGHT_STEP, query)
     return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
 
 
@@ -237,6 +251,56 @@ def mass_of(block: Array, place: int | None, top: float) -> Array:
     with np.errstate(all="ignore"):
         u = np.clip(weight / top, 0.0, 1.0)
     return np.where(np.isfinite(weight) & (weight > 0.0), u, 0.0)
+
+
+# -- Weights of people: a person adds the mean of what its rows would add (``units.md``, 14).
+
+
+def refuse_kept_rows(request: Request) -> None:
+    """Refuse weights together with ``max_rows=``, whose rows have no errors by weights."""
+    if request.copies > 1 or (request.unit is not None and not request.by_person):
+        raise RequestError(
+            "weights= cannot be combined with max_rows=. Leave max_rows= out: each person then "
+            "counts once, by the mean weight of own rows"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WeightsOfPeople:
+    """Histogram of weights where a person adds the mean of its rows, in steps of 2^-20."""
+
+    place: int  # Row of the block that holds the weights
+    top: float  # Largest declared weight
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
+        """Return the sums over people. Confidential."""
+        out, people = np.zeros(WEIGHT_BINS, dtype=np.int64), 0
+        for block in blocks:
+            people += len(block.counts)
+            with np.errstate(all="ignore"):
+                bins = np.floor(-2.0 * np.log2(block.rows[self.place] / self.top))
+            bins = np.where(np.isfinite(bins), np.clip(bins, 0, WEIGHT_BINS - 1), WEIGHT_BINS - 1)
+            person = np.repeat(np.arange(len(block.counts)), block.counts)
+            mass = np.full(len(bins), int(STEPS), dtype=np.int64)
+            where, share = shares(person, bins.astype(np.intp), mass, block.counts, WEIGHT_BINS)
+            np.add.at(out, where, share)
+        return CountsOfPeople(out, people)
+
+
+@dataclass(frozen=True, eq=False)
+class PeoplePass:
+    """Counts of people in cells; declared persons without a row are in the last one."""
+
+    design: Design
+    job: Any
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
+        """Return the counts. Confidential."""
+        found: CountsOfPeople = summed(rows, self.design, self.job)
+        out = found.values.astype(object)
+        out[-1] += (rows.n - found.people) * int(STEPS)
+        return np.asarray(out, dtype=object)
 
 
 # -- Backend of ``dp_mean(weights=)``: weighted means (Hajek), as ``svymean``.
@@ -290,20 +354,95 @@ def products(d: int) -> Gram:
     return Gram(ConvexHull(Box(d, one=True)))
 
 
-def _of_means(blocks: Iterable[Array], own: _Coordinates) -> tuple[npt.NDArray[Any], ...]:
-    """Return the sums of ``(u t, u)`` of rows, and those of products."""
+def _of_means(
+    blocks: Iterable[Array], own: Coordinates, *, people: bool = False
+) -> tuple[npt.NDArray[Any], ...]:
+    """Return the sums of ``(u t, u)`` of rows, and those of products; of people they come made."""
     d = len(own.centre)
     total, pairs = np.zeros(d + 1, dtype=np.int64), ExactSum(d + 1, d + 1)
     with np.errstate(all="ignore"):
         for block in blocks:
-            z = own.rows(block)
+            z = block if people else own.rows(block)
             total += z.sum(axis=1).astype(np.int64)
             pairs.add(cross_product(z))
     return (total.astype(object), pairs.integers())
 
 
 @dataclass(frozen=True, eq=False)
-class _Coordinates:
+class MeansOfPeople:
+    """The sums of :func:`_of_means` where a person adds the mean of its complete rows.
+
+    A mean of points ``(u t, u)`` is one: ``|u t| <= u <= 1``, also after rounding towards zero.
+    """
+
+    own: Coordinates
+    of_people: ClassVar[bool] = True
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Integers:
+        """Return the sums over people. Confidential."""
+        return Integers(_of_means((self.of(b) for b in blocks), self.own, people=True))
+
+    def of(self, block: BlockOfPeople) -> Array:
+        """Return the integers (d + 1, k) that people add."""
+        z = self.own.rows(block.rows)
+        used = np.add.reduceat((z[-1] > 0.0).astype(np.float64), block.starts)
+        return towards_zero(np.add.reduceat(z, block.starts, axis=1) / np.maximum(used, 1.0))
+
+
+def _powers(
+    blocks: Iterable[Array], own: Coordinates, *, squares: bool, people: bool = False
+) -> tuple[npt.NDArray[np.object_]]:
+    """Return the count, the sums and the sums of squares (towards zero) of unit numbers."""
+    d = len(own.centre)
+    total = np.zeros(1 + d * (1 + squares), dtype=np.int64)
+    for block in blocks:
+        with np.errstate(all="ignore"):
+            z = block if people else own.rows(block)
+        parts = [z[-1:], z[:d], *([towards_zero(z[:d] ** 2 / STEPS)] if squares else [])]
+        total += np.concatenate(parts).sum(axis=1).astype(np.int64)
+    return (total.astype(object),)
+
+
+@dataclass(frozen=True, eq=False)
+class PowersPass:
+    """The pass of :func:`_powers` over rows, or over people by the means of complete rows."""
+
+    design: Design
+    own: Coordinates
+    squares: bool
+    people: bool = False
+    of_people: ClassVar[bool] = True
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
+        """Return the sums. Confidential."""
+        if self.people:
+            found: Integers = summed(rows, self.design, self)
+            return found.arrays
+        job = functools.partial(_powers, own=self.own, squares=self.squares)
+        return counted(rows, self.design, job)
+
+    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Integers:
+        """Return the sums over people. Confidential."""
+        each = MeansOfPeople(self.own)
+        means = (each.of(block) for block in blocks)
+        return Integers(_powers(means, self.own, squares=self.squares, people=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _SumsOfPeople:
+    """The pass of :class:`MeansOfPeople`."""
+
+    design: Design
+    own: Coordinates
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
+        """Return the sums. Confidential."""
+        found: Integers = summed(rows, self.design, MeansOfPeople(self.own))
+        return found.arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
     """What a row adds: public and released numbers."""
 
     centre: Array
@@ -322,9 +461,11 @@ class _Coordinates:
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan weighted means. Reads no row."""
-    if request.unit is not None:
+    refuse_kept_rows(request)
+    if request.delta == 0:
         raise RequestError(
-            "weights= are of rows: with unit= every person counts once, by the mean of own rows"
+            "delta=0 has no weighted means: their noise is Gaussian. Give delta=1e-6, or leave "
+            "weights= and design= out"
         )
     part = gaussian_part(request, design.unknown)
     paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
@@ -348,17 +489,20 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, the sums, and the products.
 
-    **Privacy.** Unit: one row; replace-one, n public. Every query is one of the prover; T is a
-    released number.
+    **Privacy.** Unit: one row, or one person; replace-one, their number public. Every query is one
+    of the prover; T is a released number.
     """
     detail, n = plan.detail, plan.public_n
+    people = plan.request.by_person
     d = design.p
     intervals = design.intervals()[:d]
     centre = intervals.mean(axis=1)
     half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
-    trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n)
-    own = _Coordinates(centre, half, trim.top, design.auxiliary_place("weights"))
-    over = Counts(design, functools.partial(_of_means, own=own))
+    trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n, people=people)
+    own = Coordinates(centre, half, trim.top, design.auxiliary_place("weights"))
+    over: Any = Counts(design, functools.partial(_of_means, own=own))
+    if people:
+        over = _SumsOfPeople(design, own)
     found = ask("means and weight", Query(sums(d), over, first_array))
     values = {"sums": found.values[:d], "weight": found.values[d:]}
     if detail.mu_square:
@@ -381,7 +525,7 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
 class Linearised:
     """``R u (t - m)`` of rows, R and m released: a score for the pass by cluster."""
 
-    own: _Coordinates
+    own: Coordinates
     m: Array
     root: Array
     back: None = None
@@ -422,7 +566,7 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     weight = float(release.values["weight"][0])
     if weight < 3.0 * sd_weight:
         return Estimate.silent(
-            names, "The sum of the weights is not determined at this budget (all near 0?)."
+            names, messages.NO_WEIGHT()
         )
     weight = min(weight, float(n))
     m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
@@ -445,14 +589,15 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
             bias = ALLOWED * trim.lost * (np.abs(d2) + error) * half
     estimates = part.centre + half * m
     df: float | None = None
-    more: list[str] = []
+    more: list[Note] = []
     if part.clusters is not None and sampling is not None:
         sampling, df, more = _by_design(plan, part, sampling, weight, names, stats)
     said = [
-        "Weighted means; errors by linearisation. Weights are taken as delivered; how they were "
-        "computed is outside this guarantee.",
-        f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond, by the "
-        "released histogram).",
+        messages.WEIGHTED_MEANS(),
+        messages.TRIMMED_WEIGHTS(
+            top=trim.top, lost=100.0 * trim.lost, more="The share is from the released histogram."
+        ),
+        *([messages.WEIGHTED_PEOPLE()] if plan.request.by_person else []),
     ]
     return Estimate(
         names, estimates, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
@@ -463,30 +608,38 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
 def _by_design(
     plan: Plan[WeightedDetail], part: WeightedReleased, rows: Array, weight: float,
     names: tuple[str, ...], stats: dict[str, float],
-) -> tuple[Array, float | None, list[str]]:
-    """Return (covariance by design, degrees of freedom, what to say); ``stats`` gets deff."""
+) -> tuple[Array, float | None, list[Note]]:
+    """Return (design-based covariance, degrees of freedom, notes); add deff to ``stats``."""
     found, root, n = part.clusters, part.root, plan.public_n
     assert found is not None and root is not None
     survey = plan.request.sample.frame.survey
     if not found.determined(0):
         return np.full_like(rows, math.nan), None, [
-            "The design variance is not determined at this budget: more rows, a larger eps, or "
-            "weights= alone, which ignores the clusters."
+            messages.NO_DESIGN_VARIANCE(
+                what="standard errors",
+                remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
+            )
         ]
     J = root @ found.meat(0, np.eye(len(root))) @ root * n
     V = np.outer(part.half, part.half) * J / weight**2
     for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
         stats[f"deff_clusters({name})" if len(names) > 1 else "deff_clusters"] = float(ratio)
     clusters = plan.detail.clusters
-    which = "bought, with noise" if clusters is not None and clusters.count else "declared"
-    said = f"{found.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
+    which = "estimated, with noise" if clusters is not None and clusters.count else "declared"
+    units = f"{found.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
     df = None if math.isinf(found.df) else found.df
     return V, df, [
-        f"Design: {said}" + (f", t with {df:.0f} degrees of freedom" if df else "")
-        + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1 else "")
-        + ". The guarantee protects one row, not one PSU.",
-        *([CONSERVATIVE] if survey.psu else []),
+        messages.ROW_NOT_CLUSTER(
+            who="row", psu=survey.psu or "PSU",
+            detail=f"Design: {units}"
+            + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
+            + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1
+               else ""),
+        ),
+        *([messages.CLUSTER_ERRORS()] if survey.psu else []),
     ]
 
 
-BACKEND = Backend(plan, release, estimate, title="Weighted mean of clipped values")
+BACKEND = Backend(
+    plan, release, estimate, title="Weighted mean of clipped values", people=True
+)

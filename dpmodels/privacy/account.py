@@ -55,7 +55,7 @@ _BOXES = 16
 
 
 class Remaining(tuple[float, float]):
-    """What is left of a budget: ``eps, delta = budget.remaining()``.
+    """Remainder of a budget: ``eps, delta = budget.remaining()``.
 
     A purely Gaussian call that asks for this (eps, delta) fits.
 
@@ -178,7 +178,7 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
 
 
 def _other_people(budget: str, call: str) -> str:
-    """Say why a charge for people and one for rows do not add up, and what to type."""
+    """Return the error for charges whose units differ, with the call to type."""
     theirs, ours = column_of(budget), column_of(call)
     said = f"this budget protects {named(budget)}; the call protects {named(call)}"
     if theirs is None:
@@ -264,7 +264,7 @@ class Account:
         return after if after._alive() else None
 
     def recounted(self, kept: Iterable[Entry]) -> Account:
-        """Return the account of these entries: what is kept of the charges, in their order.
+        """Return the account of these entries: the kept parts of the charges, in their order.
 
         Boxes and rule stay as the first charge set them.
         """
@@ -275,7 +275,7 @@ class Account:
         return replace(self, spent=spent, pairs=pairs)
 
     def _alive(self) -> list[tuple[float, float, float]]:
-        """Return the boxes that hold what is spent."""
+        """Return the boxes that contain the amounts spent."""
         m, u, f = self.spent
         held = self.boxes if self.rule == "mixed" else ((self.caps,) if self.caps else ())
         return [
@@ -332,7 +332,7 @@ class Account:
         return mu_gdp(left, delta) if delta > 0 and left >= 0 else 0.0
 
     def remaining(self, at: float | None = None) -> Remaining:
-        """Return what is left, as the pair of a purely Gaussian call (at delta ``at``)."""
+        """Return the remainder, as the pair of a purely Gaussian call (at delta ``at``)."""
         if self.calls == 0 and not (self.rule == "caps" or self.rule == "basic"):
             mu = mu_gdp(self.eps, self.delta) if self.delta > 0 else 0.0
             return Remaining(self.eps, self.delta, mu, self.eps, self.delta)
@@ -351,6 +351,18 @@ class Account:
             return Remaining(pure, failure, 0.0, pure, failure)
         return Remaining(eps_gdp(mu, delta), delta, mu, pure, failure)
 
+    def spent_text(self) -> str:
+        """Return the sum of all charges, in the units of the rule."""
+        if self.rule == "basic":
+            return f"(eps = {self.pairs[0]:.4g}, delta = {self.pairs[1]:.3g})"
+        return amount_text(*self.spent)
+
+    def charge_text(self, entry: Entry) -> str:
+        """Return the charge of one call, in the units of the rule."""
+        if self.rule == "basic":
+            return f"(eps = {entry.eps:.4g}, delta = {entry.delta:.3g})"
+        return amount_text(entry.mu2, entry.pure, entry.failure)
+
     def _untouched(self) -> tuple[float, float, float]:
         pure = self.cap_eps or 0.0
         failure = _FAILURE_SHARE * self.delta if self.cap_delta is None else self.cap_delta
@@ -359,14 +371,23 @@ class Account:
 
     def _refusal(self, guarantee: Guarantee) -> str:
         left = self.remaining(guarantee.delta if 0 < guarantee.delta < 1 else None)
-        text = (
-            f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); "
-            f"the budget has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
+        asked = (
+            f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); the budget"
         )
-        if left.mu > 0 and self.calls > 0:
+        if self.rule == "basic" or self.calls == 0:
+            text = f"{asked} has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
+        else:
+            first = entries_of(guarantee, self.relation, self.unit)[0]
+            cost = amount_text(first.mu2, first.pure, first.failure)
+            text = f"{asked} has "
+            if left.mu > 0:
+                text += (
+                    f"mu^2 = {left.mu**2:.4g} left, a Gaussian call of (eps = {left.eps:.4g}, "
+                    f"delta = {left.delta:.4g}), and\n  "
+                )
             text += (
-                " for a call that is Gaussian\n  throughout (dp_ols, most moments), and "
-                f"(eps = {left.pure:.4g}, delta = {left.failure:.4g}) for any other call"
+                f"(eps = {left.pure:.4g}, delta = {left.failure:.4g}) for any other call.\n"
+                f"  The charge would be {cost}"
             )
         text += ".\n  Nothing was read and nothing was charged."
         if self.calls > 0 and self.rule != "basic":
@@ -394,6 +415,14 @@ class Account:
             "caps": None if self.caps is None else list(self.caps),
             "boxes": [list(box) for box in self.boxes],
         }
+
+
+def amount_text(mu2: float, eps: float, delta: float) -> str:
+    """Return an amount of Gaussian budget (mu^2), of other eps and of failure probability."""
+    parts = [f"mu^2 = {mu2:.4g}"] if mu2 > 0 else []
+    parts += [f"eps = {eps:.4g}"] if eps > 0 else []
+    parts += [f"delta = {delta:.3g}"] if delta > 0 else []
+    return ", ".join(parts) or "nothing"
 
 
 def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""Budgets, which charge before noise is drawn, and ledgers: what was charged, by which mechanisms.
+"""Budgets, which charge before noise is drawn, and ledgers of charges by mechanism.
 
 A :class:`Budget` lives in memory, or in one SQLite file shared by processes
 (:meth:`Budget.open`). The order is always: check (nothing read), charge (committed), read rows,
@@ -40,7 +40,7 @@ __all__ = ["Budget", "Charge", "Ledger", "current_budget"]
 
 @dataclass(frozen=True)
 class Ledger(Shown):
-    """The steps of one call, with what each was charged.
+    """Steps of one call, with the charge of each.
 
     Privacy
     -------
@@ -54,11 +54,11 @@ class Ledger(Shown):
     public: str = ""  # Public inputs that were not charged
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the steps as a frame, one row a charged step."""
+        """Return the steps as a frame, one row per charged step."""
         return frame([Charge(1, "", self.call, self.guarantee, notes=self.notes)])
 
     def table(self) -> Table:
-        """Return the steps, and what they come to."""
+        """Return the steps and the composed charge."""
         return of_call(self)
 
 
@@ -270,7 +270,7 @@ class Budget(Shown):
         return self._store.append(str(call), [guarantee])[0]
 
     def stopped(self, charge: Charge, guarantee: Guarantee) -> None:
-        """Say that a call was charged and stopped before it released anything.
+        """Record a call that stopped after its charge and before any release.
 
         Known to this object only, in this process: whoever opens the ledger file anew charges
         again, and so does a forked process, whose copy of what is known here is no charge.
@@ -279,7 +279,9 @@ class Budget(Shown):
             self._stopped.append((charge, os.getpid(), charge.call, guarantee))
 
     def _give_back(self, charge: Charge, run: Run) -> Charge | None:
-        """Close the run of a charge, and record what it did not draw; None: nothing goes back.
+        """Close the run of a charge and record the part not drawn.
+
+        Return None if nothing goes back.
 
         For :func:`dpmodels.door.released` alone: there is no refund. A run closes once, and a
         charge gives back once.
@@ -301,7 +303,7 @@ class Budget(Shown):
         return tuple(self._store.append([name for name, _ in listed], [g for _, g in listed]))
 
     def note(self, charge: Charge | int, step: str, text: str) -> None:
-        """Record what came of a step ("reply", "NO REPLY"): an output that was paid for."""
+        """Record the outcome of a step ("reply", "NO REPLY"): an output that was paid for."""
         number = charge.number if isinstance(charge, Charge) else int(charge)
         self._store.note(number, str(step), str(text))
 
@@ -336,26 +338,30 @@ class Budget(Shown):
         return eps
 
     def remaining(self) -> Remaining:
-        """Return what is left: ``eps, delta = budget.remaining()``, and ``.mu``."""
+        """Return the remainder: ``eps, delta = budget.remaining()``, and ``.mu``."""
         return self._store.account().remaining()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a charged step; column ``call`` numbers the calls."""
+        """Return one row per charged step; column ``call`` numbers the calls."""
         return frame(self.charges)
 
     def table(self) -> Table:
-        """Return the calls with their steps, what they come to and what is left."""
+        """Return the calls with their steps and charges, the sum, and the remainder."""
         return of_budget(self)
 
-    def report(self, format: str = "text") -> Any:
-        """Return the ledger: ``"text"`` (default), any format of a summary, or ``"frame"``."""
+    def report(self, format: str = "text", *, full: bool = False) -> Any:
+        """Return the ledger: ``"text"`` (default), any format of a summary, or ``"frame"``.
+
+        ``full=True`` adds the sums of the pairs and the composition of what ran to the account of
+        the rule.
+        """
         if format == "frame":
             return self.to_frame()
         choice("format", format, [*FORMATS, "frame"])
-        return self.render(format)
+        return of_budget(self, full=True).render(format) if full else self.render(format)
 
     def statement(self) -> str:
-        """Return a paragraph for a methods section: what was charged, and what it promises."""
+        """Return a paragraph for a methods section: the charges and the guarantee."""
         account, calls = self._store.account(), len(self.charges)
         if any(c.guarantee.seeded for c in self.charges):
             return "NOT PRIVATE: the noise of a call on this budget was seeded."
@@ -365,8 +371,7 @@ class Budget(Shown):
             f"delta = {account.delta:g}, which bounds all of them together, however they were "
             f"chosen after earlier results. Neighbours: "
             f"{neighbours_of(account.relation, account.unit)}. {_ACCOUNTING[account.rule][1]} "
-            f"Spent so far: eps = {self.eps_spent():.3g} at this delta. Software: dpmodels "
-            f"{__version__}."
+            f"Charged so far: {account.spent_text()}. Software: dpmodels {__version__}."
         )
 
     def __repr__(self) -> str:
@@ -424,15 +429,30 @@ def current_budget() -> Budget | None:
 # -- Ledgers as tables and frames.
 
 
-#: Stopping rule -> what it is called, and what it does.
+#: Stopping rule -> its name, its sentence in a statement, and its sentence under a ledger.
 _ACCOUNTING = {
-    "auto": ("set by the first call", "Accounting is set by the first call."),
-    "caps": ("caps", "Gaussian parts add in mu^2 under a fixed cap, others in eps."),
+    "auto": (
+        "set by the first call",
+        "Accounting is set by the first call.",
+        "The first call sets the rule.",
+    ),
+    "caps": (
+        "caps",
+        "Gaussian parts are summed in mu^2 under a fixed cap, others in eps.",
+        "Rule: mu^2 of Gaussian parts and eps of others are summed, each under a cap.\n"
+        "The deltas of calls are not summed: the caps bound all calls together.",
+    ),
     "mixed": (
         "Gaussian",
-        "Accounting: Gaussian (mu^2 of Gaussian noise adds up, other parts in eps).",
+        "Accounting: Gaussian (mu^2 of Gaussian noise is summed, other parts in eps).",
+        "Rule: mu^2 of Gaussian noise is summed, other parts in eps. The deltas of calls\n"
+        "are not summed: the limit of mu^2 bounds all calls by the eps and delta of the budget.",
     ),
-    "basic": ("sums", "Accounting: the pairs of the calls add up (basic composition)."),
+    "basic": (
+        "sums",
+        "Accounting: eps and delta of the calls are summed (basic composition).",
+        "Rule: eps and delta of the calls are summed (basic composition).",
+    ),
 }
 
 
@@ -488,7 +508,7 @@ def _price(m: Mechanism) -> tuple[float | None, float | None, float]:
 
 
 def frame(charges: Iterable[Charge]) -> pd.DataFrame:
-    """Return one row a charged step."""
+    """Return one row per charged step."""
     import pandas as pd
 
     columns = ["call", "label", "what", "mechanism", "share", "mu", "eps", "delta+", "note"]
@@ -536,8 +556,10 @@ def _pair4(eps: float, delta: float) -> str:
     return f"(eps = {eps:.3f}, delta = {delta:.4g})"
 
 
-def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
-    """Return columns, and the rows of each call below a line with its own promise."""
+def _lines(
+    charges: Sequence[Charge], account: Account | None = None
+) -> tuple[tuple[Column, ...], list[Row]]:
+    """Return columns, and the rows of each call below a line with its guarantee and its charge."""
     steps = [s for c in charges for s in c.guarantee.steps]
     with_eps = any(not isinstance(s.mechanism, Gaussian) for s in steps)
     columns = (
@@ -563,11 +585,14 @@ def _lines(charges: Sequence[Charge]) -> tuple[tuple[Column, ...], list[Row]]:
             rows.append(Row((*cells, note_of(charge, step))))
         if charge.kept is not None:
             rows.append(Row(("returned", returned_text(charge)), span=True))
+        entry = charge.kept or charge.entry
+        if account is not None and entry is not None:
+            rows.append(_total("charged", account.charge_text(entry)))
     return columns, [*rows, RULE]
 
 
 def note_of(charge: Charge, step: Step) -> str:
-    """Return what came of a step: its note, or that it was given back."""
+    """Return the outcome of a step, or that it was given back."""
     part = 1.0 if charge.drawn is None else charge.drawn.part(step)
     if part >= 1.0:
         return charge.notes.get(step.name, "")
@@ -598,43 +623,67 @@ def of_call(ledger: Ledger) -> Table:
     return _table(title, columns, rows, notes)
 
 
-def of_budget(budget: Budget) -> Table:
-    """Lay out the ledger of a budget."""
+def of_budget(budget: Budget, *, full: bool = False) -> Table:
+    """Return the ledger of a budget: the charge of each call, their sum and the remainder.
+
+    All three are in the units of the budget's rule. ``full`` adds the sums of the pairs and the
+    composition of what ran.
+    """
     account, charges = budget.account, budget.charges
-    columns, rows = _lines(charges)
+    columns, rows = _lines(charges, account)
     name = f" of {budget.label}" if budget.label else ""
     title = (
         f"Privacy ledger{name}   budget {_pair(account.eps, account.delta)}   "
         f"neighbours: {neighbours_of(account.relation, account.unit)}"
     )
-    if charges:
-        what = f"the {len(charges)} calls" if len(charges) > 1 else "the call"
-        sums = account.pairs
-        rows.append(_total(f"spent, basic composition of {what}", _pair4(*sums)))
-        together = budget.joint()
-        assert together is not None
-        if sums[1] > 0:
-            text = "spent, composed as Gaussian DP"
-            if any(not isinstance(s.mechanism, Gaussian) for s in together.steps):
-                text = "spent, tightest proved composition"
-            rows.append(_total(text, _pair4(budget.eps_spent(sums[1]), sums[1])))
     left = account.remaining()
-    mu = f"mu = {left.mu:.4f}: " if account.rule in ("caps", "mixed") else ""
-    said = f"left of the budget (accounting: {_ACCOUNTING[account.rule][0]})"
-    rows.append(_total(said, mu + _pair4(left.eps, left.delta)))
-    notes = []
     if charges:
+        what = f"sum of the {len(charges)} calls" if len(charges) > 1 else "sum of the call"
+        rows.append(_total(what, account.spent_text()))
+    amount, call = left_texts(account)
+    rows.append(_total(f"left (accounting: {_ACCOUNTING[account.rule][0]})", amount))
+    if call:
+        rows.append(_total("this is enough for a Gaussian call of", call))
+    if charges and full:
+        rows += _composed(budget)
+    notes = [_ACCOUNTING[account.rule][2]] if charges else []
+    if charges and full:
         notes.append(
-            "If analyses are chosen after seeing results, only the total of the budget holds. The "
-            "composed\ntotal is exact where all were fixed beforehand."
+            "Composed totals are exact if all analyses were fixed beforehand.\nIf they were chosen "
+            "after seeing results, only the budget holds."
         )
     if any(c.kept is not None for c in charges):
         notes.append(
-            "Returns follow results: composed totals describe, the promise is the budget's."
+            "Returns follow results: composed totals describe, the guarantee is the budget's."
         )
     if any(c.guarantee.seeded for c in charges):
         notes.append("* NOT PRIVATE: the noise of this call was seeded.")
+    if left.mu > 0.0 and charges and not full:
+        notes.append("More: budget.report(full=True).")
     return _table(title, columns, rows, notes)
+
+
+def _composed(budget: Budget) -> list[Row]:
+    """Return the sums of the pairs of all calls, and the composition of the mechanisms that ran."""
+    sums = budget.account.pairs
+    together = budget.joint()
+    assert together is not None
+    rows = [_total("sums of the pairs (basic composition)", _pair4(*sums))]
+    if sums[1] > 0:
+        gaussian = all(isinstance(step.mechanism, Gaussian) for step in together.steps)
+        text = "composed as Gaussian DP" if gaussian else "tightest proved composition"
+        rows.append(_total(text, _pair4(budget.eps_spent(sums[1]), sums[1])))
+    return rows
+
+
+def left_texts(account: Account) -> tuple[str, str]:
+    """Return the remainder in the units of the rule, and the Gaussian call that it pays for."""
+    left = account.remaining()
+    if account.rule == "basic" or account.calls == 0:
+        return _pair4(left.eps, left.delta), ""
+    parts = [f"mu^2 = {left.mu**2:.4g}"] if left.mu > 0 else []
+    parts += [f"eps = {left.pure:.4g}"] if left.pure > 0 else []
+    return " or ".join(parts) or "nothing", _pair4(left.eps, left.delta) if left.mu > 0 else ""
 
 
 def _total(label: str, value: str) -> Row:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
+from dpmodels.notes import Note, Severity, notes_of_saved
 from dpmodels.privacy.mechanisms import (
     CLOSE,
     RDP,
@@ -149,7 +150,7 @@ def _log_mills(eps: Array, mu: float) -> Array:
 
 
 def _mills_loss(t: Array) -> Array:
-    """Return ``1 - t R(t)``, t > -1: by erfcx up to 4, beyond by the continued fraction of R.
+    """Return ``1 - t R(t)``, t > -1, from erfcx up to 4, then from the continued fraction of R.
 
     ``R = 1/(t + s)``, ``s = 1/(t + 2/(t + 3/(t + ...)))``, so ``1 - t R = s/(t + s)``.
     """
@@ -169,7 +170,7 @@ def _mills_loss(t: Array) -> Array:
 
 @functools.lru_cache(maxsize=1)
 def _few_nodes() -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights on (0, 1), for what is hardly curved."""
+    """Return Gauss-Legendre nodes and weights on (0, 1) for functions of small curvature."""
     nodes, weights = np.polynomial.legendre.leggauss(10)
     return 0.5 * (nodes + 1.0), 0.5 * weights
 
@@ -243,7 +244,7 @@ class Parts:
         return min(1.0, self.infinite + tail)
 
     def _tail(self, eps: float) -> float:
-        """Return the sum over the losses; of terms that add nothing their upper bounds."""
+        """Return the sum over the losses, with upper bounds for terms that add nothing."""
         away = eps - self.losses
         most = gdp_bounds(away, self.mu) * self.masses
         counts = most > NEGLIGIBLE * most.max()
@@ -251,7 +252,7 @@ class Parts:
         return math.fsum([*terms.tolist(), float(most[~counts].sum())])
 
     def _renyi(self, alpha: float) -> float:
-        """Renyi curve of everything but the mass at infinity."""
+        """Return the Renyi curve of everything except the mass at infinity."""
         total = 0.5 * alpha * self.mu**2 + math.fsum(m.rdp(alpha) for m in self.rdp)
         with np.errstate(divide="ignore"):
             terms = np.log(self.masses) + (alpha - 1.0) * self.losses
@@ -260,7 +261,7 @@ class Parts:
 
 
 def _of_profile(m: Profile) -> tuple[Array, Array, float]:
-    """Pair whose hockey stick is the convex hull of points of the profile, joined by chords.
+    """Return the pair whose hockey stick is the convex hull of points of the profile.
 
     In c = e^eps the true curve H(c) is convex, so chords between points on or above it, and the
     lower convex hull of them, lie on or above it (Doroshenko et al. 2022, "connect the dots").
@@ -427,13 +428,13 @@ _OF_PEOPLE = {
 
 
 def neighbours_of(relation: str, unit: str) -> str:
-    """Return the neighbouring tables of a relation and a unit, in words."""
+    """Return the description of the neighbouring tables of a relation and a unit."""
     return (RELATIONS if column_of(unit) is None else _OF_PEOPLE)[relation]
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a release promises, to whom, and by which mechanisms."""
+    """Privacy guarantee of a release: parameters, unit, neighbours and mechanisms."""
 
     steps: tuple[Step, ...]  # The mechanisms, those that a no-reply skipped included
     # eps, delta: the requested pair. Construction fails if the steps do not compose to it.
@@ -444,8 +445,8 @@ class Guarantee:
     # True if the noise came from a seed: then nothing is promised. The curve is that of the same
     # call without a seed.
     seeded: bool = False
-    # Qualifications that belong to the statement (float noise, ...).
-    notes: tuple[str, ...] = field(default=())
+    # Qualifications that belong to the statement (float noise, ...). A string is made a note.
+    notes: tuple[Note, ...] = field(default=())
     # (eps, delta): for the unit "attribute": what a whole row gets.
     record_pair: tuple[float, float] | None = None
     # {"replace", "add-remove"} or None: relation the mechanisms are stated for, if not
@@ -458,6 +459,8 @@ class Guarantee:
     row_pair: tuple[float, float] | None = None  # (eps, delta): what ``inner`` composes to
 
     def __post_init__(self) -> None:
+        notes = notes_of_saved(self.notes, Severity.GUARANTEE)
+        object.__setattr__(self, "notes", notes)
         if self.inner:
             assert self.row_pair is not None
             rules = (
@@ -550,7 +553,7 @@ class Guarantee:
 
     @property
     def neighbours(self) -> str:
-        """The neighbouring tables, in words."""
+        """Description of the neighbouring tables."""
         return neighbours_of(self.relation, self.unit)
 
     def statement(self) -> str:
@@ -566,7 +569,7 @@ class Guarantee:
         if self.record_pair is not None:
             eps, delta = self.record_pair
             text += f"; a whole row: (eps = {eps:g}, delta = {delta:g})"
-        return "; ".join((text, *self.notes))
+        return "; ".join((text, *(note.clause() for note in self.notes)))
 
     def __repr__(self) -> str:
         return f"<guarantee: {self.statement()}>"
@@ -595,7 +598,7 @@ class Guarantee:
             "relation": self.relation,
             "unit": self.unit,
             "seeded": self.seeded,
-            "notes": list(self.notes),
+            "notes": [note.to_dict() for note in self.notes],
             "record_pair": None if self.record_pair is None else list(self.record_pair),
             "proved": self.proved,
         }

@@ -1,4 +1,4 @@
-"""Where a budget keeps its charges: memory, or one SQLite file with a witness."""
+"""Storage of the charges of a budget: memory, or one SQLite file with a witness."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Charge:
 
     @property
     def counts(self) -> Entry:
-        """Return what the account counts: what was kept, or the whole charge."""
+        """Return the amount that the account counts: the kept part, or the whole charge."""
         assert self.entry is not None
         return self.kept or self.entry
 
@@ -88,7 +88,7 @@ def checked_number(name: str, value: Any, *, positive: bool) -> float:
 
 
 def checked_unit(unit: Any) -> str:
-    """Return the unit of a budget: of rows, or of the people that a column names."""
+    """Return the unit of a budget: rows, or people identified by a column."""
     if not isinstance(unit, str) or not unit:
         raise RequestError(
             "unit= takes 'record', 'attribute', or the name of the column that says whose row it "
@@ -138,7 +138,10 @@ def admit_all(
 
 
 def given_back(charge: Charge, relation: str, drawn: Drawn) -> Charge | None:
-    """Return the charge with what is kept of it; None: nothing goes back. Refused twice."""
+    """Return the charge with its kept part, or None if nothing goes back.
+
+    Refuse a second return.
+    """
     if charge.kept is not None:
         raise PrivacyBugError("a charge gives back once")
     assert charge.entry is not None
@@ -187,7 +190,7 @@ class MemoryStore:
             )
 
     def give_back(self, charge: Charge, drawn: Drawn) -> Charge | None:
-        """Record what a closed run left undrawn; None: nothing goes back.
+        """Record the part that a closed run did not draw. Return None if nothing goes back.
 
         Once a charge, and only of a charge that this store made.
         """
@@ -236,7 +239,10 @@ def check_name(file: Path) -> None:
 
 
 class Witness:
-    """A file beside the ledger with a line a charge: identity, number and mark. It only grows."""
+    """File next to the ledger with one line per charge: identity, number and mark.
+
+    It only grows.
+    """
 
     def __init__(self, ledger: Path) -> None:
         self.path = ledger.with_name(ledger.name + "-charges")
@@ -256,7 +262,7 @@ class Witness:
             pass
 
     def last(self) -> tuple[str, int, str] | None:
-        """Return identity, number and mark of the last charge; None: nothing is known."""
+        """Return identity, number and mark of the last charge, or None if nothing is known."""
         try:
             with self.path.open("rb") as file:
                 file.seek(0, os.SEEK_END)
@@ -422,7 +428,7 @@ class _Known:
             yield known, written
 
     def with_returns(self, db: sqlite3.Connection) -> _Known | None:
-        """Return the state with the returns that came since; None: one is not as it was written.
+        """Return the state with the later returns, or None if one differs from the written record.
 
         What is kept of a charge is worked out anew from the charge and the drawn steps.
         """
@@ -452,7 +458,7 @@ class _Known:
 def _kept_anew(
     db: sqlite3.Connection, relation: str, of: int, mark: str | None, chain: str, drawn: str
 ) -> tuple[Entry, Entry] | None:
-    """Return (kept, charged) of a charge by what was drawn; None: it is another charge."""
+    """Return (kept, charged) of a charge from its drawn steps, or None if it is another charge."""
     row = db.execute(
         "SELECT relation, unit, eps, delta, guarantee, mark, chain, how, mu2, pure, failure, "
         "charged_eps, charged_delta FROM calls WHERE number = ?", (of,)
@@ -517,7 +523,7 @@ class FileStore:
     def open(
         cls, path: str | os.PathLike[str], asked: Mapping[str, Any], create: bool | None = None
     ) -> FileStore:
-        """Create the file, or reopen it and compare ``asked`` with what it holds."""
+        """Create the file, or reopen it and compare ``asked`` with its contents."""
         file = _resolved(path)
         if create is False and not (file.is_file() and file.stat().st_size):
             raise BudgetError(
@@ -779,7 +785,7 @@ class FileStore:
         return new
 
     def give_back(self, charge: Charge, drawn: Drawn) -> Charge | None:
-        """Record what a closed run left undrawn; None: nothing goes back.
+        """Record the part that a closed run did not draw. Return None if nothing goes back.
 
         Once a charge, and only of a charge that this object made. Committed before this returns;
         killed before that, the file over-counts.
@@ -848,7 +854,7 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
 
 
 def _writable(file: Path) -> bool:
-    """Tell if the file may be written; one without write bits is left alone even by root."""
+    """Return whether the file may be written; without write bits it is left alone even by root."""
     try:
         return bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
     except OSError:  # gone since
@@ -880,7 +886,7 @@ def _raise_format(db: sqlite3.Connection) -> None:
 
 
 def _check_version(db: sqlite3.Connection, file: Path) -> None:
-    """Refuse what is no ledger, or one of another format, with the version that reads it."""
+    """Refuse a file that is not a ledger, or name the version that reads its format."""
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise BudgetError(f"{str(file)!r} is an SQLite file, but not a dpmodels ledger")
     version = _version(db)

@@ -64,7 +64,7 @@ def upper_quantile(p: float) -> float:
 
 
 def log_delta_gdp(eps: float, mu: float) -> float:
-    """Logarithm of :func:`delta_gdp`; minus infinity where the curve is 0 in floating point."""
+    """Return the logarithm of :func:`delta_gdp`, minus infinity if the curve underflows to 0."""
     if mu == 0:
         return math.log(-math.expm1(eps)) if eps < 0 else -math.inf
     if math.isinf(mu):
@@ -79,7 +79,7 @@ def log_delta_gdp(eps: float, mu: float) -> float:
 
 
 def _log_integral(eps: float, mu: float) -> float:
-    """Logarithm of dG where its two terms nearly agree: nothing is subtracted.
+    """Return the logarithm of dG without subtraction, for two terms that nearly agree.
 
     ``d dG / d mu = phi(eps/mu - mu/2)``, so ``dG = integral over t in (0, mu) of
     phi(eps/t - t/2)``. With ``t = mu s`` the integrand falls from s = 1 on over a width of about
@@ -115,7 +115,7 @@ def _log_integral(eps: float, mu: float) -> float:
 
 @lru_cache(maxsize=1)
 def legendre() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Gauss-Legendre nodes and weights on (0, 1)."""
+    """Return Gauss-Legendre nodes and weights on (0, 1)."""
     import numpy as np
 
     nodes, weights = np.polynomial.legendre.leggauss(24)
@@ -123,7 +123,7 @@ def legendre() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
 
 
 def delta_gdp(eps: float, mu: float) -> float:
-    """Privacy curve of mu-Gaussian DP: Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2).
+    """Return delta(eps; mu) of Gaussian DP: Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2).
 
     Valid for every real ``eps`` (negative ones are needed when curves are composed).
     """
@@ -132,7 +132,7 @@ def delta_gdp(eps: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def mu_gdp(eps: float, delta: float) -> float:
-    """Largest mu whose Gaussian-DP curve passes through (eps, delta).
+    """Return the largest mu whose Gaussian-DP curve passes through (eps, delta).
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def mu_gdp(eps: float, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def eps_gdp(mu: float, delta: float) -> float:
-    """Smallest eps >= 0 with delta(eps; mu) <= delta."""
+    """Return the smallest eps >= 0 with delta(eps; mu) <= delta."""
     if mu < 0:
         raise ValueError(f"mu must not be negative, got {mu!r}")
     if not 0 < delta < 1:
@@ -182,7 +182,7 @@ def eps_gdp(mu: float, delta: float) -> float:
 
 
 def agm(eps: float, delta: float) -> float:
-    """Noise sd per unit L2 sensitivity of the analytic Gaussian mechanism, 1 / mu(eps, delta)."""
+    """Return the noise sd per unit L2 sensitivity of the analytic Gaussian mechanism."""
     return 1.0 / mu_gdp(eps, delta)
 
 
@@ -518,7 +518,7 @@ _SHORT = 1.0 - 1e-10
 
 
 def _ratio(low: float, high: float) -> float:
-    """Return ``(e^low - 1)/(e^high - 1)``, low <= high, where the powers are no numbers too."""
+    """Return ``(e^low - 1)/(e^high - 1)``, low <= high, also if the powers overflow."""
     if high < 700.0:
         return math.expm1(low) / math.expm1(high)
     return max(math.exp(low - high) * -math.expm1(-low), 1e-300)
@@ -532,7 +532,7 @@ def pair_of_people(eps: float, delta: float, m: int) -> tuple[float, float]:
 
 
 def pair_of_rows(eps: float, delta: float, m: int) -> tuple[float, float]:
-    """Return the pair of one row that comes to (eps, delta) for m."""
+    """Return the pair of one row for which m rows compose to (eps, delta)."""
     if delta == 0.0:
         return eps / m, 0.0
     return eps / m, delta * _ratio(eps / m, eps)
@@ -546,7 +546,7 @@ def gaussian_rows(eps: float, delta: float, m: int) -> tuple[float, float]:
 
 
 def is_gaussian(steps: Sequence[Step]) -> bool:
-    """Say whether steps are Gaussian and nothing else: then mu is m times that of a row."""
+    """Return whether all steps are Gaussian, so that mu is m times that of a row."""
     return all(isinstance(s.mechanism, Gaussian) and s.failure == 0.0 for s in steps)
 
 

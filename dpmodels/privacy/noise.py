@@ -151,7 +151,7 @@ def _words(size: int) -> Words:
 
 
 def exact_below_exp(word: int, num: int, den: int, more: Callable[[int], int]) -> bool:
-    """Say whether a uniform real number is below ``exp(-num/den)``.
+    """Return whether a uniform real number is below ``exp(-num/den)``.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def _magnitudes(t: int, size: int) -> Integers:
 
 
 def _signed(magnitudes: Integers, words: Words) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Give signs, each a word's last bit; say which to keep: a negative zero is dropped."""
+    """Apply random signs, one from the last bit of each word, and drop negative zeros."""
     negative = (words & np.uint64(1)) != 0
     return np.where(negative, -magnitudes, magnitudes), ~(negative & (magnitudes == 0))
 
@@ -410,7 +410,7 @@ _MANY = 12
 
 
 class NoiseSource(Protocol):
-    """What a source of noise offers. ``private`` is False for seeded and test sources."""
+    """Interface of a source of noise. ``private`` is False for seeded and test sources."""
 
     private: bool
 
@@ -484,7 +484,7 @@ class ExactNoise:
         self._bits = _Bits()
 
     def _bernoulli_exp1(self, num: int, den: int) -> bool:
-        """Bernoulli(exp(-num/den)) for 0 <= num/den <= 1."""
+        """Draw Bernoulli(exp(-num/den)) for 0 <= num/den <= 1."""
         k = 1
         while self._bits.below(den * k) < num:
             k += 1
@@ -498,7 +498,7 @@ class ExactNoise:
         return self._bernoulli_exp1(rest, den)
 
     def _laplace(self, num: int, den: int = 1) -> int:
-        """Discrete Laplace with scale num/den (Canonne, Kamath and Steinke 2020, Algorithm 2)."""
+        """Draw from the discrete Laplace with scale num/den (Canonne et al. 2020, Algorithm 2)."""
         while True:
             u = self._bits.below(num)
             if not self._bernoulli_exp1(u, num):
@@ -551,20 +551,20 @@ class ExactNoise:
         return [self._bits.below(n) for _ in range(size)]
 
     def exponentials(self, size: int) -> npt.NDArray[np.float64]:
-        """High-entropy float exponentials; not exact, see the note."""
+        """Draw high-entropy float exponentials; not exact, see the note."""
         u = self.uniforms(size)
         np.log(u, out=u)
         return np.negative(u, out=u)
 
     def normals(self, size: int) -> npt.NDArray[np.float64]:
-        """High-entropy float normals, one fresh 64-bit word each; not exact, see the note."""
+        """Draw high-entropy float normals, one fresh 64-bit word each; not exact, see the note."""
         from scipy.special import ndtri
 
         u = self.uniforms(size)
         return np.asarray(ndtri(u, out=u))
 
     def uniforms(self, size: int) -> npt.NDArray[np.float64]:
-        """Uniforms (k + 1/2) 2^-53 from operating-system entropy."""
+        """Draw uniforms (k + 1/2) 2^-53 from operating-system entropy."""
         u = (np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)).astype(float)
         u += 0.5
         u *= 2.0**-53
@@ -585,12 +585,12 @@ class ExactNoise:
         return self._bits.below(den) < num
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
-        """Uniform permutation of 0..n-1 (ties of 64-bit keys have probability below n^2 2^-65)."""
+        """Draw a uniform permutation of 0..n-1; keys tie with probability below n^2 2^-65."""
         keys = np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
         return np.asarray(np.argsort(keys), dtype=np.intp)
 
     def coins(self, size: int) -> npt.NDArray[np.uint8]:
-        """Uniform bytes from operating-system entropy."""
+        """Draw uniform bytes from operating-system entropy."""
         return np.frombuffer(os.urandom(size), dtype=np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""What goes back to a budget where a call ended early. Pure arithmetic; no storage, no noise.
+"""Returns to a budget after a call that ended early. Pure arithmetic; no storage, no noise.
 
 A charge is committed whole before the first draw. When the stage has ended its run is closed:
 nothing can be drawn of it any more, and what was not drawn may go back. How much follows from the
@@ -38,7 +38,7 @@ _UP = 1.0 + 1e-9
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a closed run drew of the steps of its plan.
+    """Parts of the planned steps that a closed run drew.
 
     Privacy
     -------
@@ -51,7 +51,7 @@ class Drawn:
 
     @classmethod
     def of_dict(cls, saved: Mapping[str, object]) -> Drawn:
-        """Rebuild what :meth:`to_dict` wrote down, or raise ``RequestError``."""
+        """Rebuild the record that :meth:`to_dict` wrote, or raise ``RequestError``."""
         parts, coins = saved.get("parts"), saved.get("no_reply")
         if not (isinstance(parts, dict) and isinstance(coins, list)):
             raise RequestError("this is not a record of drawn steps")
@@ -68,7 +68,7 @@ class Drawn:
         return self.parts.get(step.name, 1.0)
 
     def steps(self, guarantee: Guarantee) -> tuple[Step, ...]:
-        """Return the steps that were drawn, each as what was drawn of it."""
+        """Return the steps that were drawn, each with its drawn part."""
         out = []
         for step in guarantee.steps:
             part, m = self.part(step), step.mechanism
@@ -85,7 +85,7 @@ class Drawn:
 
 
 def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> Entry:
-    """Return what stays of a charge: all of it, where nothing goes back.
+    """Return the kept part of a charge: all of it if nothing goes back.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _numbers(entry: Entry) -> tuple[float, ...]:
 
 
 def part_returned(entry: Entry, kept: Entry) -> float:
-    """Return the part of a charge that goes back: of mu^2, or of eps where it has no mu^2."""
+    """Return the returned part of a charge, in mu^2 or, without mu^2, in eps."""
     if entry.how == "steps" and entry.mu2 > 0.0:
         return 1.0 - kept.mu2 / entry.mu2
     if entry.how == "steps" and entry.pure > 0.0:
@@ -132,12 +132,12 @@ def part_returned(entry: Entry, kept: Entry) -> float:
 
 
 def currency_of(entry: Entry) -> str:
-    """Return what :func:`part_returned` is a part of, as printed."""
+    """Return the name of the amount that :func:`part_returned` divides, as printed."""
     return "mu^2" if entry.how == "steps" and entry.mu2 > 0.0 else "eps"
 
 
 def _sum_of_steps(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> Entry:
-    """Return the sum over the drawn steps (Theorem 1), and the pair that it comes to."""
+    """Return the sum over the drawn steps (Theorem 1), and its (eps, delta) pair."""
     steps = drawn.steps(guarantee)
     if relation != guarantee.relation or guarantee.proved not in (None, guarantee.relation):
         form = gaussian_form(steps)
@@ -195,7 +195,7 @@ def _eps_of_end(guarantee: Guarantee, drawn: Drawn) -> float:
 
 
 def agrees(saved: Entry, found: Entry, charged: Entry) -> bool:
-    """Return whether what a file says was kept is what its charge and the drawn steps come to.
+    """Return whether the kept part in a file follows from its charge and the drawn steps.
 
     The roots of other machines may differ in their last digits; no more than what was charged.
     """

@@ -1,4 +1,4 @@
-"""A run: the only way of a number out of the private stage, and the proofs that are no query's.
+"""Runs, through which alone numbers leave the private stage, and registered proofs.
 
 It is made from the steps of a plan. Each step can be drawn once, with the mu that the plan
 declared; a release that was not declared, or a second draw of one that was, is refused. So what
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import (
@@ -34,6 +35,7 @@ from dpmodels.privacy.returns import Drawn
 from dpmodels.quiet import lock
 
 if TYPE_CHECKING:
+    from dpmodels.notes import Note
     from dpmodels.privacy.composition import Guarantee
 
 #: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
@@ -47,28 +49,13 @@ _FINE = 1 << 20
 #: Integers below it are added in 64 bits.
 _FITS = 1 << 61
 
-#: Qualification of a guarantee whose noise is float normals, not exact lattice noise.
-FLOAT_NOTE = (
-    "noise from 53-bit float normals, outputs rounded to a public grid: the statement holds for "
-    "ideal normals"
-)
-
-#: Qualification of a guarantee whose noise is scaled by a private number.
-SMOOTH_NOTE = (
-    "float noise of a scale that depends on the data, outputs rounded to a public grid: the "
-    "statement holds for ideal Laplace noise"
-)
-
-#: The same of tables of noised rows, and of the number of runs of a selection.
-TABLE_NOTE = (
-    "noise from 53-bit float draws of the operating system, cells rounded to a public grid: the "
-    "statement holds for ideal real-valued noise"
-)
-RUNS_NOTE = (
-    "how many runs are made, and of which candidates, comes from 53-bit float draws: the "
-    "statement holds for ideal uniforms"
-)
-#: One of these must stand in a guarantee whose release drew floats.
+#: Qualifications of a guarantee whose noise is made of floats: normals, noise that is scaled by a
+#: private number, tables of noised rows, and the number of runs of a selection.
+FLOAT_NOTE = messages.FLOAT_NORMALS()
+SMOOTH_NOTE = messages.FLOAT_LAPLACE()
+TABLE_NOTE = messages.FLOAT_TABLE()
+RUNS_NOTE = messages.FLOAT_RUNS()
+#: A guarantee must have one of these if its release drew floats.
 FLOAT_NOTES = (FLOAT_NOTE, SMOOTH_NOTE, TABLE_NOTE, RUNS_NOTE)
 
 
@@ -90,6 +77,19 @@ def tail_margin(sd: float, p: float) -> float:
     return sd * upper_quantile(p) + sd / _FINE
 
 
+def stability_threshold(sd: float, failure: float, k: int = 1, most: int = 0) -> float:
+    """Return the threshold that bins of one unit alone pass with probability ``failure`` at most.
+
+    Of k histograms, of which a row is in one bin each: ``1 + t``, t the margin of each of k bins. A
+    person with t bins of a histogram, at most ``most``, has 1/sqrt t in each: the largest over t
+    (``levels.md``, claims 1 and 2).
+    """
+    return max(
+        1.0 / math.sqrt(t) + tail_margin(sd, -math.expm1(math.log1p(-failure) / (k * t)))
+        for t in range(1, max(most, 1) + 1)
+    )
+
+
 def _ints(value: npt.ArrayLike) -> tuple[Integers, tuple[int, ...]]:
     """Return integers, flat, and the shape they had. What is no integer is cut to one."""
     array = np.asarray(value)
@@ -97,7 +97,7 @@ def _ints(value: npt.ArrayLike) -> tuple[Integers, tuple[int, ...]]:
 
 
 def _in_64_bits(values: Integers) -> Integers:
-    """Return integers as int64 if all are below 2^61; else as Python's own, which have no end."""
+    """Return integers as int64 if all are below 2^61, else as Python integers of any size."""
     try:
         # of objects one that 64 bits do not hold raises
         out = values if values.dtype == np.int64 else values.astype(object).astype(np.int64)
@@ -141,7 +141,7 @@ def _nearest(v: float, grid: float) -> int:
 
 
 def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
-    """Round to integers of ``grid``; what is not finite becomes 0 without an exception."""
+    """Round to integers of ``grid``; non-finite values become 0 without an exception."""
     array = np.asarray(value, dtype=float)
     k = [_nearest(v, grid) for v in array.ravel().tolist()]
     out = np.empty(len(k), dtype=object)
@@ -225,7 +225,7 @@ class Run:
         return not self._drawn
 
     def pay(self, name: str, steps: Iterable[Step]) -> None:
-        """Open steps that a step of the plan pays for: their mu^2 is taken off what it has left.
+        """Open steps that a planned step pays for: their mu^2 is subtracted from its remainder.
 
         Sizes may depend on what was released before, never on rows: all are Gaussian, and the sum
         of their mu^2 is at most that of the step that pays, whatever the path (theory.md, 4).
@@ -256,7 +256,7 @@ class Run:
             self._paid.update({step.name: name for step in listed})
 
     def close(self) -> Drawn:
-        """Refuse every later draw; return what was drawn of the steps of the plan.
+        """Refuse every later draw; return the drawn parts of the planned steps.
 
         What a step has paid for and was not drawn counts as not paid. Good once: a second call is
         refused, and so is one in a forked process, whose copy of the run draws nothing either.
@@ -293,7 +293,7 @@ class Run:
         return step.mechanism
 
     def failure(self, name: str) -> float:
-        """Return what a step that is open adds to delta outright: public."""
+        """Return the failure probability that an open step adds to delta: public."""
         return float(self._open[name].failure) if name in self._open else 0.0
 
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
@@ -354,15 +354,23 @@ class Run:
         return out.reshape(shape)
 
     def kept_bins(
-        self, name: str, bins: npt.NDArray[np.int64], sensitivity: float, tau: float
-    ) -> tuple[list[int], list[float]]:
+        self, name: str, bins: npt.NDArray[np.int64], sensitivity: float, tau: float,
+        masses: npt.NDArray[np.int64] | None = None,
+    ) -> tuple[list[int], list[float]]:  # fmt: skip
         """Return the bins (ascending) whose noisy count is above ``tau``, and those counts.
+
+        ``masses``: what each entry adds to its bin, in steps of 2^-20; None: 1.
 
         Which bins there are is private: only what passes the threshold leaves (stability
         histogram; the failure of the step pays for bins of one unit).
         """
-        keys, counts = np.unique(bins, return_counts=True)
-        noisy = self.gaussian(name, counts, sensitivity)
+        keys, place, counts = np.unique(bins, return_inverse=True, return_counts=True)
+        if masses is None:
+            noisy = self.gaussian(name, counts, sensitivity)
+        else:  # integers below 2^53: exact
+            sums = np.zeros(len(keys), dtype=np.int64)
+            np.add.at(sums, place, masses)
+            noisy = self.gaussian(name, sums, sensitivity * 2.0**20, unit=2.0**-20)
         kept = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
         return [k for k, _ in kept], [c for _, c in kept]
 
@@ -524,7 +532,7 @@ class Run:
     def float_normals(
         self, name: str, value: npt.ArrayLike, sensitivity: float
     ) -> npt.NDArray[np.float64]:
-        """Release a real array with float normals, for outputs that are no lattice statistic.
+        """Release a real array with float normals, for outputs that are not lattice statistics.
 
         The result is rounded to a public grid of 2^-30 noise sd, and the guarantee must carry
         ``FLOAT_NOTE``: nothing here is exact.
@@ -693,10 +701,6 @@ class Run:
 # anybody else.
 
 
-#: Begins what a guarantee says of such a proof.
-OF_ITS_OWN = "proof of its own"
-
-
 @dataclass(frozen=True)
 class OwnProof:
     """A proof that is not derived."""
@@ -713,12 +717,13 @@ class OwnProof:
     replay: str
     methods: tuple[str, ...] = ()  # Methods of the registry that release by it
     relations: tuple[str, ...] = ("replace",)
-    note: str = ""  # Qualification that the guarantee carries
+    qualification: Note | None = None  # Qualification that the guarantee must have
 
     @property
-    def said(self) -> str:
-        """What a guarantee says of it."""
-        return f"{OF_ITS_OWN}: {self.name} ({self.theory[0]}, {self.theory[1]})"
+    def note(self) -> Note:
+        """Note of a guarantee that names the proof."""
+        file, section = self.theory
+        return messages.PROOF(name=self.name, file=file, section=section)
 
 
 _ALL = (
@@ -875,7 +880,7 @@ _OF_METHOD = {method: one for one in _ALL for method in one.methods}
 
 
 def own_proof_of(verb: str, method: str) -> OwnProof | None:
-    """Return the proof of a method of a verb; None: its releases are derived."""
+    """Return the registered proof of a method, or None if its releases are derived."""
     return _OF_METHOD.get(f"{verb}.{method}")
 
 

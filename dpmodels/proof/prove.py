@@ -65,7 +65,7 @@ GRID = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class Lemma:
-    """One line of the table: a bound on what one unit moves a function of exact sums by.
+    """Line of the table: a bound on the change of a function of exact sums by one unit.
 
     ``sensitivity(relation, norm, *public)``; ``theory``: file under ``dpmodels`` and section.
     """
@@ -103,7 +103,7 @@ class Of:
         return flat
 
     def sensitivity(self, relation: str, norm: str) -> float:
-        """Return what the lemma says."""
+        """Return the bound of the lemma."""
         if self.lemma not in LEMMAS:
             raise PrivacyBugError(f"no lemma {self.lemma!r}")
         if relation not in LEMMAS[self.lemma].relations:
@@ -351,7 +351,7 @@ def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
 
 
 def rank_sensitivity(s: Ranks) -> int:
-    """Return what one unit moves the penalties of all groups by, in steps of ``s.step``.
+    """Return the change of the penalties of all groups by one unit, in steps of ``s.step``.
 
     One group: 1. Several: also ``max(q, 1 - q)`` in each of the two groups of a row that changes
     its group, or 1 in each where the target has an offset: at a cut one of them is 1. One person
@@ -457,8 +457,13 @@ def _objective(s: Objective, relation: str, norm: Norm) -> float:
 def _powers(s: Powers, relation: str, norm: Norm) -> float:
     d = float(s.d)
     if norm == "l1":
-        one = 1.0 + 2.0 * d
-        apart = 2.0 * d * (1.0 if s.low == 0 else 9.0 / 8.0)
+        c = s.square
+        one = s.count + d * (1.0 + c)
+        # |u - v| (1 + c |u + v|): t (1 + c (2 - t)) on [-1, 1], the larger the farther if c <= 1/2
+        far = 2.0 if c <= 0.5 else (1.0 + 2.0 * c) ** 2 / (4.0 * c)
+        apart = d * (1.0 + c if s.low == 0 else far)
+    elif s.count != 1.0 or s.square != 1.0:
+        return _none(s, relation, norm)
     else:
         one = math.sqrt(1.0 + 2.0 * d)
         # (u - u')^2 (1 + (u + u')^2): at most 4 on [-1, 1], 2 on [0, 1]
@@ -574,7 +579,7 @@ def cluster_move(B: float, C: float, r: int) -> float:
 
 
 def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
-    """Return how far a row moves the product of sums: it leaves one cluster and enters another."""
+    """Return the sensitivity of products of sums: a row leaves one cluster and enters another."""
     if norm == "l1":
         return _none(s, relation, norm)
     if s.several:  # g(B, c) <= 2 B c, summed over the clusters that a person leaves and enters
@@ -584,7 +589,7 @@ def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
 
 
 def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
-    """Return how far a row moves totals: two pulled sums by C each, in one stratum or in two.
+    """Return the sensitivity of totals: two pulled sums by C each, in one stratum or in two.
 
     Of a person in several clusters the moves add up to C (with the slack of each) twice.
     """
@@ -595,7 +600,7 @@ def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
 
 
 def _clusters(s: Clusters, relation: str, norm: Norm) -> float:
-    """One cluster may lose its only row, and one may get its first: 1 either way."""
+    """Return 1: one cluster may lose its only row, and one may get its first."""
     return 1.0
 
 

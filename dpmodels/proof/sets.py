@@ -1,4 +1,4 @@
-"""Clip sets: what one unit (a row, or a person) may add to a sum, in integers.
+"""Clip sets: the contributions that one unit (a row or a person) may add to a sum, in integers.
 
 A set knows no data. Lattice steps: 2^20 a radius (``STEPS``). ``holds`` decides in exact integers
 and ``corners`` draws elements at which the largest distances are reached: both are for audits and
@@ -103,7 +103,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Product:
-    """Pairs (x, y) with bounds of their own; with ``x.one`` a missing pair is 0 in both."""
+    """Pairs (x, y) with separate bounds; with ``x.one`` a missing pair is 0 in both."""
 
     x: Ball | Box
     y: Box
@@ -256,7 +256,7 @@ class Orthant:
 
 @dataclass(frozen=True)
 class PairMeans:
-    """What one person's residuals in [-1, 1] come to: (mean product of pairs, there, mean square).
+    """Means of one person's residuals in [-1, 1]: (product of pairs, 1 if any, square).
 
     ``there`` is 2^20 where the person has two rows or more, else all three are 0. A mean of
     products of pairs is no farther from 0 than the mean square: ``|x| <= q <= 2^20``.
@@ -275,7 +275,7 @@ class PairMeans:
         return there == _ONE and abs(x) <= q <= _ONE
 
     def corners(self, rng: Rng, many: int = 0) -> list[Integers]:
-        """Return two rows alike, two opposite, two of which one is 0, and fewer than two."""
+        """Return two equal rows, two opposite ones, two with one at 0, and fewer than two."""
         rows = [(_ONE, _ONE, _ONE), (-_ONE, _ONE, _ONE), (0, _ONE, _ONE // 2), (0, 0, 0)]
         return [_ints(np.array(row, dtype=object)) for row in rows]
 
@@ -310,7 +310,7 @@ class ConvexHull:
         return self.of.dim
 
     def holds(self, k: Integers) -> bool:
-        """Whether an integer vector lies in the hull: of the sets here, by their own bounds."""
+        """Return whether an integer vector is in the hull, by the bounds of its sets."""
         if isinstance(self.of, OneHot):  # shares of the cells, in steps of 2^-20
             return all(int(v) >= 0 for v in k) and sum(int(v) for v in k) <= _ONE
         if isinstance(self.of, Box) and self.of.one:
@@ -319,7 +319,7 @@ class ConvexHull:
         return self.of.holds(k)
 
     def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
-        """Return those of the set, in its own steps."""
+        """Return the corners of the set, in its steps."""
         found = self.of.corners(rng, many)
         return [k * _ONE for k in found] if isinstance(self.of, OneHot) else found
 

@@ -1,4 +1,4 @@
-"""Statistics: what is summed of the elements of a clip set. Public shapes only, no data.
+"""Statistics: functions of the elements of a clip set that are summed. Public shapes only, no data.
 
 A statistic says how many numbers it has, how their noise is divided (``weights``: entry j gets
 noise of sd ``sensitivity / (mu w_j)``), how the exact sum is laid out for the draw (``flat``) and
@@ -50,7 +50,7 @@ _NUMBERS, _PRODUCTS = 1.0 / STEPS, STEPS**-2
 
 @dataclass(frozen=True)
 class Vectors:
-    """What statistics of vectors share: entries one after the other, all of weight 1."""
+    """Base of statistics of vectors: consecutive entries, all of weight 1."""
 
     @property
     def size(self) -> int:
@@ -66,7 +66,7 @@ class Vectors:
         return np.asarray(values).ravel()
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
-        """Return what was drawn in the shape of the statistic."""
+        """Return the noisy entries in the shape of the statistic."""
         return flat
 
     def of(self, k: Integers) -> Integers:
@@ -76,7 +76,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Sum(Vectors):
-    """``sum x``, with ``count`` > 0 beside it the number of units that are not missing.
+    """``sum x``, with ``count`` > 0 next to it the number of units that are not missing.
 
     ``count`` is the weight of that cell, ``weight`` that of the others. ``products``: x is a
     product of two lattice numbers, in steps of 2^-40.
@@ -146,7 +146,7 @@ class Gram:
         return self.dim * (self.dim + 1) // 2
 
     def _layout(self, norm: Norm) -> tuple[Places, float]:
-        """Return where entries are read, and the weight of those off the diagonal.
+        """Return the positions of the entries, and the weight of those off the diagonal.
 
         Of svec (noise of half the variance off the diagonal), or the upper triangle row by row.
         """
@@ -210,7 +210,7 @@ class Split:
         return W
 
     def weights(self, norm: Norm) -> Array:
-        """Return those of the upper triangle, row by row."""
+        """Return the weights of the upper triangle, row by row."""
         return np.asarray(self.matrix()[np.triu_indices(self.p + 1)])
 
     def flat(self, values: Any, norm: Norm) -> Any:
@@ -266,16 +266,27 @@ class Objective(Vectors):
 
 @dataclass(frozen=True)
 class Powers(Vectors):
-    """``(count, u_1 ... u_d, u_1^2 ... u_d^2)`` of complete units, ``low <= u_j <= 1``."""
+    """``(count, u_1 ... u_d, u_1^2 ... u_d^2)`` of complete units, ``low <= u_j <= 1``.
+
+    ``count`` and ``square`` are the weights of those cells (other than 1 in l1 alone).
+    """
 
     d: int
     low: int = -1
+    count: float = 1.0
+    square: float = 1.0
 
     step = _NUMBERS
 
     def __post_init__(self) -> None:
         if self.low not in (-1, 0):
             raise PrivacyBugError("columns lie in [-1, 1] or in [0, 1]")
+        if not (self.count > 0.0 and self.square > 0.0):
+            raise PrivacyBugError("the weights of counts and squares are positive")
+
+    def weights(self, norm: Norm) -> Array:
+        """Return the weights of the count, of sums (1) and of squares."""
+        return np.array([self.count, *[1.0] * self.d, *[self.square] * self.d])
 
     @property
     def size(self) -> int:
@@ -379,7 +390,7 @@ class Tree(Vectors):
 
     @property
     def step(self) -> float:
-        """1 of rows; of people shares."""
+        """Lattice step: 1 for rows, a small fraction for people, who add shares."""
         return _NUMBERS if self.people else 1.0
 
     def of(self, k: Integers) -> Integers:
@@ -433,12 +444,12 @@ class ByClass:
 
     @property
     def step(self) -> float:
-        """That of the sum."""
+        """Lattice step of the sum."""
         return self.each.step
 
     @property
     def set(self) -> Any:
-        """That of the sum."""
+        """Clip set of the sum."""
         return self.each.set
 
     def _contribution(self, x: Any, count: Any) -> Any:
@@ -464,7 +475,7 @@ class ByClass:
         return flat
 
     def parts(self, flat: Array) -> tuple[Array, Array]:
-        """Return (sums (K, d), counts (K,)) of what was drawn."""
+        """Return (sums (K, d), counts (K,)) of the noisy entries."""
         K, d = self.classes, self.each.set.dim
         if not self.each.count > 0.0:
             return flat.reshape(K, d), np.zeros(0)
@@ -503,16 +514,16 @@ class Stack:
 
     @property
     def step(self) -> float:
-        """That of the first part: all have one."""
+        """Lattice step of the first part: all parts have the same."""
         return float(self.parts[0].step)
 
     @property
     def set(self) -> Any:
-        """That of the first part."""
+        """Clip set of the first part."""
         return self.parts[0].set
 
     def weights(self, norm: Norm) -> Array:
-        """Return those of the parts times their shares."""
+        """Return the weights of the parts times their shares."""
         pairs = zip(self.parts, self.shares, strict=True)
         return np.concatenate([share * part.weights(norm) for part, share in pairs])
 
@@ -528,7 +539,7 @@ class Stack:
         return np.array([p.shaped(v, norm) for p, v in zip(self.parts, pieces, strict=True)])
 
     def of(self, k: Integers) -> Any:
-        """Return what each part gets of one element."""
+        """Return the contribution of one element to each part."""
         return [part.of(k) for part in self.parts]
 
 
@@ -574,11 +585,11 @@ class RankOne:
         return np.concatenate([*(M[diagonal_first(self.r)] for M in matrices), score])
 
     def shaped(self, flat: Array, norm: Norm) -> Array:
-        """Return what was drawn, flat: :meth:`parts` takes it apart."""
+        """Return the noisy entries, flat: :meth:`parts` splits them."""
         return flat
 
     def parts(self, flat: Array) -> list[Array]:
-        """Return the matrices and the score of what was drawn."""
+        """Return the matrices and the score of the noisy entries."""
         one = self.r * (self.r + 1) // 2
         *matrices, score = np.split(flat, one * np.arange(1, len(self.radii) + 1))
         return [*(symmetric(self.r, M, diagonal_first(self.r)) for M in matrices), score]
@@ -610,7 +621,7 @@ class ClusterGram(Gram):
 
     @property
     def slack(self) -> float:
-        """What the rounding of two sums may add to their distance: ``2^-17 sqrt r``."""
+        """Bound on the distance that rounding of two sums adds: ``2^-17 sqrt r``."""
         return 2.0**-17 * math.sqrt(self.dim)
 
 
@@ -644,7 +655,7 @@ class ClusterTotals(Vectors):
 
     @property
     def slack(self) -> float:
-        """What the rounding of two sums may add to their distance."""
+        """Bound on the distance that rounding of two sums adds."""
         return 2.0**-17 * math.sqrt(self.dim)
 
 

@@ -1,4 +1,4 @@
-"""What other packages look for on a result: maketables' plug-in, and statsmodels' names.
+"""Adapters for other packages: the plug-in for maketables, and the attribute names of statsmodels.
 
 maketables 0.2.0 asks its registered extractors first, and the one for statsmodels takes any object
 with ``params``, ``bse`` and ``pvalues``. So where maketables is imported, a new fit registers an
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MaketablesPlugin:
-    """What ``maketables.ETable`` reads from a fit; a base class of ``Fit``.
+    """Attributes that ``maketables.ETable`` reads from a fit; a base class of ``Fit``.
 
     Privacy
     -------
@@ -36,7 +36,7 @@ class MaketablesPlugin:
 
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:
-        """Coefficients with columns ``b, se, p`` and ours, one row a coefficient."""
+        """Coefficients with columns ``b, se, p`` and those of ``tidy()``, one per row."""
         import pandas as pd
 
         est = self._record.estimate
@@ -83,7 +83,7 @@ class MaketablesPlugin:
 
     @property
     def __maketables_vcov_info__(self) -> dict[str, str]:
-        """What the standard errors hold."""
+        """Description of the standard errors."""
         robust = self._record.call.options.get("vcov") == "hetero"
         return {"vcov_type": f"sampling{' (hetero)' if robust else ''} + privacy"}
 
@@ -105,7 +105,7 @@ class MaketablesPlugin:
 
 
 def register() -> None:
-    """Have maketables ask a fit what it shows, if maketables is imported already.
+    """Register fits with maketables if maketables is imported already.
 
     Notes
     -----
@@ -120,7 +120,7 @@ def register() -> None:
         return
 
     class FitExtractor(plugin):  # type: ignore[misc, valid-type]
-        """What maketables makes of the attributes of a fit."""
+        """Extractor by which maketables reads the attributes of a fit."""
 
         def can_handle(self, model: Any) -> bool:
             return isinstance(model, MaketablesPlugin)
@@ -129,7 +129,7 @@ def register() -> None:
 
 
 class StatsmodelsLike:
-    """What a reader of a statsmodels result asks a fit for; everything per row is absent.
+    """Attributes of a statsmodels result; everything per row is absent.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a result can do: one small class a capability, of which ``results/fit.py`` builds kinds.
+"""Capabilities of a result: one small class per capability, combined by ``results/fit.py``.
 
 Each is a face on the one record of a fit and holds nothing itself; the work is done in the module
 that a method imports. A spelling of another package is accepted by ``also`` and not listed.
@@ -61,7 +61,7 @@ class Intervals(Held):
         alpha: float | None = None,
         method: str | None = None,
     ) -> pd.DataFrame:
-        """Confidence intervals from the total standard error, and the bias bound if there is one.
+        """Return confidence intervals from the standard error, and the bias bound if there is one.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class Numbers(Intervals):
         return inference.series(inference.standard_errors(est, kind), est.names, title)
 
     def errors(self) -> pd.DataFrame:
-        """Return what the error of each coefficient consists of.
+        """Return the parts of the error of each coefficient.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class Numbers(Intervals):
         return inference.errors(self._record.estimate)
 
     def vcov(self, kind: str = "total") -> pd.DataFrame:
-        """Covariance of the estimates.
+        """Return the covariance of the estimates.
 
         Parameters
         ----------
@@ -334,9 +334,9 @@ class Means(Held):
         by : str or list of str, optional
             What stands behind ``|`` in a formula.
         at : mapping, optional
-            Values of other variables: ``{"age": 40}``. Numbers that are not named are held at the
-            middle of their public range (a fit keeps no means of the rows), or at released means
-            (``over=``); other factors get equal weights.
+            Values of other variables: ``{"age": 40}``. Numbers that are not named are held at
+            their released centre (of a fit by scoring), else at the middle of their public range,
+            or at released means (``over=``); other factors get equal weights.
         over : fit of ``dp_mean`` or ``dp_moments``, mapping or table, optional
             Released means to hold numbers at; their own errors are not in the intervals, which are
             conditional on the grid. A mapping or public rows do as well.
@@ -479,7 +479,7 @@ class Means(Held):
 
 
 def _names_changes(given: Any) -> bool:
-    """Say whether an argument names variables, or changes of them, and is no table."""
+    """Return whether an argument names variables or changes of them, and is not a table."""
     if isinstance(given, str):
         return True
     if isinstance(given, Mapping):
@@ -498,13 +498,13 @@ class Predictions(Held):
     __slots__ = ()
 
     def _widths(self, L: Array, level: float) -> tuple[Array, Array]:
-        """Return (standard errors, half widths) of ``L b``, (k,) each: of rooms that predict."""
+        """Return (standard errors, half widths) of ``L b``, (k,) each, for models that predict."""
         from dpmodels.results.effects import widths
 
         return widths(self._record.estimate, L, level)
 
     def _shrunk(self) -> pd.Series[float]:
-        """Coefficients for predictions: shrunk towards the public guess as far as they are noise.
+        """Return coefficients for predictions; noisy ones are shrunk towards the public guess.
 
         A posterior mean (``after/theory.md``): about the mean row the level has the variance of the
         declared range of the response, and the predictors together half of the response's variance.
@@ -614,7 +614,7 @@ class Updates(Held):
         self, formula: str = ". ~ .", data: Any = None, *, eps: Any = None, delta: Any = None,
         **changed: Any,
     ) -> Any:  # fmt: skip
-        """Fit again with a changed formula: a new release, with a charge of its own.
+        """Fit again with a changed formula: a new release with a separate charge.
 
         Parameters
         ----------
@@ -702,7 +702,7 @@ class NewReleases(Held):
         budget: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Release what a residual plot is looked at for: shares at the bounds, residual means.
+        """Release diagnostics of the residuals: shares at the bounds, and residual means.
 
         Parameters
         ----------
@@ -778,7 +778,7 @@ class MomentAnalyses(Held):
         return correlations(self._record, given, level)
 
     def ridge_path(self, response: str, lams: Any = None) -> pd.DataFrame:
-        """Return ridge coefficients of a column on all others, one row a penalty. No intervals.
+        """Return ridge coefficients of one column on all others, one row per penalty.
 
         Parameters
         ----------
@@ -795,7 +795,7 @@ class MomentAnalyses(Held):
         return path(self._record, response, lams, lasso_=False)
 
     def lasso_path(self, response: str, lams: Any = None) -> pd.DataFrame:
-        """Return lasso coefficients of a column on all others, one row a penalty. No intervals.
+        """Return lasso coefficients of one column on all others, one row per penalty.
 
         Parameters
         ----------

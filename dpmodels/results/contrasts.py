@@ -21,6 +21,7 @@ from dpmodels.results.record import Record, interval_of
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table
+from dpmodels.variables import TIME_UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,7 @@ class Combinations(Result):
         return np.column_stack([self.effect - half, self.effect + half])
 
     def tidy(self) -> pd.DataFrame:
-        """Return one row a combination, broom's column names."""
+        """Return one row per combination, with the column names of broom."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -332,7 +333,7 @@ def emmeans(
     heads = [*within, *wanted]
     found_axes = {name: _axis(fit, name, given.get(name), name in heads) for name in known}
     axes = {name: axis for name, (axis, _) in found_axes.items()}
-    middles = [f"{n} = {middle:.4g}" for n, (_, middle) in found_axes.items() if middle is not None]
+    middles, centres = _held_numbers(fit, found_axes)
     groups = list(itertools.product(*(axes[name] for name in heads)))
     X = _grid(fit, axes, heads, groups)
     L, names = every_chain(fit, X.mean(axis=1))
@@ -344,7 +345,7 @@ def emmeans(
     link = fit.kind.link_name(fit.options)
     given_means = {k: v for k, v in held.items() if k in set(known) - {*heads, *at}}
     relative = X.shape[-1] < fit.design.p
-    notes = _grid_notes(middles, given_means, relative=relative, link=link, what=what)
+    notes = _grid_notes(middles, centres, given_means, relative=relative, link=link, what=what)
     labels = [f"{label}{name}" for name in names for label in labels]
     # of one quantile, within one level of by
     family = [f"{one}{name}".removeprefix(", ") for name in names for one in families]
@@ -362,7 +363,7 @@ def emmeans(
 def _grid(
     fit: Any, axes: Mapping[str, list[Any]], heads: list[str], groups: list[tuple[Any, ...]]
 ) -> Array:
-    """Return the design rows of a public grid: a block a group, a row a cell of the others."""
+    """Return the design rows of a public grid: one block per group, one row per other cell."""
     rest = [name for name in axes if name not in heads]
     others = list(itertools.product(*(axes[name] for name in rest)))
     if len(groups) * len(others) > 100_000:
@@ -374,13 +375,16 @@ def _grid(
 
 
 def _grid_notes(
-    middles: list[str], held: Mapping[str, float], *, relative: bool, link: str, what: str
-) -> tuple[str, ...]:
+    middles: list[str], centres: list[str], held: Mapping[str, float], *, relative: bool,
+    link: str, what: str,
+) -> tuple[str, ...]:  # fmt: skip
     """Return the notes of adjusted means: what is held where, and their scale.
 
     ``held``: means that ``over=`` gives. ``relative``: to a first unit, without an intercept.
     """
     notes = ["Means over a public grid, equal weights to the levels of other factors."]
+    if centres:
+        notes.append(f"Held at its released centre, or as at= says: {', '.join(centres)}.")
     if middles:
         notes.append(
             f"Held at the middle of its declared range, or as at= says: {', '.join(middles)}. A "
@@ -426,7 +430,7 @@ def _words(names: list[str], values: Any) -> str:
 
 
 def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
-    """Return what means are of, within what, and whether differences are asked for at once."""
+    """Return the variables of the means, their groups, and whether differences are requested."""
 
     def listed(given: Any) -> list[str]:
         if isinstance(given, str):
@@ -450,7 +454,7 @@ def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
 
 
 def means_of(over: Any) -> dict[str, float]:
-    """Return means by name: of a release of means or moments, a mapping, or public rows."""
+    """Return means by name, from a release of means or moments, a mapping, or public rows."""
     if over is None:
         return {}
     if hasattr(over, "_record") and hasattr(over, "params"):
@@ -476,7 +480,7 @@ def estimated(fit: Any, X: Any) -> Array:
 
 
 def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
-    """Return rows of weights for every quantile of a fit, and what their labels end with."""
+    """Return rows of weights for every quantile of a fit, and the endings of their labels."""
     p, count = L.shape[1], len(fit._record.estimate.names)
     if count == p:
         return L, [""]
@@ -490,7 +494,7 @@ def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
 
 
 def predictors(fit: Any, asked: Iterable[Any] = ()) -> list[str]:
-    """Return the variables of the right side; refuse what is asked for and is not among them."""
+    """Return the variables of the right side; raise if a requested one is missing."""
     atoms = [atom for product in fit.design.program.products for atom in product.atoms]
     used: set[str] = set().union(*(atom.source.variables for atom in atoms))
     known = [name for name in fit.design.variables if name in used]
@@ -509,8 +513,35 @@ def range_of(design: Any, name: str) -> tuple[float, float] | None:
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
+def _held_numbers(
+    fit: Any, axes: Mapping[str, tuple[list[Any], float | None]]
+) -> tuple[list[str], list[str]]:
+    """Return the numbers that are held at middles of ranges and at released centres, as text."""
+    at = {name: value for name, (_, value) in axes.items() if value is not None}
+    released = {name for name in at if released_centre(fit, name) is not None}
+    texts = {name: f"{name} = {value:.4g}" for name, value in at.items()}
+    middles = [text for name, text in texts.items() if name not in released]
+    return middles, [text for name, text in texts.items() if name in released]
+
+
+def released_centre(fit: Any, name: str) -> float | None:
+    """Return the released centre of a number, or None if the fit has none."""
+    found = fit._record.estimate.arrays.get(f"centre({name})")
+    return None if found is None else float(found[0])
+
+
+def _cell_at(variable: Any, value: float) -> Any:
+    """Return the cell that is read as a number: of a date or a duration one in microseconds."""
+    if variable.kind == "date":
+        return np.datetime64(variable.start + round(value * TIME_UNITS[variable.unit]), "us")
+    duration = getattr(variable, "duration", None)
+    if duration is not None:
+        return np.timedelta64(round(value * TIME_UNITS[duration]), "us")
+    return value
+
+
 def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], float | None]:
-    """Return the points of one variable of the grid, and the middle if it is held there."""
+    """Return the points of one variable of the grid, and the value at which a number is held."""
     variable = fit.design.schema[name]
     if given is not None:
         points = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
@@ -529,8 +560,11 @@ def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], flo
         raise RequestError(
             f"{name!r} is a number: say at which values, emmeans({name!r}, at={{{name!r}: [...]}})"
         )
+    centre = released_centre(fit, name)
+    if centre is not None:
+        return [_cell_at(variable, centre)], centre
     ends = range_of(fit.design, name)
     if ends is None:
         raise RequestError(f"the range of {name!r} is not public: hold it, at={{{name!r}: value}}")
     middle = (ends[0] + ends[1]) / 2.0
-    return [middle], middle
+    return [_cell_at(variable, middle)], middle

@@ -55,7 +55,7 @@ _MOST = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Public rows to average over: a table of columns, and what is said of them."""
+    """Public rows to average over: a table of columns, and its notes."""
 
     table: dict[str, Any]
     n: int
@@ -252,7 +252,7 @@ def _made(
 
 
 def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
-    """Return means of the predictors, released from private rows for a charge of their own.
+    """Return means of the predictors, released from private rows for a separate charge.
 
     None of ``eps, delta, budget, seed`` is given: the rows are public, and are returned.
     """
@@ -329,7 +329,7 @@ def _numbers(rows: _Rows, name: str) -> Array:
 
 
 def _same_everywhere(fit: Any, names: list[str]) -> bool:
-    """Say whether changes of these variables move the mean alike at every row."""
+    """Return whether changes of these variables move the mean equally at every row."""
     from dpmodels.formula.describe import public_points
 
     if _link(fit).name != "identity":
@@ -350,7 +350,7 @@ def _same_everywhere(fit: Any, names: list[str]) -> bool:
 
 
 def _around(fit: Any, rows: _Rows, name: str) -> tuple[dict[str, Any], dict[str, Any], float]:
-    """Return a number a little lower and a little higher, and the step between."""
+    """Return a number slightly lower, one slightly higher, and the step between them."""
     ends, x = range_of(fit.design, name), _numbers(rows, name)
     h = _STEP * (1.0 if ends is None else max(ends[1] - ends[0], 1e-12))
     return {name: x - h}, {name: x + h}, 2.0 * h
@@ -545,7 +545,7 @@ def spread(X: Array, V: Array) -> Array:
 
 
 def predict_quantiles(fit: Any, new: Any, **asked: Any) -> Any:
-    """Predict one quantile as any regression, several as a frame with a column a quantile.
+    """Predict one quantile like any regression, several as a frame with one column per quantile.
 
     Where fitted quantiles cross they are rearranged, in every row in ascending order (Chernozhukov,
     Fernandez-Val and Galichon 2010: never further from the truth).
@@ -621,7 +621,7 @@ def _truth(fit: Any, new: Any) -> list[Any]:
 
 
 def _guess(fit: Any, new: Any) -> list[Any]:
-    """Return the predicted class of each public row: of an event, the likelier side."""
+    """Return the predicted class of each public row; for an event, the likelier outcome."""
     predicted = fit.predict(new)
     if fit.design.response.kind == "event":
         no, yes = fit.design.levels

@@ -1,4 +1,4 @@
-"""The results of the verbs: one class a kind, a frozen face on released and public numbers.
+"""Results of the fitting functions: one class per kind, for released and public numbers only.
 
 A kind is a base, :class:`Fit`, and the capabilities that hold for it (``capabilities.py``): what a
 result lists is what it can do. ``Fit(plan, release, estimate)`` makes one of the right kind.
@@ -20,6 +20,7 @@ from dpmodels.errors import (
     shown,
     whole,
 )
+from dpmodels.notes import Notes
 from dpmodels.quiet import quiet, tell
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
@@ -124,7 +125,7 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Facts:
-    """Public facts of a call: what was asked for, and what was decided before the first row.
+    """Public facts of a call: its arguments, and the decisions made before the first row.
 
     Attributes
     ----------
@@ -284,7 +285,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
     @property
     def ledger(self) -> Ledger:
-        """The charges of this call, one line a step; prints as a table."""
+        """The charges of this call, one line per step; prints as a table."""
         return ledger_of(self._record)
 
     @property
@@ -293,11 +294,14 @@ class Fit(Written, Held, MaketablesPlugin):
         return dict(self._record.estimate.stats)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """All notes of the fit, in the order of weight: those of ``summary(full=True)``."""
+    def notes(self) -> Notes:
+        """All notes of the fit as strings, as in ``summary(full=True)``.
+
+        ``fit.notes.to_frame()`` has the code, severity, columns, short and long form of each.
+        """
         from dpmodels.results.summary import notes_of
 
-        return notes_of(self._record)
+        return Notes.of(notes_of(self._record))
 
     @also.method
     def statement(self) -> str:
@@ -323,7 +327,7 @@ class Fit(Written, Held, MaketablesPlugin):
         level: float | None = None,
         exponentiate: bool = False,
     ) -> Summary:
-        """Summary table; ``print`` it, or ask it for HTML, LaTeX or markdown.
+        """Return the summary table; ``print`` it, or convert it to HTML, LaTeX or Markdown.
 
         Parameters
         ----------
@@ -364,7 +368,7 @@ class Fit(Written, Held, MaketablesPlugin):
         exponentiate: bool = False,
         **other: Any,
     ) -> pd.DataFrame:
-        """One row an estimate, with the column names of R's broom.
+        """Return one row per estimate, with the column names of R's broom.
 
         Parameters
         ----------
@@ -397,7 +401,7 @@ class Fit(Written, Held, MaketablesPlugin):
         )  # fmt: skip
 
     def glance(self, style: str | None = None) -> pd.DataFrame:
-        """One row: public facts, the guarantee and released statistics (NaN if not released).
+        """Return one row: public facts, the guarantee and released statistics.
 
         Parameters
         ----------
@@ -410,7 +414,7 @@ class Fit(Written, Held, MaketablesPlugin):
         return inference.glance(self._record, style=style)
 
     def plot(self, ax: Axes | None = None, *, level: float | None = None, **style: Any) -> Axes:
-        """Draw what was released, with its intervals (needs matplotlib).
+        """Draw the released estimates with their intervals (needs matplotlib).
 
         Coefficients: inner bar sampling error only, outer bar total. A kind may have a picture of
         its own: a kernel regression shows its curve, a table its counts.
@@ -545,7 +549,7 @@ class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, 
     __slots__ = ()
 
     def vif(self) -> pd.DataFrame:
-        """Return variance inflation factors, one row a coefficient, from the released information.
+        """Return variance inflation factors, one per coefficient, from the released information.
 
         How many times larger the sampling variance is than if the column were unrelated to the
         others: in a generalised linear model at the weights of the fit, as R's car has it. Of terms
@@ -659,6 +663,50 @@ class Tabulation(Numbers, Fit):
 
     __slots__ = ()
 
+    def summary(
+        self,
+        fmt: str | None = None,
+        digits: int = 4,
+        stars: bool = False,
+        *,
+        notes: bool = True,
+        full: bool = False,
+        level: float | None = None,
+        exponentiate: bool = False,
+        errors: bool | None = None,
+        smd: bool | None = None,
+        p_values: bool | None = None,
+    ) -> Summary:
+        """Return the table; ``print`` it, or ask it for HTML, LaTeX or markdown.
+
+        Several variables are one table: variables in rows, groups and their total in columns. Any
+        other table has one part per margin, with intervals.
+
+        Parameters
+        ----------
+        fmt, digits, stars, notes, full, level, exponentiate
+            As for any fit.
+        errors : bool, optional
+            Print the standard deviation of the noise of each number. Default: as in the call.
+        smd : bool, optional
+            Print the standardised difference of the groups, the largest if there are several.
+        p_values : bool, optional
+            Print P of equal means or shares in all groups, where errors were released.
+
+        Privacy
+        -------
+        Post-processing: costs nothing. Every number is public or released.
+        """
+        from dpmodels.results.summary import build
+
+        return build(
+            self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
+            exponentiate=exponentiate, errors=errors, smd=smd, p_values=p_values,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
     def crosstab(
         self, rows: str | None = None, columns: str | None = None, *, margins: bool = True
     ) -> pd.DataFrame:
@@ -680,7 +728,7 @@ class Tabulation(Numbers, Fit):
 
 
 class SurvivalCurves(Numbers, Fit):
-    """Survival curves by group, and what is read off them (``dp_survfit``).
+    """Survival curves by group, with medians and restricted means (``dp_survfit``).
 
     Everything here is post-processing of one release: it costs nothing.
     """
@@ -806,7 +854,7 @@ class Quantiles(Intervals, Fit):
 
 
 class TestResult(Numbers, Fit):
-    """A test: statistic, degrees of freedom, p-value, and what it is about (``dp_test``)."""
+    """Test: statistic, degrees of freedom, p-value and hypothesis (``dp_test``)."""
 
     __slots__ = ()
     __test__ = False
@@ -839,7 +887,7 @@ def kind_of(verb: str) -> type[Fit]:
 
 
 def load(path: str | Path) -> Any:
-    """Load what ``save(path)`` wrote: a fit, a test, a score, a table, or a release.
+    """Load a file of ``save(path)``: a fit, a test, a score, a table, or a release.
 
     Parameters
     ----------

@@ -181,7 +181,7 @@ def _adjusted_sizes(est: Estimate) -> Array:
 
 
 def errors(est: Estimate) -> pd.DataFrame:
-    """Return what an error consists of, one row a coefficient: error, sampling, privacy, bias."""
+    """Return the parts of each error, one row per coefficient: error, sampling, privacy, bias."""
     import pandas as pd
 
     bias = np.zeros(est.params.shape) if est.bias is None else np.asarray(est.bias)
@@ -282,7 +282,7 @@ def styled(frame: pd.DataFrame, style: str | None = None) -> pd.DataFrame:
 def tidy(
     est: Estimate, *, conf_int_: bool, level: float, style: str | None, exponentiate: bool = False
 ) -> pd.DataFrame:
-    """Return one row a coefficient, with broom's column names."""
+    """Return one row per coefficient, with the column names of broom."""
     import pandas as pd
 
     low, high = conf_int(est, level)
@@ -308,7 +308,7 @@ def tidy(
 
 
 def glance(record: Record, *, style: str | None) -> pd.DataFrame:
-    """Return one row a fit: public facts, the guarantee, released statistics."""
+    """Return one row per fit: public facts, the guarantee, released statistics."""
     import pandas as pd
 
     from dpmodels.results.record import row_norm
@@ -443,7 +443,7 @@ def plain_name(name: str) -> str:
 
 
 def labelled(name: str, labels: Mapping[str, str] | None) -> str:
-    """Return the label of a coefficient; of an interaction, the labels of its parts."""
+    """Return the label of a coefficient; for an interaction, the labels of its parts."""
     if not labels:
         return name
     if not isinstance(labels, Mapping):
@@ -501,7 +501,7 @@ def terms_of(record: Record) -> dict[str, tuple[int, ...]]:
 
 
 def checked_errors(record: Record) -> None:
-    """Refuse what needs a covariance where none was released."""
+    """Raise if a result needs a covariance and none was released."""
     est = record.estimate
     if not est.released:
         raise NotReleasedError("this fit got no reply: there is nothing to test")
@@ -624,7 +624,7 @@ def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:
 
 @dataclass(frozen=True)
 class AnovaTable(Result):
-    """A table of tests, one row a term (or a comparison)."""
+    """Table of tests, one row per term or comparison."""
 
     title: str
     # tuple of (str, float, int, float): name, chi2, degrees of freedom, p-value.
@@ -632,14 +632,14 @@ class AnovaTable(Result):
     notes: tuple[str, ...]
 
     def tidy(self) -> pd.DataFrame:
-        """Return one row a term: ``term, df, statistic, p_value``."""
+        """Return one row per term: ``term, df, statistic, p_value``."""
         import pandas as pd
 
         rows = [(name, df, x, p) for name, x, df, p in self.rows_]
         return pd.DataFrame(rows, columns=["term", "df", "statistic", "p_value"])
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw what each term explains: chi2 over its degrees of freedom (needs matplotlib)."""
+        """Draw chi2 over its degrees of freedom for each term (needs matplotlib)."""
         from dpmodels.tables.table import forest
 
         frame = self.tidy().assign(estimate=lambda t: t["statistic"] / t["df"])

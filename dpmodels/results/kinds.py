@@ -1,4 +1,4 @@
-"""Kinds of results of hazards, of categories and of panels: what else each can say.
+"""Results of hazard, choice and panel models, with their additional outputs.
 
 Kept out of ``fit.py`` for its length; :func:`dpmodels.results.fit.kind_of` loads them.
 """
@@ -61,7 +61,7 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         return _ratios(self, level)
 
     def baseline(self) -> pd.DataFrame:
-        """Return the released baseline hazard, one row a stratum and cell of time.
+        """Return the released baseline hazard, one row per stratum and cell of time.
 
         Returns
         -------
@@ -177,7 +177,7 @@ class Choice(Numbers, JointTests, Predictions, Updates, Fit):
     __slots__ = ()
 
     def odds_ratios(self, *, level: float | None = None) -> pd.DataFrame:
-        """Return odds ratios with intervals, z and p; of levels against the base: relative risks.
+        """Return odds ratios with intervals, z and p; for levels against a base, relative risks.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ def hazards(
 def _survival(
     fit: Fit, new: Any, X: Array, times: Any, asked: tuple[bool, bool], level: float
 ) -> pd.DataFrame:
-    """Return survival at times, a row a row of ``new``; with errors a row a row and a time."""
+    """Return survival at times, one row per row of ``new``, or per row and time if with errors."""
     import pandas as pd
 
     from dpmodels.formula.survival import strata_codes
@@ -329,7 +329,7 @@ def _log_hazard_errors(
     vcov, p = np.asarray(arrays["baseline_vcov"]), X.shape[1]
 
     def between(name: str) -> Array:
-        """Return (S, ..., times) of what stands at the ends of cells, 0 before the first."""
+        """Return (S, ..., times) of the values at the ends of cells, 0 before the first."""
         ends = np.moveaxis(np.asarray(arrays[name]), 1, -1)
         before = np.concatenate([np.zeros((*ends.shape[:-1], 1)), ends], axis=-1)
         flat = before.reshape(-1, len(edges))
@@ -399,7 +399,7 @@ def _linear(
     fit: Fit, new: Any, X: Array, interval: str | None, level: float, se_fit: bool, *,
     ratios: bool = False,
 ) -> Any:  # fmt: skip
-    """Return ``X b`` with what is asked beside it; ``ratios``: exp of it, and of the ends."""
+    """Return ``X b`` with errors or intervals on request; ``ratios`` exponentiates the results."""
     import pandas as pd
 
     est, shown = fit._record.estimate, np.exp if ratios else np.asarray

@@ -1,4 +1,4 @@
-"""The release of second moments that a fit holds, and what is read off it.
+"""The release of second moments in a fit, and the numbers derived from it.
 
 Correlations, paths, subsets and components, as tables.
 """
@@ -49,7 +49,7 @@ class MomentFacts:
 
 
 def moments_of(record: Record) -> MomentFacts:
-    """Return the release of second moments in a record, or say which fit would hold one."""
+    """Return the release of second moments in a record; raise with the call that makes one."""
     arrays = record.estimate.arrays
     if not (record.estimate.released and "released_moments" in arrays):
         raise NotReleasedError(

@@ -28,7 +28,7 @@ _WRAP, _TITLE = 26, 70
 
 @dataclass
 class _Drawn:
-    """What axes hold: a name a row, a title a fit; and whether their figure is ours to enlarge."""
+    """Contents of axes: a name for each row and a title for each fit."""
 
     names: list[str] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
@@ -104,8 +104,11 @@ def coefplot(
     drawn.names += [name for name in wanted if name not in drawn.names]
     k = len(drawn.titles)
     drawn.titles.append(one_line(fit))
+    if k == 1:  # of several fits each has its number in the legend
+        first = ax.containers[0]
+        first.set_label(f"(1) {first.get_label()}")
     _draw_bars(ax, bars.of(shown), [drawn.names.index(name) + _APART * k for name in shown],
-               (f"({k + 1})" if k else f"{100 * level:g} % interval, total error",
+               (f"({k + 1})" if k else f"{100 * level:g} % interval",
                 None if k else "sampling error alone"),
                color or f"C{k}", exponentiate)  # fmt: skip
     _set_rows(ax, drawn, labels)
@@ -139,7 +142,7 @@ class _Bars:
         return [n for n in listed if self.scaled is None or np.isfinite(self.scaled[n])]
 
     def of(self, names: Sequence[str]) -> _Bars:
-        """Return those of some names, in this order."""
+        """Return the bars of some names, in this order."""
         listed = list(names)
         return _Bars(self.estimates[listed], self.total[listed], self.sampling[listed], None)
 
@@ -147,7 +150,7 @@ class _Bars:
 def _bars_of(
     fit: Fit, ax: Axes | None, level: float, scale: str, names: Sequence[str] | None
 ) -> _Bars:
-    """Return what is drawn of a fit; C(g)[T.x] and g[T.x] are one row of the axes."""
+    """Return the bars of a fit; C(g)[T.x] and g[T.x] share one row of the axes."""
     estimates: Any = fit.params
     before = [] if ax is None or ax not in _DRAWN else _DRAWN[ax].names
     known = {plain_name(name): name for name in [*(names or ()), *before]}

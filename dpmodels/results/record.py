@@ -18,9 +18,11 @@ import numpy as np
 from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, whole
+from dpmodels.messages import PROOF
+from dpmodels.notes import note_of, notes_of_saved
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
-from dpmodels.records import Estimate, Release, Request
+from dpmodels.records import USABLE_ROWS, Estimate, Release, Request
 from dpmodels.tables.table import check_seal, sealed
 from dpmodels.units import column_of
 
@@ -57,7 +59,7 @@ class Call:
 
     @classmethod
     def of(cls, request: Request, backend: Backend | None = None) -> Call:
-        """Copy the public words of a request, and say which ending of its method ran."""
+        """Copy the public arguments of a request, and the ending that its method took."""
         return cls(
             verb=request.verb,
             formula=request.formula,
@@ -111,7 +113,7 @@ class Record:
 
     @classmethod
     def of(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Record:
-        """Keep what is public or released of the three; their ``detail`` is dropped."""
+        """Keep the public and released parts of plan, release and estimate."""
         return cls(
             call=Call.of(plan.request, plan.backend),
             design=release.design,
@@ -129,7 +131,7 @@ class Record:
 
 
 def _returned(release: Release) -> str:
-    """Return what of the charge went back to the budget, in words; empty: nothing."""
+    """Return the part of the charge that went back to the budget, as text; empty if none did."""
     if release.back is None:
         return ""
     from dpmodels.privacy.budget import returned_text
@@ -138,7 +140,7 @@ def _returned(release: Release) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` if it is a plain scalar, text or list of such; else the name of its type."""
+    """Return ``value`` if it is a plain scalar, string or list of these, else its type name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -167,7 +169,7 @@ def frozen(estimate: Estimate, released: bool) -> Estimate:
         untested=untested,
         released=released,
         stats={str(k): float(v) for k, v in estimate.stats.items()},
-        notes=tuple(map(str, estimate.notes)),
+        notes=notes_of_saved(estimate.notes),
         warnings=tuple(map(str, estimate.warnings)),
         arrays=read_only({str(k): v for k, v in estimate.arrays.items()}),
     )
@@ -206,8 +208,14 @@ def interval_of(design: Design, column: str) -> tuple[float, float] | None:
     return next((c.interval for c in design.z if c.name == column), None)
 
 
+def papers_of(reference: str) -> str:
+    """Return the papers of a reference, without files of this project."""
+    parts = (part.strip() for part in reference.split(";"))
+    return "; ".join(p for p in parts if ".md" not in p and "theory note" not in p)
+
+
 def methods_paragraph(record: Record) -> str:
-    """Return what a methods section says of a fit: all of it public."""
+    """Return the description of a fit for a methods section: all of it public."""
     from dpmodels._version import __version__
     from dpmodels.privacy.mechanisms import Gaussian
     from dpmodels.registry import method_names, resolve
@@ -223,7 +231,7 @@ def methods_paragraph(record: Record) -> str:
         "composed by the tightest proved bound"
     )  # fmt: skip
     known = call.method in method_names(call.verb)
-    reference = resolve(call.verb, call.method).reference if known else ""
+    reference = papers_of(resolve(call.verb, call.method).reference) if known else ""
     parts = [
         f"Estimates are ({promise.eps:g}, {promise.delta:g})-differentially private. Neighbouring "
         f"tables: {promise.neighbours}; unit of privacy: {named(promise.unit)}.",
@@ -237,12 +245,17 @@ def methods_paragraph(record: Record) -> str:
         held = "sampling error and privacy noise"
         held += "" if est.bias is None else ", and a bound of the bias that clipping may leave"
         parts.append(f"Standard errors, tests and intervals hold {held}.")
-    parts += [note.rstrip(".") + "." for note in promise.notes]
+    parts += [note.text() for note in promise.notes if note.code != PROOF.code]
     return " ".join([*parts, f"Software: dpmodels {__version__}."])
 
 
+def has_method_test(guarantee: Guarantee) -> bool:
+    """Return whether a private test is part of the method; the look at usable rows is none."""
+    return any(step.reply_test and step.name != USABLE_ROWS for step in guarantee.steps)
+
+
 def ledger_of(record: Record) -> Ledger:
-    """Return the charges of a record, one line a step."""
+    """Return the charges of a record, one line per step."""
     from dpmodels.privacy.budget import Ledger
 
     call = record.call
@@ -257,7 +270,7 @@ def ledger_of(record: Record) -> Ledger:
 
 
 def outcomes(record: Record) -> dict[str, str]:
-    """Return what came of each step that matters: "reply", "NO REPLY", "returned", "charged".
+    """Return the outcome of each step that matters: "reply", "NO REPLY", "returned", "charged".
 
     All of it is output of the mechanism and paid for. Steps after the one that ended the run
     are charged although nothing was drawn, or were given back: their absence is an output.
@@ -274,7 +287,9 @@ def outcomes(record: Record) -> dict[str, str]:
 
 
 FORMAT = "dpmodels.fit"
-VERSION = 1
+VERSION = 2
+#: Formats that can be read: notes of format 1 are plain strings.
+READ = (1, 2)
 #: What a damaged file is called, and what to do.
 WHAT, AGAIN = "this saved fit", "Write it again with fit.save(path), or use a copy"
 
@@ -311,10 +326,10 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
 
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RequestError("this is not a saved dpmodels fit. Write one with fit.save(path)")
-    if saved.get("version") != VERSION:
+    if saved.get("version") not in READ:
         raise RequestError(
-            f"this fit was saved in format {saved.get('version')!r}; this version of dpmodels "
-            f"reads format {VERSION}. Install dpmodels {saved.get('dpmodels')}"
+            f"This fit was saved in format {saved.get('version')!r}; this version of dpmodels "
+            f"reads formats up to {VERSION}. Install dpmodels {saved.get('dpmodels')}."
         )
     with whole(WHAT, AGAIN):
         estimate = _estimate_in(saved["estimate"])
@@ -339,7 +354,7 @@ def _checked(record: Record) -> Record:
     """Return a record whose parts fit together."""
     est = record.estimate
     p = len(est.names)
-    texts = (record.why, record.ended, *est.names, *est.notes, *est.warnings, *record.bought)
+    texts = (record.why, record.ended, *est.names, *est.warnings, *record.bought)
     sizes = [(est.params, (p,)), (est.vcov_sampling, (p, p)), (est.vcov_privacy, (p, p))]
     if (
         any(array is not None and array.shape != shape for array, shape in sizes)
@@ -432,7 +447,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
         "bias": _array_out(est.bias),
         "released": est.released,
         "stats": dict(est.stats),
-        "notes": list(est.notes),
+        "notes": [note_of(note).to_dict() for note in est.notes],
         "warnings": list(est.warnings),
         "arrays": {k: _array_out(v) for k, v in est.arrays.items()},
         "use_t": est.use_t,
@@ -453,7 +468,7 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         bias=_array_in(saved.get("bias")),  # absent in files of 0.1.0
         released=saved["released"],
         stats={k: float(v) for k, v in saved["stats"].items()},
-        notes=tuple(saved["notes"]),
+        notes=notes_of_saved(saved["notes"]),
         warnings=tuple(saved["warnings"]),
         arrays={k: v for k, v in arrays.items() if v is not None},
         use_t=saved["use_t"],

@@ -28,6 +28,7 @@ from dpmodels.results.inference import (
 )
 from dpmodels.results.moments import moments_of
 from dpmodels.results.plot import coefplot
+from dpmodels.results.record import has_method_test
 from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
@@ -102,7 +103,7 @@ class Etable(Result):
         )
 
     def tidy(self) -> Any:
-        """Return the numbers of all fits, one row a coefficient of a model."""
+        """Return the numbers of all fits, one row per coefficient of a model."""
         return self.numbers.copy()
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
@@ -246,7 +247,7 @@ def _numbers(given: Sequence[Any], names: Sequence[str], exponentiate: bool) -> 
 
 
 def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tuple[str, ...]:
-    """Return the notes of a table: what stands in brackets, the methods, the joint guarantee."""
+    """Return the notes of a table: meaning of brackets, methods, joint guarantee."""
     biased = any(fit._record.estimate.bias is not None for fit in given)
     levels = ", ".join(dict.fromkeys(f"{100 * fit.level:g} %" for fit in given))
     notes = [f"{levels} intervals in brackets."]
@@ -267,7 +268,7 @@ def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tu
 
 
 def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
-    """Return the fits of a call, given one by one, in a list, or both; refuse what is none."""
+    """Return the fits of a call, given one by one, in a list, or both; raise for anything else."""
     found: list[Any] = []
     for one in given:
         several = isinstance(one, Iterable) and not (
@@ -297,7 +298,7 @@ def _shared_names(given: Iterable[Any]) -> list[str]:
 
 
 def _heads(given: Sequence[Any], labels: Mapping[str, str] | None, headers: Any) -> tuple[str, ...]:
-    """Return the heads: what ``headers=`` says, number, response, and what the model is."""
+    """Return the heads: the text of ``headers=``, number, response, and kind of model."""
     heads = []
     for k, (fit, over) in enumerate(zip(given, _above(headers, len(given)), strict=True), 1):
         options = [(label, key, fit.facts.options.get(key)) for label, key in fit.kind.says]
@@ -337,7 +338,7 @@ modelsummary = etable
 
 def _default_stats(given: Sequence[Any]) -> list[str]:
     """Return the lines under the coefficients; a reply is one where a test is part of a method."""
-    tested = any(step.reply_test for fit in given for step in fit.privacy.steps)
+    tested = any(has_method_test(fit.privacy) for fit in given)
     silent = any(not fit.released for fit in given)
     return [*_DEFAULT_STATS, "reply"] if tested or silent else list(_DEFAULT_STATS)
 
@@ -354,7 +355,7 @@ def _label(key: str, given: Sequence[Any]) -> str:
 def _cells(
     fit: Any, se: str, digits: int, stars: bool, exponentiate: bool
 ) -> dict[str, tuple[str, str]]:
-    """Plain coefficient name -> (estimate, bracket)."""
+    """Return plain coefficient name -> (estimate, bracket)."""
     est = fit._record.estimate
     names = [plain_name(name) for name in est.names]
     error, sampling, privacy = (inference.standard_errors(est, kind) for kind in inference.KINDS)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.errors import RequestError, shown
-from dpmodels.privacy.run import OF_ITS_OWN
+from dpmodels.notes import Note, Severity, note_of
 from dpmodels.registry import method_names, resolve
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.record import (
     Record,
     event,
+    has_method_test,
     interval_of,
     ranged,
     response,
@@ -22,109 +24,108 @@ from dpmodels.results.record import (
     rows_used,
 )
 from dpmodels.survey import Survey
-from dpmodels.tables.content import Column, Layout, Page, Row
+from dpmodels.tables.content import Column, Content, Layout, Page, Row
 from dpmodels.tables.numbers import by_row, number, places
 from dpmodels.tables.table import Table, check_format
 from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 # -- The sentences under a summary, from public and released numbers only.
 
 
 _NA = {
-    "zero-row": "rows with missing\nvalues contribute nothing",
-    "impute-midpoint": "missing values\nwere replaced by the middle of the range",
-    "declared": "missing values\nwere replaced by the declared constant, or the row contributes "
-    "nothing",
+    "zero-row": "incomplete rows were dropped",
+    "impute-midpoint": "missing values were set to mid-range",
+    "declared": "missing values were set to the declared constant, or the row was dropped",
 }
 _PRIVACY_SE = {
-    "public": "The privacy part is the known scale of the added noise",
-    "released": "The privacy part is the scale of the added noise, mapped by released numbers",
-    "unavailable": "The privacy part is not available for this method",
+    "public": "known sd of the added noise",
+    "released": "sd of the added noise, propagated to the coefficient by released numbers",
+    "unavailable": "not available for this method",
 }
 STARS = "Stars: *** p < 0.001, ** p < 0.01, * p < 0.05, . p < 0.1."
 
 
-#: What a sentence begins with -> its weight: what limits a fit first, what explains it last. A
-#: condition of the guarantee weighs most. Methods write plain sentences, and files of earlier
-#: versions hold such, so they are told by their first words.
-_WEIGHTS = (
-    (100, ("NOT PR", "The guarantee", "Private if", "Privacy of a whole row")),
-    (95, ("Warning:", "More than half")),
-    (90, ("Not determined", "No z and p", "Noise dominates", "The information of the weak",
-          "About ")),
-    (86, ("No standard errors", "No intervals")),
-    (85, ("inference=False", "This fit released no", "No coefficient of this fit")),
-    (80, ("Unit: one row", "First stage of", "Anderson-Rubin", "Suppressed:")),
-    (75, ("May rest on few",)),
-    (70, ("Ranges bought", "Ranges estimated", "That bias exceeds")),
-    (65, ("Most of the variance",)),
-    (60, ("Errors are model-based", "Privacy: converted")),
-    (45, ("P and intervals allow", "Intervals and p-values are bias-aware", "Chosen by")),
-    (42, ("Errors allow", "Each person counts once")),
-    (40, ("Values outside", "Rows with missing")),
-    (37, ("Predictions are shrunk",)),
-    (35, ("Standard error", "Std. Error:")),
-    (30, ("Largest share",)),
-    (20, ("Not reported",)),
-    (17, (OF_ITS_OWN,)),
-    (15, ("Normal approximation", "t (", "Method chosen", "Moments only", "One stage", "Two stages",
-          "R-squared is")),
-)  # fmt: skip
-_ORDINARY = 50
-#: What predicts by coefficients that may be shrunk.
+#: Functions that predict by coefficients that may be shrunk.
 _BY_SHRUNK = frozenset(
     f"dpmodels.results.effects:{name}" for name in ("regression", "predict_quantiles")
 )
-#: So many notes are shown unless all are asked for, of each the first sentence.
+#: A summary shows all notes on the guarantee and at most this many others.
 SHOWN = 3
-_NEXT_SENTENCE = re.compile(r"(?<=[.)])\s+(?=[A-Z])")
+#: Notes of one summary that name the same coefficient.
+_MOST_OF_A_COLUMN = 2
 
 
-def notes_of(record: Record) -> tuple[str, ...]:
-    """Return all notes of a fit with a table, in the order of weight."""
-
-    def weight(note: str) -> int:
-        return next((w for w, starts in _WEIGHTS if note.startswith(starts)), _ORDINARY)
-
+def notes_of(record: Record) -> tuple[Note, ...]:
+    """Return all notes of a fit with a table, the most severe first."""
     regression = not verb_of(record.call.verb).body
-    parts = [
+    parts: list[Note] = [
         *(_errors(record) if regression else []),
         *(_ranges(record) if regression else _bought(record)),
         *(_largest_share(record) if regression else []),
-        *record.estimate.notes,
-        *(f"Warning: {w}" for w in record.estimate.warnings),
-        *_promise(record),
+        *(note_of(note) for note in record.estimate.notes),
+        *map(_warning, record.estimate.warnings),
+        *_guarantee_notes(record),
         *_shrunk(record),
         *_absent(record),
     ]
-    conditions = (n for n in record.guarantee.notes if not n.startswith(OF_ITS_OWN))
-    first = {" ".join(note.split()) for note in conditions}
-    said = dict.fromkeys(" ".join(note.split()) for note in parts if note)
-    return tuple(sorted(said, key=lambda n: -100 if n in first else -weight(n)))
+    return tuple(messages.sort_notes(list(dict.fromkeys(parts))))
 
 
-def shown_notes(record: Record, *, full: bool) -> tuple[str, ...]:
-    """Return the notes that a summary shows: all, or a sentence each of those that weigh most.
+def _warning(text: str) -> Note:
+    """Return the note of a warning: its first sentence, then the others."""
+    plain = note_of(text)
+    return messages.WARNING(text=plain.short, more=plain.long)
 
-    A condition of the guarantee is never cut.
+
+def _select_notes(notes: Sequence[Note]) -> list[Note]:
+    """Return all notes on the guarantee and up to three others.
+
+    A caution is left out if notes that a number is invalid name all its columns, and no column is
+    named by more than two notes.
+    """
+    out = [note for note in notes if note.severity == Severity.GUARANTEE]
+    named: dict[str, int] = {}
+    invalid: set[str] = set()
+    free = SHOWN
+    for note in notes:
+        if note.severity == Severity.GUARANTEE or not free:
+            continue
+        columns = set(note.columns)
+        if columns and note.severity == Severity.CAUTION and columns <= invalid:
+            continue
+        if columns and all(named.get(c, 0) >= _MOST_OF_A_COLUMN for c in columns):
+            continue
+        if note.severity == Severity.INVALID:
+            invalid |= columns
+        for column in columns:
+            named[column] = named.get(column, 0) + 1
+        out.append(note)
+        free -= 1
+    return out
+
+
+def shown_notes(record: Record, *, full: bool, conditions: bool = False) -> tuple[str, ...]:
+    """Return the texts of the notes that a summary shows.
+
+    With ``full`` all notes in their long form. Without it the short form of up to three notes, and
+    the long form of all conditions of the guarantee; with ``conditions`` these alone.
     """
     notes = notes_of(record)
+    if conditions:
+        return tuple(n.text() for n in notes if n.severity == Severity.GUARANTEE)
     if full or not notes:
-        return notes
-    whole = {" ".join(note.split()) for note in record.guarantee.notes}
-    *head, last = (
-        note if note in whole else _NEXT_SENTENCE.split(note, maxsplit=1)[0]
-        for note in notes[:SHOWN]
-    )
-    rest = len(notes) - SHOWN
+        return tuple(note.text() for note in notes)
+    chosen = _select_notes(notes)
+    *head, last = (note.text(full=note.severity == Severity.GUARANTEE) for note in chosen)
+    rest = len(notes) - len(chosen)
     if rest > 0:
         last += f" ({rest} more note{'s' if rest > 1 else ''}: summary(full=True).)"
-    elif (*head, last) != notes:
+    elif (*head, last) != tuple(note.text() for note in notes):
         last += " (In full: summary(full=True).)"
     return (*head, last)
 
@@ -153,122 +154,107 @@ def marks_of(record: Record) -> tuple[list[str], tuple[str, ...]]:
     return cells, legend
 
 
-def _shrunk(record: Record) -> list[str]:
-    """Say which coefficients are others for predictions, by more than a quarter of an error."""
+def _shrunk(record: Record) -> list[Note]:
+    """Return a note with the coefficients that predictions shrink by over a quarter of an error."""
     if verb_of(record.call.verb).predict not in _BY_SHRUNK or not record.estimate.released:
         return []
     from dpmodels.results.effects import shrunk
 
-    b, own = np.asarray(record.estimate.params), shrunk(record)
+    b, used = np.asarray(record.estimate.params), shrunk(record)
     se = inference.standard_errors(record.estimate)
-    far = np.abs(own - b) > 0.25 * se
+    far = np.abs(used - b) > 0.25 * se
     if not far.any():
         return []
-    names = [f"{n} {v:.3g}" for n, v, w in zip(record.estimate.names, own, far, strict=True) if w]
+    names = [f"{n} {v:.3g}" for n, v, w in zip(record.estimate.names, used, far, strict=True) if w]
     more = ", ..." if len(names) > 4 else ""
-    return [
-        "Predictions are shrunk towards the middle of the declared range, as far as these are "
-        f"noise: {', '.join(names[:4])}{more} (fit.shrunk)."
-    ]
+    return [messages.SHRUNK_PREDICTIONS(names=", ".join(names[:4]) + more)]
 
 
-def _errors(record: Record) -> list[str]:
+def _errors(record: Record) -> list[Note]:
+    """Return notes on the parts of the standard errors, or on why there are none."""
     est, call = record.estimate, record.call
     if est.vcov_sampling is None and not call.inference:
-        return [
-            "inference=False asked for no sampling uncertainty, so total standard errors, tests "
-            "and intervals do not exist for this fit. A fit with inference=True is a new charge."
-        ]
+        return [messages.NO_ERRORS_ASKED()]
     if est.vcov_sampling is None or est.vcov_privacy is None:
-        return [
-            "This fit released no "
-            + ("sampling" if est.vcov_sampling is None else "privacy")
-            + " part of the standard errors, so total standard errors, tests and intervals "
-            "do not exist for this fit."
-        ]
+        part = "sampling" if est.vcov_sampling is None else "privacy"
+        return [messages.NO_ERRORS_RELEASED(part=part)]
     if np.isnan(est.params).all() or np.isnan(inference.standard_errors(est)).all():
-        return ["No coefficient of this fit has standard errors: the notes below say why."]
-    whole = "Standard error² = sampling² + privacy²"
-    if est.bias is not None:
-        whole += "; possible clipping bias (Bias <=) is in P and intervals alone"
-    reference = "Normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)"
-    tested = any(step.reply_test for step in record.guarantee.steps)
+        return [messages.NO_ERRORS()]
+    bias = "" if est.bias is None else "; clipping bias (Bias <=) is in P and intervals only"
+    tested = has_method_test(record.guarantee)
     return [
-        f"{whole}. "
-        + _PRIVACY_SE.get(call.privacy_se, call.privacy_se)
-        + "; the sampling part comes from private releases (fit.ledger).",
-        f"{reference} approximation{', conditional on a reply' if tested else ''}.",
+        messages.STANDARD_ERROR(
+            bias=bias, privacy=_PRIVACY_SE.get(call.privacy_se, call.privacy_se)
+        ),
+        messages.REFERENCE(
+            distribution="normal" if est.use_t is None else f"t ({est.use_t:g} degrees of freedom)",
+            tested=", given that the private test passed" if tested else "",
+        ),
     ]
 
 
-def _ranges(record: Record) -> list[str]:
-    what = "estimated or declared" if record.bought else "declared"
+def _ranges(record: Record) -> list[Note]:
+    """Return notes on clipped and missing values, and on estimated ranges."""
     missing = _NA.get(record.call.na, record.call.na)
-    moved = f"Values outside the {what} ranges were moved to the nearest bound, and {missing}. "
-    if not ranged(record.design):  # public data took the place of ranges: nothing is clipped
-        moved = f"{missing[0].upper()}{missing[1:]}. "
-    counted = COMPLETE in record.estimate.stats
-    many = "How many exactly is private." if counted else "How many is private and is not reported."
-    return [*_bought(record), moved + many]
+    template = messages.CLIPPED_VALUES if ranged(record.design) else messages.MISSING_VALUES
+    return [*_bought(record), template(missing=missing)]
 
 
-def _bought(record: Record) -> list[str]:
+def _bought(record: Record) -> list[Note]:
+    """Return a note with the ranges that were estimated, if any."""
     if not record.bought:
         return []
     part = record.shares.get("ranges")
     cost = f", for {f.percent(part)} of the budget" if part else ""
     found = [(name, interval_of(record.design, name)) for name in record.bought]
     ranges = ", ".join(name if i is None else f"{name} {f.interval(i)}" for name, i in found)
-    return [f"Ranges estimated{cost} (declared ones cost nothing: bounds= or schema=): {ranges}."]
+    return [messages.RANGES_ESTIMATED(cost=cost, ranges=ranges)]
 
 
-def _largest_share(record: Record) -> list[str]:
+def _largest_share(record: Record) -> list[Note]:
+    """Return a note with the coefficient whose variance is privacy noise to the largest part."""
     shares = inference.privacy_share(record.estimate)
     if np.isnan(shares).all():
         return []
     j = int(np.nanargmax(shares))
     name, most = record.estimate.names[j], float(shares[j])
-    what = "Most of the" if most > 0.5 else "Largest share of"
-    what += " variance is due to privacy" if most > 0.5 else " variance due to privacy"
     verb, method = record.call.verb, record.call.method
     known = method in method_names(verb)  # a file may come from where other methods are registered
-    told = not record.bought and known and resolve(verb, method).foretells
-    more = "; dp.plan() predicts by how much, at no cost" if told else ""
-    return [f"{what}: {name}, {f.percent(most)}. More data or a larger ε narrows it{more}."]
+    foretells = not record.bought and known and resolve(verb, method).foretells
+    template = messages.MAJORITY if most > 0.5 else messages.LARGEST_SHARE
+    plan = " dp.plan() shows by how much, at no cost." if foretells else ""
+    return [template(name=name, share=f.percent(most), plan=plan)]
 
 
-def _promise(record: Record) -> list[str]:
-    """Return what qualifies the privacy statement."""
+def _guarantee_notes(record: Record) -> list[Note]:
+    """Return the qualifications of the privacy statement."""
     promise = record.guarantee
     notes = []
     name = record.call.identifier
     if name:
-        notes.append(
-            f"Unit: one row: if {name} names people who may have several rows, unit={name!r} "
-            "protects a person."
-        )
+        notes.append(messages.IDENTIFIER(name=name))
     if promise.proved == "add-remove" and promise.relation == "replace":
-        notes.append("Privacy: converted from a proof for add or remove one row.")
+        notes.append(messages.CONVERTED())
     if promise.record_pair is not None:
         eps, delta = promise.record_pair
-        notes.append(f"Privacy of a whole row: (ε = {eps:g}, δ = {delta:g})-DP.")
+        notes.append(messages.WHOLE_ROW(eps=eps, delta=delta))
     return [*notes, *promise.notes]
 
 
-#: What follows from the numbers that a fit by moments or by scores releases, where it can.
+#: Header values that follow from the numbers that a fit by moments or by scores releases.
 _FOLLOWS = {"r-squared": ("score_clip", "effective_rows")}
 
 
-def _absent(record: Record) -> list[str]:
-    """Say what readers look for and do not find: only where really nothing was spent on it."""
+def _absent(record: Record) -> list[Note]:
+    """Return notes on the usual outputs that this fit does not have, and why."""
     verb, stats = verb_of(record.call.verb), record.estimate.stats
     given = {label.lower() for label, key in verb.header if key in stats}
     words = [w for w in verb.absent if w.lower() not in given]
-    # released numbers would tell it, but not with weights, without an intercept or of people
-    told = [w for w in words if any(k in stats for k in _FOLLOWS.get(w.lower(), ()))]
-    words = [w for w in words if w not in told]
-    out = [f"Not reported because nothing was spent on it: {', '.join(words)}."] if words else []
-    if told:
+    # released numbers determine these, except with weights, without an intercept or of people
+    derived = [w for w in words if any(k in stats for k in _FOLLOWS.get(w.lower(), ()))]
+    words = [w for w in words if w not in derived]
+    out = [messages.NOTHING_SPENT(names=", ".join(words))] if words else []
+    if derived:
         if column_of(record.guarantee.unit) is not None:
             why = "the residual variance is of people, not of rows"
         elif record.design.weights is not None:
@@ -277,7 +263,7 @@ def _absent(record: Record) -> list[str]:
             why = "without an intercept there is no share to explain"
         else:
             why = "the released moments do not determine it"
-        out.append(f"Not reported: {', '.join(told)} ({why}).")
+        out.append(messages.NOT_DERIVED(names=", ".join(derived), why=why))
     return out
 
 
@@ -290,7 +276,7 @@ def _declare(record: Record) -> list[str]:
 
 
 def no_reply_page(record: Record) -> Page:
-    """Return the page of a fit without a reply: why, what it cost, what to try. All public."""
+    """Return the page of a fit without a reply: reason, cost and remedies. All of it is public."""
     promise, call = record.guarantee, record.call
     failed = (
         "The private search for the ranges of undeclared variables did not find one for every "
@@ -316,7 +302,7 @@ def no_reply_page(record: Record) -> Page:
         'params are nan; pass on_no_reply="default" to receive the method\'s fixed reply instead.'
         if nan
         else "params hold the method's fixed reply, which does not depend on the data.",
-        *(record.estimate.notes or _declare(record)),
+        *([str(note) for note in record.estimate.notes] or _declare(record)),
         f"Public ways to make a reply more likely: a larger ε or δ, {louder}fewer or narrower "
         "terms, tighter declared ranges. dp.plan() shows what each does to the noise.",
         "Fitting again on the same data is a new release with a new charge.",
@@ -331,7 +317,7 @@ def no_reply_page(record: Record) -> Page:
 Summary = Table
 _LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, across=2)
 #: Among the statistics of a fit: share of the rows (people) that count, from a released count; it
-#: is printed where its sd is at most so much.
+#: is printed if its sd is at most this.
 COMPLETE, UNSURE = "complete_share", 0.1
 _RATIOS = (
     "Exponentiated: estimates and ends of intervals are ratios; P is that of the coefficients, "
@@ -349,8 +335,9 @@ def build(
     full: bool = False,
     level: float | None = None,
     exponentiate: bool = False,
+    **requests: Any,
 ) -> Summary:
-    """Write the numbers of a record into a summary."""
+    """Write the numbers of a record into a summary; ``requests`` are those of its kind's body."""
     fmt = check_format(fmt)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
         raise RequestError(
@@ -363,10 +350,15 @@ def build(
     own = None if silent else kind.load("body")
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
-    more: tuple[Table, ...] = ()
+    more: tuple[Content, ...] = ()
     legend: tuple[str, ...] = ()
+    footnotes: tuple[str, ...] = ()
     if own is not None:
-        columns, rows, more = own(record, digits, level)
+        body = own(record, digits, level, **requests)
+        if isinstance(body, Table):
+            columns, rows, more, footnotes = body.columns, body.rows, body.more, body.notes
+        else:
+            columns, rows, more = body
     elif not no_table:
         columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate
@@ -378,7 +370,10 @@ def build(
         columns=columns,
         rows=rows,
         page=no_reply_page(record) if silent else None,
-        notes=(*((_RATIOS,) if exponentiate else ()), *shown_notes(record, full=full))
+        notes=(
+            *((_RATIOS,) if exponentiate else ()), *footnotes,
+            *shown_notes(record, full=full, conditions=bool(footnotes)),
+        )
         if notes and not silent
         else (),
         statement=f.greek(record.guarantee.statement()),
@@ -396,13 +391,16 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     lines = [
         ("Formula", call.formula),
         ("Privacy", f"{pair}; neighbours: {promise.neighbours}{who}"),
-        ("Method", f'{call.method_title} (method="{call.method}")'),
+        ("Method", f"{call.method_title} ({_ending(record)})"),
     ]
     for label, key in verb_of(call.verb).says:  # what makes the model what it is
         if call.options.get(key) is not None:
             lines.append((label, f"{call.options[key]}"))
     what = event(record.design)
     lines += [("Event", what)] if what else []
+    stats = record.estimate.stats
+    if COMPLETE in stats and (full or stats[f"{COMPLETE}_se"] <= UNSURE):
+        lines.append(_used(record, stats[COMPLETE], stats[f"{COMPLETE}_se"]))
     lines += rows_used(record.design)
     sample = "" if call.survey is None else Survey.from_dict(call.survey).text
     if sample:
@@ -413,20 +411,25 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     return tuple(lines)
 
 
+def _ending(record: Record) -> str:
+    """Return the name of the ending of a fit by moments or scoring, else the method argument."""
+    call, stats = record.call, record.estimate.stats
+    if call.verb == "dp_ols" and call.method in ("ssp", "pmt") and stats:
+        return "scoring" if "score_clip" in stats else "moments"
+    return f'method="{call.method}"'
+
+
 def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     kind, stats = verb_of(record.call.verb), record.estimate.stats
     # the number of rows of a person is private
     counted = "Observations" if column_of(record.guarantee.unit) is None else "People"
     facts = [(counted, "private" if record.n is None else str(record.n))]
-    if COMPLETE in stats and (full or stats[f"{COMPLETE}_se"] <= UNSURE):
-        of, sd = (100 * stats[key] for key in (COMPLETE, f"{COMPLETE}_se"))
-        facts.append(("of which used", f"{of:.0f} % (sd {sd:.1f})"))
     if full or kind.body:
         facts.append((kind.count, str(len(record.estimate.names))))
     norm = row_norm(record.design)
     if full and norm == norm and not kind.body:
         facts.append(("Row norm bound", number(norm, 4)))
-    if full or not record.estimate.released:
+    if (full and has_method_test(record.guarantee)) or not record.estimate.released:
         facts.append(("Reply", "released" if record.estimate.released else "NO REPLY"))
     for label, key in kind.header:
         if key in stats:
@@ -434,8 +437,20 @@ def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
+def _used(record: Record, share: float, sd: float) -> tuple[str, str]:
+    """Return the label and the text of the rows (people) that a fit used, by a noisy count."""
+    label = "Rows used" if column_of(record.guarantee.unit) is None else "People used"
+    n = record.n
+    if n is None:
+        return label, f"{100 * share:.0f} % (noisy, +- {100 * sd:.1f} %)"
+    step = 10 ** max(math.floor(math.log10(max(n * sd, 1.0))), 0)  # no finer than the noise
+    used, noise = (f"{round(x / step) * step:,}".replace(",", " ") for x in (n * share, n * sd))
+    whole = f"{n:,}".replace(",", " ")
+    return label, f"{used} of {whole} (noisy, +- {noise})"
+
+
 def _with_error(stats: Mapping[str, float], key: str) -> str:
-    """Return ``0.2531 (0.0110)``; of a share with an interval ``0.253 [.21,.29]``, as wide."""
+    """Return ``0.2531 (0.0110)``, or ``0.253 [.21,.29]`` for a share with an interval."""
     value, error = stats[key], stats.get(f"{key}_se")
     if f"{key}_low" in stats:
         low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
@@ -499,5 +514,5 @@ def _table(
 
 
 def response_of(record: Record) -> str:
-    """Return the text of the response: of the design, else of the formula."""
+    """Return the text of the response, from the design or else from the formula."""
     return response(record.design) or record.call.formula.partition("~")[0].strip()

@@ -32,7 +32,6 @@ from dpmodels.scoring.passes import (
     ManySums,
     PassSums,
     ScorePass,
-    beyond_clip,
     counted_lengths,
     softened,
 )
@@ -163,8 +162,8 @@ class CellPass:
             by["information"].add_rows(cells)
             by["score"].add_rows(cells, self._factors(psi, norm, cells))
         if plan.mu_far:
-            some = np.flatnonzero(norm > KEPT * plan.clip)
-            k = np.copysign(_multiples(beyond_clip(norm[some], plan), plan.far), psi[some])
+            some = np.flatnonzero(norm > plan.clip)
+            k = np.copysign(_multiples(np.ones(len(some)), 1.0), psi[some])
             by["far"].add_rows(cells[some], k)
         if plan.mu_scale:
             square = norm * norm

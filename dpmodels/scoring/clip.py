@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.after.inference import Tail, critical_value, one_way
 from dpmodels.arrays import Array
@@ -194,6 +195,73 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         near / n, plan.clip * found.total / n, plan.clip * found.error / n, one_sided,
         found.squares / n, unseen / n,
     )  # fmt: skip
+
+
+# -- Which way scores beyond the clip point, from the released sum of their directions
+
+
+#: Chance of noise to be taken for scores beyond C: in all directions together, and of any group.
+FAR_CHANCE, GROUP_CHANCE = 0.01, 0.1
+#: What a score beyond C is longer than it, in units of C: bounds of the mean by the histogram.
+BEYOND_OF_ONE = 0.25, 2.0
+#: Of a group whose sum noise may explain: so many noise sds do not count, the rest is so much of C.
+GROUP_NOISE, BEYOND_OF_GROUP = 2.0, 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class LongScores:
+    """The sum E of the directions ``sign(psi) w/|w|`` of scores beyond C, with its noise."""
+
+    towards: Array  # (r,): E, a row counts 1
+    sd: float
+    clip: float  # C
+    beyond: float  # By how many C a score beyond it is longer on average
+
+    @property
+    def part(self) -> float:
+        """Part of E that is no noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``."""
+        from scipy.special import chdtri
+
+        least = float(chdtri(len(self.towards), FAR_CHANCE)) * self.sd**2
+        return max(0.0, 1.0 - least / max(float(self.towards @ self.towards), 1e-300))
+
+    @property
+    def missing(self) -> tuple[Array, float]:
+        """What clipping took from the sum of scores, above noise, and its noise sd."""
+        size = self.clip * self.beyond * self.part
+        return size * self.towards, size * self.sd
+
+    def of_groups(self, rows: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Return how many scores beyond C point along groups that do not count as missing yet.
+
+        Parameters
+        ----------
+        rows : (k, r) array
+            A public row of each group, in w: a level of a factor, an end of a number.
+
+        Returns
+        -------
+        counts : (k, r) array
+            Directions of the groups, as long as there are such scores.
+        seen : (k,) array
+            Which are beyond what noise explains, of all k together.
+        """
+        from scipy.special import ndtri
+
+        ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+        counts = ahead @ ((1.0 - self.part) * self.towards)
+        least = -float(ndtri(GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
+        return ahead * counts[:, None], np.abs(counts) > least
+
+
+def long_scores(released: Released, plan: PassPlan) -> LongScores:
+    """Return which way scores beyond C point; their mean length is read off the histogram."""
+    assert released.far is not None and released.bins is not None
+    total = overflow(released.bins, plan.count, apart=True).total
+    many = float(np.sum(np.maximum(released.bins[AT_CLIP:], 0.0)))
+    low, high = BEYOND_OF_ONE
+    beyond = min(max(total / max(many, GROUP_NOISE * plan.count), low), high)
+    return LongScores(released.far, plan.noise.far, plan.clip, beyond)
 
 
 # -- Lengths of the scores of people, and the clip that is chosen by them

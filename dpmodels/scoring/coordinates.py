@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +56,7 @@ class Coordinates:
     offset: int | None = None  # Row of the block that the start subtracts from the response
     # Where numbers lie by released scales, by variable; None: none was asked about.
     ends: Mapping[str, tuple[float, float]] | None = None
+    centres: Mapping[str, float] = field(default_factory=dict)  # Released, by variable
     mean_weight: float = 1.0  # Released mean weight of a row: weights count over it
     spread: float = 0.0  # Released sd of the unit response, 0 if it was not asked about
 

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
-from dpmodels.records import OPEN_ENDS, Estimate, Release, Request
+from dpmodels.records import OPEN_ENDS, USABLE_ROWS, Estimate, Release, Request
+from dpmodels.scoring.clip import BEYOND_OF_GROUP, GROUP_NOISE, long_scores
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
@@ -54,10 +56,11 @@ from dpmodels.scoring.run import (
     ScoringRelease,
     release_scoring,
 )
-from dpmodels.scoring.usable import USABLE_ROWS, Look
+from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sums.ask import Ask
 
@@ -166,32 +169,13 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
 
 Mask = npt.NDArray[np.bool_]
 
-STOPPED = (
-    "Not arrived: the last step still moved the fit where these coefficients count, so they are "
-    "not tested, and the truth may lie outside the interval (a larger eps, narrower ranges, or "
-    "levels with more rows or events would help): "
+#: Evidence that large residuals were clipped, of fits by rows and by person.
+_CLIPPED_ROWS = (
+    "The first pass could not exclude a residual variance 12 times that of the last"
 )
-BEYOND = (
-    "Effects beyond what the declared ranges allow (more than three ranges of the response), with "
-    "intervals as wide, so they are noise and not tested: "
-)
-FEW = (
-    "Fewer than 25 expected events (or counts) at a level, too few for a normal interval, so these "
-    "are not tested (join rare levels): "
-)
-SEPARATED_NOTE = (
-    "Events are separated, or nearly so (the linear predictor has an sd of more than five logits, "
-    "or has not arrived where it is as large): these are not tested, and their intervals are "
-    "open on the outer side, as the data only say that an effect is so large or larger: "
-)
-CUT_NOTE = (
-    "Long responses may be cut (by the start the residual variance may be more than 12 times what "
-    "clipping leaves of it), so the truth may lie outside these intervals (narrower ranges, a "
-    "transformed response or a larger eps would help): "
-)
-CUT_OF_UNITS = CUT_NOTE.replace(
-    "by the start the residual variance may be more than 12",
-    "by its released distribution the response may vary more than 25",
+_CLIPPED_UNITS = (
+    "By its released distribution the response may vary more than 25 times as much as the last "
+    "pass shows"
 )
 #: The residual variance that the start may have seen over that of the last scores, from which long
 #: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``theory.md``, 4).
@@ -201,6 +185,8 @@ SEEN_SPREAD = 3.0
 #: Of units the same by the released distribution of the response, whose noise is even over the
 #: declared range: 40 and more where they are, at most 20 (of visits 35) where not.
 SPREAD_OF_UNITS = 25.0
+#: Part of its half width by which the cut scores of one group may move a coefficient.
+MOVED_OF_HALF = 0.5
 #: Sampling errors are no smaller than this part of those by the residual variance of the start.
 NARROWEST = 0.9
 #: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
@@ -246,7 +232,7 @@ Back = Callable[[ScoringRelease, Fitting], tuple[Array, Array]]
 def estimate_fit(
     plan: Plan[ScoredDetail], release: Release, stats: Callable[[Part], dict[str, float]], *,
     back: Back | None = None, names: Sequence[str] | None = None, lost: Mask | None = None,
-    more: Sequence[str] = (), arrays: Callable[[Part], dict[str, Array]] | None = None,
+    more: Sequence[Note] = (), arrays: Callable[[Part], dict[str, Array]] | None = None,
 ) -> Estimate:  # fmt: skip
     """Map the last step of every model to the user's units, with bias-aware errors.
 
@@ -262,8 +248,8 @@ def estimate_fit(
         Of the coefficients; None: of the columns.
     lost : bool array
         Coefficients that the design does not determine.
-    more : sequence of str
-        Notes of the room.
+    more : sequence of Note
+        Notes of the model.
     arrays : function
         What the room keeps of its (first) model beside its information: released numbers.
     """
@@ -294,12 +280,14 @@ def estimate_fit(
             seen, most = (one / least for one in fit.before.seen)
         larger = min(max(NARROWEST**2 * seen, 1.0), SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
-        stopped = np.zeros(len(T), dtype=bool)
+        stopped = one_group = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
             inference, far = arrived(inference, fit.public, fit.before, fit.model)
             rows = public_rows(design, coordinates.ends)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
+            if fit.released[-1].far is not None:
+                inference, one_group = _long_groups(fit, inference, T)
         elif people:
             allowed = replace(inference.allowance, short=floored_short(inference))
             inference = replace(inference, allowance=allowed)
@@ -321,7 +309,7 @@ def estimate_fit(
         cut.append(np.full(len(T), wide or (most > SPREAD and seen > SEEN_SPREAD)))
         of_columns = back is None and names is None
         more_marks = _marks(plan, release, parts[-1], own, stopped, of_columns=of_columns)
-        marks.append((stopped, *more_marks))
+        marks.append((stopped, one_group, *more_marks))
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
@@ -329,20 +317,22 @@ def estimate_fit(
     columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
     # the coefficients of several classes or parts have a name of more before that of the column
     unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
-    said = fit_notes(plan, every, open_, gone, unseen)
-    for which, text in zip(
-        zip(*marks, strict=True), (STOPPED, BEYOND, FEW, SEPARATED_NOTE), strict=True
-    ):
+    notes = fit_notes(plan, every, open_, gone, unseen)
+    templates = (
+        messages.NOT_CONVERGED, messages.ONE_GROUP, messages.IMPLAUSIBLE, messages.FEW_EVENTS,
+        messages.SEPARATED,
+    )  # fmt: skip
+    for which, template in zip(zip(*marks, strict=True), templates, strict=True):
         marked = np.concatenate(which) & ~gone
         if marked.any():
             open_ = open_ | marked
-            said.append(text + those(every, marked))
+            notes.append(template(columns=those(every, marked)))
     short = np.concatenate(cut) & ~(gone | open_)
     if short.any():
-        text = CUT_OF_UNITS if parts[0].inference.plan.people else CUT_NOTE
-        said.append(text + those(every, short))
+        evidence = _CLIPPED_UNITS if parts[0].inference.plan.people else _CLIPPED_ROWS
+        notes.append(messages.LARGE_RESIDUALS(columns=those(every, short), evidence=evidence))
     if clusters is not None:
-        said += cluster_notes(plan, clusters, len(parts))
+        notes += cluster_notes(plan, clusters, len(parts))
     complete = _complete(plan, parts[0])
     reported: dict[str, float] = {}
     for chain, part in zip(chains, parts, strict=True):
@@ -363,6 +353,7 @@ def estimate_fit(
         arrays = _with_open_ends(arrays, np.where(apart, np.sign(params), 0.0))
     kept = {k: first.values[k] for k in ("start",) if k in first.values}
     kept |= {"information": first.released[-1].information}
+    kept |= {f"centre({name})": np.array([c]) for name, c in coordinates.centres.items()}
     return Estimate(
         every,
         params,
@@ -373,7 +364,7 @@ def estimate_fit(
         untested=open_ if open_.any() else None,
         stats=reported,
         use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
-        notes=(*said, *empty, *more),
+        notes=(*notes, *empty, *more),
         arrays=kept if arrays is None else kept | arrays(parts[0]),
     )
 
@@ -483,6 +474,24 @@ def _marks(
     return beyond, few, apart
 
 
+def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inference, Mask]:
+    """Return the inference that allows for clipped scores of one group, and what they may move.
+
+    Groups are the public rows of the fit. A coefficient is marked where the scores of a group that
+    noise does not explain, each taken to be twice as long as C, move it by half of its half width.
+    """
+    assert fit.public is not None
+    long, rows = long_scores(fit.released[-1], inference.plan), fit.public @ fit.before.W
+    counts, seen = long.of_groups(rows)
+    counts *= long.clip / inference.plan.rows
+    noise = GROUP_NOISE * long.sd * long.clip / inference.plan.rows
+    size = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-300)
+    allowed = BEYOND_OF_GROUP * np.maximum(1.0 - noise / size, 0.0) * counts
+    inference = replace(inference, allowance=replace(inference.allowance, groups=allowed))
+    moved = inference.allowance.by_group(T, counts[seen]).max(axis=1, initial=0.0)
+    return inference, moved > MOVED_OF_HALF * half_widths(inference, T)
+
+
 def _beside_places(fit: Fitting, inference: Inference) -> float:
     """Return how much the response of units may vary by its distribution, over what is left.
 
@@ -522,8 +531,8 @@ def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
     return np.asarray(np.abs(T @ fit.last.d) > np.hypot(STEPS_OF_NOISE * noise, 2.0 * sampling))
 
 
-def _cut_deviances(found: ScoringRelease) -> list[str]:
-    """Say what the deviance of a fit has cut, and what of it its error does not hold."""
+def _cut_deviances(found: ScoringRelease) -> list[Note]:
+    """Return a note on the part of the deviance above the clip, if there is one."""
     first = found.fits[0]
     cut = found.statistics.get("deviance_cut", 0.0)
     amounts = (
@@ -534,12 +543,8 @@ def _cut_deviances(found: ScoringRelease) -> list[str]:
         return []
     from dpmodels.scoring.cells import LONGEST_DEVIANCE
 
-    low = " Of responses far below the mean what a gamma response would lose." if amounts else ""
-    return [
-        f"Deviance: a row counts up to {LONGEST_DEVIANCE:g} dispersions. By the released lengths "
-        f"of scores about {cut:.3g} lies beyond in all: not added, but in the errors of deviance "
-        f"and pseudo R-squared.{low}"
-    ]
+    low = " A gamma response far below the mean loses more." if amounts else ""
+    return [messages.DEVIANCE(most=LONGEST_DEVIANCE, cut=cut, low=low)]
 
 
 def half_widths(inference: Inference, rows: Array) -> Array:
@@ -574,8 +579,8 @@ def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
 
 def _lost(
     plan: Plan[Any], design: Design, part: Part, complete: Mapping[str, float]
-) -> list[str]:  # fmt: skip
-    """Say how many units contribute nothing, where that is clear of the noise."""
+) -> list[Note]:  # fmt: skip
+    """Return a note on the share of dropped rows or people, if it exceeds its noise."""
     lost = 1.0 - complete.get("complete_share", 1.0)
     sd = complete.get("complete_share_se", 0.0)
     if not is_seen(lost, sd):
@@ -583,8 +588,7 @@ def _lost(
     if not part.inference.plan.people:
         return empty_rows(lost, sd, design, shortened=False)
     who = "people" if plan.request.unit is not None else "rows"
-    why = "their values are missing" + (", or they have one row" if who == "people" else "")
+    single = ", or they have one row" if who == "people" else ""
     return [
-        f"About {lost:.0%} (sd {sd:.1%}) of the {who} contribute nothing: {why}. "
-        "The share is from the released histogram, free."
+        messages.DROPPED_UNITS(share=100.0 * lost, sd=100.0 * sd, who=who, single=single)
     ]

@@ -109,11 +109,11 @@ def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
     zero, equal = worked_out(design, "known entries", lambda: _entries(design))
     if not zero and not equal:
         return None
-    A = coordinates.W0 * unit.scale[:p]
-    if shift.any():
-        first = np.array([float(column.kind == "intercept") for column in design.columns])
-        A = A + np.outer(coordinates.W0 @ shift, first)
-    return Known(zero, equal, np.asarray(np.linalg.inv(A), dtype=float))
+    # of unit rows first: the user's units may lie so far apart that one inverse loses digits
+    of_unit_rows = np.linalg.inv(coordinates.W0)
+    first = np.array([float(column.kind == "intercept") for column in design.columns])
+    back = of_unit_rows - np.outer(shift, first @ of_unit_rows)
+    return Known(zero, equal, back / unit.scale[:p, None])
 
 
 #: What a column is a product of: (dummies, each a factor and a level, or a 0/1 number; numbers).

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
 from dpmodels.scoring.coordinates import Coordinates, constant_columns, unweighted, worked_out
@@ -26,84 +27,74 @@ from dpmodels.variables import Binary, Levels
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.planning import Plan
     from dpmodels.scoring.clusters import ClusterRelease
 
 
 #: A share of empty rows below this is not worth a note; one within so many noise sds is none.
 EMPTY, SEEN_SDS = 0.05, 3.0
-CONSERVATIVE = (
-    "Errors by cluster are careful: design effects are drawn together as far as noise explains "
-    "their spread, and none below .7 is believed. Where rows of a cluster have nothing in common "
-    "they come out up to 2 times too large."
-)
-_NO_RANGES = (
-    "The ranges could not be found within the budget (too few rows, or a column that hardly "
-    "varies). Declare them, for example bounds={'x': (0, 10)}: declared ranges cost nothing."
-)
 
 
 def no_ranges_note(names: Sequence[str]) -> Estimate:
-    """Return the estimate of a run whose ranges could not be bought."""
-    return Estimate.silent(names, _NO_RANGES)
+    """Return the estimate of a run whose ranges could not be released."""
+    return Estimate.silent(names, messages.NO_RANGES())
 
 
 def is_seen(lost: float, sd: float) -> bool:
-    """Say whether a share that does not count is worth a note, and clear of its noise."""
+    """Return whether a share of dropped rows is worth a note, and clear of its noise."""
     return lost >= EMPTY and lost > SEEN_SDS * sd
 
 
-def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[str]:
-    """Return a note on the released share of empty rows, where it exceeds its noise ``sd``."""
+def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[Note]:
+    """Return a note on the released share of dropped rows, if it exceeds its noise ``sd``."""
     if not is_seen(lost, sd):
         return []
-    outside = ", or outside subset=," if design.subset else ""
     return [
-        f"About {lost:.0%} (sd {sd:.1%}) of the rows were empty"
-        + (" or shortened" if shortened else "")
-        + ", by the released count. A row is empty where a cell is missing, cannot be "
-        f"read as its declared kind or is not a declared level{outside}: compare the spelling of "
-        "levels."
+        messages.DROPPED(
+            share=100.0 * lost,
+            sd=100.0 * sd,
+            shortened=" or shrunk" if shortened else "",
+            outside=", or if it is outside subset=" if design.subset else "",
+        )
     ]
 
 
 def counted(plan: Plan[Any]) -> str:
-    """Return what n counts."""
+    """Return the noun for what n counts: rows or people."""
     return "rows" if plan.request.unit is None else "people"
 
 
-def _errors(plan: Plan[Any]) -> str:
-    """Say what the errors allow for."""
+def _error_notes(plan: Plan[Any]) -> list[Note]:
+    """Return notes on the assumptions of the standard errors."""
     person = plan.request.unit
     if person is not None:
-        between = (
-            " Covariances between quantiles are those of unrelated rows: errors of differences "
-            "between quantiles come out too large."
+        more = (
+            "Covariances between quantiles are those of unrelated rows: errors of differences "
+            "between quantiles are too large."
         )
         clusters = getattr(plan.detail, "clusters", None)
         psu = None if clusters is None else clusters.frame.survey.psu
-        whose = f"person ({person.column})" if psu is None else f"cluster ({psu})"
-        counts = plan.request.options.get("person_weights") == "equal"
-        return (
-            ("Each person counts once, whatever the number of rows. " if counts else "")
-            + f"Errors allow unequal variances, and correlated rows of one {whose} "
-            "(cluster-robust)."
-            + (between if len(plan.detail.chains) > 1 else "")
-        )
+        equal = plan.request.options.get("person_weights") == "equal"
+        return [
+            *([messages.EQUAL_PEOPLE()] if equal else []),
+            messages.ERRORS_PERSON(
+                who="person" if psu is None else "cluster",
+                column=person.column if psu is None else psu,
+                more=more if len(plan.detail.chains) > 1 else "",
+            ),
+        ]
     if getattr(plan.detail, "clusters", None) is not None:
         column = plan.request.sample.frame.survey.psu
-        return (
-            "Errors allow unequal variances, and correlated rows of one cluster "
-            f"(cluster-robust by {column})."
-        )
+        return [messages.ERRORS_PERSON(who="cluster", column=column, more="")]
     if getattr(plan.detail, "model", None) is None or plan.detail.model.meat:
-        return "Errors allow unequal variances (HC1 sandwich), not correlated rows."
-    return "Errors are model-based (vcov='iid': one residual variance)."
+        return [messages.ERRORS_HC1()]
+    return [messages.ERRORS_IID()]
 
 
-def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> str:
-    """Return the names that are marked, as a list in words."""
-    return ", ".join(n for n, w in zip(names, which, strict=True) if w)
+def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> list[str]:
+    """Return the names that are marked."""
+    return [n for n, w in zip(names, which, strict=True) if w]
 
 
 def fit_notes(
@@ -112,69 +103,48 @@ def fit_notes(
     undetermined: npt.NDArray[np.bool_],
     lost: npt.NDArray[np.bool_],
     empty: npt.NDArray[np.bool_],
-) -> list[str]:
-    """Say what the errors cover, and which coefficients deserve care."""
-    notes = plan.sentences
-    if 2 * int(undetermined.sum()) > len(names):
-        notes.insert(
-            0,
-            f"More than half of the coefficients ({int(undetermined.sum())} of {len(names)}) are "
-            f"not determined at this budget. More {counted(plan)}, a larger eps or fewer terms "
-            "would help: dp.plan() says by how much, at no cost.",
-        )
-    notes.append(
-        "P and intervals allow for possible clipping bias (column Bias <=), by a rule calibrated "
-        "on real tables, not a proof."
-    )
-    notes.append(_errors(plan))
+) -> list[Note]:
+    """Return notes on the errors of a fit, and on coefficients without a test."""
+    notes, who = plan.reason_notes, counted(plan)
+    count = int(undetermined.sum())
+    if 2 * count > len(names):
+        notes.append(messages.MOSTLY_NOISE(count=count, total=len(names), who=who))
+    notes += [messages.BIAS_ALLOWANCE(), *_error_notes(plan)]
     if undetermined.any():
-        notes.append(
-            f"Not determined at this budget, so not tested: {those(names, undetermined)}. "
-            f"More {counted(plan)}, a larger eps, narrower ranges or "
-            "fewer terms would help."
-        )
+        notes.append(messages.TOO_NOISY(columns=those(names, undetermined), who=who))
     if empty.any():
-        notes.append(f"Not determined, because subset= leaves no rows: {those(names, empty)}.")
+        notes.append(messages.NO_ROWS(columns=those(names, empty)))
     if (lost & ~empty).any():
-        notes.append(
-            f"Not determined by the design, whatever the rows: {those(names, lost & ~empty)} (a "
-            "column is a combination of others). Drop a term."
-        )
+        notes.append(messages.ALIASED(columns=those(names, lost & ~empty)))
     return notes
 
 
-def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) -> list[str]:
-    """Say what the errors by cluster rest on, and who is protected: a row, or a person."""
+def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) -> list[Note]:
+    """Return notes on cluster-robust errors, and on whom the guarantee protects."""
     if found is None:
         return []
     survey = plan.request.sample.frame.survey
-    which = "declared" if not plan.detail.clusters.count else "bought, with noise"
+    which = "declared" if not plan.detail.clusters.count else "estimated, with noise"
     frame = plan.detail.clusters.frame
     centred = f"; {plan.detail.clusters.centring}" if frame.strata > 1 or frame.pairs else ""
     who = "row" if plan.request.unit is None else "person"
+    detail = (
+        f"{found.clusters:.0f} clusters ({which}); t distribution with {found.df:.0f} degrees of "
+        f"freedom{centred}"
+    )
     out = [
-        f"{found.clusters:.0f} clusters ({which}), t with {found.df:.0f} degrees of "
-        f"freedom{centred}. The guarantee protects one {who}, not one {survey.psu} with all its "
-        "rows.",
-        *([CONSERVATIVE] if any(map(found.determined, range(chains))) else []),
+        messages.ROW_NOT_CLUSTER(who=who, psu=survey.psu, detail=detail),
+        *([messages.CLUSTER_ERRORS()] if any(map(found.determined, range(chains))) else []),
     ] if survey.psu is not None else []  # fmt: skip
     lost = [i for i in range(chains) if not found.determined(i)]
     if found.few:
-        out.append(
-            "The number of clusters was bought and is too small to be told from its noise, so no "
-            "errors are given: declare it, psus=<number>."
-        )
+        out.append(messages.FEW_CLUSTERS())
     elif lost:
         ratio = found.noise(lost[0])
-        size = "the released one is not positive" if math.isinf(ratio) else (
-            f"its noise is {ratio:.2g} times its size, above 1"
+        size = "The released variance is not positive" if math.isinf(ratio) else (
+            f"Its noise is {ratio:.2g} times its size"
         )  # fmt: skip
-        out.append(
-            f"The design variance is not determined at this budget ({size}), so errors by cluster "
-            "are bounds from above: those of rows, times the largest design effect that its noise "
-            "allows. Where rows of a cluster have little in common they are 2 to 4 times too "
-            "large. Fewer coefficients, more rows or a larger eps would help."
-        )
+        out.append(messages.CLUSTER_BOUND(size=size))
     return out
 
 

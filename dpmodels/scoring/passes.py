@@ -22,7 +22,7 @@ from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Ball, Interval, OneHot
 from dpmodels.proof.statistics import RankOne, Sum
 from dpmodels.scoring.models import Evaluate, plain
-from dpmodels.scoring.rules import FAR, KEPT, PassPlan
+from dpmodels.scoring.rules import KEPT, PassPlan
 from dpmodels.sources.rows import Coins, short
 from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
@@ -91,7 +91,7 @@ class PassSums:
     spread: Integers | None
     scale: int  # In units of ``6 p / 2^20``
     bins: tuple[int, ...]
-    # Scores of rows with weights are in units of ``C / 2^40``, ``far`` of ``3 C / 2^40``.
+    # Scores of rows with weights are in units of ``C / 2^40``, ``far`` of ``2^-40``.
     by_cell: bool = False
     # (r,) object array or None: what scores are beyond C, in units of ``3 C / 2^20``.
     far: Integers | None = None
@@ -122,13 +122,6 @@ def softened(norm: Array, clip: float, plain: bool = False) -> Array:
     out += KEPT * clip
     np.maximum(norm, out, out=out)
     return np.minimum(out, clip, out=out)
-
-
-def beyond_clip(norm: Array, plan: PassPlan) -> Array:
-    """Return ``min(|s|, FAR C) - f(|s|)``, in [0, 3 C]: what a clipped score is short of."""
-    size = np.minimum(norm, FAR * plan.clip)
-    size -= softened(norm, plan.clip, plan.unsoftened)
-    return np.maximum(size, 0.0, out=size)
 
 
 def lattice_along(
@@ -203,10 +196,9 @@ class ScorePass:
             score = lattice_along(z, psi, size, length, plan.clip)
         sums.score += score.astype(object)
         if plan.mu_far:
-            some = np.flatnonzero(norm > KEPT * plan.clip)
-            size = beyond_clip(norm[some], plan)
-            far = lattice_along(z[:, some], psi[some], size, length[some], plan.far)
-            sums.far += far.astype(object)
+            some = np.flatnonzero(norm > plan.clip)
+            one = np.ones(len(some))
+            sums.far += lattice_along(z[:, some], psi[some], one, length[some], 1.0).astype(object)
         if plan.spread:
             sums.matrices["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
         if plan.meat:
@@ -443,7 +435,7 @@ class Released:
     bins: Array | None = None  # (k,)
     # (k,): of a histogram by sign: lengths of positive scores less those of negative ones.
     signed: Array | None = None
-    far: Array | None = None  # (r,): what scores are beyond C
+    far: Array | None = None  # (r,): the sum of the directions of scores beyond C
 
 
 def joint_statistic(plan: PassPlan, r: int) -> RankOne:
@@ -506,10 +498,9 @@ def ask_pass(
         out["bins"] = bins
     if plan.mu_far:
 
-        def beyond(sums: Any) -> Added:  # by cell on a finer lattice
+        def directions(sums: Any) -> Added:  # by cell on a finer lattice
             own = pick(sums)
             return Added(own.far, STEPS**-2 if own.by_cell else 1.0 / STEPS)
 
-        far = ask(f"far scores {label}", Query(Sum(Ball(r)), over, beyond, plan.far), read)
-        out["far"] = far.values
+        out["far"] = ask(f"far scores {label}", Query(Sum(Ball(r)), over, directions), read).values
     return Released(**out)

@@ -107,8 +107,8 @@ KEPT = 0.65
 LEAST_CLIP = 0.8
 #: Radius of the information where it follows its noise: least over p, and factor of x/sqrt p.
 NARROW = (1.75, 0.12)
-#: Scores between C and this many C: share of the last pass, and mu n from which on.
-FAR, FAR_SHARE, FAR_FROM = 4.0, 0.12, 8000.0
+#: Directions of scores beyond C: share of the last pass, and mu n from which on.
+FAR_SHARE, FAR_FROM = 0.15, 8000.0
 
 
 @dataclass(frozen=True)
@@ -206,18 +206,13 @@ class PassPlan:
     # Most long scores are of one length, that of rare events: C lies beyond it.
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
-    mu_far: float = 0.0  # Of the release of what scores are beyond C, up to ``FAR`` C; 0: none
+    mu_far: float = 0.0  # Of the release of the directions of scores beyond C; 0: none
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
     energy: float = 1.0
     # Rows have weights of their own: the meat counts scores up to C, and what lies beyond may all
     # have one sign.
     of_weights: bool = False
-
-    @property
-    def far(self) -> float:
-        """Largest length of what a score is beyond C: ``min(|s|, FAR C) - f(|s|)`` is below."""
-        return (FAR - 1.0) * self.clip
 
     @property
     def count(self) -> float:
@@ -249,7 +244,6 @@ class PassPlan:
             self.noise,
             information=self.noise.information * (R / self.information) ** 2,
             score=self.noise.score * C / self.clip,
-            far=self.noise.far * C / self.clip,
         )
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
@@ -269,7 +263,7 @@ class PassPlan:
     def clipped_at(self, clip: float, *, unimodal: bool) -> PassPlan:
         """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
         scale = clip / self.clip
-        noise = replace(self.noise, score=self.noise.score * scale, far=self.noise.far * scale)
+        noise = replace(self.noise, score=self.noise.score * scale)
         return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
 
 
@@ -344,7 +338,7 @@ def plan_pass(
         spread=own * L2 / effective_mu["spread"] if L2 else 0.0,
         scale=cut * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
-        far=twice * (FAR - 1.0) * C / mu_far if mu_far else 0.0,
+        far=twice / mu_far if mu_far else 0.0,
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,

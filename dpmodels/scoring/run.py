@@ -33,6 +33,7 @@ from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.records import Request
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
@@ -261,7 +262,7 @@ class ModelSpec:
         return 0.0 if self.opening is None else self.opening.failure
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         """Qualifications of the guarantee."""
         return () if self.opening is None else self.opening.notes
 
@@ -274,7 +275,7 @@ class Opening(ABC):
     """
 
     readings: ClassVar[int]  # Number of readings of the rows
-    notes: ClassVar[tuple[str, ...]] = ()  # Qualifications of the guarantee
+    notes: ClassVar[tuple[Note, ...]] = ()  # Qualifications of the guarantee
 
     failure: float  # Probability that the released bounds fail, of the whole delta
 

@@ -325,7 +325,8 @@ def looking_from(
             box[name] = uniform_range(float(c), sd)
             ends[name] = (float(c) - ENDS * sd, float(c) + ENDS * sd)
     if box:
-        coordinates = replace(narrowed(coordinates, design, box), ends=ends)
+        middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}
+        coordinates = replace(narrowed(coordinates, design, box), ends=ends, centres=middles)
     return replace(coordinates, unit=replace(unit, scale=scale, shift=shift), spread=spread)
 
 

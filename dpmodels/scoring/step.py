@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.scoring.clip import long_scores
 from dpmodels.scoring.models import (
     Information,
     Model,
@@ -40,8 +41,6 @@ FLOOR_NOISE, FLOOR = 0.7, 0.1
 FLOOR_SHRUNK = 0.05
 #: Part of what noise explains that the last step loses, and the mu n up to which all of it.
 DAMPED, STRONG = 0.5, 4000.0
-#: Chance of noise to be taken for far scores.
-FAR_CHANCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,18 +170,11 @@ def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None
 
 
 def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
-    """Return the sum of scores, with what clipping took from it above noise, and its noise sd.
-
-    Of the far scores E that part which is no noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``.
-    """
-    E = released.far
-    if E is None:
+    """Return the sum of scores, with what clipping took from it above noise, and its noise sd."""
+    if released.far is None:
         return released.score, plan.noise.score
-    from scipy.special import chdtri
-
-    least = float(chdtri(len(E), FAR_CHANCE)) * plan.noise.far**2
-    part = max(0.0, 1.0 - least / max(float(E @ E), 1e-300))
-    return released.score + part * E, math.hypot(plan.noise.score, part * plan.noise.far)
+    missing, sd = long_scores(released, plan).missing
+    return released.score + missing, math.hypot(plan.noise.score, sd)
 
 
 def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:

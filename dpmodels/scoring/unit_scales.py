@@ -328,4 +328,5 @@ def recentred(
             box[one.number.name] = uniform_range(centre, sd)
     if not box:
         return coordinates
-    return narrowed(coordinates, design, box)
+    middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}
+    return replace(narrowed(coordinates, design, box), centres=middles)

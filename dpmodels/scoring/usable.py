@@ -16,22 +16,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import Sum
 from dpmodels.ranges import Part
-from dpmodels.records import Release
+from dpmodels.records import USABLE_ROWS, Release
 from dpmodels.sums.ask import Added, Counts, Query
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.planning import Plan
     from dpmodels.records import Request
     from dpmodels.sums.ask import Ask
 
-#: Names of the steps.
-USABLE_ROWS, USABLE_BY_VARIABLE = "usable rows", "usable by variable"
+#: Name of the second step.
+USABLE_BY_VARIABLE = "usable by variable"
 #: Share of mu^2 of the count: least, most, and factor over (mu n)^2 between them (sd n/30).
 LOOK_SHARE_MIN, LOOK_SHARE_MAX, LOOK_SHARE_FACTOR = 0.0005, 0.01, 900.0
 #: The same of the counts by variable, times their number.
@@ -50,11 +52,12 @@ _ONE = 1 << 20
 class Look:
     """What the look of a call releases, decided by public numbers."""
 
-    n: int  # Public number of rows, or the guess
+    n: int  # Public number of units (rows, or people), or the guess
     mu: float  # Of the whole call
     share: float  # Of the count, of mu^2
-    stop_below: float  # Rows
+    stop_below: float  # Units
     variables: tuple[str, ...]  # Of the design, as they are declared
+    units: str = "rows"  # What is counted
 
     @property
     def sd(self) -> float:
@@ -80,7 +83,7 @@ class Look:
         """Plan the look of a call, or None: it asks for none, or its noise would hide the rows."""
         stop = request.options.get("stop", False)
         stop = request.split is None if stop is None else stop
-        if not stop or request.unit is not None or not mu > 0.0:
+        if not stop or not mu > 0.0:
             return None
         share = LOOK_SHARE_FACTOR / (mu * n) ** 2
         share = min(max(share, LOOK_SHARE_MIN), LOOK_SHARE_MAX)
@@ -90,13 +93,14 @@ class Look:
         least = STOP_SHARE if stop is True else float(stop)
         if design.subset is not None:  # rows outside are not usable either
             least = 0.0
-        return cls(n, mu, share, max(least * n, noise), _asked(design))
+        units = "rows" if request.unit is None else "people"
+        return cls(n, mu, share, max(least * n, noise), _asked(design), units)
 
     @property
     def printed(self) -> dict[str, float]:
         """Return what a plan prints of it."""
         return {
-            f"stops below usable rows (of {self.n})": self.stop_below,
+            f"stops below usable {self.units} (of {self.n})": self.stop_below,
             "part of mu^2 that goes back then": 1.0 - self.share - (self.blame.share or 0.0),
         }
 
@@ -118,10 +122,11 @@ class Look:
 
         Privacy
         -------
-        GDP for one row, the mu of the step: a row adds 0 or 1. After a stop also that of the counts
-        by variable, of which a row moves each by one at most; the last pass pays.
+        GDP for one unit, the mu of the step: a row adds 0 or 1, a person 1 if any of its rows is
+        usable. After a stop also that of the counts by variable, of which a unit moves each by one
+        at most; the last pass pays.
         """
-        complete = Counts(plan.design, count_complete)
+        complete = Counts(plan.design, count_complete, of_people=True)
         found = ask(USABLE_ROWS, Query(Sum(Box(1, low=0)), complete, _sums))
         usable = float(found.values[0])
         if usable >= self.stop_below:
@@ -129,7 +134,7 @@ class Look:
         ask.pay(payer, [self.blame])
         many = len(self.variables)
         bits: Any = replace(plan.design, program=Presence(self.variables))  # type: ignore[arg-type]
-        present = Counts(bits, functools.partial(count_present, many=many))
+        present = Counts(bits, functools.partial(count_present, many=many), of_people=True)
         each = ask(USABLE_BY_VARIABLE, Query(Sum(Box(many, low=0)), present, _sums))
         return Release(
             {"usable rows": np.array(usable), "usable by variable": each.values},
@@ -137,35 +142,49 @@ class Look:
             detail=self,
         )  # fmt: skip
 
-    def told(self, release: Release) -> tuple[str, ...]:
-        """Say how many rows are usable, and which variables are to blame: released numbers."""
+    def notes(self, release: Release) -> tuple[Note, ...]:
+        """Return notes on the number of usable rows and on each variable: released numbers."""
         usable = max(float(release.values["usable rows"]), 0.0)
-        said = [
-            f"About {usable:.0f} of {self.n} rows can be used (sd {self.sd:.0f}); the call stops "
-            f"below {self.stop_below:.0f}. stop=False fits all the same."
+        notes = [
+            messages.FEW_USABLE_ROWS(
+                usable=usable, n=self.n, sd=self.sd, least=self.stop_below, units=self.units
+            )
         ]
         mu = self.blame.mechanism.mu
         sd = math.sqrt(len(self.variables)) / mu / self.n
         counts = np.clip(release.values["usable by variable"] / self.n, 0.0, 1.0)
         for part, name in sorted(zip(counts.tolist(), self.variables, strict=True)):
+            values = {"name": name, "share": 100.0 * part, "sd": 100.0 * sd}
             levels = getattr(release.design.schema[name], "levels", None)
             if levels and part < 1.0 - STOP_SDS * sd:
                 shown = ", ".join(repr(v) for v in list(levels)[:6])
-                said.append(
-                    f"{name}: about {part:.0%} of the values are declared levels (sd {sd:.0%}). "
-                    f"Declared: {shown}. Compare spelling, case and blanks with the data."
-                )
+                notes.append(messages.UNDECLARED_VALUES(levels=shown, **values))
             else:
-                said.append(f"{name}: about {part:.0%} of the values can be used (sd {sd:.0%}).")
-        return tuple(said)
+                notes.append(messages.USABLE_VALUES(**values))
+        return tuple(notes)
 
 
 def count_complete(blocks: Iterable[Array]) -> tuple[npt.NDArray[np.int64]]:
-    """Return how many rows have no missing cell. Confidential."""
+    """Return how many units have a row without a missing cell. Confidential."""
     whole = np.zeros(1, np.int64)
     for block in blocks:
-        whole += np.count_nonzero(np.isfinite(block).all(axis=0))
+        complete = np.asarray(np.isfinite(_rows(block)).all(axis=0), dtype=bool)
+        whole += _units_with(complete, block)
     return (whole,)
+
+
+def _rows(block: Any) -> Array:
+    """Return the rows (q, m) of a block of rows, or of people."""
+    return np.asarray(getattr(block, "rows", block))
+
+
+def _units_with(marked: npt.NDArray[np.bool_], block: Any) -> int:
+    """Return how many units of a block have a marked row. Confidential."""
+    counts = getattr(block, "counts", None)
+    if counts is None:
+        return int(np.count_nonzero(marked))
+    person = np.repeat(np.arange(len(counts)), counts)
+    return int(np.count_nonzero(np.bincount(person[marked], minlength=len(counts))))
 
 
 @dataclass(frozen=True)
@@ -184,12 +203,13 @@ class Presence:
 
 
 def count_present(blocks: Iterable[Array], many: int) -> tuple[npt.NDArray[np.int64]]:
-    """Return how many rows have each of ``many`` variables. Confidential."""
+    """Return how many units have a row with each of ``many`` variables. Confidential."""
     each = np.zeros(many, np.int64)
     for block in blocks:
         for j in range(many):
-            bits = block[j // VARIABLES_PER_ROW].astype(np.int64)
-            each[j] += np.count_nonzero(bits >> (j % VARIABLES_PER_ROW) & 1)
+            bits = _rows(block)[j // VARIABLES_PER_ROW].astype(np.int64)
+            there = np.asarray(bits >> (j % VARIABLES_PER_ROW) & 1, dtype=bool)
+            each[j] += _units_with(there, block)
     return (each,)
 
 

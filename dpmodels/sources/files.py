@@ -79,7 +79,7 @@ class ParquetSource:
         self.n: int | None = rows
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield batches; the reader is told not to hold the whole file."""
+        """Yield batches; the reader does not hold the whole file."""
         return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:

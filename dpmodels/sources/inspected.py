@@ -26,7 +26,7 @@ _MOST_SPELLINGS = 100_000
 
 @dataclass
 class Seen:
-    """What was met in one column. Confidential."""
+    """Contents found in one column. Confidential."""
 
     problem: str = ""  # why no cell can be read, by public facts
     missing: int = 0
@@ -38,7 +38,7 @@ class Seen:
 
 @dataclass
 class Inspected:
-    """What was met in a table. Confidential."""
+    """Contents found in a table. Confidential."""
 
     rows: int
     usable: int  # rows without a cell that is missing or cannot be read
@@ -85,7 +85,7 @@ def _counted(
 
 
 def _column(column: Any, variable: Variable, seen: Seen) -> Any:
-    """Add what was met in cells of a column; return which of them can be used."""
+    """Record the cells of a column and return the mask of usable ones."""
     cells = np.asarray(coerce(column, variable))
     levels = isinstance(variable, Levels)
     there: Any = cells >= 0 if levels or isinstance(variable, Text) else ~np.isnan(cells)

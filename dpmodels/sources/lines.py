@@ -41,7 +41,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the lines of a CSV file are written; public."""
+    """Dialect of a CSV file; public."""
 
     sep: str = ","
     quote: str = '"'  # "": none
@@ -54,7 +54,7 @@ class Dialect:
         return (*([self.quote.encode()] if self.quote else []), b"\r", b"\0")
 
     def line(self, width: int) -> Callable[[bytes], Any]:
-        """Return a match of a line that every parser reads alike.
+        """Return a match of a line that every parser reads in the same way.
 
         Its cells are in quotes (doubled inside them) or have none.
         """
@@ -187,7 +187,7 @@ class _Recoded:
         return self.read(min(end, limit)) if self._ready else b""
 
     def seek(self, offset: int, whence: int) -> None:
-        """Go back within what was read last."""
+        """Move back within the last part that was read."""
         assert whence == io.SEEK_CUR and 0 <= -offset <= len(self._last)
         if offset:
             self._ready = self._last[offset:] + self._ready
@@ -250,7 +250,7 @@ def _as_typed(name: str, option: str, value: str) -> str:
 
 
 def _check_sep(cell: str, name: str, dialect: Dialect) -> None:
-    """Refuse a header of one name in which another separator stands."""
+    """Refuse a header of one name that contains another separator."""
     for sep in ";\t|,":
         if sep in cell and sep != dialect.sep:
             raise SourceError(
@@ -428,7 +428,7 @@ def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
 
 
 def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a file; of a line beyond the longest one only its beginning.
+    """Yield the rest of a file, with lines cut at the maximal length.
 
     **Privacy.** A line that never ends takes bounded memory and is one row, whose cells depend on
     this line alone. An error would tell of one row.
@@ -445,7 +445,7 @@ def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _is_plain(block: bytes, width: int, dialect: Dialect) -> bool:
-    """Say whether every line has ``width`` cells and no character that parsers differ about."""
+    """Return whether lines have ``width`` cells and no character that parsers disagree about."""
     if any(odd in block for odd in dialect.odd):
         return False
     sep = ord(dialect.sep)
@@ -486,7 +486,7 @@ def _by_arrow(
     block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str],
     dialect: Dialect = PLAIN,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """Return the columns as Arrow reads them; None if a cell is no number, or no UTF-8."""
+    """Return the columns as Arrow reads them, or None if a cell is not a number or valid UTF-8."""
     import pyarrow as pa
     from pyarrow import csv as reader
 
@@ -527,7 +527,7 @@ def _one_row_a_line(lines: list[bytes], width: int, dialect: Dialect) -> bytes:
 
 
 def _written(line: bytes, width: int, dialect: Dialect) -> bytes:
-    """Write one line anew, every cell in quotes; a line that is no record has no cells."""
+    """Write one line again, every cell in quotes; a line that is not a record has no cells."""
     text = line.rstrip(b"\r\n").decode("utf-8", "replace").replace("\r", " ")
     cells = _record(text, dialect)
     if cells is None or any(cells[width:]):  # too many: which is which is not known

@@ -63,13 +63,13 @@ def moved(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
 
 
 def counted(data: Any, column: str) -> Any:
-    """Return a Dask frame with one row a person."""
+    """Return a Dask frame with one row per person."""
     found = _by_person(data, column, {})
     return found.drop_duplicates(split_out=max(data.npartitions, 1))
 
 
 def whole_part(frame: Any) -> FrameSource:
-    """Return a partition of :func:`moved` as a source; refuse it if a type was not as said."""
+    """Return a partition of :func:`moved` as a source; refuse undeclared types."""
     if _refused(frame):
         raise SourceError(_OTHER)
     return FrameSource(frame)
@@ -107,7 +107,7 @@ def _by_person(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Said:
-    """What the frame says of the types of its partitions: of columns, and of the ids."""
+    """Types that the frame declares for its partitions, of columns and of the ids."""
 
     types: Mapping[str, str]
     ids: str
@@ -115,7 +115,7 @@ class _Said:
 
 
 def _part(part: Any, column: str, kinds: Mapping[str, Any], said: _Said, meta: Any) -> Any:
-    """Return :func:`_prepared`, or one row that says that the types are not as said.
+    """Return :func:`_prepared`, or one row with the message that the types differ.
 
     An exception would be logged by the worker beside the rows.
     """
@@ -306,7 +306,7 @@ class PeopleRows(OfRows):
         self.n = n
 
     def blocks(self, *_: Any, **__: Any) -> Iterator[Array]:
-        """Refuse: a proof for rows says nothing of people."""
+        """Refuse: a proof for rows does not cover people."""
         raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
 
     raw = skim = blocks
@@ -343,6 +343,25 @@ class PeopleRows(OfRows):
         self._check(found)
         return total
 
+    def raw_people(self, names: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], Index]]:
+        """Yield cells as they are, with the place of the person of each row: -1 for nobody's.
+
+        The table is read twice: ids first.
+        """
+        column = self.person.column
+        ids = Ids(getattr(self._source, "n", None), one_type(self._source, column))
+        for chunk in self._source.chunks([column]):
+            ids.add(chunk[column])
+        codes, found = ids.codes()
+        self._check(found)
+        at = 0
+        for chunk in self._source.chunks(list(names)):
+            size = len(chunk[names[0]])
+            yield chunk, codes[at : at + size]
+            at += size
+        if at != len(codes):
+            raise SourceError("the source must give the same rows each time")
+
     def found(self, kinds: Mapping[str, Any]) -> int:
         """Return how many people there are. Confidential: under add-remove their number is."""
         self._ready(kinds)
@@ -365,7 +384,7 @@ class PeopleRows(OfRows):
         keep: Index | None,
         draw: Callable[[int], npt.NDArray[np.uint8]],
     ) -> Array:
-        """Return design columns of one row a person, that of the smallest keyed hash: (k, n).
+        """Return design columns (k, n) with one row per person, that of the smallest keyed hash.
 
         ``keep``: which places of people are wanted (sorted); ``draw(m)``: secret uniform bytes, for
         the key. People without rows are NaN.
@@ -445,11 +464,11 @@ class PeopleRows(OfRows):
                 del cells
 
     def _opened(self, kinds: Mapping[str, Any]) -> AbstractContextManager[Cut]:
-        """Return what cuts rows out of the table in the order of people."""
+        """Return the reader that slices the table in the order of people."""
         return nullcontext(lambda a, b: {c: self._cells[c][a:b] for c in kinds})
 
     def _spans(self, coins: Coins | None) -> Iterator[tuple[Index, Index]]:
-        """Yield (first row, number of rows) of people: of those that the coins choose."""
+        """Yield (first row, number of rows) of people, or of those that the coins choose."""
         assert self._ends is not None
         first, counts = self._ends[:-1], np.diff(self._ends)
         if coins is not None:
@@ -553,7 +572,7 @@ def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[
 
 
 class _Kept:
-    """At most so many rows of each person, as a source of rows."""
+    """Source of at most a fixed number of rows per person."""
 
     rescannable = True
     schema_attr = None
@@ -591,5 +610,5 @@ class CappedRows(Rows):
         self._of.close()
 
     def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Refuse: which rows are kept is private."""
+        """Refuse: the choice of the kept rows is private."""
         raise PrivacyBugError("columns of kept rows are not public")

@@ -1,4 +1,4 @@
-"""Rows on their way to a release: which a pass reads, and passes over blocks of the design.
+"""Rows of a release: the units that a pass reads, and passes over blocks of the design.
 
 Which rows those are is decided by position in the table or by secret coins, never by a cell.
 """
@@ -98,7 +98,7 @@ class Coins:
         return np.flatnonzero(coins[:m])
 
     def _tossed(self) -> npt.NDArray[np.bool_]:
-        """Return the next coins: a row is chosen if log2(every) fair bits of its own are all 0."""
+        """Return the next coins: a row is chosen if its log2(every) fair bits are all 0."""
         bits = self.every.bit_length() - 1
         if not bits:
             return np.ones(self.tossed, dtype=bool)
@@ -121,7 +121,7 @@ def short(blocks: Iterable[Any]) -> Iterator[Any]:
 
 
 class OfRows:
-    """What a pass may ask of whatever yields the rows of a call: one answer a kind, all public.
+    """Requests that a pass may make of a source of rows: one answer per kind, all public.
 
     The answers here are those of something that yields blocks and no more.
     """
@@ -138,7 +138,7 @@ class OfRows:
         return blocks
 
     def close(self) -> None:
-        """Let go of what was kept of the rows."""
+        """Free the memory and files of the rows."""
 
 
 # -- Secret coins that can be tossed twice: a keyed stream, so that a task done again agrees
@@ -154,7 +154,7 @@ _BY_PLACE = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Key:
-    """What a task is given instead of coins."""
+    """Key that a task receives in place of the coins."""
 
     every: int  # Each row with probability 1 / every
     # Fresh for each pass, from the noise source of the call. As confidential as the rows.
@@ -375,7 +375,7 @@ class Rows(OfRows):
             yield block
 
     def people(self, design: Design, coins: Coins | None = None) -> Iterator[Any]:
-        """Refuse: nobody said whose rows these are."""
+        """Refuse: no column of people was declared."""
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
     def cell_blocks(
@@ -396,7 +396,7 @@ class Rows(OfRows):
         yield from _filled(parts, grid.fill, buffer, cells)
 
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
-        """Yield one pass of what a job reads: filled blocks, or numbers and cells."""
+        """Yield one pass of a job: filled blocks, or numbers and cells."""
         grid = getattr(job, "grid", None)
         if grid is not None:
             return self.cell_blocks(design, grid, **chosen)
@@ -507,7 +507,7 @@ class Rows(OfRows):
         return out
 
     def _keeps(self, kinds: Mapping[str, Any]) -> bool:
-        """Say whether the cells of these columns stay in memory until the last pass.
+        """Return whether the cells of these columns stay in memory until the last pass.
 
         A rule of public numbers, by rows and columns: of tables that have to be decoded, or whose
         cells are in memory as somebody else's types.

@@ -76,7 +76,7 @@ def _remove(path: Path, lock: int, process: int) -> None:
 
 
 def _locked(file: int) -> bool:
-    """Lock a file for as long as it is open in this process; False: another one holds it."""
+    """Lock a file while this process has it open; return False if another process holds it."""
     try:
         import fcntl
     except ImportError:  # no such locks here: nothing is swept either

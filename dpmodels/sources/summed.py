@@ -41,7 +41,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """What a task returns. **Confidential**: sums without noise."""
+    """Result of a task. **Confidential**: sums without noise."""
 
     index: int  # Of the part
     rows: int  # That it has, read or skipped
@@ -143,7 +143,7 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Say whether two values have the same types, shapes and public words: not the same numbers."""
+    """Return whether two values have the same types, shapes and public strings."""
     if type(one) is not type(other):
         return False
     if dataclasses.is_dataclass(one) and not isinstance(one, type):
@@ -238,21 +238,25 @@ class Integers:
 
 @dataclass(frozen=True, eq=False)
 class _Counting:
-    """The pass of :func:`counted`, for whoever adds up."""
+    """Pass of :func:`counted`, for the executor."""
 
     count: Callable[[Iterable[Array]], Counts]
+    of_people: bool = False  # Blocks are of whole people where the unit is one
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
         return Integers(tuple(np.asarray(x) for x in self.count(blocks)))
 
 
-def counted(rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts]) -> Counts:
+def counted(
+    rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts], *,
+    of_people: bool = False,
+) -> Counts:  # fmt: skip
     """Return the integer arrays that a function adds up over the blocks (q, m) of one pass.
 
     Their shapes are public, zeros where there is no block. The function travels to workers: it is
     one of a module, or a ``functools.partial`` of one. **Confidential**: exact sums.
     """
-    found: Integers = summed(rows, design, _Counting(count))
+    found: Integers = summed(rows, design, _Counting(count, of_people))
     return found.arrays
 
 
@@ -286,7 +290,7 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The pass of :func:`sampled`: what a task reads by the places of rows, and does not add up."""
+    """Pass of :func:`sampled`: rows read by their places and not summed."""
 
     index: tuple[int, ...]  # Design columns
     size: int  # How many rows are chosen
@@ -320,7 +324,7 @@ class Sampled:
         return Cells((np.concatenate(places),), (np.concatenate(values, axis=1),))
 
     def accepts(self, found: Any) -> bool:
-        """Say whether a part returned places and cells of that many columns."""
+        """Return whether a part returned places and cells of that many columns."""
         if type(found) is not Cells or not len(found.places) == len(found.values) <= 1:
             return False
         return all(

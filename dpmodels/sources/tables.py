@@ -1,4 +1,4 @@
-"""Tables in memory, and what all adapters share: columns of public kinds, read in chunks."""
+"""Tables in memory, and the base of all adapters: columns of public kinds, read in chunks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Signs:
-    """How the cells of a file of text are written, where its reader was told so; public."""
+    """Number format of the cells of a text file, if the reader was given one; public."""
 
     decimal: str | None = None
     thousands: str | None = None
@@ -83,7 +83,7 @@ class Untyped(Kinds):
 
 
 def numpy_kind(dtype: Any) -> str:
-    """Public kind of a pandas or numpy dtype."""
+    """Return the public kind of a pandas or numpy dtype."""
     letter = getattr(dtype, "kind", "O")
     if letter == "O" and str(dtype) == "category":
         of = getattr(getattr(dtype, "categories", None), "dtype", None)
@@ -109,7 +109,7 @@ def _cells_type(dtype: Any) -> str:
 
 
 def arrow_kind(dtype: Any) -> str:
-    """Public kind of an Arrow type, by its printed name (no pyarrow import needed)."""
+    """Return the public kind of an Arrow type, by its printed name (no pyarrow import needed)."""
     text = str(dtype)
     if text.startswith("dictionary"):
         of = getattr(dtype, "value_type", None)
@@ -138,7 +138,7 @@ _ARROW_CELLS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def check_names(names: Iterable[Any]) -> None:
-    """Refuse column names that are not text, or stand twice."""
+    """Refuse column names that are not strings, or are duplicates."""
     seen: set[str] = set()
     for name in names:
         if not isinstance(name, str):
@@ -159,7 +159,7 @@ _UNREADABLE = (
 
 
 def withheld(read: Callable[[], Any], said: str = _UNREADABLE) -> Any:
-    """Return what ``read`` gives; the message of a library that fails could quote rows."""
+    """Return the result of ``read``; the message of a failing library could quote rows."""
     problem: DPModelsError | None = None
     try:
         return read()
@@ -210,7 +210,7 @@ class Executor(Protocol):
         ...
 
     def run(self, task: Any, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
-        """Return the stamp of the pass, and what the tasks return, in any order."""
+        """Return the stamp of the pass, and the results of the tasks, in any order."""
         ...
 
 
@@ -305,7 +305,7 @@ class FrameSource:
 
 
 def _slice(column: Any, start: int, stop: int) -> Any:
-    """Return cells of a column, no copy: of codes and categories without the Series about them."""
+    """Return cells of a column without a copy; codes and categories without their Series."""
     if not hasattr(column, "iloc"):
         return column[start:stop]
     if type(column.dtype).__name__ == "CategoricalDtype":
@@ -433,7 +433,7 @@ def own_column(cells: Any) -> Any:
 
 
 def kind_of_column(given: Any, column: Any) -> str:
-    """Return the public kind of :func:`own_column` of what was given; of a list "unknown"."""
+    """Return the public kind of :func:`own_column` of the argument; for a list "unknown"."""
     if hasattr(column, "dtype"):
         typed = hasattr(given, "dtype") or hasattr(given, "__array__")
         return numpy_kind(column.dtype) if typed else "unknown"
@@ -492,7 +492,7 @@ class ArrowSource:
 
 
 def _check_polars(schema: Mapping[str, Any]) -> None:
-    """Refuse a column of a type that Arrow cannot carry: by its type alone."""
+    """Refuse a column of a type that Arrow cannot represent, by its type alone."""
     for name, dtype in schema.items():
         if str(dtype) in ("Int128", "UInt128", "Object") or str(dtype).startswith("Object("):
             raise SourceError(
@@ -608,7 +608,7 @@ def _listed(X: Any) -> tuple[list[Any], int]:
 
 
 def target_column(y: Any) -> Any:
-    """Return the target as one column of the type it came with; of a list, cells as objects.
+    """Return the target as one column of its type; for a list, cells as objects.
 
     **Privacy.** As :func:`feature_columns`.
     """
@@ -662,7 +662,7 @@ def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
 
 
 def listed_numbers(table: Any) -> npt.NDArray[np.int64]:
-    """Return nested lists as whole numbers, cell by cell; what is none is -1.
+    """Return nested lists as integers, cell by cell; a cell that is not one becomes -1.
 
     A list has no type: numpy would find one from its cells, and one odd cell would be an error.
     """
@@ -740,7 +740,7 @@ class TypedPart:
 
 
 def types_of(source: Source) -> dict[str, str]:
-    """Return the type of every column: its kind; of categories also the kind of what they are."""
+    """Return the kind of every column; for categories also the kind of their values."""
     return {name: type_of(source, name) for name in source.kinds}
 
 
@@ -763,7 +763,7 @@ def type_of(source: Source, name: str) -> str:
 
 
 def one_type(source: Source, column: str) -> OneType:
-    """Return what refuses ids of another type: than the table says, or than the first part has."""
+    """Return the check that refuses ids of another type than the table or the first part has."""
     said = getattr(source, "ids", None)
     return OneType("" if said is None else said(column))
 
@@ -879,7 +879,7 @@ FUNCTIONS: dict[str, Callable[[Codes, Any, int], Any]] = {
 
 
 class Features:
-    """A table with one row a person, made of a table with any number of rows a person.
+    """Table with one row per person, made of a table with any number of rows per person.
 
     ``unit`` is the column of the person; ``features``: new column -> (function, column), "count"
     alone counts rows.
@@ -940,7 +940,7 @@ class Features:
 
 
 def _texts(column: Any) -> Any:
-    """Return the cells of a column as objects, None where a cell is missing; each by itself."""
+    """Return the cells of a column as objects, None if a cell is missing, cell by cell."""
     name = next(n for n in ("to_pylist", "to_list", "tolist") if hasattr(column, n))
     cells = getattr(column, name)()
     out = np.empty(len(cells), dtype=object)

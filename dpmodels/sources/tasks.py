@@ -1,4 +1,4 @@
-"""Which adapter a table gets, tables that stay elsewhere, and parts read by threads or workers.
+"""Choice of the adapter of a table, remote tables, and parts read by threads or workers.
 
 An adapter knows its columns, their public kinds and (where the container says so) its row count,
 all without reading a cell. It never drops, sorts or samples rows, and it is asked for raw columns
@@ -134,7 +134,7 @@ class Elsewhere:
         return f"<table elsewhere, {len(self.kinds)} columns, {self.n} rows>"
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Refuse: there are no rows here."""
+        """Refuse: the rows are not on this machine."""
         raise SourceError(
             "this call reads rows themselves, not sums of them, and they are not here. Use a "
             "method of sums: the default of dp_ols, dp_glm (but for very small eps), dp_quantreg, "
@@ -143,7 +143,7 @@ class Elsewhere:
 
 
 def need_rows(source: Any, what: str) -> None:
-    """Refuse a table elsewhere for what reads rows themselves. Call it before the charge."""
+    """Refuse a remote table if the method reads rows themselves. Call it before the charge."""
     if isinstance(source, Elsewhere):
         raise SourceError(
             f"{what} reads rows themselves, not sums of them, and they are not here: give the "
@@ -217,7 +217,7 @@ class DaskSource:
         return [Partition(whole_part, part) for part in held.to_delayed()]
 
     def people(self, column: str) -> int | None:
-        """Return the number of different ids, counted where they are; None: by the caller."""
+        """Return the number of ids counted on the workers, or None if the caller counts."""
         if self.client is None:
             return None
         import dask
@@ -228,7 +228,7 @@ class DaskSource:
         return added_people(self.client.gather(self.client.compute(tasks)))
 
     def ids(self, column: str) -> str:
-        """Return what the frame says of the type of ids."""
+        """Return the type of ids that the frame declares."""
         return id_type(self._data._meta[column])
 
     @functools.cached_property
@@ -242,7 +242,7 @@ class DaskSource:
 
 
 def _holder(part: Any) -> Any:
-    """Return the client of the cluster that holds a partition; None: it is computed anywhere."""
+    """Return the client of the cluster that holds a partition, or None for any worker."""
     for task in dict(part.__dask_graph__()).values():
         # a future of dask.distributed, which is not imported here: only its client can fetch it
         if type(task).__name__ == "Future" and hasattr(task, "client"):
@@ -417,7 +417,7 @@ def _listed_paths(given: Sequence[Any]) -> list[Path]:
 
 @dataclass(frozen=True)
 class Failed:
-    """A task that failed, as it comes back: an exception would be logged beside the rows."""
+    """Returned form of a failed task: an exception would be logged next to the rows."""
 
     kind: type[DPModelsError]
     said: tuple[Any, ...]
@@ -438,7 +438,7 @@ def on_worker(
 
 
 def told(found: Any) -> Any:
-    """Return what a worker sent, or raise what it said."""
+    """Return a worker's result, or raise its error."""
     if isinstance(found, Failed):
         raise found.kind(*found.said)
     return found

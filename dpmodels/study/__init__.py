@@ -17,7 +17,7 @@ __all__ = ["Study"]
 
 
 class Study:
-    """A study in a file: releases of models and tables, what is computed from them, a report.
+    """Study in a file: releases of models and tables, computations from them, a report.
 
     The same as ``dpmodels study`` on the command line. Made by :meth:`read`.
 
@@ -33,7 +33,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
-        """Read the file of a study, TOML; what is wrong with it, :meth:`check` says."""
+        """Read the file of a study (TOML); :meth:`check` lists its faults."""
         from dpmodels.study.asked import read
 
         return cls(read(path))
@@ -47,7 +47,7 @@ class Study:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the canonical text: layout and comments are no part of it, the schema is."""
+        """SHA-256 of the canonical text, without layout and comments, with the schema."""
         return self._paper.hash
 
     def check(self, ledger: Any = None) -> Checked:

@@ -1,4 +1,4 @@
-"""What a study asks for: the file read into frozen records, every fault with its place."""
+"""Contents of a study: the file read into frozen records, every fault with its place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ITEM = re.compile(r"""[\[,]\s*("[^"\n]*"|'[^'\n]*')""")
 
 
 class Places:
-    """Where the keys of a TOML text stand; of what spans lines, where it begins."""
+    """Line numbers of the keys of a TOML file (the first line of a multi-line value)."""
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
@@ -70,7 +70,7 @@ class Places:
                     self._found.setdefault((*path, k), (number, item.start(1) + 1))
 
     def line(self, path: Keys) -> str:
-        """Return ``study.toml:12:3``, of the nearest key that stands in the file."""
+        """Return ``study.toml:12:3`` for the nearest key in the file."""
         while path and path not in self._found:
             path = path[:-1]
         line, column = self._found.get(path, (1, 1))
@@ -82,7 +82,7 @@ def _parts(key: str) -> list[str]:
 
 
 def parsed(file: Path) -> tuple[dict[str, Any], Places]:
-    """Return what a TOML file says, and where; refuse what is none, with line and column."""
+    """Return the contents of a TOML file and the places of its keys; refuse other files."""
     problem, text = "", ""
     try:
         text = file.read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ NOT_OPTIONS = {
 
 
 def verbs() -> dict[str, str]:
-    """Return what a study calls the verbs -> their public names: those of a formula and a table."""
+    """Return the names of the functions in a study -> their public names."""
     import dpmodels as dp
     from dpmodels.verbs import _VERBS
 
@@ -178,7 +178,7 @@ def survey_of(design: Mapping[str, Any]) -> Any:
 
 
 def after(fit: Any, what: str, given: Any, options: Mapping[str, Any]) -> Any:
-    """Compute from a fit what a study asks for; nothing is read or charged."""
+    """Compute the requested results from a fit; nothing is read or charged."""
     import pandas as pd
 
     typed: dict[str, Any] = dict(options)
@@ -198,7 +198,7 @@ def after(fit: Any, what: str, given: Any, options: Mapping[str, Any]) -> Any:
 
 
 class Stopped(Exception):
-    """A verb came as far as its charge."""
+    """Signal that a call reached its charge."""
 
 
 @dataclass
@@ -213,13 +213,13 @@ class Probe:
     guarantee: Any = None
 
     def charge(self, label: str, guarantee: Any) -> Any:
-        """Keep what would be charged, and go no further."""
+        """Record the charge that would be made, and stop."""
         self.label, self.guarantee = label, guarantee
         raise Stopped
 
 
 def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given: Any) -> Probe:
-    """Return what a call would charge, from public facts: columns, types, numbers of rows."""
+    """Return the charge of a call from public facts: columns, types, numbers of rows."""
     probe = Probe()
     try:
         call(verb, formula, data, options, budget=probe, **given)
@@ -339,7 +339,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Paper:
-    """What a file asks for, and its faults: (place, what is wrong and what to type)."""
+    """Requests of a file and its faults: (place, fault and the text to type)."""
 
     said: Mapping[str, Any]
     places: Places
@@ -357,7 +357,7 @@ class Paper:
 
     @property
     def csv(self) -> dict[str, Any]:
-        """How the CSV file of the data is written, as ``dp.read_csv`` takes it."""
+        """Format of the CSV file of the data, as ``dp.read_csv`` takes it."""
         found = {key: self.get("data", key) for key in CSV_KEYS}
         return {key: value for key, value in found.items() if value is not None}
 
@@ -368,13 +368,13 @@ class Paper:
 
     @property
     def unit(self) -> str | None:
-        """Column of the people who are protected; None: a row is."""
+        """Column of the people who are protected, or None if a row is."""
         found: str | None = self.get("data", "unit")
         return found
 
     @property
     def size(self) -> int:
-        """Public number of units: of people, where ``unit`` is given, else of rows."""
+        """Public number of units: people if ``unit`` is given, else rows."""
         return int(self.get("data", "units" if self.unit else "n"))
 
     @property
@@ -383,7 +383,7 @@ class Paper:
         return canonical_hash(self.said)
 
     def arguments(self, asked: Asked | None = None) -> dict[str, Any]:
-        """Return what every call of the study is given, with the pair of a release."""
+        """Return the arguments of every call of the study, with the pair of a release."""
         out: dict[str, Any] = {"schema": self.schema}
         if self.unit:
             out["unit"] = self.unit
@@ -422,7 +422,7 @@ def _typed(key: str, value: Any) -> str:
 
 
 class _Reader:
-    """Reads the tables of a file and collects what is wrong with them."""
+    """Reader of the tables of a file, which collects their faults."""
 
     def __init__(self, said: dict[str, Any], places: Places) -> None:
         self.said, self.places = said, places
@@ -542,7 +542,7 @@ class _Reader:
     def pair(
         self, path: Keys, one: dict[str, Any], most: float, all_: float
     ) -> tuple[float, float]:
-        """Return what a release is charged; delta in proportion to eps where it is not given."""
+        """Return the charge of a release; delta is in proportion to eps if it is not given."""
         keys = [key for key in ("eps", "share", "delta") if key in one]
         if one.get("from"):
             if keys:
@@ -608,7 +608,7 @@ class _Reader:
         return tuple(one for one in FORMATS if one in given)
 
     def schema(self, folder: Path) -> tuple[Schema, tuple[Places, Keys], dict[str, Any]]:
-        """Return the schema, where it stands, and what it says; all of its faults are noted."""
+        """Return the schema, its place and its contents; record all of its faults."""
         data, said = self.said.get("data"), self.said.get("schema")
         file = data.get("schema") if isinstance(data, dict) else None
         places, prefix = self.places, ("schema",) if said is not None else ()
@@ -635,7 +635,7 @@ class _Reader:
 
 
 def read(path: str | Path) -> Paper:
-    """Return what the file of a study asks for; a file that is no TOML is refused."""
+    """Return the requests of a study file; refuse a file that is not TOML."""
     file = path_of(path, "the path of the file of a study")
     if not file.is_file():
         raise StudyError(f"{file.name}:1:1: there is no such file. A new one: dpmodels study new "

@@ -35,7 +35,7 @@ _NO_TIME = 315_619_200
 
 @contextmanager
 def held(ledger: Path) -> Iterator[None]:
-    """Hold a ledger for one run of a study; a second one is told, and charges nothing.
+    """Hold a ledger for one run of a study; refuse a second one, which charges nothing.
 
     The lock is SQLite's on a file beside the ledger: the system frees it when a process is killed.
     """
@@ -89,7 +89,7 @@ class Folder:
             (path / RECORD).unlink()  # written again at the end
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Write a file whole: aside, to the disk, and then under its name."""
+        """Write a complete file: under a temporary name, to the disk, then under its name."""
         place, aside = self.path / name, self.path / _PART
         place.parent.mkdir(exist_ok=True)
         with aside.open("wb") as file:
@@ -162,7 +162,7 @@ RULES = {
 
 
 def mark_of(study: str, name: str, token: str) -> str:
-    """Return what the line of a release ends with: a hash of study, name and ledger."""
+    """Return the ending of the line of a release: a hash of study, name and ledger."""
     identity = hashlib.sha256(f"{study}\n{name}\n{token}".encode()).hexdigest()[:32]
     return f" | {name} of study {identity}"
 
@@ -224,7 +224,7 @@ def _charged(charges: Any) -> list[dict[str, Any]]:
 
 
 def _release(outcome: Any) -> dict[str, Any]:
-    """Return what is asked about one release."""
+    """Return the request of one release."""
     asked, fit, charges = outcome.asked, outcome.fit, outcome.charges
     guarantee = charges[-1].guarantee if charges else getattr(fit, "privacy", None)
     scales = {} if fit is None else fit.facts.scales
@@ -256,7 +256,7 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class Verified(Shown):
-    """A folder held ``against`` its record and the ledger; ``problems``: what does not hold."""
+    """Comparison of a folder with its record and the ledger; ``problems`` are differences."""
 
     problems: tuple[str, ...]
     record: Mapping[str, Any]
@@ -324,7 +324,7 @@ def _of_files(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_totals(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
-    """Compose what the fits say they cost, and compare; what was lost has left no fit."""
+    """Compose the charges of the fits and compare; lost fits are not counted."""
     from dpmodels.results import load
 
     paid = [one for one in record["releases"] if one["charged"]]

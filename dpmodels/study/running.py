@@ -51,7 +51,7 @@ from dpmodels.verbs import verb_of
 
 @dataclass
 class Outcome:
-    """What became of one release.
+    """Outcome of one release.
 
     ``status``: "released", "computed" (free, on an earlier one), "no reply", "not made" (nothing
     was charged), "lost" (charged, and not written). ``after``: results, or why there is none.
@@ -72,7 +72,7 @@ class Outcome:
 
 
 class Ran(dict[str, Any], Shown):  # type: ignore[misc]
-    """A study that ran: ``ran["wage"]`` is the fit of a release; ``missing``: what is not.
+    """Study that ran: ``ran["wage"]`` is the fit of a release; ``missing`` lists absent results.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Ran(dict[str, Any], Shown):  # type: ignore[misc]
         return not self.missing
 
     def table(self) -> Table:
-        """Return what became of each release."""
+        """Return the outcome of each release."""
         rows = []
         for o in self.outcomes:
             pairs = [(c.guarantee.eps, c.guarantee.delta) for c in o.charges]
@@ -215,7 +215,7 @@ def _computed(asked: Asked, source: Outcome) -> Outcome:
 def _released(
     paper: Paper, asked: Asked, rows: Any, budget: Budget, folder: Folder, *, again: bool
 ) -> Outcome:
-    """Read a release back, or make it; what it did not give is an outcome, no error."""
+    """Read a release back, or make it; a missing result is an outcome, not an error."""
     from dpmodels.results import load
 
     file, private = _file(folder, asked), bool(budget.token)
@@ -279,7 +279,7 @@ Output = tuple[str, str, str]
 
 
 def write(ran: Any, folder: Any) -> list[Output]:
-    """Write all outputs but the record; return (name, what it is, of which release) of each."""
+    """Write all outputs except the record; return (name, kind, release) of each."""
     outputs, page = [], [_head(ran)]
     for outcome in ran.outcomes:
         name, fit = outcome.asked.name, outcome.fit
@@ -403,7 +403,7 @@ def _picture(fit: Any, name: str) -> str:
 
 
 def _asked(outcome: Any) -> str:
-    """Return what one release was asked for, in words."""
+    """Return the request of one release as text."""
     asked = outcome.asked
     words = ", ".join(f"{k} = {v}" for k, v in asked.options.items())
     paid = f"charged (eps = {asked.eps:g}, delta = {asked.delta:.3g})"
@@ -517,7 +517,7 @@ def fault_of(paper: Paper, asked: Asked, error: Exception) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a plan says of one release."""
+    """Forecast of the plan of one release."""
 
     asked: Asked
     guarantee: Guarantee | None
@@ -544,7 +544,7 @@ def _outlook(paper: Paper, asked: Asked) -> Outlook:
 
 
 def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> str:
-    """Return "fine", "rough" or "not determined", by what the plan says of the noise."""
+    """Return "fine", "rough" or "not determined", from the forecast of the plan."""
     from dpmodels.api.call import plan
 
     if isinstance(given.get("design"), Mapping):
@@ -561,7 +561,7 @@ def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> s
 
 @dataclass(frozen=True, repr=False)
 class Checked(Shown):
-    """What a check found: ``problems``, each with its place, or the plan of the releases.
+    """Result of a check: ``problems``, each with its place, or the plan of the releases.
 
     ``total`` is the guarantee of all together, ``left`` what the budget has left, ``rule`` the
     stopping rule under which they fit.
@@ -635,7 +635,7 @@ def in_order(faults: list[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, str, Any]:
-    """Charge an account with the plan; by plain sums where other rules refuse and sums fit."""
+    """Charge an account with the plan; use plain sums if other rules refuse and sums fit."""
     from dpmodels.privacy.budget import Budget
 
     found = []
@@ -654,7 +654,7 @@ def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, s
 
 
 def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
-    """Make what needs a fit on made rows: fits on released moments, what comes after, tables."""
+    """Run all parts that need a fit on made-up rows: fits on released moments, results, tables."""
     needed = {name for side in paper.sides for name in side.fits}
     needed |= {o.asked.source for o in outlooks}
     fits: dict[str, Any] = {}
@@ -687,7 +687,7 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
 
 
 def attempted(compute: Any) -> tuple[Any, str]:
-    """Return what is computed from released numbers, and why it fails; empty: it does not."""
+    """Return a result computed from released numbers, and why it failed (empty if it did not)."""
     try:
         with noted():
             return compute(), ""

@@ -1,4 +1,4 @@
-"""What a stage sees: it asks queries and gets noisy numbers. No row, no exact sum, no sensitivity.
+"""Interface of the private stage: it asks queries and gets noisy numbers, never rows or exact sums.
 
 A query is a statistic (what the prover reads), the pass that adds it up, and how its sums are laid
 out. :class:`Ask` runs the pass, takes the sensitivity from :mod:`dpmodels.proof.prove` and the
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, tail_margin
+from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, stability_threshold, tail_margin
 from dpmodels.proof.prove import (
     INTERCEPT_WEIGHTS,
     Of,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """Which units a pass reads: public, or by secret coins; never by a cell.
+    """Units that a pass reads: public, or chosen by secret coins, never by a cell.
 
     Notes
     -----
@@ -141,14 +141,14 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """Rows and run for one step with a proof of its own: the draws that it lists, no other."""
+    """Rows and run for one step with a registered proof: only the draws that the proof lists."""
 
     rows: Any
     _ask: Ask
     _proof: OwnProof
 
     def total(self, over: Pass, read: Read = ALL) -> Any:
-        """Return the exact sums of a pass, read once for this and for what is asked of it."""
+        """Return the exact sums of a pass, read once for this call and for its queries."""
         return self._ask._total(over, read)
 
     def __getattr__(self, name: str) -> Any:
@@ -158,7 +158,7 @@ class Raw:
 
 
 class Ask:
-    """The door of one stage: what it may ask of the private rows.
+    """Queries that one stage may ask of the private rows.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class Ask:
         )
 
     def _total(self, over: Pass, read: Read) -> Any:
-        """Return the sums of a pass; of one that was read before, those."""
+        """Return the sums of a pass, reusing them if the pass was already read."""
         key = (id(over), read)
         if key not in self._sums:
             self._sums[key] = (over, over.total(self._rows, self._reading(read)))
@@ -277,8 +277,8 @@ class Ask:
         return out
 
     def bins(
-        self, step: str, over: Pass, find: Callable[[Any], npt.NDArray[np.int64]], tau: float,
-        *, per_unit: int = 1,
+        self, step: str, over: Pass, find: Callable[[Any], Any], tau: float,
+        *, per_unit: int = 1, most: int = 0,
     ) -> tuple[list[int], list[float]]:  # fmt: skip
         """Return (bins, counts) of a histogram whose bins are not public: those above tau.
 
@@ -289,28 +289,32 @@ class Ask:
         over : Pass
             What ``find`` is told: cells of a public or random choice of units.
         find : function
-            The bin of every unit that has one.
+            The bin of every unit that has one; with ``most`` (bins, what each entry adds to its
+            bin in steps of 2^-20).
         tau : float
             Public.
         per_unit : int
             Bins that a unit lies in at most: one of each of several histograms.
+        most : int
+            Bins of one histogram that a person may have, to which it adds a vector of length 1.
 
         Privacy
         -------
         A stability histogram: a unit lies in one bin. Counts of bins that both neighbours have
         move by sqrt 2; a bin that one of them has not holds one unit (``ranges.md``). Of k
-        histograms at once they move by sqrt(2 k), and k bins may hold one unit (``levels.md``).
+        histograms at once they move by sqrt(2 k), and k bins may hold one unit (``levels.md``). A
+        person's vectors of length 1, not negative, move them by as much.
         """
         mechanism, moved = self._run.mechanism(step), math.sqrt(2.0 * per_unit)
         if not isinstance(mechanism, Gaussian):
             raise PrivacyBugError(f"step {step!r} is planned as {mechanism!r}: not for bins")
         failure = self._run.failure(step)
-        if per_unit > 1:
-            failure = -math.expm1(math.log1p(-failure) / per_unit)
-        least = 1.0 + tail_margin(moved / mechanism.mu, failure)
+        least = stability_threshold(moved / mechanism.mu, failure, per_unit, most)
         if not tau >= least * (1.0 - 1e-9):
             raise PrivacyBugError(f"step {step!r}: a bin of one unit would pass too often")
-        return self._run.kept_bins(step, find(self._total(over, ALL)), moved, tau)
+        found = find(self._total(over, ALL))
+        bins, masses = found if most else (found, None)
+        return self._run.kept_bins(step, bins, moved, tau, masses)
 
     def choose(
         self, step: str, ranks: Ranks, over: Pass, penalties: Callable[[Any], Any], largest: int
@@ -353,7 +357,7 @@ class Ask:
         return self._run.coins(size)
 
     def raw(self, proof: OwnProof) -> Raw:
-        """Return rows and run to a function that has a registered proof of its own."""
+        """Return rows and run to a function with a registered proof."""
         caller = sys._getframe(1)
         where = f"{caller.f_globals['__name__'].removeprefix('dpmodels.')}:{caller.f_code.co_name}"
         if where not in proof.where:
@@ -398,7 +402,7 @@ class Moments:
 
     @property
     def set(self) -> Ball | Box | NuclearBall | ConvexHull:
-        """What one unit adds: read off the map."""
+        """Clip set of one unit, from the map."""
         return set_of(self.rowmap, people=self.people, average=self.average)
 
 
@@ -439,18 +443,19 @@ class Counts:
 
     design: Design
     count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
+    of_people: bool = False  # The function takes blocks of whole people where the unit is one
 
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return them. Confidential."""
-        return counted(rows, self.design, self.count)
+        return counted(rows, self.design, self.count, of_people=self.of_people)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Sums that were made before, handed over in place of rows: of audits and tests."""
+    """Sums made before, used in place of rows by audits and tests."""
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Any:
-        """Return what stands in place of the rows."""
+        """Return the sums used in place of the rows."""
         return rows
 
 
@@ -465,7 +470,7 @@ def whole_matrix(found: Any) -> Added:
 
 
 def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
-    """Return the query of all moments of a map into one set; ``radius``: what a radius is worth."""
+    """Return the query of all moments of a map into one set, whose radius may be scaled."""
     return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)
 
 

@@ -1,4 +1,4 @@
-"""Exact Gram matrices: of dense rows in blocks, or of designs of factors by cell of their grid.
+"""Exact Gram matrices of dense rows in blocks, and of factor designs by cell of their grid.
 
 A row is a cell c and its numbers. Two kinds of maps are such that the integers of a row are
 ``(k zeta_c, rho)``, zeta_c a public table (``proof/theory.md``, 1.7):
@@ -93,7 +93,7 @@ class ByCell(ExactSum):
 
 
 def seen_by_row(of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]) -> Array:
-    """Return ``of_cells[c_i] + slopes @ numbers_i`` of rows (m,): each by itself, wherever it is.
+    """Return ``of_cells[c_i] + slopes @ numbers_i`` of rows (m,), computed separately for each row.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
 
 
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
-    """Leave out what has no weight: of many cells few rows may be in any."""
+    """Drop cells without weight: rows may occupy few of many cells."""
     some = np.flatnonzero(weights)
     return (zeta, weights) if len(some) == len(weights) else (zeta[:, some], weights[some])
 
@@ -307,7 +307,7 @@ class BoxCells:
 
     @functools.cached_property
     def zeta(self) -> Array:
-        """Lattice vectors of the cells, 0 where a row's own numbers stand and in missing cells."""
+        """Lattice vectors of the cells, 0 for the numbers of a row and for missing cells."""
         z = self.rowmap.integers(self.grid.table.copy())
         z[list(self.grid.numbers)] = 0.0
         if self.one:
@@ -468,13 +468,13 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap) -> Gram:
 
 @dataclass(frozen=True, eq=False)
 class GramOf:
-    """The pass of :func:`gram`, for whoever adds up (:mod:`dpmodels.sources.summed`)."""
+    """Pass of :func:`gram`, for the executor (:mod:`dpmodels.sources.summed`)."""
 
     rowmap: LatticeMap
 
     @property
     def grid(self) -> Any:
-        """The grid of whose cells blocks are; None: they are filled."""
+        """Grid by whose cells blocks are summed, or None if blocks are filled."""
         return getattr(self.rowmap, "grid", None)
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Gram:

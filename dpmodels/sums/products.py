@@ -56,7 +56,8 @@ def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> A
 
     Few coordinates are one multiplication and addition after the other. Of more, row and matrix
     are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
-    is below ``q 2^-2b`` of the largest entry of its row.
+    is below ``q 2^-2b`` of the largest entry of its row of the matrix, once each column is divided
+    by its largest entry, times the largest cell in these units.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def _one_by_one(matrix: Array, block: Array, upper: tuple[int, int], out: Array)
 
 
 def _cut(matrix: Array, bits: int) -> tuple[Array, Array, Array, tuple[float, float]]:
-    """Return (upper parts, lower parts, powers of two of the columns (q,), what cuts a cell).
+    """Return (upper parts, lower parts, powers of two of the columns (q,), clip of a cell).
 
     Parts of so many bits that q products of them are added up exactly.
 
@@ -102,10 +103,10 @@ def _cut(matrix: Array, bits: int) -> tuple[Array, Array, Array, tuple[float, fl
     off. Parts are those of entries over powers of two, so that of each row and column the largest
     is about 1; rows get theirs back, which rounds nothing.
     """
-    row = np.frexp(np.abs(matrix).max(axis=1, keepdims=True))[1]
-    unit = np.ldexp(matrix, -row)
-    exponent = np.frexp(np.abs(unit).max(axis=0))[1]
-    unit = np.ldexp(unit, -exponent)
+    exponent = np.frexp(np.abs(matrix).max(axis=0))[1]  # columns first: their units do not matter
+    unit = np.ldexp(matrix, -exponent)
+    row = np.frexp(np.abs(unit).max(axis=1, keepdims=True))[1]
+    unit = np.ldexp(unit, -row)
     first, second = (1.5 * 2.0 ** (_EXACT - 1 - parts * bits) for parts in (1, 2))
     upper = (unit + first) - first
     lower = ((unit - upper) + second) - second
@@ -137,7 +138,7 @@ def _exactly(
 def looked_up(
     images: Array, slopes: Array, numbers: Array, cells: npt.NDArray[np.intp]
 ) -> Array:
-    """Return the images (k, m) of rows that are a cell and a few numbers, each by itself.
+    """Return the images (k, m) of rows made of a cell and a few numbers, computed row by row.
 
     Parameters
     ----------
@@ -162,7 +163,7 @@ def weighted(z: Array, factors: Array) -> Array:
 
 
 def squares(z: Array) -> Array:
-    """Return the squared lengths of rows (columns of z), each by itself, (m,)."""
+    """Return the squared lengths (m,) of rows (columns of z), computed row by row."""
     total = z[0] * z[0]
     for cells in z[1:]:
         total += cells * cells
@@ -200,7 +201,7 @@ def cross_product(z: Array) -> Array:
 
 @functools.cache
 def _small_kernels() -> bool:
-    """Say whether this process multiplies small matrices by kernels of their own."""
+    """Return whether this process multiplies small matrices with special kernels."""
     from threadpoolctl import threadpool_info
 
     found = {str(lib.get("architecture", "")).lower() for lib in threadpool_info()}
@@ -232,7 +233,7 @@ LONG, VAST = 1e280, 1e140
 
 
 def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | None]:
-    """Return (rows that are there, rows that have a length), (m,) each; None: all are.
+    """Return masks (m,) of complete rows and of rows with a length, or None for all rows.
 
     Parameters
     ----------
@@ -356,7 +357,7 @@ def ball_integers(g: Array, radius: float) -> Array:
 def inside(
     w: Array, steps: float = STEPS, ball: int = 0, project: bool = False
 ) -> Mask | None:
-    """Bring rows (columns of ``w``) into their set, in place; return which are there (None: all).
+    """Clip rows (columns of ``w``) into their set, in place; return the mask of complete rows.
 
     Parameters
     ----------
@@ -403,7 +404,7 @@ def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
 
 
 def end_of_rows(w: Array, ball: int = 0, project: bool = False) -> tuple[Array, Mask | None]:
-    """Return rows as :func:`inside` leaves them, in integers; and which are there (None: all).
+    """Return clipped rows as integers, and the mask of complete rows (None if all are).
 
     Parameters
     ----------
@@ -442,7 +443,7 @@ def towards_zero(w: Array) -> Array:
 
 
 def integers_of(sums: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return floats that hold integers as integers; what is not finite counts as 0.
+    """Return floats that hold integers as integers; non-finite values count as 0.
 
     No row map gives such a sum. If one did, every processor would make another integer of it.
     """
@@ -456,7 +457,7 @@ def integers_of(sums: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 class LatticeMap(Protocol):
-    """What the accumulation needs of a row map: :class:`~dpmodels.sums.rowmap.RowMap`."""
+    """Interface of a row map for sums: :class:`~dpmodels.sums.rowmap.RowMap`."""
 
     @property
     def box(self) -> Array:
@@ -498,7 +499,7 @@ class ExactSum:
         self._waiting = 0
 
     def add(self, found: npt.NDArray[Any]) -> None:
-        """Add the sums of a block; what is not finite adds 0."""
+        """Add the sums of a block; non-finite values add 0."""
         self._part += integers_of(found)
         self._waiting += 1
         if self._waiting == _MANY:  # at most 2^62

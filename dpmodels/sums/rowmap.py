@@ -199,7 +199,7 @@ class RowMap:
             return self.normalised(block) * self.box[:, None]
 
     def clip_and_round(self, block: Array) -> tuple[Array, Mask | None]:
-        """Return the lattice coordinates of a block, and which rows are there (None: all).
+        """Return the lattice coordinates of a block, and the mask of complete rows or None.
 
         Coordinates (k, m) are float64 holding exact integers, rounded towards zero, so no bound
         can be exceeded by it; a row that is not there is the zero row.
@@ -231,7 +231,7 @@ class OfCells:
 
     @functools.cached_property
     def _images(self) -> tuple[Array, Array]:
-        """Images of the cells, and what each number adds, in lattice steps."""
+        """Images of the cells, and the increment of each number, in lattice steps."""
         matrix, shift = self.rowmap._map
         return images_of(matrix * TOP, None if shift is None else shift * TOP, self.grid)
 
@@ -364,7 +364,7 @@ def unit_rows(design: Design, centred: bool | None = None) -> tuple[UnitScale, f
 
 
 def _joint_square(term: TermInfo, top: npt.NDArray[np.float64], columns: list[int]) -> float:
-    """Squared norm of a term's cells over their largest bound, from its coding; inf if unknown."""
+    """Return the squared norm of a term's cells over their largest bound, or inf if unknown."""
     largest = float(top[columns].max())
     if term.norm is None or not largest > 0:
         return float("inf")
@@ -486,7 +486,7 @@ class People(Protocol):
 
 
 def lengths(z: Array) -> Array:
-    """Return the lengths of rows (columns of z), each by itself."""
+    """Return the lengths of rows (columns of z), computed row by row."""
     return np.asarray(np.sqrt(squares(z)))
 
 

@@ -163,6 +163,12 @@ def notes_of(table: Content) -> list[str]:
     return [" ".join(note.split("\n")) for note in table.notes]
 
 
+def indented(text: str, blank: str) -> str:
+    """Return a name with a format's own blanks in place of those that begin it."""
+    name = text.lstrip(" ")
+    return blank * (len(text) - len(name)) + name
+
+
 def joined(label: str, value: str) -> str:
     """Return ``label: value``."""
     return f"{label}: {value}" if label else value

@@ -21,6 +21,7 @@ from dpmodels.tables.content import (
     grids_of,
     groups_of,
     heads_of,
+    indented,
     joined,
     notes_of,
     signs,
@@ -253,7 +254,7 @@ def _grid_markdown(columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def _cell(text: str) -> str:
-    return escape_markdown(text).replace("\n", "<br>")
+    return indented(escape_markdown(text).replace("\n", "<br>"), "&nbsp;")
 
 
 def _label(column: Column) -> str:
@@ -372,7 +373,8 @@ def _row_html(columns: Sequence[Column], row: Row) -> str:
         f'<td style="{_style(c)}">{"<br>".join(map(escape, cell.splitlines()))}</td>'
         for c, cell in zip(columns[1:], row.cells[1:], strict=True)
     )
-    name = f'<th scope="row" style="{_style(columns[0])}">{escape(row.cells[0])}</th>'
+    first = indented(escape(row.cells[0]), "&nbsp;")
+    name = f'<th scope="row" style="{_style(columns[0])}">{first}</th>'
     return f"<tr>{name}{cells}</tr>"
 
 
@@ -397,6 +399,7 @@ _ESCAPES = {
     "δ": r"$\delta$",
     "⊥": r"$\bot$",
     "²": "$^2$",
+    "±": r"$\pm$",
 }
 
 
@@ -465,7 +468,7 @@ def _grid_latex(columns: Sequence[Column], rows: Sequence[Row], bare: bool) -> l
 def _cells(texts: Sequence[str]) -> str:
     name, *cells = texts
     inside = [r" \newline ".join(map(number, signs(cell).split("\n"))) for cell in cells]
-    return " & ".join([escape_latex(name), *inside]) + r" \\"
+    return " & ".join([indented(escape_latex(name), "~"), *inside]) + r" \\"
 
 
 def _row_latex(columns: Sequence[Column], row: Row) -> str:
@@ -545,7 +548,8 @@ def _grid_word(document: Any, columns: Sequence[Column], rows: Sequence[Row]) ->
                 cells[at], at = text, at + width
             _line_word(table, columns, cells)
         else:
-            _line_word(table, columns, row.cells)
+            name = indented(row.cells[0], "\u00a0")
+            _line_word(table, columns, (name, *row.cells[1:]))
     if table.rows:
         _rule(table, "top", first=True)
         _rule(table, "bottom")

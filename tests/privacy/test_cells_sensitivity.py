@@ -107,7 +107,7 @@ def test_one_row_moves_a_pass_by_no_more_than_is_charged(relation, k, weighted):
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, weighted):
-    """theory 2.8, by cell: in steps of 3 C / 2^40, and the joint query of many columns."""
+    """theory 2.8, by cell: in steps of 2^-40, and the joint query of many columns."""
     plan, _, job = the_pass(
         relation, 2, weighted, n=50_000, policy=WIDE_LEAST_SQUARES, evaluate=heavy
     )
@@ -115,7 +115,7 @@ def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, we
     totals = [job.done(one)[0] for one in tallies(job)]
     far = np.array([total.far for total in totals], dtype=object)
     assert max(int((v * v).sum()) for v in far) <= 1 << 80
-    images = far.astype(float) * (plan.far / STEPS / STEPS) / plan.noise.far
+    images = far.astype(float) * (1.0 / STEPS / STEPS) / plan.noise.far
     moved = np.linalg.norm(images[:, None] - images[None], axis=2).max()
     if relation != "replace":
         moved = np.linalg.norm(images, axis=1).max()

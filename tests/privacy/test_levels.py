@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtri
 
 import dpmodels as dp
 from dpmodels.audit.replay import ReplayRun
@@ -18,13 +19,23 @@ from dpmodels.errors import (
     RequestError,
     UtilityWarning,
 )
-from dpmodels.levels import STEP, LevelsPlan, found, merged, texts_of, threshold
+from dpmodels.levels import (
+    STEP,
+    LevelsPlan,
+    found,
+    merged,
+    shares_of_values,
+    texts_of,
+    threshold,
+)
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
+from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import Ask
+from dpmodels.units import Person
 
 COLUMNS = ("a", "b", "c")
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NotPrivateWarning.__module__}.NotPrivateWarning")
@@ -112,7 +123,7 @@ def test_noise_at_half_its_scale_would_be_caught(factor, monkeypatch):
     honest = plan.guarantee.steps[0]
     mu = factor * honest.mechanism.mu
     if factor > 1.0:
-        monkeypatch.setattr("dpmodels.sums.ask.tail_margin", lambda sd, p: 0.0)
+        monkeypatch.setattr("dpmodels.sums.ask.stability_threshold", lambda *given: 0.0)
     steps = (Step(STEP, Gaussian(mu), share=1.0, failure=honest.failure),)
     means, spread = [], []
     for k, value in enumerate("uv"):
@@ -173,7 +184,8 @@ def test_another_spelling_of_a_missing_code_is_no_level():
 
 BAD = [
     ({"columns": []}, "each once"), ({"columns": ["g", "g"]}, "each once"), ({"columns": "h"}, "no column"),
-    ({"delta": 0.0}, "delta"), ({"schema": dp.Schema(unit="id", g=dp.Real())}, "names people"),
+    ({"delta": 0.0}, "delta"), ({"unit": "who"}, "no column"), ({"units": 3}, "unit="),
+    ({"columns": "id", "unit": "id"}, "no levels"),
     ({"columns": "when"}, "date"),
 ]  # fmt: skip
 
@@ -187,10 +199,154 @@ def test_what_is_refused_before_the_charge(given, said):
     assert not len(budget.charges)
 
 
-def test_people_are_not_served():
+def test_a_table_of_people_asks_for_its_unit():
     visits = {"id": [1, 1, 2], "g": ["a", "a", "b"]}
     with pytest.raises(RequestError, match="unit"):
         dp.dp_levels("g", dp.per_person(visits, "id", g=("first", "g")), eps=0.5, delta=1e-6)
+
+
+# -- people: 1/sqrt t for each of t values, at most 16
+
+N_PEOPLE = 40
+HOSTILE = [
+    ["u"], ["u"] * 300, ["alone"], [None], ["alone", "u", "v", "w"],
+    [f"own {j}" for j in range(5)], [f"own {j}" for j in range(16)],
+    [f"own {j}" for j in range(1000)], [f"own {j}" for j in range(20)] + ["u"] * 50,
+    ["v", "w", None, "v"], [f"other {j}" for j in range(16)], [1, 2.5, True, "", "NA", [1]],
+]  # fmt: skip
+
+
+def visits(last):
+    """Rows of people in no order; the last person has the cells of ``last`` in every column."""
+    rng = np.random.default_rng(4)
+    who = np.repeat(np.arange(N_PEOPLE - 1), 1 + np.arange(N_PEOPLE - 1) % 3)
+    cells = rng.choice(["u", "v", "w"], len(who)).astype(object)
+    ids = np.concatenate([who, np.full(len(last), N_PEOPLE - 1)]).astype(float)
+    order = rng.permutation(len(ids))
+    held = np.empty(len(ids), dtype=object)
+    held[:] = [*cells, *last]
+    return {"id": np.append(ids[order], np.nan),  # the last row is nobody's
+            **{name: np.append(held[order], np.array(["u"], dtype=object)) for name in COLUMNS}}  # fmt: skip
+
+
+def plan_of_people(eps=1.0, delta=1e-3, columns=COLUMNS):
+    person = Person("id", N_PEOPLE)
+    return LevelsPlan.of(columns, ((),) * len(columns), N_PEOPLE, eps, delta, person=person)
+
+
+def staged_people(plan, data, run):
+    rows = PeopleRows(as_source(data), N_PEOPLE, Person("id", N_PEOPLE))
+    return found(plan, Ask(rows, run, "replace"))
+
+
+def test_no_person_moves_the_counts_by_more_than_is_charged():
+    """Replay: all pairs of hostile people of 1 to 1000 rows; sqrt(2 k) is attained."""
+    plan, ratios = plan_of_people(), []
+    for one in HOSTILE:
+        a = ReplayRun(plan.guarantee.steps, 0)
+        staged_people(plan, visits(one), a)
+        for two in HOSTILE:
+            b = ReplayRun(plan.guarantee.steps, 0, a.drawn)
+            staged_people(plan, visits(two), b)
+            draw = a.drawn[STEP]
+            assert draw.sensitivity == pytest.approx(2.0**20 * math.sqrt(2 * len(COLUMNS)))
+            ratios.append(draw.distance(b.drawn[STEP]) / draw.sensitivity)
+    assert 0.999 < max(ratios) <= 1.0 + 1e-9
+
+
+def test_what_a_person_adds_has_length_one():
+    for t in (1, 2, 3, 7, 15, 16, 17, 400):
+        own, mass = shares_of_values(range(t, 0, -1), 16)
+        assert len(own) == min(t, 16) and own == sorted(own)
+        assert len(own) * mass**2 <= 2**40 < (len(own) * (mass + 1) ** 2)
+        assert shares_of_values([*range(1, t + 1)] * 3, 16) == (own, mass)
+
+
+@pytest.mark.parametrize("values", [1, 2, 16, 60])
+def test_values_of_one_person_pass_no_more_often_than_is_charged(values):
+    """2000 seeded runs, delta_t = .1: the rate is at most 4.5 errors above it (3e-6 a case).
+
+    Where one of the t of the maximum decides it is also reached: 1 value at this noise.
+    """
+    runs, delta = 2000, 0.4
+    plan = plan_of_people(delta=delta, columns=COLUMNS[:1])
+    data = {k: v for k, v in visits([f"own {j}" for j in range(values)]).items()
+            if k in ("id", "a")}  # fmt: skip
+    noise, passed = SeededNoise(7), 0
+    for _ in range(runs):
+        out = staged_people(plan, data, Run(plan.guarantee.steps, noise))
+        passed += any(value.startswith("own") for value in out["a"])
+    error = math.sqrt(0.1 * 0.9 / runs)
+    assert passed / runs <= 0.25 * delta + 4.5 * error
+
+
+def test_the_threshold_of_rows_is_refused_for_people():
+    """It passes 16 values of one person more often than is charged: 2000 seeded runs."""
+    delta, runs = 0.4, 2000
+    plan = plan_of_people(delta=delta, columns=COLUMNS[:1])
+    of_rows = threshold(plan.sd, 0.25 * delta, 1)
+    assert of_rows < plan.tau
+    draws = np.random.default_rng(9).normal(0.25, plan.sd, (runs, 16))
+    assert np.mean([max(d) > of_rows for d in draws]) > 2 * 0.25 * delta
+    with pytest.raises(PrivacyBugError, match="too often"):
+        staged_people(LevelsPlan(**{**vars(plan), "tau": of_rows}), visits(["u"]),
+                      Run(plan.guarantee.steps, SeededNoise(1)))  # fmt: skip
+
+
+def test_people_noise_at_half_its_scale_would_be_caught():
+    """Sds of 300 seeded counts of a value of all others: within 25 % of the plan's.
+
+    An sd of 300 normal draws is off by 25 % (6 sds) with probability below 1e-8; half the noise is
+    off by 50 %.
+    """
+    plan = plan_of_people(8.0, 1e-2, COLUMNS[:1])
+    data = {k: v for k, v in visits(["u"]).items() if k in ("id", "a")}
+    data["a"] = np.array(["u"] * len(data["a"]), dtype=object)
+    noise, counts = SeededNoise(3), []
+    for _ in range(300):
+        counts.append(staged_people(plan, data, Run(plan.guarantee.steps, noise))["a"]["u"])
+    assert np.std(counts) == pytest.approx(plan.sd, rel=0.25)
+    assert np.mean(counts) == pytest.approx(N_PEOPLE, abs=6 * plan.sd / math.sqrt(300))
+
+
+def test_thresholds_of_people_are_a_maximum_over_their_values():
+    for eps, k in ((0.2, 1), (0.5, 3), (5.0, 1)):
+        plan = LevelsPlan.of(COLUMNS[:k], ((),) * k, 10_000, eps, 1e-6, person=Person("id"))
+        z = [1 / math.sqrt(t) + plan.sd * ndtri((1 - 0.25e-6) ** (1 / (k * t)))
+             for t in range(1, 17)]  # fmt: skip
+        assert plan.tau == pytest.approx(max(z), rel=1e-4)
+        rows = LevelsPlan.of(COLUMNS[:k], ((),) * k, 10_000, eps, 1e-6)
+        assert plan.sd == pytest.approx(rows.sd) and plan.tau >= rows.tau
+
+
+def test_levels_of_people_in_a_call_and_alone():
+    rng = np.random.default_rng(3)
+    people = 3000
+    who = np.repeat(np.arange(people), 3)
+    region = rng.choice(["north", "south", "village"], people, p=[0.6, 0.398, 0.002])[who]
+    y = np.where(region == "south", 0.8, 0.2) + rng.normal(0, 0.05, len(who))
+    data = pd.DataFrame({"y": y, "region": region, "id": who})
+    budget = dp.Budget(eps=3, delta=1e-5, unit="id")
+    alone = dp.dp_levels("region", data, eps=0.5, delta=1e-6, unit="id", budget=budget, seed=1)
+    assert alone["region"].levels == ("north", "south") and "people (noisy)" in str(alone)
+    assert alone.counts["region"]["north"] == pytest.approx(1800, abs=150)
+    schema = dp.Schema(y=dp.Real(0, 1), region=dp.Levels(other="elsewhere"))
+    fit = dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=schema, budget=budget, seed=1,
+                    unit="id")  # fmt: skip
+    assert fit.design.schema["region"].levels == ("north", "south", "elsewhere")
+    pairs = [(c.guarantee.eps, c.guarantee.delta) for c in budget.charges]
+    assert len(pairs) == 3 and np.allclose(np.sum(pairs[1:], axis=0), [2, 1e-6])
+    assert {c.guarantee.unit for c in budget.charges} == {"one person (column id)"}
+
+
+def test_a_plan_says_how_many_rows_or_people_a_level_needs():
+    schema = dp.Schema(y=dp.Real(0, 1), region=dp.Levels())
+    for unit, word in ((None, "rows"), ("id", "people")):
+        plan = dp.plan("y ~ region", schema, n=5000, eps=2, delta=1e-6, unit=unit)
+        paid = LevelsPlan.of(("region",), ((),), 5000, 0.4, 0.25e-6,
+                             person=None if unit is None else Person("id"))  # fmt: skip
+        assert f"about {paid.tau:.0f} {word} to be found" in plan.advice[0]
+        assert plan.guarantee.eps == pytest.approx(1.6)
 
 
 def test_levels_that_a_call_buys():
@@ -207,14 +363,12 @@ def test_levels_that_a_call_buys():
     assert fit.params["region[T.south]"] == pytest.approx(0.6, abs=0.1)
     pairs = [(c.guarantee.eps, c.guarantee.delta) for c in budget.charges]
     assert len(pairs) == 2 and np.allclose(np.sum(pairs, axis=0), [2, 1e-6])
-    assert "charge of their own" in " ".join(fit.privacy.notes)
+    assert "separate charge" in " ".join(map(str, fit.privacy.notes))
     plain = dp.Schema(y=dp.Real(0, 1), region=dp.Levels())
     for call, said in (
         (lambda b: dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=plain, budget=b, vcov="no"), "vcov"),
-        (lambda b: dp.dp_ols("y ~ region", data, eps=2, delta=1e-6, schema=plain, budget=b, unit="id"), "people"),
         (lambda b: dp.dp_table("~ region", data, eps=2, delta=1e-6, schema=plain, budget=b,
                                relation="add-remove"), "replace"),
-        (lambda b: dp.plan("y ~ region", plain, n=n, eps=2, delta=1e-6), "dp_levels"),
     ):  # fmt: skip
         budget = dp.Budget(eps=3, delta=1e-5)
         with pytest.raises((RequestError, ValueError), match=said):

@@ -96,6 +96,7 @@ CASES = {
     "bought": ("dp_ols", {}, BOUGHT),
     "ols, public": ("dp_ols", {"method": "pmt", "public": TABLE}, XY),
     "mean": ("dp_mean", {}, XY),
+    "mean, pure": ("dp_mean", {"delta": 0.0}, XY),
     "moments": ("dp_moments", {"stages": 2}, XY),
     "moments, pure": ("dp_moments", {"stages": 1, "delta": 0.0}, XY),
     "moments, joint": ("dp_moments", {"method": "joint"}, XY),

@@ -17,13 +17,21 @@ from dpmodels.sums.rowmap import shares
 
 N = 40
 SCHEMA = {"x": (-1.0, 1.0), "g": dp.Ordered(["a", "b", "c"]), "h": dp.Levels(["u", "v"]),
-          "t": (0.0, 12.0), "s": (0.0, 12.0)}  # fmt: skip
-COLUMNS = ("x", "g", "h", "t", "s")
+          "t": (0.0, 12.0), "s": (0.0, 12.0), "w": (0.0, 2.0)}  # fmt: skip
+COLUMNS = ("x", "g", "h", "t", "s", "w")
 WORDS = np.array(["a", "b", "c", "?", None], dtype=object)
 CASES = {
     "table": ("dp_table", "~ g * h + x", {"noise": "gaussian"}),
     "table, laplace": ("dp_table", "~ g * h + x", {"noise": "laplace"}),
     "table, quantiles": ("dp_table", "x ~ g", {"quantiles": [0.5]}),
+    "table, medians": ("dp_table", "x ~ g", {"medians": "x"}),
+    "weighted table": ("dp_table", "~ g * h", {"weights": "w"}),
+    "weighted means by group": ("dp_table", "x ~ g", {"weights": "w"}),
+    "weighted tree": (
+        "dp_quantile", "~ x", {"q": [0.3], "method": "tree", "points": 64, "weights": "w"},
+    ),
+    "weighted means": ("dp_mean", "x + t ~ 1", {"weights": "w"}),
+    "weights of a design": ("dp_mean", "x ~ 1", {"design": dp.Survey(weights="w")}),
     "em": ("dp_quantile", "~ x", {"q": [0.3], "method": "em", "points": 64}),
     "tree": ("dp_quantile", "~ x", {"q": [0.3], "method": "tree", "points": 64}),
     "survival": ("dp_survfit", "Surv(t, h) ~ g", {"breaks": 4}),
@@ -56,7 +64,9 @@ def rows(rng, m, kind):
     # times: one episode after the other, or crossing ones
     start = 3.0 * (np.arange(m) % 4)
     stop = start + 3.0 if kind % 2 else 6.0 + 6.0 * x
-    return {"x": x, "g": g, "h": h, "t": stop, "s": start}
+    # 0, too large, missing; the largest at either end of x
+    weight = 1.0 + (2 - kind) * x if kind % 2 else np.abs(x)
+    return {"x": x, "g": g, "h": h, "t": stop, "s": start, "w": weight}
 
 
 def table(parts):

@@ -135,6 +135,10 @@ def person_rows(plan, rng, i):
     rows = rows_of(plan, rng, m + 2, wild=i % 3 == 0)
     if i == 7:  # as far as one can go, all alike
         rows = {k: np.repeat(v, m + 2) for k, v in furthest(plan).items()}
+    if i == 11:  # the same, but for the first number, at the other end of its range
+        rows = {k: np.repeat(v, m + 2) for k, v in furthest(plan).items()}
+        name = next((k for k, v in rows.items() if v.dtype != object), None)
+        rows |= {} if name is None else {name: -rows[name]}
     if i % 4 == 1:  # a missing cell in each column
         for j, name in enumerate(rows):
             rows[name][-1 - j % m] = None if rows[name].dtype == object else np.nan
@@ -369,6 +373,8 @@ def shapes():
         Sum(Simplex(4, complete=False)),
         Sum(PairMeans()),
     )
+    yield from (Powers(d, count=d / 2.0, square=0.5) for d in (1, 2, 5))
+    yield from (Powers(3, count=2.0, square=c) for c in (0.2, 0.7, 1.5))
     yield from (Powers(1), Powers(3), Powers(9), Powers(1, low=0), Powers(4, low=0), Pair())
     yield from (
         Tree(3, (5, 16, 64)),

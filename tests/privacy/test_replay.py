@@ -275,6 +275,8 @@ CASES = [
     ],
     Case("dp_mean", "clipped", "a + b ~ 1"),
     Case("dp_mean", "clipped", "a ~ 1"),
+    Case("dp_mean", "clipped", "a + b ~ 1", delta=0.0),
+    Case("dp_mean", "clipped", "a ~ 1", delta=0.0, inference=False),
     Case("dp_mean", "clipped", "a + b ~ 1", BOUGHT, n=60, eps=60.0, table="uniform"),
     Case(
         "dp_mean", "ptr", "a + b ~ 1", width=0.5, **COIN | {"table": "zeros", "n": 40, "eps": 4.0}
@@ -321,6 +323,7 @@ CASES = [
     Case("dp_table", "joint", "~ k", CLASSES, delta=0.0, noise="geometric"),
     Case("dp_table", "joint", "~ k * k2", TWO_CLASSES),
     Case("dp_table", "joint", "a ~ k", CLASSES, quantiles=[0.2, 0.5], histogram=3),
+    Case("dp_table", "joint", "a + b ~ k", CLASSES, medians="a"),
     Case("dp_table", "joint", "a ~ k", CLASSES_BOUGHT, n=60, eps=60.0, table="uniform"),
     Case("dp_quantile", "em", "a ~ 1", q=[0.1, 0.5]),
     Case("dp_quantile", "em", "~ a + b", inference=False, delta=0.0, table="uniform"),

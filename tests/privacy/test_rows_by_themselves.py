@@ -292,8 +292,8 @@ def test_the_parts_of_a_product_are_exact_and_what_is_left_out_is_small(q):
     got = mapped(A, z)
     bits = (53 - (q - 1).bit_length()) // 2
     assert q * 2 ** (2 * bits) <= 2**53  # partial sums in units of the products
-    size = 2.0 ** np.frexp(np.abs(A).max(axis=1))[1]
-    across = 2.0 ** np.frexp(np.abs(A / size[:, None]).max(axis=0))[1]
+    across = 2.0 ** np.frexp(np.abs(A).max(axis=0))[1]
+    size = 2.0 ** np.frexp(np.abs(A / across).max(axis=1))[1]
     for j in range(z.shape[1]):
         top = float(np.abs(z[:, j] * across).max())
         for i in range(len(A)):
@@ -303,6 +303,18 @@ def test_the_parts_of_a_product_are_exact_and_what_is_left_out_is_small(q):
     for seed in range(20):  # exact, so in whatever order a processor adds up
         order = np.random.default_rng(seed).permutation(q)
         assert np.array_equal(mapped(A[:, order], z[order]), got)
+
+
+@pytest.mark.parametrize("q", [3, 13, 40])
+@pytest.mark.parametrize("triangular", [False, True])
+def test_the_unit_of_a_column_changes_no_image(q, triangular):
+    """Bit by bit: cells 2^50 times as large, under entries 2^-50 times as large."""
+    rng = np.random.default_rng(q)
+    A, z = rng.normal(size=(13, q)), rng.normal(size=(q, 9))
+    if triangular:  # the last row sees one column alone: what it is over decides nothing
+        A = np.triu(A)
+    units = 2.0 ** rng.integers(-50, 51, q)
+    assert np.array_equal(mapped(A / units, z * units[:, None]), mapped(A, z))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, 1e200, 1e-300, 5e-324, 0.0])

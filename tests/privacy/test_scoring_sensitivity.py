@@ -127,14 +127,14 @@ def test_one_row_moves_the_sums_by_no_more_than_is_charged(relation, kind, p):
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("kind", ["far", "wide"])
 def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, kind):
-    """theory 2.8: a vector of at most 3 C along the row; corner rows reach it."""
+    """theory 2.8: a vector of length 1 along the row."""
     plan, where = passes(P, relation)[kind], centre(P)
     rng = np.random.default_rng(7)
     X = np.hstack([hostile_rows(rng, P, 120), worst_angles(plan, where, rng)])
     one = ScorePass(plan, where)
     far = np.array([one.sums([X[:, [i]].copy()]).far for i in range(X.shape[1])], dtype=object)
     assert max(int((v * v).sum()) for v in far) <= int(STEPS) ** 2
-    images = far.astype(float) * (plan.far / STEPS) / plan.noise.far
+    images = far.astype(float) * (1.0 / STEPS) / plan.noise.far
     moved = worst_pair(images) if relation == "replace" else np.linalg.norm(images, axis=1).max()
     assert 0.8 * plan.mu_far < moved <= plan.mu_far
     score = np.array([one.sums([X[:, [i]].copy()]).score for i in range(X.shape[1])], dtype=float)

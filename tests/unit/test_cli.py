@@ -58,7 +58,7 @@ def schema(tmp_path):
 def test_demo(run):
     code, out, err = run("demo")
     assert code == 0
-    assert "Differentially private linear regression" in out and "of which used:" in out
+    assert "Differentially private linear regression" in out and "Rows used:" in out
     assert "(eps = 1, delta = 1e-06)-DP" in out and "NOT PRIVATE" not in out
     assert "Privacy ledger" in out and "information and scores 2" in out and "method=" not in err
     assert "Ranges bought" not in out, "the bundled data declare their ranges"
@@ -76,7 +76,7 @@ def test_fit_formats_and_file(run, table, schema, tmp_path):
     assert code == 0 and json.loads(out)["format"] == "dpmodels.fit"
     words = (*words, "--method", "eptr")
     code, out, _ = run(*words, "--format", "md", "--no-inference", "--option", "whiten=false")
-    assert code == 0 and out.startswith("**Differentially private") and "inference=False asked" in out
+    assert code == 0 and out.startswith("**Differentially private") and "No standard errors: the call had inference=False" in out
 
 
 def test_bounds_on_the_command_line(run, table):

@@ -25,7 +25,8 @@ NOT_ASKED = {"pyspark", "resource"}
 def named_in(requirements: str) -> set[str]:
     """Read the names of distributions from lines of requirements."""
     return {
-        found.lower().replace("_", "-") for found in re.findall(r"^\s*'?([A-Za-z][\w.-]*)", requirements, re.M)
+        found.lower().replace("_", "-")
+        for found in re.findall(r"^\s*'?([A-Za-z][\w.-]*)", requirements, re.M)
     }
 
 

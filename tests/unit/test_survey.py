@@ -130,8 +130,8 @@ def test_the_whole_pipeline_gives_them_too(copies):
     assert fit.params["Intercept"] == pytest.approx(4.463415, abs=2e-3)
     assert fit.bse_sampling["Intercept"] * root == pytest.approx(1.174263, rel=0.02)
     said = " ".join(fit.summary(full=True).as_text().split())
-    assert f"{2 * COPIES * 2} clusters (declared), t with {2 * COPIES} degrees of" in said
-    assert "one row, not one p" in said
+    assert f"{2 * COPIES * 2} clusters (declared); t distribution with {2 * COPIES} degrees" in said
+    assert "One row is protected, not one p" in said
 
 
 def test_rates_shorten_the_scores(copies):
@@ -186,8 +186,8 @@ def test_tables_have_errors_by_psu(copies):
             assert group.std_error_sampling * root == pytest.approx(errors[2], rel=0.02)
     text = " ".join(fit.summary(full=True).as_text().split())
     assert "800 PSUs (declared), 400 degrees of freedom; units compared in pairs" in text
-    assert "one row, not one p" in text
-    assert "nothing in common they come out up to 2 times too large" in text
+    assert "One row is protected, not one p" in text
+    assert "up to twice too large for uncorrelated rows" in text
     assert fit._record.estimate.stats["deff_clusters"] > 1.2
 
 
@@ -205,7 +205,7 @@ def test_totals_of_a_table_need_a_population_or_pairs(copies):
     frame = fit.tidy().set_index("term")
     assert np.isnan(frame.conf_low["n[k=a]"])
     assert frame.share_conf_low["n[k=a]"] > 0.0
-    assert "takes population=" in " ".join(fit.notes)
+    assert "need population=" in " ".join(fit.notes)
     whole = dp.Survey(weights="w", psu="v", psus=400, population=1e5)
     frame = fitted("dp_table", "~ k", copies, whole).tidy().set_index("term")
     assert frame.conf_low["n[k=a]"] < frame.estimate["n[k=a]"] < frame.conf_high["n[k=a]"]
@@ -221,7 +221,7 @@ def test_a_design_without_weights(copies):
     assert frame.share_std_error["n[k=a]"] * math.sqrt(COPIES) == pytest.approx(error, rel=0.01)
     fit = fitted("dp_quantile", "y", copies, plain)
     assert fit.params["q0.5(y)"] == pytest.approx(5.0, abs=0.01)
-    assert "Weights are cut" not in " ".join(fit.notes)
+    assert "Weights are clipped" not in " ".join(fit.notes)
     z = (np.less_equal(Y, 5.0) - 0.5)[:, None]  # ranks of the median, values at it included
     effect = linearised(z, np.eye(1), PAIRS)[0] ** 2 / (12 * 0.25)
     said = next(note for note in fit.notes if "Design effect" in note)

@@ -951,6 +951,7 @@ NOT_AN_END = {
     "models.table.quantiles.cells_of": _PLACE,
     "models.table.layout.codes_of": _PLACE,
     "scoring.scales.weight_histogram": _PLACE,
+    "models.weights.WeightsOfPeople.over": _PLACE,
     "scoring.scales._Histogram.over": _PLACE,
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
@@ -49,6 +50,7 @@ from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class UnitRows:
         return Moments(self.design, self.rowmap)
 
     def released(
-        self, theta: Array, note: str, arrays: dict[str, Array], **stats: float
+        self, theta: Array, note: Note, arrays: dict[str, Array], **stats: float
     ) -> Release:
         """Return the release of ``theta``, and of further arrays and printed facts."""
         values = {"theta": np.asarray(theta, dtype=np.float64), **arrays}
@@ -89,7 +91,7 @@ def _plan(
 
 
 def _declared(
-    request: Request, design: Design, n: int, step: Step, detail: Any, *notes: str
+    request: Request, design: Design, n: int, step: Step, detail: Any, *notes: Note
 ) -> Plan[Any]:
     """Return the plan of one step of a method that buys no ranges."""
     if design.unknown:
@@ -162,7 +164,7 @@ def release_adassp(rows: UnitRows, ask: Ask) -> Release:
     lam = max(0.0, s * math.sqrt(p * math.log(2.0 * p * p / 0.05)) - lower)
     return rows.released(
         np.linalg.solve(M + lam * np.eye(p), h),
-        "AdaSSP gives no standard errors: its ridge biases the coefficients.",
+        messages.NO_ERRORS_ADASSP(),
         {"second_moments": M, "cross_moments": h}, ridge=lam, eigenvalue_lower_bound=lower,
     )  # fmt: skip
 
@@ -210,7 +212,7 @@ def release_dpgd(rows: UnitRows, ask: Ask) -> Release:
         b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))
         if t > T // 2:
             tail += b / (T - T // 2)
-    note = "Gradient descent stops early and clips: no standard errors are given."
+    note = messages.NO_ERRORS_DESCENT()
     return rows.released(tail, note, {}, noise_per_step=noise)
 
 
@@ -245,7 +247,7 @@ def release_functional(rows: UnitRows, ask: Ask) -> Release:
     U = vectors[:, keep]
     return rows.released(
         U @ ((U.T @ h) / values[keep]),
-        "The functional mechanism gives no standard errors: its ridge biases the coefficients.",
+        messages.NO_ERRORS_FUNCTIONAL(),
         {"second_moments": M, "cross_moments": h}, ridge=lam,
     )  # fmt: skip
 
@@ -304,7 +306,7 @@ def release_jl(rows: UnitRows, ask: Ask) -> Release:
     Y = np.round(Y / grid) * grid
     m = isotropic(Y.T @ Y / r - w * w * np.eye(q), w * w * math.sqrt(2.0 / r))
     theta, _ = solve(m, floor_ridge(m))
-    note = "The sketch itself adds error of order sqrt(2/r) to every moment; no errors are given."
+    note = messages.NO_ERRORS_SKETCH()
     return rows.released(theta, note, {"sketch": Y}, width=w)
 
 
@@ -342,7 +344,7 @@ def release_outpert(rows: UnitRows, ask: Ask) -> Release:
     theta = np.linalg.solve(G[:p, :p] + lam * np.eye(p), G[:p, p])
     moved = D(lam) * (1.0 + float_allowance(p, n))
     noisy = raw.gaussian_real("coefficients", theta, moved)
-    note = "Output perturbation shrinks the coefficients by a public ridge; no errors are given."
+    note = messages.NO_ERRORS_OUTPUT()
     return rows.released(noisy, note, {}, ridge=lam, noise_sd=moved / mu)
 
 
@@ -468,7 +470,7 @@ def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
     return Estimate(
         release.design.names,
         detail.scale * detail.root @ theta,
-        notes=("The published algorithm has no stabilisation and no standard errors.",),
+        notes=(messages.PUBLISHED_FIT(),),
         arrays=dict(release.values),
     )
 

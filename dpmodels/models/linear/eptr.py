@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.linear import scored
@@ -477,20 +478,12 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
         return found
     values = release.detail.fits[0].values
     rho = float(values["ridge"])
-    note = (
-        "The passes start from ePTR's release of the coefficients; estimate and errors are of the "
-        "last pass. scoring=False gives ePTR alone, with the whole budget."
-    )
-    if rho > 0.0:
-        note += (
-            " The released bound of the least eigenvalue was low, so that release was shrunk by a "
-            "ridge, which the passes take off again."
-        )
+    note = messages.EPTR_START_RIDGE if rho > 0.0 else messages.EPTR_START
     stats = {
         "eigenvalue_lower_bound": float(values["lower"]), "noise_sd": float(values["noise"]),
         "ridge": rho,
     }  # fmt: skip
-    return replace(found, notes=(*found.notes, note), stats={**found.stats, **stats})
+    return replace(found, notes=(*found.notes, note()), stats={**found.stats, **stats})
 
 
 SCORED = Backend(
@@ -528,14 +521,6 @@ def covariances(
     return sampling, sigma2 * np.eye(p), s2
 
 
-#: Note of the release by itself.
-MODEL_BASED = (
-    "No coefficient is tested: errors assume one residual variance and know no bias of scaled "
-    "rows. On real tables their 95 % intervals covered .68 on average, in some cells never. The "
-    "default (without scoring=) gives errors that hold there."
-)
-
-
 def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     """Map the release back to the design's own units."""
     detail = plan.detail
@@ -550,15 +535,8 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
     B = A @ W
     theta = release.values["theta"]
     params = B @ theta + a
-    note = f"Rows longer than {working_radius(detail, p):.3g} in working units "
-    note += (
-        "had their predictors scaled down, which biases the coefficients."
-        if detail.project
-        else "were scaled down: weighted least squares. Where the model holds only approximately, "
-        "or the spread of the errors varies, it differs from ordinary least squares by more than "
-        "the standard errors say. method='ssp' weighs down less."
-    )
-    notes = [note]
+    template = messages.BIASED_ROWS if detail.project else messages.SHRUNK_ROWS
+    notes = [template(radius=working_radius(detail, p))]
     warnings: list[str] = []
     stats = {"noise_sd": released.sigma, "coefficient_bound": released.rtheta}
     if detail.form == "auto":
@@ -574,18 +552,12 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
         cov, _, s2 = covariances(detail, released, dict(release.values), plan.public_n, p)
         sampling = B @ cov @ B.T
         stats["sigma"] = math.sqrt(s2) / float(released.unit.scale[-1])
-        notes.append(MODEL_BASED)
+        notes.append(messages.EPTR_ALONE())
         if not released.unit.intercept:
-            notes.append(
-                "Without an unweighted intercept the number of complete rows is not known: if "
-                "rows are missing, sigma and the sampling errors are too small."
-            )
+            notes.append(messages.NO_COUNT())
     if released.ridge > 0.0:
         stats["ridge"] = released.ridge
-        notes.append(
-            "A ridge, computed from the released bound, kept the estimate stable: the "
-            "coefficients are shrunk, and no standard errors or intervals are given."
-        )
+        notes.append(messages.TESTED_RIDGE())
     return Estimate(
         names,
         params,

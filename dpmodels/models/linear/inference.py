@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.after.moments import SecondMoments, fit_statistics, kept_moments
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
@@ -40,6 +41,7 @@ from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 # -- What the plans of this room share: currency, radii of public rules, the stage rule.
 
@@ -238,9 +240,10 @@ def shrink_report(facts: Report) -> Estimate:
     shrunk = stein_ridge(stage.moments)
     notes = [
         *facts.notes,
-        f"Coefficients were shrunk towards {facts.towards} by Stein's estimate of the loss (ridge "
-        f"{shrunk.lam:.3g}, factor {shrunk.factor:.3g})"
-        + ("." if lam > 0 else "; standard errors are those of the unshrunk estimate."),
+        messages.STEIN(
+            towards=facts.towards, lam=shrunk.lam, factor=shrunk.factor,
+            errors="" if lam > 0 else "Standard errors are those of the unshrunk estimate.",
+        ),
     ]
     if lam > 0 and facts.request.inference:
         found = dominated(facts, shrunk.d, found)
@@ -252,8 +255,8 @@ def shrink_report(facts: Report) -> Estimate:
     )  # fmt: skip
 
 
-def _empty_note(facts: Report) -> list[str]:
-    """Say which share of the rows was empty, where the released count shows it above its noise.
+def _empty_note(facts: Report) -> list[Note]:
+    """Return a note on the share of dropped rows, if the released count exceeds its noise.
 
     The cell of the intercept is ``sum c^2``, c the factor of a row: 0 if it is empty, below 1 if it
     was shortened. Only against a public n.
@@ -267,29 +270,18 @@ def _empty_note(facts: Report) -> list[str]:
     return empty_rows(lost, sd, facts.design, shortened=stage.radius < math.inf)
 
 
-def _weights_note(facts: Report, effective: float) -> list[str]:
-    """Say how much weight rows lost in all, and what that makes of the coefficients."""
+def _weights_note(facts: Report, effective: float) -> list[Note]:
+    """Return a note on the weight that rows lost in all, and on its effect on the coefficients."""
     lost = 1.0 - effective / facts.rows
     if len(facts.stages) < 2:
         return []
     if lost < LOST_WEIGHT:
         stage = facts.stages[-1]
         if stage.radius >= second_radius(math.inf, len(stage.Q), round(facts.rows)):
-            return []  # a Gaussian row is not scaled down: nothing to say
-        return [
-            f"Rows far from the fit were scaled down (less than {LOST_WEIGHT:.0%} of the weight in "
-            "all). "
-            "Where errors have long tails, coefficients can differ from ordinary least squares "
-            "by more than their standard errors. A larger phi= (1, say) weighs down less and adds "
-            "noise."
-        ]
-    zero = "rows with missing cells" + (" or outside subset=" if facts.design.subset else "")
-    return [
-        f"Rows far from the fit were scaled down, {zero} are zero: {lost:.1%} of the weight in "
-        "all. This is weighted least squares; where errors are skewed, their spread varies or the "
-        "model holds only approximately, it can differ from ordinary least squares by more than "
-        "the standard errors say. A larger phi= (1, say) weighs down less and adds noise."
-    ]
+            return []  # a Gaussian row is not shrunk
+        return [messages.LIGHT_WEIGHTS(share=100.0 * LOST_WEIGHT)]
+    zero = "incomplete rows" + (" or rows outside subset=" if facts.design.subset else "")
+    return [messages.LOST_WEIGHTS(zero=zero, share=100.0 * lost)]
 
 
 def _params(facts: Report, stage: Stage, d: Array) -> Array:
@@ -298,7 +290,7 @@ def _params(facts: Report, stage: Stage, d: Array) -> Array:
 
 
 def _finish(
-    facts: Report, d: Array, found: Errors, *, lam: float, notes: list[str], warnings: list[str]
+    facts: Report, d: Array, found: Errors, *, lam: float, notes: list[Note], warnings: list[str]
 ) -> Estimate:
     """Map to the user's units and collect everything."""
     stage, keep = facts.stages[-1], facts.request.inference
@@ -311,10 +303,7 @@ def _finish(
         draws = bootstrap(stage, d, lam, found.v, seed=0, meat=meat) @ T.T
         sampling, privacy = rescaled(sampling, privacy, draws)
         out["bootstrap_deviations"] = draws
-        notes.append(
-            f"Standard errors: parametric bootstrap from released numbers only ({DRAWS} draws; "
-            "half the central 95 % of the deviations over 1.96)."
-        )
+        notes.append(messages.BOOTSTRAP(draws=DRAWS))
     taken = T @ found.taken
     privacy = privacy + np.outer(taken, taken)
     if found.unknown is not None:
@@ -333,18 +322,11 @@ def _finish(
         stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
     if keep and not (found.unknown is not None and found.unknown.all()):
         if facts.scores is None:
-            notes.append(
-                "Errors are model-based (one residual variance) and rest on moments alone: on real "
-                "tables, where rows far from the fit lose weight, such intervals can miss. "
-                "Errors that allow unequal variances: vcov='hetero', for a tenth of the budget."
-            )
+            notes.append(messages.MOMENT_ERRORS())
         else:
             notes.append(facts.scores.note(_free(stage, facts), found.v))
         if not facts.design.has_intercept:
-            notes.append(
-                "Without an intercept the number of complete rows is not known: if rows are "
-                "missing, sigma and the sampling errors are too small."
-            )
+            notes.append(messages.NO_COUNT())
     if facts.scores is not None:
         noise = facts.scores.noise(_free(stage, facts), found.v)
         stats.update(score_radius=facts.scores.radius, score_noise=noise)

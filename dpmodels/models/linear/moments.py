@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.after.moments import counted_rows
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, RequestError
@@ -79,6 +80,7 @@ from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 #: Two stages up to this public noise ratio (``theory.md`` 3.3).
@@ -170,12 +172,11 @@ def stages_of(
     """Return whether there are two stages, and why: as asked, or up to ``most`` of a figure."""
     asked = request["stages"]
     two = asked == 2 if asked in (1, 2) else value <= most
-    words, sign = ("two stages", "at most") if two else ("one stage", "above")
+    words, sign = ("two-stage release", "at most") if two else ("one-stage release", "above")
     if asked in (1, 2):
-        many = f"{asked} stage{'s' if two else ''}" if digits else words
-        return two, f"{many}: stages={asked} was given"
+        return two, f"{words} (stages={asked})"
     return two, (
-        f"{words}: the public noise {what} {value:.3g} is {sign} {most:g}{after[0 if two else 1]}"
+        f"{words} (public noise {what} {value:.3g}, {sign} {most:g}){after[0 if two else 1]}"
     )
 
 
@@ -335,7 +336,7 @@ def _facts(plan: Plan[Any], design: Design, released: Stages) -> Report:
         stages=released.stages,
         rows=rows,
         request=plan.request,
-        notes=() if public else tuple(plan.sentences),
+        notes=() if public else tuple(plan.reason_notes),
         towards="the first-stage fit" if detail.second is not None else first,
         scores=released.scores,
     )
@@ -515,7 +516,7 @@ def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
 
 def beside(
     white: PublicWhitening, names: tuple[str, ...]
-) -> tuple[PublicFit | None, list[str], dict[str, Array]]:
+) -> tuple[PublicFit | None, list[Note], dict[str, Array]]:
     """Return the public-only fit, the note that shows it, and its arrays; None: there is none."""
     fit = public_fit(white.moments) if white.moments.response_scale is None else None
     if fit is None:
@@ -525,7 +526,7 @@ def beside(
         for name, b, s in zip(names, fit.params, fit.bse, strict=True)
     )
     rows = "unknown m" if fit.m is None else f"m = {fit.m}"
-    note = f"Public-only fit ({rows}; standard errors in brackets): {cells}."
+    note = messages.PUBLIC_ONLY(rows=rows, cells=cells)
     return fit, [note], {"public_params": fit.params, "public_bse": fit.bse}
 
 
@@ -538,10 +539,10 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     # levels that the public data hold so rarely that their rows are scaled down
     C = np.asarray(detail.white.moments.moments)
     dummies = [(c.name, C[j, j]) for j, c in enumerate(design.columns) if c.kind == "dummy"]
-    rare = ", ".join(name for name, square in dummies if 1.0 / square > detail.radius**2)
-    notes = plan.sentences
+    rare = [name for name, square in dummies if 1.0 / square > detail.radius**2]
+    notes = plan.reason_notes
     if rare:
-        notes.append(f"Rare in the public data, so down-weighted in the first pass: {rare}.")
+        notes.append(messages.PUBLIC_RARE(columns=rare))
     notes += shown
     facts = replace(
         _facts(plan, design, released),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear import scored
@@ -64,6 +65,7 @@ from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.models import Start
 
@@ -442,24 +444,16 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     draws = release.values["draws"] @ A.T + a
     bound = noise_bound(released)
     notes = [
-        "No standard errors: the covariance of the noise is a function of the data. In working "
-        f"units (half-ranges) the noise of a coefficient has sd at most {bound:.3g} a draw. For "
-        "intervals use method='ssp' or 'pmt'.",
+        messages.POSTERIOR_ERRORS(bound=bound),
     ]
     if released.lam > 0:
-        notes.append(
-            f"A ridge of {released.lam:.4g} (working units) was chosen from released numbers: the "
-            "coefficients are shrunk towards the centres of the ranges."
-        )
+        notes.append(messages.POSTERIOR_RIDGE(lam=released.lam))
     if len(draws) > 1:
-        sd = zip(design.names, draws.std(0, ddof=1), strict=True)
-        notes.append(
-            f"Standard deviation over the {len(draws)} draws, which is the noise of one draw about "
-            "the ridge solution and holds no sampling error: "
-            f"{', '.join(f'{name} {v:.3g}' for name, v in sd)}. The estimate is their mean."
-        )
+        sds = zip(design.names, draws.std(0, ddof=1), strict=True)
+        told = ", ".join(f"{name} {v:.3g}" for name, v in sds)
+        notes.append(messages.POSTERIOR_DRAWS(many=len(draws), sds=told))
     if released.raised:
-        notes.append("lam= was too small for the released bounds and was raised.")
+        notes.append(messages.RIDGE_RAISED())
     stats = {"noise_sd_bound": bound, "ridge": released.lam, "lam_star": released.lam_star}
     for name, value in (("gamma", released.gamma), ("score_noise_sd", released.sigma)):
         if value == value:
@@ -490,7 +484,7 @@ class DrawStart(Opening):
     """Start of a fit by scores: one posterior draw with tested bounds."""
 
     readings: ClassVar[int] = 3
-    notes: ClassVar[tuple[str, ...]] = (FLOAT_NOTE,)
+    notes: ClassVar[tuple[Note, ...]] = (FLOAT_NOTE,)
 
     def one_sided(self, mu: float) -> tuple[float, float, float]:
         """Return mu of the add/remove run, and each failure: of that run, and under replace-one."""
@@ -576,17 +570,12 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
         return found
     values = release.detail.fits[0].values
     A, a = release.detail.coordinates.back()
-    note = (
-        "The passes start from one posterior draw (fit.arrays['draw']); estimate and errors are of "
-        "the last pass, which takes the ridge and the noise of the draw off again. "
-        "inference=False gives the draw alone, with the whole budget."
-    )
     stats = {
         "eigenvalue_lower_bound": float(values["lam_min"]), "ridge": float(values["ridge"]),
         "residual_bound": float(values["rbar"]), "noise_sd_bound": float(values["noise"]),
     }  # fmt: skip
     return replace(
-        found, notes=(*found.notes, note), stats={**found.stats, **stats},
+        found, notes=(*found.notes, messages.DRAW_START()), stats={**found.stats, **stats},
         arrays={**found.arrays, "draw": A @ values["draw"] + a},
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.after.moments import LEAST_ROWS, explained
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
@@ -380,11 +381,11 @@ def combined(estimate: Estimate, public: PublicFit) -> Estimate:
     the privacy noise of d leaves in it.
     """
     if estimate.vcov_sampling is None or estimate.vcov_privacy is None:
-        note = "combine=True had nothing to combine: no covariance was released."
+        note = messages.NOTHING_COMBINED(why="no covariance was released")
         return replace(estimate, notes=(*estimate.notes, note))
     prior = public.covariance(float(estimate.stats["sigma"]) ** 2)
     if prior is None:
-        note = "combine=True had nothing to combine: too few public rows."
+        note = messages.NOTHING_COMBINED(why="too few public rows")
         return replace(estimate, notes=(*estimate.notes, note))
     total = estimate.vcov_sampling + estimate.vcov_privacy
     gain = np.linalg.solve((total + prior).T, prior.T).T  # prior (total + prior)^{-1}
@@ -392,10 +393,7 @@ def combined(estimate: Estimate, public: PublicFit) -> Estimate:
     cov = prior - gain @ prior
     privacy = gain @ estimate.vcov_privacy @ gain.T
     cov, privacy = (cov + cov.T) / 2.0, (privacy + privacy.T) / 2.0
-    note = (
-        f"Combined with the public fit by precision (combine=True, m = {public.m}): the public and "
-        "the private rows are assumed to share their coefficients."
-    )
+    note = messages.COMBINED(m=public.m)
     return replace(
         estimate,
         params=params,
@@ -548,12 +546,6 @@ def plan(
     return plan_fit(request, design, planning_rows(request, n), model)
 
 
-_R2_NOTE = (
-    "R-squared is that of the last pass: spread of the fitted values against that and the residual "
-    "variance. Its interval holds the noise, and sampling as of normal rows; long rows count less."
-)
-
-
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, with bias-aware errors."""
 
@@ -570,7 +562,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         return {**r_squared, "sigma": math.sqrt(variance) / part.unit}
 
     found = estimate_fit(plan, release, stats)
-    return replace(found, notes=(*found.notes, _R2_NOTE)) if "r_squared" in found.stats else found
+    if "r_squared" not in found.stats:
+        return found
+    return replace(found, notes=(*found.notes, messages.R_SQUARED()))
 
 
 #: What leverage may move the residual variance by, as a part of it.

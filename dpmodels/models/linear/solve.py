@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.after.moments import isotropic_noise, svec_scale
 from dpmodels.arrays import Array
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.records import Request
     from dpmodels.sums.rowmap import UnitScale
 
@@ -220,7 +222,7 @@ class Report:
     # Print standard errors (with a warning) even where the ridge is active.
     biased_errors: bool = False
     # notes, warnings: of the method, before those of this module.
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     warnings: tuple[str, ...] = ()
     stats: tuple[tuple[str, float], ...] = ()
     arrays: tuple[tuple[str, Array], ...] = ()
@@ -308,16 +310,10 @@ class Scores:
         """Return the noise of a variance of the sandwich, relative to it: ``sd / (n_eff v)``."""
         return self.sd / ((free + len(self.S)) * v)
 
-    def note(self, free: float, v: float) -> str:
-        """Say what the standard errors cover, and how noisy they are themselves."""
+    def note(self, free: float, v: float) -> Note:
+        """Return the note on the standard errors and on their own noise."""
         noise = self.noise(free, v)
-        return (
-            "Errors allow unequal variances (vcov='hetero': HC1 sandwich of the weighted least "
-            "squares of the last stage, from one more release, the moments of its scores: see the "
-            "budget), not correlated rows. The noise of that release has mean zero and is about "
-            f"{noise:.1%} of a variance, {noise / 2.0:.1%} of a standard error; intervals are not "
-            "widened for it."
-        )
+        return messages.ERRORS_HETERO(variance=100.0 * noise, error=50.0 * noise)
 
 
 # -- Errors where noise dominates some direction of the design, and the allowance for row weights.
@@ -423,21 +419,13 @@ def dominated(facts: Report, d: Array, found: Errors) -> Errors:
     )
 
 
-def dominated_notes(facts: Report, found: Errors) -> list[str]:
-    """Say what errors of a shrunk fit mean, and which coefficients have none."""
+def dominated_notes(facts: Report, found: Errors) -> list[Note]:
+    """Return notes on the errors of a shrunk fit, and on coefficients that have none."""
     assert found.unknown is not None
     notes = []
     if not found.unknown.all():
-        notes.append(
-            "Noise dominates some direction of the design. Standard errors are root mean squared "
-            "errors, the ridge's bias included, if coefficients lie about "
-            f"{facts.towards} with standard deviation {PRIOR_SD:g} (half ranges of the response "
-            "per half range of the column)."
-        )
+        notes.append(messages.DOMINATED(towards=facts.towards, sd=PRIOR_SD))
     lost = [n for n, u in zip(facts.design.names, found.unknown, strict=True) if u]
     if lost:
-        notes.append(
-            f"Not determined by this release, so without errors: {', '.join(lost)}. More rows, a "
-            "larger eps, a narrower range or fewer levels would help."
-        )
+        notes.append(messages.NO_ERRORS_IDENTIFIED(columns=lost))
     return notes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.families import FAMILIES, family_of
@@ -68,6 +69,7 @@ from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.sums.ask import Ask
 
 
@@ -75,13 +77,6 @@ LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "
 
 
 #: 95 % intervals covered .36 to .9 (quantiles .75 and .9, unequal spread).
-_BLURRED = (
-    "No standard errors: where the fit has no clear records (clear_prob = 0, or a one-draw method) "
-    "the corner of the loss is smoothed over a width as large as the residuals, and what that "
-    "moves the estimate by is in no error. It is least for tau = .5 and symmetric errors. Release "
-    "with clear_prob > 0 and fit with method='drcl' for errors."
-)
-
 
 class NotOffered(RequestError, NotImplementedError):
     """A combination of loss and noise for which no correction is known or offered."""
@@ -217,7 +212,7 @@ def difference_hessian(objective: Objective, theta: Array, scale: Array, step: f
     return 0.5 * (H + H.T)
 
 
-def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -> Estimate:
+def fit_loss(request: Request, design: Design, model: Model, notes: list[Note]) -> Estimate:
     """Fit a loss to the released data."""
     check_loss(request, model.noise, len(model.K), model.clear_prob, model.noisy_y)
     loss = loss_of(request)
@@ -236,7 +231,7 @@ def fit_loss(request: Request, design: Design, model: Model, notes: list[str]) -
     objective = objective_of(loss, model, kind, second)
     scale, slopes = column_scales(design, model)
     if kind == "naive":
-        notes.append("NAIVE: the noise in the columns is ignored; slopes are biased towards 0.")
+        notes.append(messages.NAIVE())
     h = request.options.get("h")
     clear = model.clear_prob if kind in ("drcl", "paper") else 0.0
     solution = minimise(
@@ -264,7 +259,7 @@ def _response(loss: Loss, model: Model) -> Model:
 
 def _estimate(
     request: Request, model: Model, objective: Objective, solution: Solution, scale: Array,
-    notes: list[str], clear: float, slopes: npt.NDArray[np.bool_], box: Any,
+    notes: list[Note], clear: float, slopes: npt.NDArray[np.bool_], box: Any,
 ) -> Estimate:  # fmt: skip
     loss, theta = objective.loss, solution.theta
     # second moments of the clean columns
@@ -279,9 +274,7 @@ def _estimate(
     if loss.kinked:
         stats["h"] = solution.h
         if len(objective.K):
-            notes.append(
-                f"The kinks of the {loss.name} loss are smoothed with width h = {solution.h:.4g}."
-            )
+            notes.append(messages.SMOOTHED_KINKS(loss=loss.name, h=solution.h))
     if not solution.converged:
         extra = ""
         if loss.name == "poisson":
@@ -293,7 +286,7 @@ def _estimate(
     sampling = privacy = None
     blurred = loss.name in ("check", "hinge") and clear == 0.0 and len(objective.K) > 0
     if blurred and request.inference:
-        notes.append(_BLURRED)
+        notes.append(messages.SMOOTHED_CORNER())
     if solution.converged and edge is None and request.inference and not blurred:
         used = _Fitted(request, model, objective, solution, scale, slopes, clear)
         inverse, total, resampled = used.covariance(signal, boxed=box is not None)
@@ -302,10 +295,11 @@ def _estimate(
         if total is None:
             warned += used.without_errors(signal, resampled)
         else:
-            notes += [_RESAMPLED.format(signal)] if resampled else []
+            if resampled:
+                notes.append(messages.RESAMPLED(count=RESAMPLES, least=WEAK, signal=signal))
             clean = None if inverse is None else _clean_variance(loss, model, inverse, M)
             if clean is None:
-                notes.append("The two parts of the errors are not separated for this loss.")
+                notes.append(messages.ONE_COVARIANCE())
             sampling, privacy = split_errors(total, clean)
     return Estimate(
         model.names, theta,
@@ -314,10 +308,6 @@ def _estimate(
     )  # fmt: skip
 
 
-_RESAMPLED = (
-    f"Standard errors: spread of {RESAMPLES} fits of resampled released rows (free). The sandwich "
-    f"is trusted from a signal of {WEAK:g} standard errors on; here it is {{:.2g}}."
-)
 _FEW_CONVERGED = (
     f"fewer than {LEAST_CONVERGED:.0%} of the fits of resampled rows converged; no standard errors"
 )
@@ -476,7 +466,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     table: NoisyTable = release.detail
     request, notes = plan.request, list(notes_of_table(table, brief=True))
     if table.clear_prob > 0 or request.method.name == "naive":
-        notes.append(f"Estimator: {request.method.title}.")
+        notes.append(messages.ESTIMATOR(title=request.method.title))
     model = model_of(release.design, table)
     if verb_of(request.verb).loss == "squared":
         return fit_least_squares(request, model, notes)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpmodels import messages
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.models.noised.calibration import (
     NOISES,
@@ -188,13 +189,12 @@ def plan_table(
         pair = (pair[0] + RANGE_EPS * eps, pair[1] + (RANGE_DELTA + RANGE_FAILURE) * delta)
     if pair is not None and not math.isfinite(pair[0]):
         pair = None
-    notes = [TABLE_NOTE, own_proof("noised rows").said]
+    notes = [TABLE_NOTE, own_proof("noised rows").note]
     if settings.clear_prob > 0:
-        notes.append(
-            f"expected number of records released unperturbed: {n * settings.clear_prob:.4g}"
-        )
+        prob = settings.clear_prob
+        notes.append(messages.CLEAR_RECORDS(count=n * prob, prob=prob))
     if settings.public_columns:
-        notes.append("NOT PROTECTED: " + ", ".join(settings.public_columns))
+        notes.append(messages.PUBLIC_COLUMNS(columns=settings.public_columns))
     guarantee = Guarantee(
         tuple(steps), eps, delta, "replace", settings.unit, notes=tuple(notes), record_pair=pair
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.noised.model import Model, second_model
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 # -- Least squares on a noised table: moment correction in closed form, and its errors.
@@ -190,12 +192,12 @@ def at_the_edge(names: Sequence[str], edge: npt.NDArray[np.bool_]) -> str:
     return f"at an end of theta=: {listed}; no standard errors"
 
 
-def fit_least_squares(request: Request, model: Model, notes: list[str]) -> Estimate:
+def fit_least_squares(request: Request, model: Model, notes: list[Note]) -> Estimate:
     """Fit least squares in closed form."""
     name, draw = request.method.name, request.options.get("draw_seed")
     if name == "naive":
         fit = fit_linear(model, corrected=False)
-        notes.append("NAIVE: the noise in the columns is ignored; slopes are biased towards 0.")
+        notes.append(messages.NAIVE())
     elif name == "sl":
         fit = fit_linear(second_model(model, draw))
     elif request.options.get("variant") == "paper":
@@ -210,13 +212,13 @@ def fit_least_squares(request: Request, model: Model, notes: list[str]) -> Estim
     return _linear_estimate(request, model, fit, notes)
 
 
-def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list[str]) -> Estimate:
+def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list[Note]) -> Estimate:
     warned = signal_warnings(fit.signal, TOO_WEAK_SQUARED)
     stats: dict[str, float] = {"signal": fit.signal}
     if not np.isfinite(fit.theta).all():
         warned = [
-            "signal below noise: the corrected second moment is not positive definite, so there is "
-            "no estimate. More rows, fewer columns or a larger eps would help"
+            "no estimate, because the noise exceeds the signal. After noise correction the second "
+            "moments are not positive definite. Use more rows, fewer columns or a larger eps"
         ]
         return Estimate(
             model.names, fit.theta, stats=stats, notes=tuple(notes), warnings=tuple(warned)
@@ -317,7 +319,7 @@ def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable
 
 
 def fit_function(
-    request: Request, design: Design, model: Model, loss: Any, kind: str, notes: list[str],
+    request: Request, design: Design, model: Model, loss: Any, kind: str, notes: list[Note],
     box: tuple[Array, Array] | None = None,
 ) -> Estimate:  # fmt: skip
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
@@ -365,7 +367,7 @@ def fit_function(
                 warned.append("the Hessian is not positive definite; no standard errors")
             else:
                 sampling, privacy = split_errors(cov, None)
-                notes.append("The two parts of the errors are not separated for this loss.")
+                notes.append(messages.ONE_COVARIANCE())
     return Estimate(
         model.names, theta,
         vcov_sampling=sampling, vcov_privacy=privacy,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.door import answered, checked, row_count, rows_of
 from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, path_of, shown, whole
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
+    from dpmodels.notes import Note
     from dpmodels.privacy.composition import Guarantee
     from dpmodels.sources.rows import Rows
 
@@ -345,7 +347,7 @@ class NoisyTable(Written):
             plain(("column", "kind", "range", "noise sd", "sd / range"), rows, label=24),
             title="Noised table",
             facts=tuple(head),
-            notes=(*notes_of_table(self), f"{tail} them."),
+            notes=(*map(str, notes_of_table(self)), f"{tail} them."),
         )
 
     def _shown(self) -> Table:
@@ -412,22 +414,17 @@ _NOISE = {
 }
 
 
-def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[str, ...]:
-    """Return the sentences of a release; ``brief``: without those its guarantee prints anyway."""
-    notes: list[str] = []
+def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[Note, ...]:
+    """Return the notes of a release; ``brief`` leaves out those of its guarantee."""
+    notes: list[Note] = []
     if rel.clear_prob > 0 and not brief:
-        notes.append(
-            f"clear_prob = {rel.clear_prob:g}: expected number of records released unperturbed: "
-            f"{rel.expected_clear:.4g}."
-        )
+        notes.append(messages.CLEAR_RECORDS(count=rel.expected_clear, prob=rel.clear_prob))
     if rel.public_columns and not brief:
-        notes.append("NOT PROTECTED, published as they are: " + ", ".join(rel.public_columns) + ".")
+        notes.append(messages.PUBLIC_COLUMNS(columns=rel.public_columns))
     if rel.guarantee.unit == "attribute":
         eps, delta = rel.guarantee.record_pair or (float("inf"), 0.0)
         notes.append(
-            f"The guarantee at eps = {rel.guarantee.eps:g} is for ONE ATTRIBUTE of a row. A "
-            f"whole row is not protected at that eps: it has (eps = {eps:.4g}, "
-            f"delta = {delta:g})."
+            messages.ONE_ATTRIBUTE(eps=rel.guarantee.eps, row_eps=eps, row_delta=delta)
         )
     nullable = [
         name
@@ -435,12 +432,9 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[str, ...]:
         if getattr(rel.schema[name], "na", None) is not None and name not in rel.public_columns
     ]
     if nullable:
-        notes.append(
-            "Missing cells of " + ", ".join(nullable) + " were filled with the declared value "
-            "before noise: estimates carry the bias of that, and no correction removes it."
-        )
+        notes.append(messages.FILLED_CELLS(columns=nullable))
     if rel.keep_order:
-        notes.append("keep_order=True: the order of the rows is public.")
+        notes.append(messages.PUBLIC_ORDER())
     return tuple(notes)
 
 

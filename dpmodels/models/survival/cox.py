@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, opened
@@ -22,7 +23,7 @@ from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
 from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
+from dpmodels.registry import BOUNDS_SHARE, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning
 from dpmodels.scoring.run import Chain, Closing, Fitting, ModelSpec, ScoringRelease
@@ -33,6 +34,7 @@ from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.coordinates import Coordinates
 
@@ -492,14 +494,11 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to log hazard ratios, with bias-aware errors by unit."""
     names = release.design.names[1:]
     lost = None
-    more: tuple[str, ...] = ()
+    more: tuple[Note, ...] = ()
     if release.reply:
         found: ScoringRelease = release.detail
         lost = ~found.coordinates.identified[1:]
-        more = (
-            "The baseline hazard is that of the released table, a number for each half of a cell "
-            "of time, with a released quadratic in time, and ties need no correction.",
-        )
+        more = (messages.PUBLISHED_HAZARD(),)
 
     def stats(part: Part) -> dict[str, float]:
         model = part.release.model
@@ -567,7 +566,7 @@ register_method(
         needs=("delta > 0", "several passes"),
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
-            *_BREAKS, BOUNDS_SHARE,
+            *_BREAKS, BOUNDS_SHARE, STOP,
             Option("concordance", "release Harrell's C too, with .05 of mu^2", False, bool),
         ),
         foretells=True,

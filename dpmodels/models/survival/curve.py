@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
@@ -430,38 +431,26 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
     first = first_shown(found)
     sampling, privacy = _covariances(found, first)
     notes = [
-        "Counts are noisy, and may be negative or no whole numbers; at every time numbers at risk, "
-        "events and survival come from one release.",
-        f"Intervals are made on the scale {plan.request['conf_type']!r}"
-        + (" (R's default is 'log')." if plan.request["conf_type"] == "log-log" else "."),
+        messages.SURVIVAL_COUNTS(),
+        messages.SURVIVAL_SCALE(
+            scale=plan.request["conf_type"],
+            default=" (R's default: log)" if plan.request["conf_type"] == "log-log" else "",
+        ),
     ]
     if opened(found):
         low = detail.layout.edges[1]
-        notes.append(
-            f"Events at {low:g}, the beginning of the declared range, count first: everybody is "
-            "at risk of them."
-        )
+        notes.append(messages.EVENTS_FIRST(time=low))
     ended = [c for c in found if c.known < detail.layout.K]
     if ended:
-        notes.insert(
-            0,
-            "A curve ends where its number at risk is within the noise: "
-            + ", ".join(
-                f"{detail.layout.labels[c.group] or 'all'} at {detail.layout.edges[c.known]:g}"
-                for c in ended
-            )
-            + ".",
+        where = ", ".join(
+            f"{detail.layout.labels[c.group] or 'all'} at {detail.layout.edges[c.known]:g}"
+            for c in ended
         )
+        notes.append(messages.ONLY_EVENTS_CURVE(where=where))
     if any(c.mostly_unplaced for c in found):
-        notes.append(
-            "Within an interval no entry has a place, and counts half at risk: at times near which "
-            "many enter, most of the error of a curve is that, and is a bound. Breaks (times=) "
-            "at the times of entry, or after most of them, narrow it."
-        )
+        notes.append(messages.LATE_ENTRIES())
     if plan.request.by_person and detail.layout.entries:
-        notes.append(
-            "Errors take episodes for independent: of recurrent events they are too small."
-        )
+        notes.append(messages.RECURRENT())
     return Estimate(
         names_of(detail.layout, first),
         np.concatenate([np.clip(c.S[first:], 0.0, 1.0) for c in found]),
@@ -582,12 +571,9 @@ def estimate_survdiff(plan: Plan[Any], release: Release) -> Estimate:
 
 def estimate_of(layout: Layout, test: LogRank) -> Estimate:
     """Return the estimate of a test."""
-    notes = [
-        "The noise is in the variance of the statistic, so the level is kept at any eps; what "
-        "noise costs is power. Counts are noisy.",
-    ]
+    notes = [messages.LOGRANK_NOISE()]
     if len(layout.stratas) > 1:
-        notes.append(f"Stratified: groups are compared within {len(layout.stratas)} strata.")
+        notes.append(messages.STRATIFIED(count=len(layout.stratas)))
     return Estimate(
         layout.groups,
         test.U,

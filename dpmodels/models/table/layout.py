@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: What the last cell of every axis is called: a missing or undeclared level, a row left out.
 MISSING = "(missing)"
+#: What is released of a number with a median.
+QUARTILES = (0.25, 0.5, 0.75)
 #: Above this many cells a table is refused; above as many as there are rows the plan warns.
 MOST_CELLS = 1 << 18
 
@@ -42,6 +44,7 @@ class Axis:
     # range).
     kind: str
     labels: tuple[str, ...]  # The last one is :data:`MISSING`
+    edges: tuple[float, ...] = ()  # Of bins, as printed; empty: equal parts of a range to be bought
 
     @property
     def size(self) -> int:
@@ -92,6 +95,7 @@ class Layout:
     blocks: tuple[Block, ...]
     sections: tuple[Section, ...]
     quantiles: tuple[float, ...] = ()
+    medians: tuple[str, ...] = ()  # Numbers that have quartiles, those of all groups too
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -152,13 +156,17 @@ def layout_of(
     *,
     histogram: int | None = None,
     quantiles: tuple[float, ...] = (),
+    medians: tuple[str, ...] = (),
 ) -> Layout:
     """Lay out the tables of a formula.
 
     One-sided: a table for each term; two-sided: each variable on the left within each group on
-    the right. Groups that are margins of other groups are added up, not released.
+    the right. Groups that are margins of other groups are added up, not released. Numbers with
+    ``medians`` have quartiles in the largest groups and in all of them together.
     """
     program = program_of(design)
+    if medians:
+        quantiles = QUARTILES
     axes = [
         Axis(s.name, j, "level", (*map(str, s.levels), MISSING))
         if s.levels is not None
@@ -190,13 +198,26 @@ def layout_of(
         blocks += [Block(tuple(sorted((*g, number))), number) for g in largest]
         wanted = list(dict.fromkeys([*groups, ()]))
         sections += [Section("means", g, number, name) for g in wanted]
-        if quantiles:
-            sections += [Section("quantiles", g, number, name) for g in largest]
+        sections += [
+            Section("quantiles", g, number, name)
+            for g in _groups_of_quantiles(name, largest, quantiles, medians)
+        ]
     layout = Layout(
-        tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles
-    )
+        tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles,
+        medians,
+    )  # fmt: skip
     _check_size(layout)
     return layout
+
+
+def _groups_of_quantiles(
+    name: str, largest: list[tuple[int, ...]], quantiles: tuple[float, ...],
+    medians: tuple[str, ...],
+) -> list[tuple[int, ...]]:  # fmt: skip
+    """Return the groups in which a number has quantiles; one with a median also in all rows."""
+    if not medians:
+        return largest if quantiles else []
+    return list(dict.fromkeys([*largest, ()])) if name in medians else []
 
 
 def _check_categories(
@@ -231,13 +252,14 @@ def _check_size(layout: Layout) -> None:
 def _bins(design: Design, number: int, bins: int) -> Axis:
     """Return the axis of the bins of a number: equal widths over its range."""
     column = design.columns[number]
-    labels = tuple(f"bin {b + 1}" for b in range(bins))
+    labels: tuple[str, ...] = tuple(f"bin {b + 1}" for b in range(bins))
+    edges: tuple[float, ...] = ()
     if column.interval is not None:
         lo, hi = column.interval
-        edges = [lo + (hi - lo) * b / bins for b in range(bins + 1)]
+        edges = tuple(lo + (hi - lo) * b / bins for b in range(bins + 1))
         labels = tuple(f"[{a:.6g}, {b:.6g})" for a, b in itertools.pairwise(edges))
         labels = (*labels[:-1], labels[-1][:-1] + "]")
-    return Axis(column.name, number, "bin", (*labels, MISSING))
+    return Axis(column.name, number, "bin", (*labels, MISSING), edges)
 
 
 # -- Exact statistics of a table on the lattice (``theory.md``, 1.1).
@@ -286,18 +308,21 @@ class TablePass:
     centre: Array
     half: Array
     people: bool = False
+    mass_of: Callable[[Array], Array] | None = None  # Mass of rows, None for a unit each
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the tables, flat. Confidential."""
         if not self.people:
             job = functools.partial(
-                statistics, layout=self.layout, centre=self.centre, half=self.half
-            )
+                statistics, layout=self.layout, centre=self.centre, half=self.half,
+                mass_of=self.mass_of,
+            )  # fmt: skip
             return counted(rows, self.design, job)[0]
-        found = summed(rows, self.design, TableOfPeople(self.layout, self.centre, self.half))
+        own = TableOfPeople(self.layout, self.centre, self.half, self.mass_of)
+        found = summed(rows, self.design, own)
         out, end = found.values.astype(object), 0
-        for block in self.layout.blocks:  # declared persons without a row are "(missing)"
-            end += self.layout.cells(block.axes)
+        for size in own.sizes:  # declared persons without a row are "(missing)", or "(unused)"
+            end += size
             out[end - 1] += (rows.n - found.people) * int(STEPS)
         return np.asarray(out, dtype=object)
 
@@ -343,17 +368,22 @@ def _unit(layout: Layout, cells: Array, centre: Array, half: Array) -> dict[int,
         return {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
 
 
-def means_of_people(t: Array, key: npt.NDArray[np.int64]) -> Array:
+def means_of_people(t: Array, key: npt.NDArray[np.int64], whole: Array) -> Array:
     """Return for each row the mean of the numbers with its key; NaN where its own is missing.
 
-    Sums are of whole steps, so the order of rows changes nothing.
+    Means are weighted by the masses of rows. Sums are of whole numbers, so the order of rows
+    changes nothing below 2^53.
     """
     there = ~np.isnan(t)
     own, place = np.unique(key[there], return_inverse=True)
-    steps = end_of_numbers(t[there])
-    total, count = (np.bincount(place, weights=w, minlength=len(own)) for w in (steps, None))
+    steps, mass = end_of_numbers(t[there]), whole[there]
+    rows = np.bincount(place, minlength=len(own))
+    total, count = (
+        np.bincount(place, weights=w, minlength=len(own)) for w in (steps * mass, mass)
+    )
     out = np.full(len(t), np.nan)
-    out[there] = np.where(count == 1, np.nan, total / np.maximum(count, 1) / STEPS)[place]
+    means = np.where(rows == 1, np.nan, total / np.maximum(count, 1) / STEPS)
+    out[there] = means[place]
     return np.where(there & np.isnan(out), t, out)  # one row is its mean, to the last digit
 
 
@@ -368,16 +398,25 @@ class TableOfPeople:
     layout: Layout
     centre: Array
     half: Array
+    mass_of: Callable[[Array], Array] | None = None
     of_people: ClassVar[bool] = True
+
+    @property
+    def sizes(self) -> list[int]:
+        """Cells of every table, the unused one behind it included where rows have masses."""
+        return [self.layout.cells(b.axes) + (self.mass_of is not None) for b in self.layout.blocks]
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
         """Return the sums over people. Confidential."""
         layout = self.layout
-        totals = [np.zeros(layout.cells(b.axes), dtype=np.int64) for b in layout.blocks]
+        totals = [np.zeros(size, dtype=np.int64) for size in self.sizes]
         people = 0
         for part in blocks:
             people += len(part.counts)
-            whole = np.full(part.rows.shape[1], STEPS)
+            u = np.ones(part.rows.shape[1])
+            if self.mass_of is not None:
+                u = self.mass_of(part.rows)
+            whole = end_of_numbers(u, low=0.0)
             unit = _unit(layout, part.rows, self.centre, self.half)
             codes = codes_of(layout, part.rows, unit)
             person = np.repeat(np.arange(len(part.counts)), part.counts)
@@ -385,9 +424,11 @@ class TableOfPeople:
                 mass: Array = whole
                 if block.number >= 0:
                     (group, _), *_ = placed(layout, block, codes, np.atleast_2d(whole))
-                    own = means_of_people(unit[block.number], person * total.size + group)
-                    mass = masses(own, whole / STEPS, whole)
+                    own = means_of_people(unit[block.number], person * total.size + group, whole)
+                    mass = masses(own, u, whole)
                 entries = list(placed(layout, block, codes, mass))
+                if self.mass_of is not None:
+                    entries.append((np.full(len(whole), total.size - 1), STEPS - whole))
                 place = np.concatenate([place for place, _ in entries])
                 weight = np.concatenate([mass for _, mass in entries]).astype(np.int64)
                 whose = np.tile(person, len(entries))
@@ -404,8 +445,12 @@ def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Co
             codes = block[axis.column]
         elif axis.kind == "bin":
             width = axis.size - 1
-            t = (unit[axis.column] + 1.0) * (0.5 * width)
-            codes = np.where(np.isnan(t), width, np.minimum(np.floor(t), width - 1))
+            t = unit[axis.column]
+            if axis.edges:  # those that are printed: a value on an edge lies in the bin above it
+                at = np.searchsorted(axis.edges[1:-1], block[axis.column], side="right")
+            else:
+                at = np.minimum(np.floor((t + 1.0) * (0.5 * width)), width - 1)
+            codes = np.where(np.isnan(t), width, at)
         else:
             codes = np.zeros(block.shape[1])
         out.append(codes.astype(np.intp))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
@@ -372,9 +373,7 @@ def estimate(plan: Plan[Split], release: Release) -> Estimate:
         vcov_privacy=np.array([[sd * sd]]),
         stats={"statistic": z, "df": float(split.m), "p_value": p_value(z, split.m, split.a0, eps)},
         notes=(
-            f"Test of tests: {split.m} parts, each tested at level {split.a0:g}; the number of "
-            "rejections, with noise, is compared with its law under the null. The test must keep "
-            "its level in a part.",
+            messages.TEST_OF_TESTS(m=split.m, a0=split.a0),
         ),
     )
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Layout, program_of, table_method
 from dpmodels.models.table.noise import Spread, critical
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
+from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
@@ -34,6 +36,7 @@ from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
     from dpmodels.sources.people import BlockOfPeople
 
 
@@ -140,6 +143,7 @@ class HistogramOfPeople:
     grid: Array
     group: Mapping[int, int]
     unit: int
+    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; what it leaves is not counted
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
@@ -151,9 +155,12 @@ class HistogramOfPeople:
             cells, keep = cells_of(block.rows, self.number, self.grid, self.group)
             person = np.repeat(np.arange(len(block.counts)), block.counts)
             mass = np.full(len(cells), self.unit, dtype=np.int64)
-            where, share = shares(
-                person, np.where(keep, cells, size), mass, block.counts, size + 1
-            )
+            place = np.where(keep, cells, size)
+            if self.mass_of is not None:
+                own = end_of_numbers(self.mass_of(block.rows), low=0.0).astype(np.int64)
+                person, place = np.tile(person, 2), np.r_[place, np.full(len(cells), size)]
+                mass = np.r_[own, self.unit - own]
+            where, share = shares(person, place, mass, block.counts, size + 1)
             there = where < size
             np.add.at(out, where[there], share[there])
         return CountsOfPeople(out, people)
@@ -176,8 +183,10 @@ class GridCounts:
         """Return the counts by number, (groups, points). Confidential."""
         if self.unit > 1:
             return {
-                j: summed(rows, self.design, HistogramOfPeople(j, grid, self.group, self.unit))
-                .values.reshape(-1, len(grid))
+                j: summed(
+                    rows, self.design,
+                    HistogramOfPeople(j, grid, self.group, self.unit, self.mass_of),
+                ).values.reshape(-1, len(grid))
                 for j, grid in self.grids.items()
             }  # fmt: skip
         job = functools.partial(
@@ -215,6 +224,14 @@ class QuantilePart:
     # tuple of (step name, column, group axes, quantile)
     jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
     points: int  # Of the grid
+
+    def rank_scale(self, section: Any, q: float) -> float:
+        """Return the scale of the error of the rank of a quantile, in ranks."""
+        place = [j for j, (_, number, axes, one) in enumerate(self.jobs)
+                 if (number, axes, one) == (section.number, section.axes, q)]  # fmt: skip
+        mechanism: Any = self.steps[place[0]].mechanism
+        ranks = Ranks(fraction(q), groups=bool(section.axes))
+        return 2.0 * rank_sensitivity(ranks) / ranks.step / float(mechanism.eps)
 
     def grids(self, design: Design) -> dict[int, Array]:
         """Return the grid of every number."""
@@ -476,21 +493,18 @@ def estimate_em(plan: Plan[QuantileDetail], release: Release) -> Estimate:
         return Estimate.silent(names)
     point = np.array([release.values[name][0] for name in names])
     low = high = np.full(len(names), np.nan)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     if plan.request.inference:
         low = np.array([release.values[f"{name} low"][0] for name in names])
         high = np.array([release.values[f"{name} high"][0] for name in names])
-        notes = (
-            "Intervals by two draws of the exponential mechanism at ranks moved outwards by its "
-            "own error: they cover at least as often as they say."
-            + steps_text(plan, release.design, detail.points),
-        )
+        steps = steps_text(plan, release.design, detail.points)
+        notes = (messages.EM_INTERVALS(steps=steps),)
     return estimate_of(detail, names, point, np.minimum(low, point), np.maximum(high, point), notes)
 
 
 def estimate_of(
     detail: QuantileDetail, names: tuple[str, ...], point: Array, low: Array, high: Array,
-    notes: tuple[str, ...], **arrays: Array,
+    notes: tuple[Note, ...], **arrays: Array,
 ) -> Estimate:  # fmt: skip
     """Return an estimate of quantiles that do not cross (nor do the ends of intervals)."""
     point, low, high = point.copy(), low.copy(), high.copy()
@@ -500,7 +514,7 @@ def estimate_of(
             values[mine] = np.sort(values[mine])
     return Estimate(
         names, point,
-        notes=(*notes, "A missing value counts for no quantile; how many there are is private."),
+        notes=(*notes, messages.MISSING_QUANTILES()),
         arrays={"q": np.array([q for _, q in detail.jobs]), "low": low, "high": high, **arrays},
     )  # fmt: skip
 
@@ -716,9 +730,7 @@ def estimate_tree(plan: Plan[QuantileDetail], release: Release) -> Estimate:
         low = high = np.full(len(names), np.nan)
     return estimate_of(
         detail, names, point, low, high,
-        ("Intervals invert the noisy distribution function, with its noise and the sampling "
-         "error of a share; heaps make them wider, never too narrow."
-         + steps_text(plan, release.design, detail.points),)
+        (messages.TREE_INTERVALS(steps=steps_text(plan, release.design, detail.points)),)
         if plan.request.inference else (),
         rank_noise=rank,
     )  # fmt: skip

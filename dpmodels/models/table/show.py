@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
+from dpmodels.models.table.table import medians_of
+from dpmodels.models.table.table_one import is_table_one, requested, table_one
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
@@ -31,6 +34,7 @@ def layout_from(record: Any) -> Layout:
     return layout_of(
         record.design, histogram=options.get("histogram"),
         quantiles=tuple(sorted({float(q) for q in listed})),
+        medians=medians_of(options.get("medians"), record.design),
     )  # fmt: skip
 
 
@@ -57,22 +61,33 @@ def number(x: float, decimals: int, error: float = math.nan) -> str:
     return _dotted([cell(x, few, decimals)])[0]
 
 
-def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
-    """Return (columns, rows, more tables) of the summary: a table a section."""
+def body(record: Any, digits: int, level: float, **requests: Any) -> Table:
+    """Return the body of the summary: a table 1 of several variables, or a table per section."""
     _same_level(record, level)
-    layout = layout_from(record)
-    tables = []
-    for section, items, numbers in parts(record):
-        if section.kind == "counts" and len(section.axes) == 2:
-            tables.append(_crossed(layout, section, numbers))
-        elif section.kind == "counts":
-            tables.append(_listing(layout, section, items, numbers, level))
-        elif section.kind == "means":
-            tables.append(_groups(layout, section, items, numbers, digits, level))
-        else:
-            tables.append(_points(layout, section, items, numbers, digits))
-    first, *rest = tables
-    return first.columns, first.rows, tuple(rest)
+    layout, sections = layout_from(record), parts(record)
+    wanted = requested(record, requests)
+    if not is_table_one(record, wanted):
+        first, *rest = (_section(layout, *one, digits, level) for one in sections)
+        return replace(first, more=tuple(rest))
+    numbers = {section: (items, own) for section, items, own in sections}
+    return table_one(
+        record, layout, sections, wanted,
+        lambda section: _section(layout, section, *numbers[section], digits, level),
+    )  # fmt: skip
+
+
+def _section(
+    layout: Layout, section: Section, items: list[Item], numbers: dict[str, Array], digits: int,
+    level: float,
+) -> Table:  # fmt: skip
+    """Return the table of a section."""
+    if section.kind == "counts" and len(section.axes) == 2:
+        return _crossed(layout, section, numbers)
+    if section.kind == "counts":
+        return _listing(layout, section, items, numbers, level)
+    if section.kind == "means":
+        return _groups(layout, section, items, numbers, digits, level)
+    return _points(layout, section, items, numbers, digits)
 
 
 def _same_level(record: Any, level: float, of: str = "a table") -> None:

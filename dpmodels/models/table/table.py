@@ -7,15 +7,16 @@ the proofs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError
+from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.table.layout import (
     COUNT,
     SQUARE,
@@ -25,6 +26,7 @@ from dpmodels.models.table.layout import (
     Section,
     TablePass,
     layout_of,
+    program_of,
 )
 from dpmodels.models.table.noise import (
     Effects,
@@ -50,6 +52,7 @@ from dpmodels.sums.ask import Added, Ask, Query, as_is
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 # -- From noisy counts and sums to what a table shows. Post-processing (``theory.md``, 1.3 to 1.6).
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
 #: What is kept of every item of a table.
 COLUMNS = (
     "estimate", "se_sampling", "se_privacy", "low", "high",
-    "share", "share_se", "share_low", "share_high",
+    "share", "share_se", "share_low", "share_high", "missing", "missing_se",
 )  # fmt: skip
 #: A group is too small to divide by below this many sds of its count's noise.
 _SMALL = 3.0
@@ -86,11 +89,13 @@ def shown_numbers(
     layout: Layout, noise: TableNoise, released: Mapping[str, Array], scale: tuple[Array, Array],
     n: int, *, level: float, suppress: float | None, points: Mapping[int, Array] | None,
     people: bool = False, copies: int = 1,
-) -> tuple[dict[str, Array], tuple[str, ...]]:  # fmt: skip
+    rank_scale: Callable[[Section, float], float] | None = None,
+) -> tuple[dict[str, Array], tuple[Note, ...]]:  # fmt: skip
     """Return :data:`COLUMNS` of all items, in the order of ``Layout.items``, and the notes.
 
     ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
-    half-ranges (q,), ``points`` the grid of each number with quantiles. Of ``people`` each adds the
+    half-ranges (q,), ``points`` the grid of each number with quantiles, ``rank_scale`` the scale
+    of the error of a rank. Of ``people`` each adds the
     mean of its rows; so many rows as ``copies`` may go together in any way.
     """
     effects = noise.measured(layout, released["table"], float(n))
@@ -103,7 +108,9 @@ def shown_numbers(
             part, size = _means(context, section)
         else:
             assert points is not None
-            part, size = _chosen_quantiles(context, section, released, points[section.number])
+            part, size = _chosen_quantiles(
+                context, section, released, points[section.number], rank_scale
+            )
         if suppress is not None:
             part[:, size < suppress] = np.nan
         parts.append(part)
@@ -111,33 +118,18 @@ def shown_numbers(
     return dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress, people)
 
 
-def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[str, ...]:
+def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[Note, ...]:
+    """Return the notes on the items of a table."""
     kinds = {s.kind for s in layout.sections}
-    notes = [
-        "Counts are those of this table: their intervals contain the noise and nothing else. "
-        "Shares and means are of the population: their intervals contain sampling error too.",
-        "Counts are consistent (margins are sums of cells, the total is n), so they are not "
-        "whole numbers and may be negative.",
-    ]
+    notes = [messages.TABLE_TARGET(), messages.CONSISTENT_COUNTS()]
     if people:
-        notes.append(
-            "Each person counts once, in every cell by the share of own rows there: counts are of "
-            "people, means weigh people alike. Standard deviations and errors are of people's "
-            "means, however their rows depend on each other."
-        )
+        notes.append(messages.TABLE_PEOPLE())
     if "means" in kinds:
-        notes.append(
-            f"Fieller intervals, valid for small groups: a group whose count is below {_SMALL:g} "
-            "standard deviations of its noise has no mean, only the interval. Errors of "
-            "standard deviations are upper bounds, which hold whatever the values are within "
-            "their range; with histogram= they are of the released bins, where these are narrower "
-            "than the sd. An sd is shown only "
-            "where it stands out of the noise, so sds of small groups are overstated."
-        )
+        notes.append(messages.FIELLER(sds=_SMALL))
     if "quantiles" in kinds:
-        notes.append("Quantiles by the exponential mechanism; dp_quantile gives intervals.")
+        notes.append(messages.TABLE_QUANTILES())
     if suppress is not None:
-        notes.append(f"Suppressed: what rests on a released count below {suppress:g}.")
+        notes.append(messages.SUPPRESSED(least=suppress))
     return tuple(notes)
 
 
@@ -193,6 +185,7 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     out = np.full((len(COLUMNS), 3, m.size), np.nan)
     wide = critical(Spread(tau_n**2), c.level)
     out[:5, 0] = N, np.zeros(m.size), np.full(m.size, tau_n), N - wide, N + wide
+    out[9, 0], out[10, 0] = cells[:, -1], math.sqrt(float(K[-1, -1]))
     blank = np.where(large, 1.0, np.nan)
     out[:5, 1] = (
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
@@ -250,9 +243,10 @@ def cells_of_groups(layout: Layout, effects: Effects, section: Section) -> tuple
 
 
 def _chosen_quantiles(
-    c: _Context, section: Section, released: Mapping[str, Array], grid: Array
-) -> tuple[Array, Array]:
-    """Return the quantiles of every group: points of the grid."""
+    c: _Context, section: Section, released: Mapping[str, Array], grid: Array,
+    rank_scale: Callable[[Section, float], float] | None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the quantiles of every group: points of the grid, and the noise sds of several."""
     by = " by " + " x ".join(c.layout.axes[j].name for j in section.axes) if section.axes else ""
     shape = [c.layout.axes[j].size for j in section.axes]
     there = tuple(slice(0, -1) for _ in section.axes)
@@ -262,9 +256,30 @@ def _chosen_quantiles(
     ]
     places = np.sort(np.stack(chosen, axis=-1), axis=-1).astype(np.intp)  # quantiles do not cross
     out = np.full((len(COLUMNS), places.size), np.nan)
-    out[0] = grid[places].ravel()
+    values = grid[places].reshape(-1, len(chosen))
+    out[0] = values.ravel()
     count = c.effects.table(section.axes)[there] if section.axes else np.array([float(c.n)])
+    if rank_scale is not None and len(chosen) > 1:
+        step = float(grid[1] - grid[0])
+        out[2] = _noise_of_quantiles(c, section, values, count.ravel(), step, rank_scale).ravel()
     return out, np.repeat(count.ravel(), len(chosen))
+
+
+def _noise_of_quantiles(
+    c: _Context, section: Section, values: Array, count: Array, step: float,
+    rank_scale: Callable[[Section, float], float],
+) -> Array:  # fmt: skip
+    """Return approximate noise sds of quantiles (groups, k), one row per group.
+
+    The error of a rank is near a Laplace law of the scale of the mechanism; it is divided by the
+    density between the neighbouring released quantiles (``theory.md``, 1.7).
+    """
+    q = np.asarray(c.layout.quantiles)
+    below, above = np.r_[0, : len(q) - 1], np.r_[1 : len(q), len(q) - 1]
+    width = np.maximum(values[:, above] - values[:, below], step)
+    per_rank = width / (np.maximum(count[:, None], 1.0) * (q[above] - q[below]))
+    ranks = math.sqrt(2.0) * np.array([rank_scale(section, float(one)) for one in q])
+    return np.asarray(np.hypot(per_rank * ranks, 0.5 * step))
 
 
 # -- Backend of ``dp_table``: counts, means by group and quantiles from one pass, one joint release.
@@ -286,11 +301,36 @@ class TableDetail:
 
 def layout_for(request: Request, design: Design) -> Layout:
     """Return the layout of a request."""
-    given = request["quantiles"]
+    given, medians = request["quantiles"], medians_of(request["medians"], design)
+    if medians and given is not None:
+        raise RequestError(
+            "quantiles= cannot be combined with medians=, which releases the quartiles of its "
+            "variables: leave one of the two out"
+        )
     return layout_of(
         design, histogram=request["histogram"],
-        quantiles=() if given is None else probabilities(given, "quantiles"),
+        quantiles=() if given is None else probabilities(given, "quantiles"), medians=medians,
     )  # fmt: skip
+
+
+def medians_of(given: Any, design: Design) -> tuple[str, ...]:
+    """Return the numbers that have a median, in the order of the formula, or refuse a name."""
+    numbers = [s.name for s in program_of(design).sources if s.levels is None]
+    if given is None or given is False:
+        return ()
+    names = numbers if given is True else [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise RequestError(
+            f'medians= must be the name of a number or a list of names, as in medians=["bmi"]; '
+            f"got {shown(given)}"
+        )
+    for name in names:
+        if name not in numbers:
+            raise RequestError(
+                f"medians={name!r} is not a number of this table.{did_you_mean(name, numbers)} "
+                f"Numbers: {', '.join(map(repr, numbers)) or 'none'}"
+            )
+    return tuple(name for name in numbers if name in names)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -428,6 +468,7 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
         people=plan.request.by_person, copies=plan.request.copies,
+        rank_scale=None if detail.quantiles is None else detail.quantiles.rank_scale,
     )  # fmt: skip
     return Estimate(
         tuple(names),
@@ -527,9 +568,7 @@ def table_of(design: Design, moments: Moments, level: float) -> Estimate:
         names,
         arrays["estimate"],
         notes=(
-            "Read off released moments: nothing was spent. Rows with any missing cell among the "
-            "columns of the moments are in the cell (missing); standard deviations within groups "
-            "are not among second moments, and errors of group means take that of all rows.",
+            messages.READ_FROM_MOMENTS(),
         ),
         arrays=arrays,
     )
@@ -539,6 +578,7 @@ def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: fl
     axes = [layout.axes[j] for j in section.axes]
     cells = list(layout.shown(section.axes, missing=True))
     out = np.zeros((len(COLUMNS), len(cells)))
+    out[9:] = np.nan
     z = critical(Spread(1.0), level)
     for i, cell in enumerate(cells):
         gone = [c == a.size - 1 for c, a in zip(cell, axes, strict=True)]
@@ -553,7 +593,7 @@ def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: fl
         share, sd = value / m.n, math.sqrt(variance)
         p = min(max(share, 0.0), 1.0)
         low, high = share_interval(np.array(share), m.n, sd / m.n, z)
-        out[:, i] = (
+        out[:9, i] = (
             value, 0.0, sd, value - z * sd, value + z * sd,
             share, math.sqrt(p * (1 - p) / m.n + variance / m.n**2), float(low), float(high),
         )  # fmt: skip
@@ -577,7 +617,7 @@ def _means_from_moments(layout: Layout, section: Section, m: Moments, level: flo
         _, noise = m.form(g, x - value * m.one) if large else (0.0, math.nan)
         sampling, privacy = math.sqrt(max(spread, 0.0) / max(N, 1.0)), math.sqrt(noise) / safe
         half, tau = z * math.hypot(sampling, privacy), math.sqrt(noise_n)
-        blank = [math.nan] * 4
+        blank = [math.nan] * 6
         out.append([N, 0.0, tau, N - z * tau, N + z * tau, *blank])
         out.append([value, sampling, privacy, value - half, value + half, *blank])
         sd = math.sqrt(spread) if not cell and spread > 0 else math.nan

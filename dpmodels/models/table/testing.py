@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.models.table import nulls
@@ -393,34 +394,28 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
         solved.names, solved.params, vcov_sampling=np.diag(solved.sampling**2),
         vcov_privacy=np.diag(solved.privacy**2),
         stats={"statistic": test.statistic, "df": float(test.df), "p_value": test.p_value},
-        notes=(*notes, _PEOPLE) if plan.request.by_person else notes,
+        notes=(*notes, messages.TEST_PEOPLE()) if plan.request.by_person else notes,
     )  # fmt: skip
 
 
-_CHI2_NOTE = (
-    "Chi-squared reference; the variance of the statistic is that of sampling and of the noise."
-)
-_PEOPLE = (
-    "Each person counts once, by the mean of own rows. The variance in use is that of people's "
-    "means (of counts: of one row of each, which is no smaller): the level holds however rows of "
-    "one person depend on each other."
-)
 _NOTES = {
-    "mean": ("Hypothesis: the mean is mu0.", _CHI2_NOTE),
+    "mean": (messages.HYPOTHESIS(text="the mean is mu0", more=""), messages.CHI_SQUARED()),
     "groups": (
-        "Hypothesis: the groups have one mean. Their variances may differ (no pooling).",
-        _CHI2_NOTE,
-        "Means are shown of groups whose noisy count is well above its noise: of small groups "
-        "those that noise lifted, whose intervals cover less often than they say. The test itself "
-        "uses all groups; dp_table() has intervals that are right for each.",
+        messages.HYPOTHESIS(
+            text="the groups have one mean", more="Their variances may differ (no pooling)."
+        ),
+        messages.CHI_SQUARED(),
+        messages.SELECTED_GROUPS(),
     ),
-    "fit": ("Hypothesis: the shares are p.", _CHI2_NOTE),
-    "independence": ("Hypothesis: the two are independent.", _CHI2_NOTE),
+    "fit": (messages.HYPOTHESIS(text="the shares are p", more=""), messages.CHI_SQUARED()),
+    "independence": (
+        messages.HYPOTHESIS(text="the two variables are independent", more=""),
+        messages.CHI_SQUARED(),
+    ),
     "correlation": (
-        "Hypothesis: the two are independent.",
-        _CHI2_NOTE,
-        "Under the null the two are independent: with a spread of one that follows the other the "
-        "test is not exact.",
+        messages.HYPOTHESIS(text="the two variables are independent", more=""),
+        messages.CHI_SQUARED(),
+        messages.INDEPENDENCE_EXACT(),
     ),
 }
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
@@ -26,8 +27,8 @@ from dpmodels.models.table.layout import (
     TOTAL,
     Layout,
     Section,
+    TablePass,
     codes_of,
-    statistics,
     table_method,
 )
 from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
@@ -39,6 +40,7 @@ from dpmodels.models.weights import (
     Trim,
     clipped,
     mass_of,
+    refuse_kept_rows,
     said,
     scale_for,
     trim_of,
@@ -52,12 +54,12 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
-from dpmodels.scoring.notes import CONSERVATIVE
 from dpmodels.scoring.scales import WEIGHT_STEP
-from dpmodels.sums.ask import Ask, Counts, Query, first_array
+from dpmodels.sums.ask import Ask, Query, as_is
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.notes import Note
 
 
 # -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.
@@ -340,7 +342,7 @@ def counts(c: Context, section: Section) -> tuple[Array, Array]:
     out[5], out[6], out[7], out[8] = corrected, se, middle - half, middle + half
     with np.errstate(all="ignore"):
         plain = p * (1.0 - p) / c.n
-        out[9] = np.where(plain * c.n > 3.0 * privacy, sampling**2 / plain, np.nan)
+        out[-1] = np.where(plain * c.n > 3.0 * privacy, sampling**2 / plain, np.nan)
     return out, M * c.trim.top / max(c.trim.mean, 1e-300)
 
 
@@ -372,6 +374,7 @@ class Groups:
     m: Array
     v: Array
     squared: tuple[Array, Array, Array]
+    missing: Array  # Sum of masses without a value
 
 
 def sums(c: Context, section: Section) -> Groups:
@@ -382,7 +385,7 @@ def sums(c: Context, section: Section) -> Groups:
     safe = np.maximum(N, 1.0)
     m = np.clip(T / safe, -1.0, 1.0)
     v = np.clip(Q / safe - m * m, 0.0, 1.0)
-    return Groups(K, KS, N, m, v, (N2, T2, Q2))
+    return Groups(K, KS, N, m, v, (N2, T2, Q2), M[:, -1])
 
 
 def means(c: Context, section: Section) -> tuple[Array, Array]:
@@ -416,6 +419,7 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
         N * scale, np.zeros(m.size), np.full(m.size, tau_n * scale), (N - wide) * scale,
         (N + wide) * scale,
     )  # fmt: skip
+    out[9, 0], out[10, 0] = found.missing * scale, math.sqrt(float(K[-1, -1])) * scale
     blank = np.where(SMALL * tau_n <= N, 1.0, np.nan)
     low, high = np.clip(corrected - half, -1.0, 1.0), np.clip(corrected + half, -1.0, 1.0)
     out[:5, 1] = (
@@ -423,7 +427,7 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
         middle + h * np.where(blank == 1.0, low, -1.0),
         middle + h * np.where(blank == 1.0, high, 1.0),
     )  # fmt: skip
-    out[9, 1] = np.where(blank == 1.0, sampling**2 / np.maximum(least, 1e-300), np.nan)
+    out[-1, 1] = np.where(blank == 1.0, sampling**2 / np.maximum(least, 1e-300), np.nan)
     out[0, 2] = h * np.sqrt(v) * blank
     size = np.repeat(N * c.trim.top / max(c.trim.mean, 1e-300), 3)
     return out.transpose(0, 2, 1).reshape(len(COLUMNS) + 1, -1), size
@@ -469,16 +473,14 @@ def statistic(layout: Layout, noise: TableNoise) -> Cells:
 
 
 def tables_pass(
-    design: Design, layout: Layout, scale: tuple[Array, Array], top: float, power: int = 1
-) -> Counts:
-    """Return the pass of the tables of rows that add ``u^power`` of their mass."""
-    job = functools.partial(
-        statistics, layout=layout, centre=scale[0], half=scale[1],
-        mass_of=functools.partial(
-            _power, place=design.auxiliary_place("weights"), top=top, power=power
-        ),
-    )  # fmt: skip
-    return Counts(design, job)
+    design: Design, layout: Layout, scale: tuple[Array, Array], top: float, power: int = 1,
+    *, people: bool = False,
+) -> TablePass:  # fmt: skip
+    """Return the pass of the tables of rows that add ``u^power`` of their mass, or of people."""
+    mass = functools.partial(
+        _power, place=design.auxiliary_place("weights"), top=top, power=power
+    )
+    return TablePass(design, layout, *scale, people, mass)
 
 
 def _power(block: Array, place: int | None, top: float, power: int) -> Array:
@@ -487,8 +489,7 @@ def _power(block: Array, place: int | None, top: float, power: int) -> Array:
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan weighted tables. Reads no row."""
-    if request.unit is not None:
-        raise RequestError("weights= are of rows: with unit= every person counts once")
+    refuse_kept_rows(request)
     layout = layout_for(request, design)
     if layout.quantiles:
         raise RequestError("quantiles= of a table take no weights=: leave one of the two out")
@@ -531,18 +532,22 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, the tables of u and those of u^2.
 
-    **Privacy.** Unit: one row; replace-one, n public. A row is one unit of mass in every table.
+    **Privacy.** Unit: one row, or one person; replace-one, their number public. A row is one unit
+    of mass in every table, a person the mean of its rows.
     """
     detail, n = plan.detail, plan.public_n
+    people = plan.request.by_person
     cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
     strength = detail.noise.budget * n / cells
-    trim = trim_of(ask, design, strength, detail.population, n)
+    trim = trim_of(ask, design, strength, detail.population, n, people=people)
     centre, half = half_ranges(design)
     values = {}
     for name, power, noise in (("table", 1, detail.noise), ("squares", 2, detail.squares)):
         if noise is not None:
-            over = tables_pass(design, detail.layout, (centre, half), trim.top, power)
-            query = Query(statistic(detail.layout, noise), over, first_array)
+            over = tables_pass(
+                design, detail.layout, (centre, half), trim.top, power, people=people
+            )
+            query = Query(statistic(detail.layout, noise), over, as_is)
             values[name] = ask(name, query).values
     found = WeightedTableReleased(centre, half, trim)
     if detail.clusters is not None:
@@ -609,7 +614,7 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     c = _context(plan, part, release.values)
     if float(c.mass.effect(())) < SMALL * math.sqrt(c.mass.variance(())):
         return Estimate.silent(
-            names, "The sum of the weights is not determined at this budget (all near 0?)."
+            names, messages.NO_WEIGHT()
         )
     parts = []
     for section in layout.sections:
@@ -622,7 +627,10 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     kish = c.heavy * n / c.used**2
     return Estimate(
         names, arrays["estimate"], arrays=arrays,
-        notes=(*(() if detail.squares is None else _notes(c, kish)), *_of_psus(c, detail)),
+        notes=(
+            *([messages.WEIGHTED_PEOPLE()] if plan.request.by_person else []),
+            *(() if detail.squares is None else _notes(c, kish)), *_of_psus(c, detail),
+        ),
         stats={
             **({} if detail.squares is None else {
                 "kish": kish, "sum_of_weights": c.used * c.trim.top / (1.0 - c.trim.lost)
@@ -632,45 +640,50 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-def _of_psus(c: Context, detail: WeightedTable) -> tuple[str, ...]:
-    """Say what errors by PSU rest on."""
+def _of_psus(c: Context, detail: WeightedTable) -> tuple[Note, ...]:
+    """Return notes on design-based errors."""
     if c.errors is None or detail.clusters is None or detail.coordinates is None:
         return ()
-    out = [said(detail.clusters, c.errors.found)]
+    notes = [said(detail.clusters, c.errors.found)]
     if not c.errors.determined:
-        return (*out, (
-            "The design variance is not determined at this budget, so no errors are given: fewer "
-            "cells, more rows or a larger eps; weights= alone ignores the PSUs, and its errors are "
-            "too small."
-        ))  # fmt: skip
-    out.append(
-        f"Design effect of the PSUs, all cells together (released): {c.errors.average[0]:.2f}; "
-        "column deff holds that of every cell, weights included."
-    )
-    out.append(CONSERVATIVE)
-    if c.population is None and not detail.coordinates.weight:
-        out.append(
-            "Totals have no error by design here: it takes population=, or strata whose units are "
-            "declared by labels (dp.Count) and compared in pairs."
+        remedy = (
+            "Use fewer cells, more rows or a larger eps; weights= alone ignores the PSUs, and its "
+            "errors are too small"
         )
-    return tuple(out)
+        return (*notes, messages.NO_DESIGN_VARIANCE(what="standard errors", remedy=remedy))
+    notes.append(
+        messages.CLUSTER_EFFECTS(
+            effects=f"{c.errors.average[0]:.2f} for all cells together",
+            more="Column deff has that of each cell, weights included.",
+        )
+    )
+    notes.append(messages.CLUSTER_ERRORS())
+    if c.population is None and not detail.coordinates.weight:
+        notes.append(messages.NO_TOTAL_ERRORS())
+    return tuple(notes)
 
 
-def _notes(c: Context, kish: float) -> tuple[str, ...]:
-    what = "the population that was declared" if c.population else "sums of weights"
+def _notes(c: Context, kish: float) -> tuple[Note, ...]:
+    """Return notes on the weights and on the errors."""
     return (
-        f"Totals are of {what}; shares and means are weighted (Hajek). Errors by linearisation, of "
-        f"{'PSUs' if c.errors else 'rows drawn one by one'}, with replacement; they contain the "
-        "noise.",
-        f"Weights are cut at {c.trim.top:.3g}; about {c.trim.lost:.1%} of all weight is beyond (by "
-        "the released histogram). Shares are corrected for it, by a rule, and intervals allow for "
-        "an error of that.",
-        f"Weights are taken as delivered; how they were computed is outside this guarantee. Design "
-        f"effect of unequal weights (Kish, released): {kish:.2f}.",
+        messages.WEIGHTED_TABLE(
+            what="the declared population" if c.population else "sums of weights",
+            units="PSUs drawn" if c.errors else "rows drawn one by one",
+        ),
+        messages.TRIMMED_WEIGHTS(
+            top=c.trim.top, lost=100.0 * c.trim.lost,
+            more="The share is from the released histogram. Shares are corrected for it, by a "
+            "rule, and intervals allow for an error of that.",
+        ),
+        messages.WEIGHTS_DELIVERED(
+            more=f"Design effect of unequal weights (Kish, released): {kish:.2f}."
+        ),
     )
 
 
-BACKEND = Backend(plan, release, estimate, title="Weighted counts and sums, two joint releases")
+BACKEND = Backend(
+    plan, release, estimate, title="Weighted counts and sums, two joint releases", people=True
+)
 register_method(
     table_method(
         name="joint",
@@ -692,6 +705,15 @@ register_method(
                 choices=("auto", "gaussian", "laplace", "geometric"),
             ),
             Option("quantiles", "quantiles of numbers, by group: [0.25, 0.5, 0.75]", None, object),
+            Option(
+                "medians",
+                'numbers shown by median [quartiles], which take half of eps: ["bmi"]',
+                None,
+                object,
+            ),
+            Option("errors", "print the noise sd of each number of a table 1", False, bool),
+            Option("smd", "print standardised mean differences of groups", False, bool),
+            Option("p_values", "print P of equal groups", False, bool),
             Option("histogram", "equal bins of every number", None, int, lower=1, upper=10_001),
             Option(
                 "suppress", "blank what rests on a smaller released count", None, float, lower=0.0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method
@@ -55,6 +56,7 @@ from dpmodels.models.weights import (
     Trim,
     clipped,
     mass_of,
+    refuse_kept_rows,
     said,
     scale_for,
     trim_of,
@@ -69,7 +71,7 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.scales import WEIGHT_STEP
-from dpmodels.sums.ask import Ask, Query, first_array
+from dpmodels.sums.ask import Ask, Query, as_is
 from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
@@ -90,8 +92,7 @@ class WeightedTree(QuantileDetail):
 
 def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one tree of weights a number. Reads no row."""
-    if request.unit is not None:
-        raise RequestError("weights= are of rows: with unit= every person counts once")
+    refuse_kept_rows(request)
     jobs, numbers = checked(request, design), numbers_of(design)
     part, steps = gaussian_part(request, design.unknown), []
     errors = None if request.inference else False
@@ -145,16 +146,18 @@ class Ranks:
 def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Release:
     """Release where weights are cut, and the tree of weights of each number.
 
-    **Privacy.** Unit: one row; replace-one, n public. Of each level a row adds one unit of mass at
-    most.
+    **Privacy.** Unit: one row, or one person; replace-one, their number public. Of each level a
+    row adds one unit of mass at most, a person the mean of its rows.
     """
     detail, n = plan.detail, plan.public_n
     strength = n * detail.mu / rank_sd(levels_for(detail.points))
-    trim = trim_of(ask, design, strength, detail.population, n)
+    people = plan.request.by_person
+    trim = trim_of(ask, design, strength, detail.population, n, people=people)
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
     place = design.auxiliary_place("weights")
     u = functools.partial(mass_of, place=place, top=trim.top)
-    values = ask_trees(plan, ask, grids, GridCounts(design, grids, {}, 0, u), int(STEPS))
+    over = GridCounts(design, grids, {}, int(STEPS) * people, u)
+    values = ask_trees(plan, ask, grids, over, int(STEPS))
     errors = None
     if detail.clusters is not None:
         errors = _ask_by_psu(plan, ask, design, grids, trim, values)
@@ -215,29 +218,32 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
         low = high = np.full(len(names), np.nan)
     weighted = release.design.auxiliary_place("weights") is not None
     notes = [
-        f"{'Weighted quantiles' if weighted else 'Quantiles'}; intervals by Woodruff: they invert "
-        "the noisy distribution function, with its noise, the sampling error of a weighted share, "
-        "and what trimming may have moved." + steps_text(plan, release.design, detail.points)
+        messages.WOODRUFF(
+            kind="Weighted quantiles" if weighted else "Quantiles",
+            steps=steps_text(plan, release.design, detail.points),
+        )
     ]
     if weighted:
-        notes.append(
-            f"Weights are cut at {trim.top:.3g} (about {trim.lost:.1%} of all weight is beyond). "
-            "They are taken as delivered; how they were computed is outside this guarantee."
-        )
+        more = "Weights are used as delivered; their computation is outside this guarantee."
+        notes.append(messages.TRIMMED_WEIGHTS(top=trim.top, lost=100.0 * trim.lost, more=more))
+    if plan.request.by_person:
+        notes.append(messages.WEIGHTED_PEOPLE())
     if errors is not None and detail.clusters is not None:
         notes.append(said(detail.clusters, errors.found))
+        effects = ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True))
         notes.append(
-            "The design variance is not determined at this budget, so no intervals are given: "
-            "fewer quantiles, more rows or a larger eps."
-            if lost else
-            "Design effect of the PSUs (released): "
-            + ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True)) + "."
-        )  # fmt: skip
+            messages.NO_DESIGN_VARIANCE(
+                what="intervals", remedy="Use fewer quantiles, more rows or a larger eps"
+            )
+            if lost
+            else messages.CLUSTER_EFFECTS(effects=effects, more="")
+        )
     return estimate_of(detail, names, point, low, high, tuple(notes), rank_noise=rank)
 
 
 WEIGHTED = Backend(
-    plan_weighted, release_weighted, estimate_weighted, title="Noisy 4-way tree of weights"
+    plan_weighted, release_weighted, estimate_weighted, title="Noisy 4-way tree of weights",
+    people=True,
 )
 
 
@@ -251,10 +257,6 @@ WEIGHTED = Backend(
 
 
 _SUMS_STEP = "sums of the test"
-CONSERVATIVE = (
-    "The test is careful: where rows of a PSU have nothing in common it rejects .02 to .03 of true "
-    "hypotheses at .05."
-)
 #: Least share of a level that is believed, in steps of its noise and absolutely.
 _LEAST_LEVEL = 1e-3
 
@@ -356,7 +358,7 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     strength = detail.noise.budget * n / layout.cells(block.axes)
     trim = trim_of(ask, design, strength, detail.population, n)
     over = tables_pass(design, layout, half_ranges(design), trim.top)
-    noisy = ask(_SUMS_STEP, Query(statistic(layout, detail.noise), over, first_array)).values
+    noisy = ask(_SUMS_STEP, Query(statistic(layout, detail.noise), over, as_is)).values
     shape = tuple(layout.axes[j].size for j in block.axes)
     cells = noisy[: math.prod(shape)].reshape(shape)[:-1, :-1]
     total = max(float(cells.sum()), 1.0)
@@ -422,12 +424,21 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
             "p_value": float(fdtrc(df, free, F)) if known else math.nan,
         },
         notes=(
-            "Hypothesis: the two are independent. Rao-Scott, second order: F with "
-            f"{df:.2f} and {free:.0f} degrees of freedom, by {units}; the covariance holds the "
-            "noise.",
-            *(() if known else ("The design variance is not determined at this budget: no p.",)),
-            *((CONSERVATIVE,) if known and survey.psu is not None else ()),
-            "The guarantee protects one row, not one PSU. Weights are taken as delivered.",
+            messages.RAO_SCOTT(df=df, free=free, units=units),
+            *(
+                ()
+                if known
+                else (
+                    messages.NO_DESIGN_VARIANCE(
+                        what="P value", remedy="Use fewer cells, more rows or a larger eps"
+                    ),
+                )
+            ),
+            *((messages.CONSERVATIVE_TEST(),) if known and survey.psu is not None else ()),
+            messages.ROW_NOT_CLUSTER(
+                who="row", psu=survey.psu or "PSU",
+                detail="Weights are used as delivered; their computation is outside this guarantee",
+            ),
         ),
     )  # fmt: skip
 

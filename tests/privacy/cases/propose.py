@@ -240,6 +240,12 @@ register_case(
               bounds={"a": (-1, 1), "b": (-1, 1)}),
 )  # fmt: skip
 register_case(
+    "clipped",
+    "dp_mean",
+    verb_case("dp_mean", "clipped", "a + b ~ 1", _frame(2000)[["a", "b"]], eps=2.0, delta=0.0,
+              bounds={"a": (-1, 1), "b": (-1, 1)}),
+)  # fmt: skip
+register_case(
     "ptr",
     "dp_mean",
     verb_case("dp_mean", "ptr", "a ~ 1", _frame(2000)[["a"]], eps=4.0, delta=1e-6,

@@ -124,5 +124,5 @@ def test_a_summary_says_which_coefficients_predictions_shrink():
     for eps in (0.05, 10.0):
         call = dict(eps=eps, delta=1e-6, schema=schema, seed=1)
         fit = dp.dp_ols("y ~ x", frame, scoring=True, **call)
-        said[eps] = "Predictions are shrunk" in " ".join(str(fit.summary(full=True)).split())
+        said[eps] = "Predictions use shrunken coefficients" in " ".join(str(fit.summary(full=True)).split())
     assert said == {0.05: True, 10.0: False}

@@ -1,5 +1,6 @@
 """Codebooks become schemas, and schemas codebooks: CSV, REDCap, Frictionless, Stata and SPSS."""
 
+import functools
 import json
 
 import numpy as np
@@ -203,6 +204,47 @@ def test_a_stata_file_is_a_table(tmp_path, monkeypatch):
     with pytest.warns(NotPrivateWarning):
         same = dp.dp_ols("y ~ g + t + when", frame, eps=50, delta=1e-4, schema=schema, seed=1)
     assert fit.params.to_list() == same.params.to_list()
+
+
+@pytest.mark.parametrize("ending", [".por", ".xpt", ".zsav", ".sav", ".dta"])
+def test_every_kind_of_file_is_read_in_blocks_like_its_frame(tmp_path, monkeypatch, ending):
+    """Numbers, text, dates and missing cells, more rows than a block; labels of columns."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    rng = np.random.default_rng(7)
+    n = 700
+    days = pd.to_datetime("1980-01-01") + pd.to_timedelta(rng.integers(0, 9000, n), unit="D")
+    frame = pd.DataFrame(
+        {"Y": rng.normal(size=n).round(4), "SEX": rng.choice([1.0, 2.0, 9.0], n),
+         "GRP": rng.choice(["a", "b"], n), "BORN": days.date}
+    )  # fmt: skip
+    frame.loc[::50, "Y"] = np.nan
+    path, labels = tmp_path / f"study{ending}", {"SEX": "Sex of person"}
+    write = {
+        ".por": functools.partial(pyreadstat.write_por, variable_format={"BORN": "DATE11"}),
+        ".xpt": functools.partial(pyreadstat.write_xport, file_format_version=8),
+        ".zsav": functools.partial(pyreadstat.write_sav, compress=True),
+        ".sav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta,
+    }[ending]  # fmt: skip
+    if ending == ".dta":
+        labels = ["", "Sex of person", "", ""]
+    write(frame, str(path), column_labels=labels)
+    with pytest.raises(SchemaError, match="public=True"):
+        Schema.from_file(path)
+    found = Schema.from_file(path, public=True)
+    assert found["SEX"].label == "Sex of person" and found["BORN"].kind == "date"
+    assert found["GRP"].kind == "text" and found["Y"].interval is None
+    schema = found.update(
+        Y=Real(-4, 4), SEX=Levels([1, 2], missing=[9]), GRP=Levels(["a", "b"]),
+        BORN=Date("1980-01-01", "2005-01-01", unit="years"),
+    )  # fmt: skip
+    monkeypatch.setattr("dpmodels.sources.files.READ_ROWS", 256)
+    assert not schema.problems(path)
+    clean = frame.assign(BORN=days)
+    with pytest.warns(NotPrivateWarning):
+        fits = [dp.dp_ols("Y ~ SEX + GRP + BORN", table, eps=50, delta=1e-4, schema=schema, seed=1)
+                for table in (path, clean)]  # fmt: skip
+    assert fits[0].params.to_list() == fits[1].params.to_list()
+    assert fits[0].nobs == n and np.isfinite(fits[0].params).all()
 
 
 def codebooks(folder):

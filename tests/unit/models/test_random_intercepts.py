@@ -281,7 +281,7 @@ def test_hausman_is_the_joint_test_of_the_means(fit):
 
 def test_what_it_says_and_keeps(fit, tmp_path):
     text = str(fit.summary(full=True))
-    for words in ("Random by", "ICC", "released weights", "mean(x)"):
+    for words in ("Random by", "ICC", "released variance components", "mean(x)"):
         assert words in text
     assert {"term", "estimate", "std_error", "bias_bound"} <= set(fit.tidy().columns)
     fit.save(tmp_path / "fit.json")

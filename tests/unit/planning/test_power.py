@@ -1,5 +1,6 @@
 """Power of a coefficient from a plan: against what fits come to, and what is refused."""
 
+import pickle
 import re
 
 import numpy as np
@@ -74,3 +75,25 @@ def test_a_logit_has_power_too():
 def test_bad_requests_say_what_to_type(more, says):
     with pytest.raises(RequestError, match=says):
         dp.plan("y ~ x + z", SCHEMA, **{"want": "power", **CALL, **more})
+
+
+def test_a_plan_draws_its_forecast_over_eps_and_n():
+    """Half widths fall in eps and in n; the planned point is on both lines; power rises."""
+    pytest.importorskip("matplotlib")
+    call = {"n": 4000, "eps": 1.0, "delta": 1e-6, "bounds": {"x": (-1, 1), "z": (0, 1), "y": (-3, 3)}}
+    plan = dp.plan("y ~ x + z", **call)
+    frame = plan.to_frame(grid=True)
+    assert set(frame["term"]) == {"x", "z"} and set(frame["along"]) == {"eps", "n"}
+    for _, line in frame.groupby(["along", "term"]):
+        assert (np.diff(line["half_width"]) < 0).all() and line["power"].isna().all()
+    first, second = plan.plot()
+    assert first.get_xlabel() == "eps" and second.get_xlabel() == "n"
+    marked = [line for line in first.lines if line.get_marker() == "o"]
+    assert len(marked) == 2 and all(line.get_xdata()[0] == pytest.approx(1.0) for line in marked)
+    power = dp.plan("y ~ x + z", want="power", effect={"x": 0.2}, **call)
+    grid = power.to_frame(grid=True)
+    assert set(grid["term"]) == {"x"} and grid["power"].between(0, 1).all()
+    assert power.plot()[0].get_ylabel().startswith("power")
+    assert pickle.loads(pickle.dumps(plan)).again is None
+    with pytest.raises(RequestError, match=r"needs a plan of dp\.plan"):
+        dp.plan("y ~ x", n=100, eps=1, delta=1e-6, method="eptr", bounds=call["bounds"]).plot()

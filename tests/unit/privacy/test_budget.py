@@ -5,6 +5,7 @@ import copy
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -368,7 +369,8 @@ def test_report_and_ledger_text():
         "0.1053",
         "1e-07",
         "reply",
-        "left of the budget",
+        "sum of the call",
+        "left (accounting",
     ):
         assert part in text
     assert max(map(len, text.splitlines()[1:])) <= 100
@@ -540,3 +542,24 @@ def test_the_frame_of_a_call_is_that_of_its_one_charge():
     assert dict(zip(frame["what"], frame["note"], strict=True)) == {
         step.name: fit.ledger.notes.get(step.name, "") for step in fit.ledger.guarantee.steps
     }
+
+
+@pytest.mark.parametrize("accounting", ["gaussian", "sums"])
+def test_the_account_of_a_budget_adds_up(accounting):
+    """The charges of the calls sum to the printed sum; what is left is in the same units."""
+    budget = Budget(3, 1e-5, accounting=accounting)
+    for k in range(3):
+        step = Step("a", Gaussian(mu_gdp(0.3 + 0.1 * k, 1e-6)), share=1.0)
+        budget.charge(f"call {k}", Guarantee((step,), 0.3 + 0.1 * k, 1e-6))
+    unit = "mu\\^2 = " if accounting == "gaussian" else r"\(eps = "
+    text = budget.report()
+    charged = [float(x) for x in re.findall(rf"charged\s+{unit}([\d.]+)", text)]
+    (total,) = (float(x) for x in re.findall(rf"sum of the 3 calls\s+{unit}([\d.]+)", text))
+    (left,) = (float(x) for x in re.findall(rf"left \(accounting: \w+\)\s+{unit}([\d.]+)", text))
+    assert len(charged) == 3 and sum(charged) == pytest.approx(total, rel=2e-3)
+    account = budget.account
+    whole = max(b[0] ** 2 for b in account.boxes) if accounting == "gaussian" else 3.0
+    assert total + left == pytest.approx(whole, rel=2e-3)
+    assert "composition of" not in text and "delta+" in text
+    assert ("sums of the pairs" in budget.report(full=True)) and "sums of the pairs" not in text
+    assert max(map(len, text.splitlines()[1:])) <= 100

@@ -206,7 +206,7 @@ def test_gaussian_accounting_takes_back_the_steps_that_were_not_drawn():
     budget.charge("again", looked(0.89, 5e-7))
     text = budget.report()
     assert "returned 99.0 % of mu^2" in " ".join(text.split())
-    assert text.count("returned") >= 2 and "the promise is the budget's" in text
+    assert text.count("returned") >= 2 and "the guarantee is the budget's" in text
     assert budget.eps_spent() < 1.0
 
 

@@ -49,6 +49,9 @@ CASES = [
     (Pair(), "replace", "l2", 4.0),
     (Powers(1, low=0), "replace", "l2", math.sqrt(3)),
     (Powers(3), "replace", "l2", math.sqrt(12) * (1 + 2.0**-18)),
+    (Powers(3), "replace", "l1", 7.0 * (1 + 2.0**-18)),
+    (Powers(3, count=1.5, square=0.5), "replace", "l1", 6.0 * (1 + 2.0**-18)),
+    (Powers(1, count=0.5, square=0.5), "add-remove", "l1", 2.0 * (1 + 2.0**-18)),
     (ByClass(Sum(Ball(2), count=1.0), 3), "replace", "l2", 2.0),
     (ByClass(Sum(Box(1), count=1.0), 3), "replace", "l1", 4.0),
     (Tree(3, (5, 16, 64)), "replace", "l2", math.sqrt(6)),
@@ -107,6 +110,7 @@ def test_ranks_move_by_whole_steps():
 @pytest.mark.parametrize(
     ("statistic", "relation", "norm"),
     [(Cells((3, 4), (0.6, 0.5)), "replace", "l2"), (Pair(), "replace", "l1"),
+     (Powers(1, count=0.5), "replace", "l2"),
      (Objective(2), "replace", "l2"), (Sum(Ball(2)), "some", "l2"), (Sum(Ball(2)), "replace", "l3"),
      (RankOne(2, (1.0,), (0.0,), 1.0, 1.0), "replace", "l2"),
      (RankOne(2, (1.0,), (1.0,), 1.0, 0.0), "replace", "l2"), (Sum(Ball(2, 0.0)), "replace", "l2"),

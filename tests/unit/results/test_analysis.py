@@ -254,7 +254,7 @@ def test_fits_with_a_bias_bound_allow_for_it():
     half = (sums.high - sums.low)[0] / 2
     assert half > 1.96 * sums.sd[0]
     assert "bias bound" in str(fit.wald_test("x, v")) and "Bias <=" in str(sums)
-    assert 0 < fit.rsquared < 1 and fit.rsquared_se > 0 and "last pass" in str(fit.summary(full=True))
+    assert 0 < fit.rsquared < 1 and fit.rsquared_se > 0 and "last iteration" in str(fit.summary(full=True))
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_summary_says_n_d(quiet):
     call = dict(eps=1, delta=1e-6, event=1, bounds={"x": (-1, 1), "b": (0, 1)}, seed=1)
     fit = dp.dp_glm("b ~ x", frame, method="objpert", **call)
     text = str(fit.summary())
-    assert "n/d" in text and "No z and p" in " ".join(text.split())
+    assert "n/d" in text and "No z and P" in " ".join(text.split())
     assert fit.pvalues.isna().all() and np.isfinite(fit.conf_int().to_numpy()).all()
     again = type(fit).from_json(fit.to_json())
     assert again.pvalues.isna().all() and "n/d" in str(again.summary())

@@ -76,7 +76,7 @@ def test_bought_ranges_show_in_summary_and_ledger():
     for name in ("x1", "x2", "y"):
         low, high = next(c.interval for c in fit.design.z if c.name == name)
         assert f"{name} [{low:.6g}, {high:.6g}]" in text
-    assert "Ranges estimated, for 15 % of the budget" in text
+    assert "Ranges were estimated, for 15 % of the budget" in text
     assert "Split, %: ranges 15," in " ".join(str(fit.summary(full=True)).split())
 
 

@@ -29,7 +29,9 @@ def test_not_private_stands_in_the_header_of_every_format(make_fit):
 def test_bought_ranges_are_printed(make_fit):
     text = " ".join(str(make_fit(bought=("alcohol", "pH")).summary()).split())
     assert "alcohol [8, 14], pH [2.75, 3.75]" in text
-    assert "declared ones cost nothing" in text
+    assert "Declaring known ranges (bounds= or schema=) saves this share." in " ".join(
+        make_fit(bought=("alcohol", "pH")).notes
+    )
     page = str(make_fit(bought=("alcohol", "pH"), reply=False, why="ranges").summary())
     assert "[8, 14]" not in page and "bounds={" in page
 
@@ -44,8 +46,10 @@ def test_a_no_reply_shows_no_table_unless_it_has_the_fixed_reply(make_fit):
 
 def test_notes_of_the_method_and_its_warnings_are_shown(make_fit):
     fit = make_fit(estimate={"notes": ("Shrunk by a ridge.",), "warnings": ("noisy",)})
-    text = str(fit.summary())
+    assert "Warning: noisy" in str(fit.summary())
+    text = str(fit.summary(full=True))
     assert "Shrunk by a ridge." in text and "Warning: noisy" in text
+    assert fit.notes.records[0].code == "fit.warning"
     assert "Notes" not in str(fit.summary(notes=False))
     page = str(make_fit(reply=False, estimate={"notes": ("Declare the ranges.",)}).summary())
     assert "Declare the ranges." in page
@@ -144,7 +148,7 @@ def test_level_changes_the_columns(fit):
 
 def test_t_reference_is_said(make_fit):
     text = str(make_fit(estimate={"use_t": 12.0}).summary(full=True))
-    assert "P>|t|" in text and "t (12 degrees of freedom) approximation" in text
+    assert "P>|t|" in text and "t (12 degrees of freedom) distribution" in " ".join(text.split())
 
 
 def test_names_keep_their_letters():
@@ -157,11 +161,11 @@ def test_no_word_of_errors_where_there_are_none(make_fit):
     nothing = np.full((5, 5), np.nan)
     fit = make_fit(estimate={"vcov_sampling": nothing, "vcov_privacy": nothing})
     text = " ".join(str(fit.summary()).split())
-    assert "No coefficient of this fit has standard errors" in text
-    assert "total^2" not in text and "approximation" not in text
-    assert "dp.plan() predicts" not in text
+    assert "No coefficient of this fit has a standard error" in text
+    assert "Standard error^2" not in text and "distribution" not in text
+    assert "dp.plan() shows" not in text
 
 
 def test_the_plan_is_named_only_where_it_knows(make_fit):
-    assert any("dp.plan() predicts" in note for note in make_fit().notes)
-    assert not any("dp.plan() predicts" in note for note in make_fit(bought=("pH",)).notes)
+    assert any("dp.plan() shows" in note for note in make_fit().notes)
+    assert not any("dp.plan() shows" in note for note in make_fit(bought=("pH",)).notes)

@@ -101,11 +101,11 @@ def test_the_number_of_clusters_is_declared_or_bought(villages):
     bought = fitted("dp_ols", "y ~ x", villages, psus=None)
     close(bought.bse_sampling, declared.bse_sampling, rel=0.02)
     said = bought.summary(full=True).as_text()
-    assert "400 clusters (bought, with noise)" in said
-    assert "one row, not one village" in said
+    assert "400 clusters (estimated, with noise)" in said
+    assert "One row is protected, not one village" in said
     text = " ".join(declared.summary(full=True).as_text().split())
-    assert "400 clusters (declared), t with 399" in text
-    assert "nothing in common they come out up to 2 times too large" in text
+    assert "400 clusters (declared); t distribution with 399" in text
+    assert "up to twice too large for uncorrelated rows" in text
 
 
 def test_intervals_have_the_quantile_of_t(villages):
@@ -129,7 +129,7 @@ def test_noise_that_rules_gives_errors_from_above_and_says_why(villages):
         )  # fmt: skip
     assert np.isfinite(fit.bse_sampling).all()
     text = fit.summary(full=True).as_text()
-    assert "bounds from above" in text and "2 to 4 times" in " ".join(text.split())
+    assert "are upper bounds" in text and "largest plausible design effect" in " ".join(text.split())
     plan = dp.plan(
         "y ~ x + z + I(x**2) + I(z**2) + I(x*z)", n=25 * M, eps=0.2, delta=1e-6,
         bounds=BOUNDS, vcov={"CRV1": "village"}, psus=25,

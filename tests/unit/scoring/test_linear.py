@@ -95,7 +95,7 @@ def test_a_fit_has_bias_aware_intervals(quiet):
         outside = (ends[:, 0] > 0) | (ends[:, 1] < 0)
         assert (outside == (fit.pvalues.to_numpy() < 1 - level)).all()
     assert "bias_bound" in fit.tidy()
-    assert any("possible clipping bias" in note for note in fit.notes)
+    assert any("allowance for clipping bias" in note for note in fit.notes)
     again = dp.results.Fit.from_json(fit.to_json())
     assert again.conf_int().equals(fit.conf_int())
     assert again.bias_bound.equals(fit.bias_bound)
@@ -152,7 +152,7 @@ def test_a_direction_that_is_not_determined_is_named(quiet):
         a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4), g=dp.Levels(["x", "y", "z"])
     )
     fit = dp.dp_ols("y ~ a + b + g", frame, eps=1, delta=1e-6, schema=schema, seed=2)
-    (note,) = [n for n in fit.notes if "Not determined at this budget" in n]
+    (note,) = [n for n in fit.notes if "too noisy at this budget" in n]
     assert "g[T.z]" in note
     assert fit.bse["g[T.z]"] > 5 * fit.bse["g[T.y]"]
 
@@ -160,7 +160,7 @@ def test_a_direction_that_is_not_determined_is_named(quiet):
 def test_aliased_coefficients_have_no_error(quiet):
     fit = dp.dp_ols("y ~ a + I(2 * a) + b", uneven(5000), seed=1, **CALL)
     assert fit.bse.isna().tolist() == [False, True, True, False]
-    assert any("whatever the rows: a, I(2 * a)" in note for note in fit.notes)
+    assert any("a linear combination of other columns: a, I(2 * a)" in note for note in fit.notes)
     assert fit.conf_int().isna().all(axis=1).tolist() == [False, True, True, False]
 
 
@@ -214,7 +214,7 @@ def test_where_noise_rules_intervals_are_wide_and_cover(quiet):
         ends = fit.conf_int().to_numpy()
         hit += int(((ends[:, 0] <= truth) & (ends[:, 1] >= truth)).sum())
     assert hit >= 160
-    assert any("Not determined at this budget" in note for note in fit.notes)
+    assert any("too noisy at this budget" in note for note in fit.notes)
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def test_a_column_of_few_people_does_not_run_away(formula):
 def test_a_range_far_wider_than_the_response_is_said():
     def said(top):
         some = fits(0.3, "y ~ w + x", top=top)
-        return [any("Long responses" in n for n in fit.notes) for fit in some]
+        return [any("Large residuals" in n for n in fit.notes) for fit in some]
 
     assert sum(said(400)) >= 9
     assert not any(said(10))

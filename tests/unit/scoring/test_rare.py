@@ -282,7 +282,7 @@ def test_levels_with_few_events_are_marked_where_people_are_protected(share, mar
             unit="pid", units=n // 2,
         )  # fmt: skip
     assert fit.pvalues.isna().tolist() == [False, marked, False]
-    assert ("Fewer than 25 expected events" in " ".join(fit.notes)) == marked
+    assert ("fewer than 25 expected events" in " ".join(fit.notes)) == marked
 
 
 def test_a_start_is_shortened_about_the_mean_row_to_what_passes_can_take_back():

@@ -121,7 +121,7 @@ def long_tailed(share, n=5_000, half=50.0, seed=None):
 
 def test_an_interval_is_no_narrower_than_the_start_allows(noiseless):
     """theory 4: without the rule .83 and .79 of the robust interval; long responses are named."""
-    said = "Long responses may be cut"
+    said = "Large residuals may have been clipped"
     fit, robust = long_tailed(0.02)
     ends = fit.conf_int().to_numpy()
     assert ((ends[:, 1] - ends[:, 0]) / 2 > 0.9 * 1.96 * robust).all()
@@ -136,4 +136,4 @@ def test_noise_of_the_start_alone_names_few_fits():
 
     The start about measured scales has a wider ball and so more noise: 7, were 4."""
     fits = [long_tailed(0.0, n=3_000, seed=seed)[0] for seed in range(12)]
-    assert sum(any("Long responses" in note for note in fit.notes) for fit in fits) <= 7
+    assert sum(any("Large residuals" in note for note in fit.notes) for fit in fits) <= 7

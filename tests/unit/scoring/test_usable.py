@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -79,9 +80,9 @@ def test_a_misspelt_factor_stops_the_call_and_is_named(verb):
     assert not fit.released and fit._record.why == "rows"
     assert charge.kept.mu2 <= 0.01 * charge.entry.mu2
     text = " ".join(str(fit.summary()).split())
-    assert re.search(r"s: about \d% of the values are declared levels", text)
+    assert re.search(r"s: about \d % of the values are declared levels", text)
     assert "'no', 'yes'" in text and "stop=False" in text
-    assert re.search(r"x: about (100|9\d)% of the values can be used", text)
+    assert re.search(r"x: about (100|9\d) % of the values are usable", text)
     assert fit.ledger.notes["usable rows"] == "NO REPLY"
     corrected = getattr(dp, verb)(
         formula, table(), schema=schema("non", "oui", **more), budget=budget, stop=True,
@@ -105,8 +106,8 @@ def test_several_faults_bought_ranges_and_subsets(quiet):
     more = {"t": dp.Levels(["yes", "no"])}
     fit = dp.dp_ols("y ~ x + s + t", frame, schema=schema("no", "yes", **more), stop=True, **CALL)
     text = " ".join(str(fit.summary()).split())
-    assert re.search(r"s: about \d% of the values are declared", text)
-    assert re.search(r"t: about \d% of the values are declared", text)
+    assert re.search(r"s: about \d % of the values are declared", text)
+    assert re.search(r"t: about \d % of the values are declared", text)
     bought = dp.Schema(x=dp.Real(), y=dp.Real(), s=dp.Levels(["no", "yes"]))
     budget = Budget(2, 1e-5, accounting="gaussian")
     fit = dp.dp_ols("y ~ x + s", frame, schema=bought, stop=True, budget=budget, **CALL)
@@ -182,3 +183,56 @@ def test_audit_of_stopped(quiet, order):
         ]  # fmt: skip
         stops.append(1.0 - np.mean(fits))
     assert 0.65 < stops[0] < 0.96 and 0.04 < stops[1] < 0.35
+
+
+def people(n=6_000, seed=2):
+    """Two rows of each person: follow-up, classes, and a misspelt factor."""
+    rng = np.random.default_rng(seed)
+    frame = table(2 * n, seed).assign(pid=np.repeat(np.arange(n), 2))
+    t = rng.exponential(1.0, 2 * n)
+    return frame.assign(t=np.minimum(t, 3.0), e=(t < 3.0).astype(int), k=rng.choice(list("abc"), 2 * n))
+
+
+CALLS = {
+    "ols": (dp.dp_ols, "y ~ x + s", {}),
+    "cox": (dp.dp_coxph, "Surv(t, e) ~ x + s", {}),
+    "polr": (dp.dp_polr, "k ~ x + s", {}),
+    "multinom": (dp.dp_multinom, "k ~ x + s", {}),
+    "feols": (dp.dp_feols, "y ~ x + s | pid", {}),
+}
+
+
+@pytest.mark.parametrize("unit", ["rows", "people"])
+@pytest.mark.parametrize("name", list(CALLS))
+def test_models_of_units_look_first_too(name, unit):
+    """A stop is sure: the threshold is more than three sds of a count of nothing (.0014)."""
+    verb, formula, options = CALLS[name]
+    if name == "feols" and unit == "rows":
+        pytest.skip("its unit is a person")
+    more = {"unit": "pid", "units": 6_000} if unit == "people" else {}
+    declared = {"t": dp.Real(0, 3), "e": dp.Binary(), "k": dp.Ordered(list("abc"))}
+    for levels, replied in ((("no", "yes"), False), (("non", "oui"), True)):
+        budget = Budget(1.0, 1e-6, unit=more.get("unit", "record"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StoppedWarning)
+            fit = verb(
+                formula, people(), schema=schema(*levels, **declared), budget=budget, **more,
+                **options, **CALL,
+            )  # fmt: skip
+        assert fit.released == replied
+        if not replied:
+            (charge,) = budget.charges
+            assert charge.kept.mu2 <= 0.02 * charge.entry.mu2
+            assert f" {unit} are usable" in fit.notes[0] and fit.notes[1].startswith("s: about")
+
+
+def test_a_person_counts_once():
+    """Of a person any row that is usable: it moves the count, and each variable's, by one."""
+    from dpmodels.sources.people import BlockOfPeople
+
+    rows = np.array([[1.0, np.nan, 2.0, np.nan, np.nan, 3.0]])
+    counts = np.array([3, 2, 1])
+    block = BlockOfPeople(rows, np.array([0, 3, 5]), counts)
+    assert count_complete([block])[0].tolist() == [2]
+    bits = BlockOfPeople(np.array([[1.0, 3.0, 0.0, 2.0, 2.0, 0.0]]), np.array([0, 3, 5]), counts)
+    assert count_present([bits], 2)[0].tolist() == [1, 2]

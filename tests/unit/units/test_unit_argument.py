@@ -244,7 +244,7 @@ def test_ledgers_of_people_and_of_rows_do_not_mix(tmp_path):
 def test_a_summary_names_a_column_that_looks_like_an_identifier():
     data = panel().rename(columns={"pid": "person_id"})
     row = fit(data, unit=None)
-    assert "unit='person_id' protects a person" in " ".join(str(row.summary(full=True)).split())
+    assert "add unit='person_id'" in " ".join(str(row.summary(full=True)).split())
     assert "protects a person" not in str(fit(data, unit="person_id").summary(full=True))
     for name in ("id", "patient", "userId", "customer_no", "x.id", "PID".lower()):
         assert identifier_among(["y", name]) == name
@@ -272,7 +272,7 @@ def test_every_verb_names_a_column_that_looks_like_an_identifier():
         )  # fmt: skip
     for found in made:
         said = " ".join(str(found.summary()).split())
-        assert said.count("patient_id names people") == 1, repr(found)
+        assert said.count("patient_id looks like a person identifier") == 1, repr(found)
 
 
 INTERLEAVED = {
@@ -456,7 +456,7 @@ def test_methods_of_rows_serve_capped_people(name):
     found = fit(data, verb, formula, eps=40.0, max_rows=3, **more)
     assert found.nobs == 400 and found.unit == "one person (column pid)"
     said = " ".join(str(found.summary(full=True)).split())
-    assert "cap and pay: at most 3 rows a person are kept" in said
+    assert "At most 3 rows per person are used" in said
     assert found.privacy.most == 3 and found.privacy.eps == 40.0
     again = fit(data.sample(frac=1, random_state=1), verb, formula, eps=40.0, max_rows=3, **more)
     assert np.allclose(found.params, again.params, equal_nan=True)
@@ -528,7 +528,7 @@ def test_a_mean_of_people_counts_each_once():
     assert found.params.iloc[0] == pytest.approx(0.5, abs=0.01)
     assert rows.params.iloc[0] == pytest.approx(0.8, abs=0.01)
     assert found.bse_sampling.iloc[0] == pytest.approx(0.5 / np.sqrt(200), rel=0.05)
-    assert "Every person (pid) counts once" in " ".join(str(found.summary(full=True)).split())
+    assert "Each person (pid) counts once" in " ".join(str(found.summary(full=True)).split())
 
 
 @pytest.mark.parametrize(

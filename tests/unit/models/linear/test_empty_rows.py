@@ -28,7 +28,7 @@ CALLS = [
 
 
 def said(fit):
-    return [note for note in fit.notes if "of the rows were empty" in note]
+    return [note for note in fit.notes if "of the rows were dropped" in note]
 
 
 @pytest.mark.parametrize(("verb", "formula", "options"), CALLS)
@@ -39,9 +39,9 @@ def test_a_misspelt_level_is_noticed(verb, formula, options):
     wrong = data.assign(g=data.g.replace("b", "bee"))
     fit = verb(formula, wrong, **call)
     (note,) = said(fit)
-    share = int(note.split("About ")[1].split("%")[0])
+    share = int(note.split("About ")[1].split(" %")[0])
     assert 20 <= share <= (45 if verb is dp.dp_ols and not options else 30)
-    assert "compare the spelling of levels" in note
+    assert "Check spelling, case and spaces of levels" in note
     assert "not reported" not in str(fit.summary()).partition("Not reported")[0]
     with_subset = verb(formula, wrong, subset="x > 0.5", **call)
     assert "outside subset=" in said(with_subset)[0]

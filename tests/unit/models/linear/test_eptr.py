@@ -41,7 +41,7 @@ def test_without_an_intercept(noiseless, table):
     assert fit.params.to_numpy() == pytest.approx(
         np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)[0], abs=2e-5
     )
-    assert "Without an unweighted intercept" in str(fit.summary(full=True))
+    assert "Without an intercept, missing rows" in str(fit.summary(full=True))
 
 
 def test_factors_and_interactions(noiseless, table):
@@ -148,7 +148,7 @@ def test_bought_ranges_are_said(quiet, table):
     assert names[:6] == [
         f"{what} of {col}" for col in ("a", "b", "y") for what in ("scale", "range")
     ]
-    assert any("Ranges estimated" in note for note in fit.notes)
+    assert any("Ranges were estimated" in note for note in fit.notes)
     lo, hi = fit.design.response.lower, fit.design.response.upper
     assert lo < -1.5 < 2.5 < hi
 
@@ -293,6 +293,6 @@ def test_the_ledger_says_what_came_of_the_test(quiet, table, bounds):
 def test_the_summary_says_what_the_bound_on_rows_does(quiet, table, bounds):
     call = dict(eps=2, delta=1e-6, bounds=bounds, method="eptr", seed=1, scoring=False)
     whole = dp.dp_ols("y ~ a + b", table(20_000), **call)
-    assert any("were scaled down: weighted least squares" in note for note in whole.notes)
+    assert any("were shrunk (weighted least squares)" in note for note in whole.notes)
     project = dp.dp_ols("y ~ a + b", table(20_000), clip="project", **call)
-    assert any("which biases the coefficients" in note for note in project.notes)
+    assert any("were shrunk, with bias" in note for note in project.notes)

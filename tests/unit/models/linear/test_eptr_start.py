@@ -34,7 +34,7 @@ def test_the_default_ends_by_scores(quiet, table, bounds):
     truth = least_squares(frame)
     assert ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()
     assert fit.pvalues.notna().all()
-    assert any("start from ePTR's release" in note for note in fit.notes)
+    assert any("start from the coefficients that ePTR released" in note for note in fit.notes)
     assert fit.stats["ridge"] >= 0.0
 
 
@@ -135,7 +135,7 @@ def test_the_release_by_itself_tests_nothing(quiet, table, bounds):
     fit = dp.dp_ols("y ~ a + b", table(20_000), bounds=bounds, seed=3, scoring=False, **CALL)
     assert fit.pvalues.isna().all() and fit.bse.notna().all()
     assert "n/d" in str(fit.summary())
-    assert any(note.startswith("No coefficient is tested") for note in fit.notes)
+    assert any(note.startswith("Not tested: these errors do not hold") for note in fit.notes)
 
 
 def test_add_remove_has_no_proof():

@@ -134,7 +134,7 @@ def test_several_draws_print_their_standard_deviation(table, bounds):
     fit = dp.dp_ols("y ~ a + b", table(20_000), bounds=bounds, seed=1, draws=5, **CALL)
     draws = fit.arrays["draws"]
     assert fit.params.to_numpy() == pytest.approx(draws.mean(0))
-    (note,) = [n for n in fit.notes if n.startswith("Standard deviation over the 5 draws")]
+    (note,) = [n for n in fit.notes if n.startswith("The estimate is the mean of 5 draws")]
     assert f"a {draws.std(0, ddof=1)[1]:.3g}" in note and "no sampling error" in note
     assert fit.bse.isna().all()
 

@@ -85,7 +85,7 @@ def test_combine(quiet, table):
     frame, public = table(1200, 1), table(100)
     alone = dp.dp_ols("y ~ a + b", frame, public=public, seed=3, **CALL)
     both = dp.dp_ols("y ~ a + b", frame, public=public, seed=3, combine=True, **CALL)
-    assert "Combined with the public fit" in str(both.summary(full=True))
+    assert "were combined by precision" in str(both.summary(full=True))
     assert (both.bse < alone.bse).all()
     assert both.arrays["params_private"] == pytest.approx(alone.params.to_numpy())
     assert np.linalg.eigvalsh(both.vcov("sampling").to_numpy())[0] > 0

@@ -174,7 +174,7 @@ def test_with_noise_it_is_near_and_says_so(quiet, method):
     assert [s.share for s in fit.privacy.steps] == pytest.approx([0.18, 0.72, 0.1])
     assert "scores" in str(fit.ledger)
     text = " ".join(str(fit.summary(full=True)).split())
-    assert "vcov='hetero'" in text and "one residual variance" not in text
+    assert "moments of the scores of the last stage" in text and "one residual variance" not in text
     assert "scores" in text
     assert fit.arrays["scores"].shape == (3, 3)
     assert fit.__maketables_vcov_info__["vcov_type"] == "sampling (hetero) + privacy"
@@ -317,4 +317,4 @@ def test_where_noise_dominates_it_still_answers(quiet, table, bounds):
     ridge = np.linalg.solve(Q[:3, :3] + lam * np.eye(3), Q[:3, 3])
     assert fit.params.to_numpy() == pytest.approx(4.0 * ridge)
     assert fit.bse.isna().all()
-    assert any("without errors: Intercept, a, b" in note for note in fit.notes)
+    assert any("No standard errors, the release is too noisy: Intercept, a, b" in note for note in fit.notes)

@@ -99,14 +99,14 @@ def test_the_stage_rule_is_public_and_printed(quiet, table, bounds):
     assert [s.name for s in few.privacy.steps] == ["moments"]
     assert [s.name for s in many.privacy.steps] == ["first moments", "whitened moments"]
     assert few.scales["public noise ratio"] > TWO_STAGE_RATIO > many.scales["public noise ratio"]
-    assert "One stage:" in str(few.summary(full=True))
-    assert "Two stages:" in str(many.summary(full=True))
+    assert "One-stage release" in str(few.summary(full=True))
+    assert "Two-stage release" in str(many.summary(full=True))
 
 
 def test_it_is_the_default_and_says_why(quiet, table, bounds):
     fit = dp.dp_ols("y ~ a + b", table(5000), eps=1, delta=1e-6, bounds=bounds, seed=1)
     assert fit.method == "ssp"
-    assert "only ranges are known" in str(fit.summary(full=True))
+    assert "the most accurate without public data" in str(fit.summary(full=True))
     schema = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
     plan = dp.plan("y ~ a + b", schema, n=5000, eps=1, delta=1e-6)
     assert plan.request.method.name == "ssp"
@@ -160,7 +160,7 @@ def test_where_noise_drowns_all_no_interval_is_printed(table, bounds):
     assert fit.released
     assert fit.stats["ridge"] > 0
     assert fit.bse.isna().all()
-    assert any("Not determined" in note for note in fit.notes)
+    assert any("too noisy" in note for note in fit.notes)
     # the ridge that the note states: s sqrt(2p) above the smallest eigenvalue, nothing else
     Q, s = fit.arrays["moments"], fit.stats["noise_sd"]
     lam = s * np.sqrt(6.0) - np.linalg.eigvalsh(Q[:3, :3])[0]
@@ -343,25 +343,25 @@ def test_an_empty_table_is_no_error_where_the_count_is_private(noiseless, table,
 def test_heavy_weights_are_mentioned(quiet, table, bounds):
     frame = table(20_000)
     light = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=3, **CALL)
-    said = [note for note in light.notes if "of the weight in all" in note]
-    assert len(said) == 1 and "less than 1%" in said[0]
+    said = [note for note in light.notes if "of all weight" in note]
+    assert len(said) == 1 and "less than 1 %" in said[0]
     rng = np.random.default_rng(1)
     frame["y"] += 0.3 * np.clip(rng.standard_t(2, len(frame)), -10, 10)
     heavy = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=3, radius=2.0, **CALL)
-    assert any("of the weight in all" in note for note in heavy.notes)
+    assert any("of all weight" in note for note in heavy.notes)
 
 
 def test_light_weights_are_mentioned_where_rows_can_be_scaled(quiet, table, bounds):
     call = dict(eps=1, delta=1e-6, bounds=bounds, seed=1, scoring=False)
     cut = dp.dp_ols("y ~ a + b", table(20_000), **call)
-    assert any("less than 1% of the weight" in note for note in cut.notes)
+    assert any("less than 1 % of all weight" in note for note in cut.notes)
     whole = dp.dp_ols("y ~ a + b", table(20_000), radius=20.0, **call)
-    assert not any("scaled down" in note for note in whole.notes)
+    assert not any("down-weighted" in note for note in whole.notes)
 
 
 def test_weights_name_the_subset(quiet, table, bounds):
     fit = dp.dp_ols("y ~ a + b", table(20_000), **CALL, bounds=bounds, seed=1, subset="a > 0")
-    assert any("missing cells or outside subset=" in note for note in fit.notes)
+    assert any("incomplete rows or rows outside subset=" in note for note in fit.notes)
 
 
 def test_a_guide_on_some_of_the_rows_is_as_good(quiet):

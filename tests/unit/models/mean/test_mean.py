@@ -1,6 +1,7 @@
 """Means: clipped with a free count, and the classic Propose-Test-Release mean."""
 
 import math
+import warnings
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -226,3 +227,86 @@ def test_intervals_of_people_with_missing_cells_cover(quiet):
         low, high = fit.conf_int().iloc[0]
         hits += low <= 7.0 <= high
     assert hits >= 178
+
+
+# -- delta = 0: one Laplace release
+
+
+def test_pure_means_without_noise(noiseless):
+    frame = table(5000)
+    frame.loc[:999, "a"] = np.nan
+    fit = dp.dp_mean("a + b ~ 1", frame, eps=1, delta=0, bounds=BOUNDS)
+    there = frame.dropna()
+    assert fit.params.to_numpy() == pytest.approx(there.mean().to_numpy(), abs=1e-4)
+    assert fit.stats["complete_rows"] == pytest.approx(4000)
+    se = there.std() / math.sqrt(4000)
+    assert fit.bse_sampling.to_numpy() == pytest.approx(se.to_numpy(), rel=1e-2)
+    alone = dp.dp_mean("a ~ 1", frame, eps=1, delta=0, bounds={"a": BOUNDS["a"]}, inference=False)
+    assert alone.params["a"] == pytest.approx(there["a"].mean(), abs=1e-4)
+    assert not np.isfinite(alone.bse).any()
+
+
+def test_pure_noise_is_a_third_of_gaussian_noise():
+    pure, gaussian = (
+        dp.plan("a ~ 1", dp.Schema(a=dp.Real(-2, 8)), n=1000, eps=1, delta=delta, verb="dp_mean")
+        for delta in (0, 1e-6)
+    )
+    name = "noise sd of a sum in half-ranges"
+    assert pure.scales[name] == pytest.approx(2 * math.sqrt(2), rel=1e-4)
+    assert pure.scales[name] < 0.34 * gaussian.scales[name]
+    assert pure.guarantee.delta == 0 and pure.guarantee.eps == 1
+    assert "pure" in str(pure).lower() or "Laplace" in str(pure)
+
+
+def test_pure_intervals_cover(quiet):
+    """Seeds 0-399, eps .5: coverage of .937 (Laplace noise alone) to .95 leaves [.90, .985] with
+    probability below 2e-3.
+    """
+    hits = []
+    for seed in range(400):
+        frame = pd.DataFrame({"a": np.random.default_rng(seed).normal(3, 1, 400)})
+        fit = dp.dp_mean("a ~ 1", frame, eps=0.5, delta=0, bounds={"a": (-2, 8)}, seed=seed)
+        low, high = fit.conf_int().loc["a"]
+        hits.append(low <= 3 <= high)
+    assert 0.90 <= np.mean(hits) <= 0.985
+
+
+def test_pure_noise_has_the_scale_that_is_charged():
+    """The mean of |noise| over 1000 draws is the scale 2/eps within 15 %.
+
+    |noise| is exponential: the mean of 1000 is off by 15 % (4.7 sds) with probability 1e-5. Noise
+    at half its scale is off by 50 %.
+    """
+    frame = pd.DataFrame({"a": [1.0] * 50 + [-1.0] * 50})
+    errors = []
+    for seed in range(1000):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = dp.dp_mean("a ~ 1", frame, eps=4, delta=0, bounds={"a": (-1, 1)}, seed=seed)
+        errors.append(fit.params["a"] * fit.stats["complete_rows"])
+    assert np.mean(np.abs(errors)) == pytest.approx(2 / 4, rel=0.15)
+
+
+def test_pure_means_of_people(noiseless):
+    rng = np.random.default_rng(0)
+    who = rng.integers(0, 400, 2000)
+    frame = pd.DataFrame({"id": who, "a": rng.normal(3, 1, 2000) + (who % 3)})
+    fit = dp.dp_mean("a ~ 1", frame, eps=1, delta=0, bounds={"a": (-2, 8)}, unit="id")
+    means = frame.groupby("id")["a"].mean()
+    assert fit.params["a"] == pytest.approx(means.mean(), abs=1e-4)
+    assert fit.bse_sampling["a"] == pytest.approx(means.sem(), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bounds": None}, "bounds="), ({"bounds": "private"}, "bounds="),
+        ({"weights": "b"}, "delta"), ({"method": "ptr", "width": 1.0}, "delta"),
+    ],
+)  # fmt: skip
+def test_what_delta_of_nothing_refuses(options, words):
+    budget = dp.Budget(eps=2, delta=1e-5)
+    given = {"bounds": {"a": (-2, 8), "b": (0, 1)}, **options}
+    with pytest.raises(dp.errors.DPModelsError, match=words):
+        dp.dp_mean("a ~ 1", table(100), eps=1, delta=0, budget=budget, **given)
+    assert not budget.charges

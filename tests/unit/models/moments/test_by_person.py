@@ -63,7 +63,7 @@ def test_regressions_have_the_errors_of_the_noise_alone(method):
     assert fit.params.to_numpy() == pytest.approx(np.linalg.lstsq(X, data.y, rcond=None)[0], abs=0.02)
     assert fit.bse.isna().all() and np.isfinite(np.diag(fit.vcov("privacy"))).all()
     text = " ".join(str(fit.summary(full=True)).split())
-    assert "Rows of one person may be correlated" in text and "effective" not in text
+    assert "rows of one person may be correlated" in text and "effective" not in text
     assert not {"sigma_se", "r_squared_se", "adj_r_squared"} & set(fit._record.estimate.stats)
     iv = dp.dp_iv("y ~ x | z", m)
     assert iv.bse.isna().all() and not any("F =" in note for note in iv.notes)

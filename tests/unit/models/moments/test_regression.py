@@ -44,7 +44,7 @@ def test_bought_ranges_and_missing_cells(quiet):
     m = dp.dp_moments("y + a + b", data, eps=8, delta=1e-6, seed=3)
     fit = dp.dp_ols("y ~ a + b", m)
     assert fit.stats["effective_rows"] == pytest.approx(16_000, rel=0.05)
-    assert any("of the rows were empty" in note and "About 20%" in note for note in m.notes)
+    assert any("of the rows were dropped" in note and "About 20 %" in note for note in m.notes)
     whole = data.dropna()
     X = np.column_stack([np.ones(len(whole)), whole[["a", "b"]]])
     own = np.linalg.lstsq(X, whole["y"], rcond=None)[0]
@@ -95,12 +95,12 @@ def test_what_weighted_moments_estimate_is_said_beside_the_number(quiet):
     weighted, joint = (
         dp.dp_moments("y + a + b", data, method=name, **call) for name in ("ssp", "joint")
     )
-    said = "those of the rows so weighted"
+    said = "count less in every regression"
     assert said in " ".join(dp.dp_ols("y ~ a", weighted).notes)
     assert said not in " ".join(dp.dp_ols("y ~ a", joint).notes)
     notes = " ".join(dp.dp_iv("y ~ a | b", weighted).notes)
-    assert said in notes and "for the rows as they are weighted" in notes
-    assert "as they are weighted" not in " ".join(dp.dp_iv("y ~ a | b", joint).notes)
+    assert said in notes and "for the rows with their weights" in notes
+    assert "with their weights" not in " ".join(dp.dp_iv("y ~ a | b", joint).notes)
 
 
 def test_two_stage_releases_weigh_fewer_rows_down(quiet):

@@ -56,7 +56,7 @@ def test_events_at_time_0_count_while_everybody_is_at_risk(data, unit):
         mean = fit.rmst(8).set_index("strata").loc[f"g={g}", "estimate"]
         assert mean == pytest.approx(_area(t, d, 8.0), abs=0.01)
     assert fit.tidy()["time"].iloc[0] == 0 and fit.params.index[0] == "S(0)[g=a]"
-    assert "everybody is at risk" in " ".join(fit.notes)
+    assert "Everybody is at risk" in " ".join(fit.notes)
     survdiff = pytest.importorskip("statsmodels.duration.survfunc").survdiff
     exact = survdiff(data["t"], data["d"], data["g"])[0]
     test = dp.dp_survdiff("Surv(t, d) ~ g", data, schema=SCHEMA, unit=unit, **CALL)

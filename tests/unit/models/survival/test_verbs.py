@@ -162,7 +162,7 @@ def test_it_prints_in_every_format(fit):
             assert "arm=a" in str(one.summary(fmt=fmt)).replace("\\", "")
     text = str(fit.summary())
     assert "Events (noisy)" in text
-    assert "R's default is 'log'" in text
+    assert "(R's default: log)" in text
 
 
 def test_the_same_table_from_any_source(data, tmp_path, fit):

@@ -55,9 +55,12 @@ def test_means_of_people_do_not_depend_on_the_order_of_rows():
     t, key = rng.uniform(-1, 1, 500), rng.integers(0, 40, 500)
     t[rng.random(500) < 0.1] = np.nan
     order = rng.permutation(500)
-    found = means_of_people(t, key)
-    assert np.array_equal(found[order], means_of_people(t[order], key[order]), equal_nan=True)
-    wanted = pd.Series(t).groupby(key).transform("mean").to_numpy()
-    there = ~np.isnan(t)
-    np.testing.assert_allclose(found[there], wanted[there], atol=1e-6)
-    assert np.isnan(found[~there]).all()
+    whole = np.floor(rng.choice([0.3, 1.0], 40)[key] * 2**20)  # weights constant in a key
+    for mass in (np.full(500, 2.0**20), whole):
+        found = means_of_people(t, key, mass)
+        again = means_of_people(t[order], key[order], mass[order])
+        assert np.array_equal(found[order], again, equal_nan=True)
+        wanted = pd.Series(t).groupby(key).transform("mean").to_numpy()
+        there = ~np.isnan(t)
+        np.testing.assert_allclose(found[there], wanted[there], atol=1e-6)
+        assert np.isnan(found[~there]).all()

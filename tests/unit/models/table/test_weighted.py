@@ -68,7 +68,7 @@ def test_weighted_means_are_those_of_svymean(people):
     se = np.sqrt((people.w**2 * (people.y - mean) ** 2).sum()) / people.w.sum()
     assert fit.params["y"] == pytest.approx(mean, abs=1e-3)
     assert fit.bse_sampling["y"] == pytest.approx(se, rel=0.02)
-    assert "taken as delivered" in fit.summary(full=True).as_text()
+    assert "used as delivered" in fit.summary(full=True).as_text()
     kish = len(people) * (people.w**2).sum() / people.w.sum() ** 2
     assert fit._record.estimate.stats["kish"] == pytest.approx(kish, rel=0.02)
 
@@ -135,7 +135,7 @@ def test_odd_weights_are_zero_rows_without_a_word(people):
     )
     none = fitted("dp_mean", "y ~ 1", people.assign(w=0.0))
     assert np.isnan(none.params["y"])
-    assert "not determined" in " ".join(none.notes)
+    assert "too noisy" in " ".join(none.notes)
 
 
 def test_totals_of_a_population_that_is_declared(people):
@@ -164,7 +164,7 @@ def test_what_is_refused(people):
         "no range": {"schema": dp.Schema(g=dp.Levels(["a", "b", "c"]))},
         "pure": {"delta": 0.0},
         "quantiles": {"quantiles": [0.5]},
-        "person": {"unit": "id", "units": 3000},
+        "kept rows of people": {"unit": "id", "units": 3000, "max_rows": 2},
     }
     data = people.assign(id=np.arange(len(people)) // 2)
     for name, options in bad.items():

@@ -1,0 +1,675 @@
+"""Table 1: variables in rows, groups and their total in columns. Post-processing of a table.
+
+Counts are made consistent: none is negative, levels add up to their variable and groups to the
+total, also after rounding (``theory.md``, 1.7).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.models.table.layout import Layout, Section, program_of
+from dpmodels.tables.content import Column, Row
+from dpmodels.tables.content import Layout as Look
+from dpmodels.tables.numbers import fixed, places
+from dpmodels.tables.table import Table
+from dpmodels.units import column_of
+
+#: What may be asked for beside the table itself: arguments of ``summary`` and of the call.
+REQUESTS = ("errors", "smd", "p_values")
+#: A count of missing cells is shown where it is clear of its noise at this level, all columns of
+#: its row together.
+_MISSING_LEVEL = 0.005
+#: Most significant digits of a standard deviation.
+_SD_DIGITS = 3
+_NOT_KNOWN = "."
+_LOOK = Look(gap=2)
+
+
+# -- Consistent counts.
+
+
+def on_simplex(values: Array, total: float) -> Array:
+    """Return the nearest numbers that are not negative and add up to a total (least squares)."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    last = int(np.flatnonzero(ordered - excess > 0.0)[-1]) if total > 0.0 else 0
+    return np.asarray(np.maximum(values - excess[last], 0.0))
+
+
+def consistent(values: Array, total: float) -> Array:
+    """Return counts of one column (k,) that add up to its total; a suppressed one stays NaN."""
+    known = np.isfinite(values)
+    if not math.isfinite(total):
+        return np.where(known, np.maximum(values, 0.0), np.nan)
+    if known.all():
+        return on_simplex(values, max(total, 0.0))
+    out = np.maximum(values, 0.0)
+    if float(out[known].sum()) > total:
+        out[known] = on_simplex(values[known], max(total, 0.0))
+    return out
+
+
+def rounded(values: Array) -> Array:
+    """Return whole numbers with the rounded sum of some numbers: largest remainders go up."""
+    known = np.isfinite(values)
+    whole = np.floor(np.where(known, values, 0.0) + 1e-9)
+    rest = np.where(known, values, 0.0) - whole
+    missing = round(float(np.where(known, values, 0.0).sum())) - int(whole.sum())
+    whole[np.argsort(-rest, kind="stable")[: max(missing, 0)]] += 1.0
+    return np.where(known, whole, np.nan)
+
+
+# -- What a table released, by variable and column.
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Groups of a table, the last column being their total."""
+
+    group: tuple[int, ...]  # Axes of the groups; empty for the total alone
+    labels: tuple[str, ...]
+    count: Array  # (c,) consistent counts, whole numbers
+    noise: Array  # (c,) noise sds of the counts
+    lost: float  # Released count of rows without a known group, 0 if it is not above its noise
+
+    @property
+    def groups(self) -> int:
+        """Number of groups besides the total."""
+        return len(self.labels) - 1
+
+
+@dataclass(frozen=True)
+class Released:
+    """Numbers of a table by section, and what it is a table of."""
+
+    layout: Layout
+    numbers: Mapping[tuple[str, tuple[int, ...], int], Mapping[str, Array]]
+    axes: tuple[int, ...]  # Of the groups
+    left_out: bool  # Rows that subset= leaves out count as missing
+    weighted: bool
+    by_design: bool
+
+    def of(self, kind: str, axes: tuple[int, ...], number: int = -1) -> Mapping[str, Array]:
+        """Return the numbers of a section; empty where it was not released."""
+        return self.numbers.get((kind, tuple(sorted(axes)), number), {})
+
+    def cells(self, axis: int, key: str) -> Array:
+        """Return counts (or their noise) of a variable: (columns, levels and the missing one)."""
+        axes = tuple(sorted((*self.axes, axis)))
+        shape = [self.layout.axes[j].size for j in axes]
+        found = np.moveaxis(self.of("counts", axes)[key].reshape(shape), axes.index(axis), -1)
+        there = tuple(slice(0, -1) for _ in self.axes)
+        return np.asarray(found[there].reshape(-1, shape[axes.index(axis)]))
+
+    def group_means(self, number: int, total: bool) -> Mapping[str, Array]:
+        """Return numbers (groups, 3) of n, mean and sd in every group, or of all rows."""
+        found = self.of("means", () if total else self.axes, number)
+        return {k: v.reshape(-1, 3) for k, v in found.items()}
+
+
+def terms_of(record: Any) -> tuple[tuple[int, ...], ...]:
+    """Return the variables of a table, as axes of its layout, each with what it is crossed with."""
+    program = program_of(record.design)
+    return tuple(program.left or program.right)
+
+
+def largest_groups(record: Any) -> list[tuple[int, ...]]:
+    """Return the groups of a table that are no margins of others."""
+    program = program_of(record.design)
+    groups = [tuple(sorted(g)) for g in program.right] if program.left else []
+    return [g for g in groups if g and not any(set(g) < set(h) for h in groups)]
+
+
+def is_table_one(record: Any, requests: Mapping[str, Any]) -> bool:
+    """Return whether a table prints as a Table 1: several single variables by one grouping."""
+    terms = terms_of(record)
+    single = all(len(term) == 1 for term in terms) and len(largest_groups(record)) <= 1
+    asked = any(requests.values()) or bool(record.call.options.get("medians"))
+    return single and (len(terms) > 1 or asked)
+
+
+def requested(record: Any, given: Mapping[str, Any]) -> dict[str, bool]:
+    """Return what is asked for beside the numbers: now, or else in the call."""
+    options = record.call.options
+    return {
+        name: bool(options.get(name) if given.get(name) is None else given[name])
+        for name in REQUESTS
+    }
+
+
+def released_of(
+    record: Any, layout: Layout, sections: Sequence[tuple[Section, Any, Mapping[str, Array]]]
+) -> Released:
+    """Return the numbers of a record by section."""
+    numbers = {(s.kind, tuple(sorted(s.axes)), s.number): own for s, _, own in sections}
+    groups = largest_groups(record)
+    survey = record.call.survey is not None
+    return Released(
+        layout, numbers, groups[0] if groups else (), record.design.subset is not None,
+        record.design.weights is not None or survey, survey,
+    )  # fmt: skip
+
+
+def _whole_table(found: Released, terms: Sequence[tuple[int, ...]]) -> float:
+    """Return the number of rows (people, or the sum of weights) of the table."""
+    for (axis,) in terms:
+        if found.layout.axes[axis].kind == "level":
+            return float(np.nansum(found.of("counts", (axis,))["estimate"]))
+        own = found.group_means(axis, total=True)
+        if "missing" in own:
+            return float(own["estimate"][0, 0] + own["missing"][0, 0])
+    return float(found.group_means(terms[0][0], total=True)["estimate"][0, 0])
+
+
+def columns_of(found: Released, terms: Sequence[tuple[int, ...]]) -> Columns:
+    """Return the columns: groups with consistent counts, and their total."""
+    if not found.axes:
+        total = _whole_table(found, terms)
+        return Columns((), ("all",), np.array([float(round(total))]), np.zeros(1), 0.0)
+    axes = [found.layout.axes[j] for j in found.axes]
+    own = found.of("counts", found.axes)
+    cells = list(itertools.product(*(range(a.size) for a in axes)))
+    known = np.array([all(c < a.size - 1 for c, a in zip(cell, axes, strict=True))
+                      for cell in cells])  # fmt: skip
+    count, noise = own["estimate"], own["se_privacy"]
+    total, rest = float(np.nansum(count)), float(np.nansum(count[~known]))
+    clear = rest > _threshold(1) * float(np.sqrt(np.nansum(noise[~known] ** 2)))
+    lost = rest if clear or found.left_out else 0.0
+    values = count[known]
+    if lost:
+        values = consistent(np.append(values, rest), total)
+        values, lost = values[:-1], float(values[-1])
+    else:
+        values = consistent(values, total)
+    groups = rounded(values)
+    labels = tuple(
+        ", ".join(a.labels[c] for c, a in zip(cell, axes, strict=True))
+        for cell, there in zip(cells, known, strict=True)
+        if there
+    )
+    everything = 0.0 if not lost else float(np.sqrt(np.nansum(noise[~known] ** 2)))
+    return Columns(
+        found.axes, (*labels, "all"), np.append(groups, np.nansum(groups)),
+        np.append(noise[known], everything), lost,
+    )  # fmt: skip
+
+
+def _threshold(cells: int) -> float:
+    """Return the noise sds that a count of missing cells must exceed in one of several cells."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(_MISSING_LEVEL / cells))
+
+
+# -- Rows of a variable.
+
+
+@dataclass(frozen=True)
+class Level:
+    """Counts of one level by column, and their shares of the rows with a known value."""
+
+    count: Array
+    noise: Array
+    share: Array
+    share_noise: Array
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What the table shows of one variable. Arrays are by column, (c,) or (c, levels)."""
+
+    label: str
+    missing: Level | None
+    levels: tuple[tuple[str, Level], ...] = ()
+    # Of a number: (mean, sd) or (median, lower and upper quartile), with their noise sds.
+    values: tuple[Array, ...] = ()
+    errors: tuple[Array, ...] = ()
+    medians: bool = False
+    smd: tuple[float, float] = (math.nan, math.nan)  # With its noise sd
+    p: float = math.nan
+
+
+def _with_total(values: Array) -> Array:
+    """Return values by group (g, ...) with their sum as a last one."""
+    return np.concatenate([values, np.nansum(values, axis=0, keepdims=True)])
+
+
+def _missing_shown(columns: Columns, count: Array, noise: Array) -> bool:
+    """Return whether missing cells are above their noise in any column. By group, (g,)."""
+    if columns.groups > 1:
+        count = np.append(count, np.nansum(count))
+        noise = np.append(noise, math.sqrt(float(np.nansum(noise**2))))
+    with np.errstate(invalid="ignore"):
+        return bool((count > _threshold(len(count)) * noise).any())
+
+
+def _by_column(columns: Columns, values: Array) -> Array:
+    """Return values of groups with their total; of the total alone, as they are."""
+    return _with_total(values) if columns.group else values
+
+
+def _level(columns: Columns, count: Array, noise: Array, of: Array, spread: Array) -> Level:
+    """Return a level: ``of`` (c,) are the rows it is a share of, ``spread`` their noise sds."""
+    squares = _by_column(columns, noise**2)
+    with np.errstate(all="ignore"):
+        share = np.where(of > 0.0, count / of, np.nan)
+        error = np.sqrt(squares * np.abs(1.0 - 2.0 * share) + (share * spread) ** 2) / of
+    return Level(count, np.sqrt(squares), share, error)
+
+
+def levels_of(found: Released, columns: Columns, axis: int, label: str) -> Variable:
+    """Return the counts of a variable with levels."""
+    raw, noise = found.cells(axis, "estimate"), found.cells(axis, "se_privacy")
+    groups = columns.count[:-1] if columns.group else columns.count
+    shown = _missing_shown(columns, raw[:, -1], noise[:, -1])
+    keep = raw.shape[1] if shown else raw.shape[1] - 1
+    own = np.stack([rounded(consistent(row[:keep], float(N)))
+                    for row, N in zip(raw, groups, strict=True)])  # fmt: skip
+    by_column = _by_column(columns, own)
+    names = found.layout.axes[axis].labels
+    known = by_column[:, : len(names) - 1].sum(axis=1)
+    spread = np.sqrt(_by_column(columns, (noise[:, :-1] ** 2).sum(axis=1)))
+    levels = tuple(
+        (name, _level(columns, by_column[:, k], noise[:, k], known, spread))
+        for k, name in enumerate(names[:-1])
+    )
+    missing = None
+    if shown:
+        missing = _level(columns, by_column[:, -1], noise[:, -1], columns.count, columns.noise)
+    return Variable(label, missing, levels)
+
+
+def number_of(
+    found: Released, columns: Columns, axis: int, label: str, medians: Sequence[float] | None
+) -> Variable:
+    """Return the means (or medians) of a number by column."""
+    number = found.layout.axes[axis].column
+    own = found.group_means(number, total=not columns.group)
+    missing = None
+    if "missing" in own:
+        count, noise = own["missing"][:, 0], own["missing_se"][:, 0]
+        if _missing_shown(columns, count, noise):
+            sizes = columns.count[:-1] if columns.group else columns.count
+            kept = np.array([float(np.clip(m, 0.0, N)) for m, N in zip(count, sizes, strict=True)])
+            whole = _by_column(columns, np.where(np.isnan(kept), np.nan, np.rint(kept)))
+            missing = _level(columns, whole, noise, columns.count, columns.noise)
+    if medians is not None:
+        values, errors = _quartiles(found, columns, number, medians)
+    else:
+        values, errors = _moments(found, columns, number)
+    return Variable(label, missing, values=values, errors=errors, medians=medians is not None)
+
+
+def _quartiles(
+    found: Released, columns: Columns, number: int, quantiles: Sequence[float]
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Return (median, lower, upper quartile) by column, and their noise sds."""
+    sections = [found.of("quantiles", columns.group, number)]
+    sections += [found.of("quantiles", (), number)] if columns.group else []
+    order = [list(quantiles).index(q) for q in (0.5, 0.25, 0.75)]
+    values, errors = (
+        np.concatenate([s[key].reshape(-1, len(quantiles)) for s in sections])[:, order].T
+        for key in ("estimate", "se_privacy")
+    )
+    return tuple(values), tuple(errors)
+
+
+def _moments(
+    found: Released, columns: Columns, number: int
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Return (means, sds) by column and their noise sds.
+
+    Of the total they are those of the groups together, so that they lie between them; where a
+    group has none, those released of all rows.
+    """
+    total = found.group_means(number, total=True)
+    m, s = total["estimate"][:, 1], total["estimate"][:, 2]
+    em, es = total["se_privacy"][:, 1], total["se_privacy"][:, 2]
+    if not columns.group:
+        return (m, s), (em, es)
+    own = found.group_means(number, total=False)
+    count = np.maximum(own["estimate"][:, 0], 0.0)
+    means, sds = own["estimate"][:, 1], own["estimate"][:, 2]
+    errors, errors_sd = own["se_privacy"][:, 1], own["se_privacy"][:, 2]
+    w = count / max(float(np.nansum(count)), 1e-300)
+    if np.isfinite(means).all():
+        m = np.array([float(w @ means)])
+        em = np.array([float(np.sqrt(np.sum((w * errors) ** 2)))])
+        if np.isfinite(sds).all():
+            v = float(w @ (sds**2 + (means - m) ** 2))
+            s = np.array([math.sqrt(v)])
+            slope = 2.0 * w * sds * errors_sd
+            es = np.array([float(np.sqrt(np.sum(slope**2)) / (2.0 * math.sqrt(max(v, 1e-300))))])
+    return (
+        (np.append(means, m), np.append(sds, s)), (np.append(errors, em), np.append(errors_sd, es))
+    )  # fmt: skip
+
+
+# -- Differences of groups: standardised, and tests of their being none.
+
+
+def smd_of(variable: Variable, groups: int) -> tuple[float, float]:
+    """Return the largest standardised difference of two groups, with its noise sd.
+
+    Of a number the difference of means over the root of the mean variance; of levels the distance
+    of shares in their mean covariance (Yang and Dalton 2012). NaN where it is not known.
+    """
+    pairs = itertools.combinations(range(groups), 2)
+    found = [_distance(variable, a, b) for a, b in pairs]
+    known = [pair for pair in found if math.isfinite(pair[0])]
+    return max(known, default=(math.nan, math.nan))
+
+
+def _distance(variable: Variable, a: int, b: int) -> tuple[float, float]:
+    if variable.levels:
+        p, q = (np.array([level.share[g] for _, level in variable.levels[1:]]) for g in (a, b))
+        noise = np.array([np.hypot(level.share_noise[a], level.share_noise[b])
+                          for _, level in variable.levels[1:]])  # fmt: skip
+        S = (np.diag(p) - np.outer(p, p) + np.diag(q) - np.outer(q, q)) / 2.0
+        if not np.isfinite(S).all() or not S.size:
+            return math.nan, math.nan
+        inverse = np.linalg.pinv(S)
+        longest = float(np.max(np.linalg.eigvalsh(inverse)))
+        size = math.sqrt(max(float((p - q) @ inverse @ (p - q)), 0.0))
+        return size, float(np.max(noise)) * math.sqrt(max(longest, 0.0))
+    if variable.medians:
+        return math.nan, math.nan
+    means, sds = variable.values
+    spread = math.sqrt((float(sds[a]) ** 2 + float(sds[b]) ** 2) / 2.0)
+    if not spread > 0.0:
+        return math.nan, math.nan
+    errors = variable.errors[0]
+    return (
+        abs(float(means[a] - means[b])) / spread, math.hypot(errors[a], errors[b]) / spread
+    )  # fmt: skip
+
+
+def p_of_means(found: Released, axis: int) -> float:
+    """Return P of equal means in all groups: a Wald test with sampling error and noise."""
+    from scipy.special import chdtrc
+
+    own = found.group_means(found.layout.axes[axis].column, total=False)
+    m = own["estimate"][:, 1]
+    variance = own["se_sampling"][:, 1] ** 2 + own["se_privacy"][:, 1] ** 2
+    if not (np.isfinite(m).all() and (variance > 0.0).all()) or len(m) < 2:
+        return math.nan
+    w = 1.0 / variance
+    statistic = float(w @ (m - float(w @ m) / float(w.sum())) ** 2)
+    return float(chdtrc(len(m) - 1, statistic))
+
+
+def p_of_levels(found: Released, axis: int) -> float:
+    """Return P of equal shares in all groups: chi-squared, the noise of counts in its variance.
+
+    As in ``dp_test``: X = N_ij - r_i c_j/N, its covariance that of independence and of white noise
+    (``theory.md``, 4.5). The noise of consistent counts is that of white noise, or less.
+    """
+    from scipy.special import chdtrc
+
+    raw, noise = found.cells(axis, "estimate")[:, :-1], found.cells(axis, "se_privacy")
+    N = float(raw.sum())
+    r, c = raw.sum(axis=1) / max(N, 1.0), raw.sum(axis=0) / max(N, 1.0)
+    if not (np.isfinite(raw).all() and (r > 0.0).all() and (c > 0.0).all()) or len(r) < 2:
+        return math.nan
+    cells = (len(r) + 1) * (len(c) + 1)
+    v = float(np.nanmax(noise)) ** 2 * cells / (cells - 1.0)
+    P, C = ((np.eye(len(s)) - np.outer(s, np.ones(len(s)))) for s in (r, c))
+    keep = np.ix_(range(len(r) - 1), range(len(c) - 1))
+    X = (raw - N * np.outer(r, c))[keep].ravel()
+    last = [(np.diag(s) - np.outer(s, s))[:-1, :-1] for s in (r, c)]
+    white = [(Q @ Q.T)[:-1, :-1] for Q in (P, C)]
+    V = N * np.kron(*last) + v * np.kron(*white)
+    return float(chdtrc(len(X), float(X @ np.linalg.solve(V, X))))
+
+
+# -- The printed table.
+
+
+def spaced(count: float) -> str:
+    """Return a whole number with its thousands apart: ``1 020``."""
+    return _NOT_KNOWN if count != count else f"{count:,.0f}".replace(",", " ")
+
+
+def p_text(p: float) -> str:
+    """Return P with three decimals."""
+    if p != p:
+        return _NOT_KNOWN
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _pm(text: str, error: str, errors: bool) -> str:
+    return f"{text}±{error}" if errors and text != _NOT_KNOWN and error else text
+
+
+def _error(noise: float, decimals: int) -> str:
+    return fixed(noise, decimals) if math.isfinite(noise) else _NOT_KNOWN
+
+
+def _count(level: Level, k: int, errors: bool) -> str:
+    """Return ``512 (50.2 %)``."""
+    if level.count[k] != level.count[k]:
+        return _NOT_KNOWN
+    count = _pm(spaced(float(level.count[k])), _error(float(level.noise[k]), 0), errors)
+    if level.share[k] != level.share[k]:
+        return count
+    share = _pm(f"{100.0 * float(level.share[k]):.1f}",
+                _error(100.0 * float(level.share_noise[k]), 1), errors)  # fmt: skip
+    return f"{count} ({share} %)"
+
+
+def _decimals(variable: Variable) -> int:
+    """Return the decimals of a row: two digits of its least error, three of its sd at most."""
+    if variable.medians and all(np.all(v[np.isfinite(v)] % 1.0 == 0.0) for v in variable.values):
+        return 0  # counts
+    errors = variable.errors[0]
+    known = [float(e) for e in errors if math.isfinite(e) and e > 0.0]
+    (few,) = places([min(known)], 4) if known else [None]
+    spread = variable.values[1] if not variable.medians else (
+        variable.values[2] - variable.values[1]
+    )  # fmt: skip
+    size = max((float(s) for s in spread if math.isfinite(s) and s > 0.0), default=0.0)
+    most = _SD_DIGITS - 1 - math.floor(math.log10(size)) if size else 4
+    return max(0, min(most if few is None else few, most))
+
+
+def _value(variable: Variable, k: int, decimals: int, errors: bool) -> str:
+    """Return ``54.1 (12.0)``, or ``26.1 [24.0, 28.7]``."""
+    parts = [
+        _NOT_KNOWN if not math.isfinite(v[k])
+        else _pm(fixed(float(v[k]), decimals), _error(float(e[k]), decimals), errors)
+        for v, e in zip(variable.values, variable.errors, strict=True)
+    ]  # fmt: skip
+    if variable.medians:
+        return f"{parts[0]} [{parts[1]}, {parts[2]}]"
+    return f"{parts[0]} ({parts[1]})"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """How rows of variables are written: with errors, differences and P, or without."""
+
+    columns: Columns
+    errors: bool
+    smd: bool
+    p_values: bool
+
+    def rows(self, variable: Variable) -> Iterator[Row]:
+        """Yield the rows of a variable."""
+        c = range(len(self.columns.labels))
+        ends = self._ends(variable)
+        blank = [""] * len(ends)
+        if variable.levels:
+            names = [name for name, _ in variable.levels]
+            levels = variable.levels
+            if names == ["0", "1"]:
+                levels = levels[1:]
+            short = len(names) < 3
+            if not short:
+                yield Row((variable.label, *[""] * len(c), *ends))
+            for place, (name, level) in enumerate(levels):
+                head = f"{variable.label}: {name}" if short else f"  {name}"
+                if names == ["0", "1"]:
+                    head = variable.label
+                texts = (_count(level, k, self.errors) for k in c)
+                yield Row((head, *texts, *(ends if short and not place else blank)))
+        else:
+            few = _decimals(variable)
+            yield Row((variable.label, *(_value(variable, k, few, self.errors) for k in c), *ends))
+        if variable.missing is not None:
+            texts = (_count(variable.missing, k, self.errors) for k in c)
+            yield Row(("  (missing)", *texts, *blank))
+
+    def _ends(self, variable: Variable) -> list[str]:
+        out = []
+        if self.smd:
+            size, noise = variable.smd
+            text = _NOT_KNOWN if size != size else f"{size:.3f}"
+            out.append(_pm(text, _error(noise, 3), self.errors))
+        if self.p_values:
+            out.append(p_text(variable.p))
+        return out
+
+    def heads(self, title: str, counted: str) -> tuple[Column, ...]:
+        """Return the columns with their counts."""
+        own = self.columns
+        out = [Column(left=True)]
+        for k, label in enumerate(own.labels):
+            noise = float(own.noise[k])
+            count = _pm(spaced(float(own.count[k])), _error(noise, 0) if noise else "", self.errors)
+            group = title if k < own.groups else ""
+            out.append(Column(f"{label}\n({counted} = {count})", group))
+        out += [Column("SMD")] if self.smd else []
+        return (*out, Column("P")) if self.p_values else tuple(out)
+
+
+def label_of(record: Any, name: str) -> str:
+    """Return the label of a variable with its unit, as the schema has them."""
+    inner = name[2:-1] if name.startswith("C(") and name.endswith(")") else name
+    declared = record.design.schema.variables.get(inner.strip("`"))
+    if declared is None:
+        return name
+    label = getattr(declared, "label", None) or name
+    unit = getattr(declared, "unit", None)
+    return f"{label}, {unit}" if unit and kind_is_number(declared) else str(label)
+
+
+def kind_is_number(declared: Any) -> bool:
+    """Return whether a declared variable is a number, whose unit is printed."""
+    return declared.kind in ("real", "count", "date")
+
+
+def footnote(
+    record: Any, found: Released, columns: Columns, variables: Sequence[Variable], printed: Printed
+) -> str:
+    """Return the one footnote: what the numbers are, and how large their noise is."""
+    people = column_of(record.guarantee.unit) is not None
+    counted = "people" if people else "rows"
+    parts = {
+        "Weighted.": found.weighted,
+        "Each person counts once.": people,
+        f"(missing) includes {counted} that subset= leaves out.": (
+            found.left_out and not columns.group
+        ),
+        f"About {spaced(round(columns.lost))} {counted} have no known group: not shown.": (
+            columns.lost > 0.0 and not found.left_out
+        ),
+        "SMD: largest standardised difference of two groups.": printed.smd,
+        "P: equal in all groups (noise allowed for).": printed.p_values,
+    }
+    least = record.call.options.get("suppress")
+    blank = any(not np.isfinite(part).all() for v in variables for part in v.values)
+    parts["A point: not above its noise."] = blank and least is None
+    if least is not None:
+        parts[f"A point: not above its noise, or from a released count below {least:g}."] = True
+    size = _noise_of_counts(columns, variables)
+    shows = "± is its sd" if printed.errors else "errors=True shows its sd"
+    noise = (
+        f"Noise for privacy is in every number (sd of a count: {size}; {shows}); counts are made "
+        "consistent: none is negative, and they add up."
+    )
+    return " ".join([_contents(variables), noise, *(text for text, own in parts.items() if own)])
+
+
+def _contents(variables: Sequence[Variable]) -> str:
+    """Return what the cells hold, in words."""
+    levels = any(v.levels for v in variables)
+    words = [
+        *(["mean (SD)"] if any(not v.levels and not v.medians for v in variables) else []),
+        *(["median [quartiles]"] if any(v.medians for v in variables) else []),
+        *(["n (%) of known values"] if levels else []),
+    ]
+    text = ", ".join(words)
+    return (text if text.startswith("n (") else text[0].upper() + text[1:]) + "."
+
+
+def _noise_of_counts(columns: Columns, variables: Sequence[Variable]) -> str:
+    """Return the largest noise sd of a printed count in the first column."""
+    noise = [float(level.noise[0]) for v in variables for _, level in v.levels]
+    noise += [float(v.missing.noise[0]) for v in variables if v.missing is not None]
+    known = [e for e in noise if math.isfinite(e)]
+    size = max(known, default=float(columns.noise[0]))
+    return spaced(round(size)) if size >= 10.0 else f"{size:.2g}"
+
+
+def table_one(
+    record: Any, layout: Layout, sections: Sequence[tuple[Section, Any, Mapping[str, Array]]],
+    requests: Mapping[str, bool], rest: Callable[[Section], Table | None],
+) -> Table:  # fmt: skip
+    """Return the table of all variables; histograms and other quantiles follow below it."""
+    terms = terms_of(record)
+    found = released_of(record, layout, sections)
+    columns = columns_of(found, terms)
+    several = columns.groups > 1
+    printed = Printed(
+        columns, requests["errors"], requests["smd"] and several, requests["p_values"] and several
+    )
+    medians = layout.medians
+    variables = []
+    for (axis,) in terms:
+        name = layout.axes[axis].name
+        label = label_of(record, name)
+        if layout.axes[axis].kind == "level":
+            variable = levels_of(found, columns, axis, label)
+        else:
+            quantiles = layout.quantiles if name in medians else None
+            variable = number_of(found, columns, axis, label, quantiles)
+        variables.append(_compared(found, columns, axis, variable, requests))
+    title = " x ".join(label_of(record, layout.axes[j].name) for j in columns.group)
+    counted = "weighted n" if found.weighted else "n"
+    more = [
+        rest(section) for section, _, _ in sections
+        if (section.kind == "quantiles" and section.variable not in medians)
+        or any(layout.axes[j].kind == "bin" for j in section.axes)
+    ]  # fmt: skip
+    return Table(
+        columns=printed.heads(title, counted),
+        rows=tuple(row for v in variables for row in printed.rows(v)),
+        notes=(footnote(record, found, columns, variables, printed),),
+        more=tuple(t for t in more if t is not None),
+        layout=_LOOK,
+    )
+
+
+def _compared(
+    found: Released, columns: Columns, axis: int, variable: Variable, requests: Mapping[str, bool]
+) -> Variable:
+    """Return a variable with its differences between groups, where they are asked for."""
+    if columns.groups < 2:
+        return variable
+    smd, p = variable.smd, math.nan
+    if requests["smd"]:
+        smd = smd_of(variable, columns.groups)
+    if requests["p_values"] and variable.levels:
+        p = math.nan if found.weighted else p_of_levels(found, axis)
+    elif requests["p_values"]:
+        p = p_of_means(found, axis)
+    return replace(variable, smd=smd, p=p)
+
