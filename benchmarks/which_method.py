@@ -34,6 +34,8 @@ TABLES = (
 METHODS = (
     ("ssp", 5000, 1.0, {}, "ranges, or buys them (default)"),
     ("pmt", 5000, 1.0, {}, "300 public rows"),
+    ("eptr", 5000, 1.0, {}, "ranges, or buys them"),
+    ("gptr", 5000, 1.0, {}, "ranges, or buys them"),
     ("adassp", 5000, 1.0, {}, "ranges"),
     ("drcl", 5000, 1.0, {}, "ranges; refused before the charge"),
     ("drcl", 60_000, 4.0, {}, "ranges, 60 000 rows, eps = 4"),

@@ -24,6 +24,9 @@ mpl.rcParams["svg.hashsalt"] = "dpmodels"  # a rebuild changes what changed
 SHOWN = {
     "ssp": ("dp_ols, ranges declared (default)", "C0-o"),
     "pmt": ("dp_ols, public rows (default)", "C2-o"),
+    "eptr": ("ePTR as a start", "C6-^"),
+    "gptr": ("posterior draw as a start", "C9-v"),
+    "drcl": ("noised rows (a value protected)", "C8:s"),
     "adassp": ("AdaSSP (Wang 2018)", "C1--s"),
     "pmt_paper": ("public moments as published", "C3--s"),
     "dpgd": ("noisy gradient descent", "C4--^"),
@@ -43,14 +46,15 @@ def error_against_eps() -> plt.Figure:
         eps = [float(c) for c in table.columns[1:13]]
         rows = table.set_index(table.columns[0])
         for method, (label, style) in SHOWN.items():
-            ax.plot(eps, rows.loc[method].iloc[:12].astype(float), style, ms=4, label=label)
+            medians = pd.to_numeric(rows.loc[method].iloc[:12], errors="coerce")  # n/a: no estimate
+            ax.plot(eps, medians, style, ms=4, label=label)
         ax.set(xscale="log", yscale="log", xlabel="eps (delta = 1e-6)", title=title)
         ax.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
         ax.minorticks_off()
         ax.title.set_fontsize(10)
     axes[0].set_ylabel("median error")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncol=4, fontsize=8)
-    figure.tight_layout(rect=(0, 0.12, 1, 1))
+    figure.tight_layout(rect=(0, 0.15, 1, 1))
     return figure
 
 

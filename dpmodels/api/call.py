@@ -449,6 +449,13 @@ def plan(
 
         told = (*result.advice, *power(make, n, float(eps), effect, sd))
         return replace(result, advice=told, effects=(dict(effect or {}), dict(sd or {})))
+    return _reaching(result, make, want, n, float(eps))
+
+
+def _reaching(
+    result: Plan[Any], make: Callable[[int, float], Plan[Any]], want: Any, n: int, eps: float
+) -> Plan[Any]:
+    """Return the plan with advice on the privacy standard errors that ``want=`` names."""
     if not isinstance(want, Mapping):
         raise RequestError(
             f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "
@@ -464,7 +471,7 @@ def plan(
         )
     from dpmodels.planning import reach
 
-    return replace(result, advice=(*result.advice, *reach(make, n, float(eps), want)))
+    return replace(result, advice=(*result.advice, *reach(make, n, eps, want)))
 
 
 # -- ``show_versions``: what a report of a problem needs, and nothing about the machine's files.

@@ -265,7 +265,8 @@ def dp_npreg(
         runs over [-1, 1] (default: a rule of n alone); ``at=`` a table of public points.
     method : {"functional", "eptr", "wavelet"}
         "functional" (default): one payment for any number of points. "eptr": efficient
-        Propose-Test-Release at the points jointly. "wavelet": for comparison.
+        Propose-Test-Release, which releases the points with enough rows near them and marks the
+        others (nan). "wavelet": for comparison.
 
     Returns
     -------

@@ -361,6 +361,8 @@ _GRID = {1: 41, 2: 15}
 _JITTER = 1e-8
 _MAX_POINTS = 5000
 _MAX_PER_POINT = 50
+#: Noise sd of a point of ePTR that is still released, in half ranges of the response.
+MOST_NOISE = 0.5
 
 
 @dataclass(frozen=True)
@@ -496,23 +498,17 @@ def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Rel
 def _release_functional(
     plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
-    from scipy.linalg import cholesky, solve_triangular
+    from scipy.linalg import solve_triangular
 
     detail = plan.detail
-    K = gaussian(frame.points, frame.points, detail.h)
-    K[np.diag_indices_from(K)] += _JITTER
-    L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    L = factor_of(frame.points, detail.h)
 
     def white(sums: tuple[Array, Array]) -> Added:
         both = np.column_stack(sums)
         return Added(solve_triangular(L, both, lower=True, check_finite=False))
 
     # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
-    lattice = 0.0
-    if frame.points.shape[1] not in CELLS:
-        # rows of direct sums are cut to a lattice; a quarter of the jitter: that of K is rounded
-        lattice = lattice_error(len(frame.points), _JITTER / 4.0)
-    lemma = Of("kernel curves", (plan.public_n, lattice), 2 * len(L))
+    lemma = Of("kernel curves", (plan.public_n, lattice_of(frame.points)), 2 * len(L))
     noisy = ask("curve", Query(lemma, over, white)).values.reshape(-1, 2)
     values = L @ noisy
     return Release(
@@ -547,16 +543,62 @@ def _release_eptr(
             return Release({}, plan.guarantee, design, reply=False, why="test")
         values = noisy
     else:
-        least = Query(Of("least kernel mass", (n,)), over, lambda sums: Added(sums[1].min()[None]))
-        lower = float(ask("smallest kernel mass", least).at_least(detail.delta_f)[0])
-        if lower <= 0:
-            return Release({}, plan.guarantee, design, reply=False, why="test")
-        factor = 2.0 if len(f) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(frame.points, detail.h)
-        quotient = Of("kernel quotient", (factor, lower, n), len(f))
-        found = ask("curve", Query(quotient, over, lambda _: Added(f)))
-        values, sigma = found.values, float(found.sd[0])
+        lower = _masses(detail, frame, over, n, ask)
+        kept, factor = kept_points(frame.points, detail.h, lower, detail.mu["curve"])
+        if not kept.any():
+            return Release({"masses": lower}, plan.guarantee, design, reply=False, why="test")
+        quotient = Of("kernel quotient", (factor, 1.0, n), int(kept.sum()))
+        found = ask("curve", Query(quotient, over, lambda _: Added((lower * f)[kept])))
+        values, sds = np.full((2, len(f)), np.nan)
+        values[kept], sds[kept] = found.values / lower[kept], found.sd / lower[kept]
+        frame = replace(frame, sigma=float(np.nanmax(sds)))
+        return Release(
+            {"f": values, "sds": sds, "masses": lower}, plan.guarantee, design, detail=frame
+        )
     frame = replace(frame, sigma=sigma)
     return Release({"f": values}, plan.guarantee, design, detail=frame)
+
+
+def _masses(d: NpregDetail, frame: NpregReleased, over: KernelSums, n: int, ask: Ask) -> Array:
+    """Release lower bounds of the kernel masses of all points, wrong with probability delta_f."""
+    from scipy.linalg import solve_triangular
+
+    m = len(frame.points)
+    L = factor_of(frame.points, d.h)
+    lemma = Of("kernel masses", (n, lattice_of(frame.points)), m)
+
+    def white(sums: tuple[Array, Array]) -> Added:
+        return Added(solve_triangular(L, sums[1], lower=True, check_finite=False))
+
+    found = ask("smallest kernel mass", Query(lemma, over, white))
+    margin = float(found.margin(d.delta_f / m)[0]) * np.linalg.norm(L, axis=1)
+    return np.asarray(L @ found.values - margin * (1.0 + 2.0**-20))
+
+
+def kept_points(
+    points: Array, h: float, lower: Array, mu: float
+) -> tuple[npt.NDArray[np.bool_], float]:
+    """Return the points with noise up to ``MOST_NOISE``, by bounds of masses, and their factor."""
+    kept = lower >= _joint_factor(points, h) / (mu * MOST_NOISE)
+    return kept, _joint_factor(points[kept], h) if kept.any() else math.inf
+
+
+def _joint_factor(points: Array, h: float) -> float:
+    return 2.0 if len(points) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(points, h)
+
+
+def factor_of(points: Array, h: float) -> Array:
+    """Return L with ``L L' = K(Z, Z) + jitter I``."""
+    from scipy.linalg import cholesky
+
+    K = gaussian(points, points, h)
+    K[np.diag_indices_from(K)] += _JITTER
+    return np.asarray(cholesky(K, lower=True, overwrite_a=True, check_finite=False))
+
+
+def lattice_of(points: Array) -> float:
+    """Return what the lattice of direct sums adds to a sensitivity (jitter/4: K is rounded)."""
+    return 0.0 if points.shape[1] in CELLS else lattice_error(len(points), _JITTER / 4.0)
 
 
 def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tuple[Array, float]:
@@ -587,7 +629,7 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
         arrays["white"] = release.values["white"]
     else:
         f = np.clip(release.values["f"], -1.0, 1.0)
-        se = np.where(np.isfinite(f), frame.sigma, np.nan)
+        se = release.values.get("sds", np.where(np.isfinite(f), frame.sigma, np.nan))
     features = [c.name for c in release.design.columns if c.kind != "intercept"]
     points = arrays["points"].tolist()
     names = tuple(

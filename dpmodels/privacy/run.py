@@ -807,7 +807,7 @@ _ALL = (
         "ePTR, kernel regression",
         ("models.kernel:_release_eptr",),
         ("coin_gaussian",),
-        "a kernel mean is stable while the least kernel mass is large; coin and normal noise",
+        "a kernel mean is stable where its released or tested mass is large; coin and normal noise",
         ("models/kernel.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),
     ),
     OwnProof(

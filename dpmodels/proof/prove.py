@@ -146,9 +146,9 @@ def _eigengap(relation: str, norm: str) -> float:
     return GRID * _one_sided(relation)
 
 
-def _kernel_mass(relation: str, norm: str, n: float) -> float:
-    # A kernel is in [0, 1]: the least of the masses moves by at most 1.
-    return GRID + 64.0 * n * 2.0**-53
+def _kernel_masses(relation: str, norm: str, n: float, lattice: float) -> float:
+    # K_x of a row has norm at most 1 in the kernel's space, and none is negative: sqrt 2 apart.
+    return math.sqrt(2.0) * (GRID + 1e5 * n * 2.0**-53) + lattice
 
 
 def _kernel_curves(relation: str, norm: str, n: float, lattice: float) -> float:
@@ -157,7 +157,8 @@ def _kernel_curves(relation: str, norm: str, n: float, lattice: float) -> float:
 
 
 def _kernel_quotient(relation: str, norm: str, factor: float, lower: float, n: float) -> float:
-    # A quotient N/D moves by at most ``factor / D'``, D' at least the released lower bound.
+    # A quotient N/D moves by at most ``factor / D'``, D' at least the released lower bound; times
+    # such bounds of its points (lower = 1) by the factor.
     return factor / lower * (GRID + 64.0 * n * 2.0**-53)
 
 
@@ -195,8 +196,8 @@ LEMMAS: dict[str, Lemma] = {
               ("models/linear/eptr.md", "3"), _residual, BOTH),
         Lemma("eigengap", "lambda_k - lambda_(k+1) of unit rows moves by at most 1",
               ("models/components.md", "5.3"), _eigengap, BOTH),
-        Lemma("least kernel mass", "the least of sums of kernels in [0, 1] moves by at most 1",
-              ("models/kernel.md", "8"), _kernel_mass),
+        Lemma("kernel masses", "sums of kernels in the norm of the kernel's space",
+              ("models/kernel.md", "8"), _kernel_masses),
         Lemma("kernel curves", "numerator and mass in the norm of the kernel's space",
               ("models/kernel.md", "8"), _kernel_curves),
         Lemma("kernel quotient", "a weighted mean over at least the released mass",

@@ -13,6 +13,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.opening import (
+    OPENED_OPTIONS,
     above_noise,
     clipped_residuals,
     start_at,
@@ -402,7 +403,7 @@ BOUND_STEP = "lower bound"
 class EptrStart(Opening):
     """Start of a fit by scores: least squares by ePTR, with a ridge where the bound is low."""
 
-    readings: ClassVar[int] = 4
+    readings: ClassVar[int] = 3
 
     def steps(self, mu: float) -> tuple[Step, ...]:
         """Return scale matrix, lower bound, coefficients and residual variance."""
@@ -616,8 +617,7 @@ register_method(
                 "coin", "'logistic', or the 'sharp' integer coin (fixed c0)", "logistic", "sharp"
             ),
             share("test_share", "share of eps for the test (fixed c0)", 0.25),
-            scored.SCORING,
-            scored.VCOV,
+            *OPENED_OPTIONS,
             BOUNDS_SHARE,
         ),
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.models.linear.scored import SCORING, VCOV
 from dpmodels.proof.sets import Ball, Interval
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring.models import (
@@ -46,6 +47,21 @@ WHITENED_ROOM = 1.5
 SCALE_NOISE, SCALE_ROOM = 0.1, (1.0, 4.0)
 #: Least residual variance of a start, over the square of the bound of the response.
 LEAST_VARIANCE = 1e-4
+
+
+#: Options of a fit that starts so.
+OPENED_OPTIONS = (
+    replace(
+        SCORING,
+        doc="end by private Fisher scoring, on which honest intervals rest (None, True), or with "
+        "the release of the method by itself (False)",
+    ),
+    replace(
+        VCOV,
+        doc="standard errors of the fit by scores: any variances ('hetero': HC1 sandwich, the "
+        "default) or one residual variance ('iid')",
+    ),
+)
 
 
 def why_alone(request: Request, own: Sequence[str], what: str, other: str = "") -> str:

@@ -19,6 +19,7 @@ from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.opening import (
     MATRIX_STEP,
+    OPENED_OPTIONS,
     VARIANCE_STEP,
     above_noise,
     start_at,
@@ -482,7 +483,7 @@ OF_DRAWS = ("estimator", "draws", "lam", "fractions", "floor", "variant", "radiu
 class DrawStart(Opening):
     """Start of a fit by scores: one posterior draw with tested bounds."""
 
-    readings: ClassVar[int] = 4
+    readings: ClassVar[int] = 3
     notes: ClassVar[tuple[Note, ...]] = (FLOAT_NOTE,)
 
     def one_sided(self, mu: float) -> tuple[float, float, float]:
@@ -626,8 +627,7 @@ register_method(
                 "default",
                 "paper",
             ),
-            scored.SCORING,
-            scored.VCOV,
+            *OPENED_OPTIONS,
             WORKING_RADIUS,
             BOUNDS_SHARE,
         ),

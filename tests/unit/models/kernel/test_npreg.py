@@ -184,3 +184,77 @@ def test_prediction_draws_no_noise(quiet):
 
 def test_detail_is_public():
     assert "points" in NpregDetail.__dataclass_fields__
+
+
+def test_eptr_releases_the_points_that_pass_and_marks_the_others(quiet):
+    """Few rows beyond .3: their points have no reply, and the others do not wait for them."""
+    x = np.concatenate([np.random.default_rng(0).uniform(-1, 0.3, 20_000), [0.9]])
+    frame = pd.DataFrame({"x": x, "y": 0.5 * x})
+    call = dict(method="eptr", h=0.05, seed=1, delta=1e-6, bounds={"x": (-1, 1), "y": (-1, 1)})
+    fit = dp.dp_npreg("y ~ x", frame, eps=4.0, **call)
+    q, found = fit.arrays["points"][:, 0], np.isfinite(fit.params.to_numpy())
+    assert found[q < 0.2].all() and not found[q > 0.5].any()
+    se = fit.arrays["se"]
+    assert (np.isfinite(se) == found).all()
+    middle = (q > -0.9) & (q < 0.2)
+    error = fit.params.to_numpy()[middle] - 0.5 * q[middle]
+    assert np.abs(error / (se[middle] + 0.01)).max() < 5.0
+    assert fit.predict(pd.DataFrame({"x": [0.0, 0.8]})).isna().tolist() == [False, True]
+    nothing = dp.dp_npreg("y ~ x", frame[:30], eps=1.0, **call)
+    assert not nothing.released
+
+
+def masses_of(rows, points, h):
+    """(N, D) at points of rows (x, y), by the direct sums."""
+    blocks = [rows.T.copy()]
+    return direct_sums(blocks, lambda b: (b[:1], b[1]), points, h)
+
+
+def test_masses_and_kept_quotients_move_by_their_bounds():
+    """Random and corner neighbours: sqrt 2 in the norm of L, and the joint factor of l f."""
+    rng = np.random.default_rng(3)
+    worst = [0.0, 0.0]
+    for _ in range(400):
+        h, m = float(rng.choice([0.05, 0.3, 1.0])), int(rng.integers(1, 8))
+        points = np.sort(rng.uniform(-1, 1, m))[:, None]
+        if rng.uniform() < 0.3:
+            points = np.linspace(-1, 1, m)[:, None]
+        n = int(rng.integers(2, 12))
+        rows = np.column_stack([rng.choice([-1.0, 0.0, 1.0], n), rng.choice([-1.0, 1.0], n)])
+        rows[rng.uniform(size=n) < 0.5, 0] = points[rng.integers(m), 0]
+        other = rows.copy()
+        other[0] = [rng.choice([-1.0, 1.0, points[0, 0]]), rng.choice([-1.0, 1.0])]
+        (N, D), (N2, D2) = masses_of(rows, points, h), masses_of(other, points, h)
+        L = kernel.factor_of(points, h)
+        moved = float(np.linalg.norm(np.linalg.solve(L, D - D2)))
+        assert moved <= math.sqrt(2.0) * (1 + 1e-6)
+        keep = np.maximum(D, D2) > 1e-3
+        if keep.any():
+            lower = np.maximum(D, D2)[keep]
+            f, f2 = (np.where(d > 0, a / np.where(d > 0, d, 1), 0.0)[keep] for a, d in ((N, D), (N2, D2)))
+            factor = kernel._joint_factor(points[keep], h)
+            change = float(np.linalg.norm(lower * (f - f2)))
+            assert change <= factor * (1 + 1e-9)
+            worst[1] = max(worst[1], change / factor)
+        worst[0] = max(worst[0], moved / math.sqrt(2.0))
+    assert worst[0] > 0.95 and worst[1] > 0.6
+
+
+def test_lower_bounds_fail_less_often_than_charged(quiet):
+    """2 000 draws, delta_f = .02 over eight points: at most 60 failures (false alarm below .01)."""
+    x = np.random.default_rng(0).uniform(-1, 1, 300)
+    frame = {"x": x, "y": 0.0 * x}
+    at = pd.DataFrame({"x": np.linspace(-0.9, 0.9, 8)})
+    plan = dp.plan("y ~ x", dp.Schema(x=dp.Real(-1, 1), y=dp.Real(-1, 1)), n=300, eps=2.0, delta=0.2,
+                   verb="dp_npreg", method="eptr", h=0.3, at=at)  # fmt: skip
+    from dpmodels.privacy.noise import SeededNoise
+    from dpmodels.privacy.run import Run
+    from tests.privacy.cases.verbs import backend_release
+
+    K = np.exp(-((at["x"].to_numpy()[:, None] - x) ** 2) / (2 * 0.3**2)).sum(axis=1)
+    failed = 0
+    for seed in range(2000):
+        done = backend_release(plan, frame, Run(plan.steps, SeededNoise(seed)))
+        failed += bool((done.values["masses"] > K * (1 + 1e-3)).any())
+    assert plan.detail.delta_f == pytest.approx(0.02)
+    assert failed <= 60
