@@ -202,7 +202,7 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
 
 #: Chance of noise to be taken for scores beyond C: in all directions together, and of any group.
 FAR_CHANCE, GROUP_CHANCE = 0.01, 0.1
-#: What a score beyond C is longer than it, in units of C: bounds of the mean by the histogram.
+#: Bounds of the mean length beyond C of a clipped score, in units of C, by the histogram.
 BEYOND_OF_ONE = 0.25, 2.0
 #: Of a group whose sum noise may explain: so many noise sds do not count, the rest is so much of C.
 GROUP_NOISE, BEYOND_OF_GROUP = 2.0, 0.5
@@ -219,7 +219,7 @@ class LongScores:
 
     @property
     def part(self) -> float:
-        """Part of E that is no noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``."""
+        """Return the part of E above its noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``."""
         from scipy.special import chdtri
 
         least = float(chdtri(len(self.towards), FAR_CHANCE)) * self.sd**2
@@ -227,7 +227,7 @@ class LongScores:
 
     @property
     def missing(self) -> tuple[Array, float]:
-        """What clipping took from the sum of scores, above noise, and its noise sd."""
+        """Return the score sum lost by clipping, above its noise, and its noise sd."""
         size = self.clip * self.beyond * self.part
         return size * self.towards, size * self.sd
 
@@ -248,10 +248,10 @@ class LongScores:
         """
         from scipy.special import ndtri
 
-        ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-        counts = ahead @ ((1.0 - self.part) * self.towards)
-        least = -float(ndtri(GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
-        return ahead * counts[:, None], np.abs(counts) > least
+        directions = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+        counts = directions @ ((1.0 - self.part) * self.towards)
+        threshold = -float(ndtri(GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
+        return directions * counts[:, None], np.abs(counts) > threshold
 
 
 def long_scores(released: Released, plan: PassPlan) -> LongScores:

@@ -66,7 +66,7 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/scoring/step.py", "return 1.0 - DAMPED * strong * min(1.0, by_noise)", "return 1.0", _MANNER),
     Mutant("dpmodels/scoring/step.py", "math.hypot(plan.noise.score, sd)", "plan.noise.score", _MANNER),
     Mutant("dpmodels/scoring/step.py", "return released.score + missing, math", "return released.score, math", _MANNER),
-    Mutant("dpmodels/scoring/clip.py", "counts = ahead @ ((1.0 - self.part) * self.towards)", "counts = ahead @ self.towards", _MANNER),
+    Mutant("dpmodels/scoring/clip.py", "counts = directions @ ((1.0 - self.part) * self.towards)", "counts = directions @ self.towards", _MANNER),
     Mutant(f"{_S}intervals.py", "out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)", "out = v", _MANNER),
     Mutant(f"{_S}intervals.py", ") + missed * np.eye(r)", ")", _MANNER),
     Mutant(f"{_S}intervals.py", "J = root @ floored(back @ J @ back, least) @ root", "J = J", _MANNER),
