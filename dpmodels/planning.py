@@ -356,7 +356,7 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
 # -- What errors are to be expected, by public numbers alone
 
 
-#: What a plan takes for the sd of a column (and of a residual) where nobody says it, in half ranges
+#: Assumed sd of a column (and of a residual) where nobody says it, in half ranges
 #: of what is declared: a quarter of the range. That of a uniform column is .58.
 SPREAD = 0.5
 #: Sd of the residuals of a linear model, over that: .65 at the median of 17 designs of real tables,
@@ -491,7 +491,7 @@ def reach(
 
 # -- power -----------------------------------------------------------------------------------------
 
-#: What intervals allow for a bias, over the privacy error: .4 to .75 on simulated tables.
+#: Allowance of intervals for a bias, over the privacy error: .4 to .75 on simulated tables.
 _BIAS = 0.5
 #: Information of a row about the linear predictor, if the mean of the response is not given.
 _INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
@@ -552,9 +552,9 @@ def power(
             said += f"; power .8 would take about {' or '.join(ways)}"
         out.append(said)
     out.append(
-        "power: a guide, for uncorrelated predictors of the sds given (sd=; of the response that "
-        "of its residuals), else of those the plan assumes; the test allows for a bias of half the "
-        "privacy error"
+        "power: a guide, for uncorrelated predictors with the sds given (sd=; for the "
+        "response that of its residuals) or, without it, those the plan assumes; the test "
+        "allows for a bias of half the privacy error"
     )
     return tuple(out)
 
@@ -579,7 +579,7 @@ def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, 
 
 
 def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
-    """Return the sds that a plan assumes: of columns, and of the residuals by the response's name.
+    """Return the assumed sd of each column, and of the residuals under the response's name.
 
     Of columns with a declared range.
     """
@@ -628,17 +628,17 @@ def spread_by(
 
     Of methods whose plans take variances, these and the sd of the residuals.
     """
-    sds, told = check_sds(plan, sd), dict(options)
+    sds, options = check_sds(plan, sd), dict(options)
     if _takes_variances(plan):
         response = "" if plan.design.response is None else plan.design.response.name
-        told = {"sigma": sds.get(response), **options}
-        told["variances"] = {k: v * v for k, v in sds.items() if k != response}
+        options = {"sigma": sds.get(response), **options}
+        options["variances"] = {k: v * v for k, v in sds.items() if k != response}
 
-    def made(rows: int, budget: float) -> Plan[Any]:
-        found = make(rows, budget)
-        return replace(found, expected_se=spread_as(found, sds))
+    def rescaled(rows: int, budget: float) -> Plan[Any]:
+        result = make(rows, budget)
+        return replace(result, expected_se=spread_as(result, sds))
 
-    return made, told
+    return rescaled, options
 
 
 def _takes_variances(plan: Plan[Any]) -> bool:
@@ -832,7 +832,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     )
 
 
-#: What forecasts from ranges alone came to, over the privacy se of fits of real tables with ranges
+#: Forecasts from ranges alone, over the privacy se of fits of real tables with ranges
 #: rounded outwards (tables of ``benchmarks/``, n = 10 000, eps = 1; medians over coefficients).
 _MEASURED = {
     "dp_ols": "A rough guide: on 17 models of real tables .1 to 8 times the error of the fit, half "

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 CELLS = {1: 4096, 2: 256}
 _WEIGHT_STEPS = 2.0**12
 _LABEL = 2.0**15
-#: Steps of a direct sum: one row has at most so many at a point.
+#: Steps of a direct sum: the most that one row has at a point.
 _KERNEL = 2.0**44
 #: The lower word of a sum.
 _WORD_BITS = 22
@@ -597,7 +597,7 @@ def factor_of(points: Array, h: float) -> Array:
 
 
 def lattice_of(points: Array) -> float:
-    """Return what the lattice of direct sums adds to a sensitivity (jitter/4: K is rounded)."""
+    """Return the part of a sensitivity due to the lattice of direct sums (jitter/4 is kept)."""
     return 0.0 if points.shape[1] in CELLS else lattice_error(len(points), _JITTER / 4.0)
 
 

@@ -74,7 +74,7 @@ _STEP_NAMES = {
 
 @dataclass(frozen=True)
 class OlsDetail:
-    """What ePTR decided before the first row."""
+    """Plan of ePTR, fixed before the first row."""
 
     # {"auto", "fixed", "paper"}: A released lower bound of the smallest eigenvalue; or a coin at a
     # fixed c0, with tight or with the paper's constants.
@@ -219,7 +219,7 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class OlsReleased:
-    """Public numbers of the release, beside the released ones."""
+    """Public numbers of the release, in addition to the released ones."""
 
     unit: UnitScale
     whitening: Array | None = None  # (p, p): W = sqrt(n) St^{-1/2}
@@ -262,7 +262,7 @@ def smallest_eigenvalue(S: Array) -> float:
 def auto_noise(
     lower: float, detail: OlsDetail, radius: float, top: float, n: int, allowance: float
 ) -> tuple[float, float, float] | None:
-    """Return (rho, R_theta, h) as functions of the released lower bound; None: no reply.
+    """Return (rho, R_theta, h) as functions of the released lower bound, or None for no reply.
 
     h(l) = B(R_theta) / (l - R^2 + rho): the estimator's sensitivity whenever l <= max(lam, lam').
     """

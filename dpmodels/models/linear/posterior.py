@@ -80,7 +80,7 @@ EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
 
 @dataclass(frozen=True)
 class LinearDetail:
-    """What a linear fit of this room decided before the first row."""
+    """Plan of a linear fit, fixed before the first row."""
 
     kind: str
     # {"auto", "fixed", "adaops", "ops"}: how lam is chosen from released numbers; "ops": public
@@ -101,7 +101,7 @@ class LinearDetail:
     floor: float = 0.0
     draws: int = 1
     Y: float = 1.0
-    # gamma, s: of rule "ops".
+    # gamma, s: for rule "ops" only.
     gamma: float = 0.0
     s: float = 0.0
 
@@ -266,7 +266,7 @@ _ALLOW = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class LinearReleased:
-    """Released and public numbers beside the draws."""
+    """Released and public numbers in addition to the draws."""
 
     unit: UnitScale
     # lam, lam_min, lam_star, rbar: ridge, released lower bound of the smallest eigenvalue, their
@@ -316,7 +316,7 @@ def adaops_ridge(d: int, eps: float, delta: float, lam_min: float) -> float:
 def _ridge(
     request: Request | None, detail: LinearDetail, lam_min: float, d: int
 ) -> tuple[float, float, bool]:
-    """Return (lam_star0, lam_0, raised), from released numbers; ``request``: of rule "adaops"."""
+    """Return (lam_star0, lam_0, raised), from released numbers; rule "adaops" needs the request."""
     B2 = detail.B**2
     # the least lam* at which the second release and the sampling are of any use
     half = half_leverage(detail.kind, detail.rho, detail.delta_t)
@@ -487,7 +487,7 @@ class DrawStart(Opening):
     notes: ClassVar[tuple[Note, ...]] = (FLOAT_NOTE,)
 
     def one_sided(self, mu: float) -> tuple[float, float, float]:
-        """Return mu of the add/remove run, and each failure: of that run, and under replace-one."""
+        """Return mu of the add/remove run, each failure in it, and its cost under replace-one."""
         half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED)) / 2.0
         x = failure_part(half, self.failure, "replace", len(ONE_SIDED))
         cost = gaussian_replace(half, len(ONE_SIDED) * x)[1] / len(ONE_SIDED)
@@ -537,11 +537,11 @@ def begin_draw(
     done = _tested(ask, over, S, b, detail, coordinates.unit, read=read)
 
 
-    def made(normals: Array) -> Array:
+    def draw_of(normals: Array) -> Array:
         drawn = sample(S, b, done.lam, normals, gamma=done.gamma, sigma=done.sigma)
         return _on_grid(drawn, done)
 
-    draw, sd = raw.inner_draw(_DRAW_STEPS["draw"], r, made), noise_bound(done)
+    draw, sd = raw.inner_draw(_DRAW_STEPS["draw"], r, draw_of), noise_bound(done)
     begun, s2 = start_at(ask, rows, above_noise(draw, sd), coordinates, read)
     values = {
         "scale": rows.moments, "lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar),

@@ -524,7 +524,7 @@ def plan(
     request: Request, design: Design, n: int | None, white: PublicWhitening | None = None, *,
     opening: Opening | None = None,
 ) -> Plan[Any]:  # fmt: skip
-    """Plan a scoring fit: of ``ssp``, of ``pmt`` about a public whitening, or by another start."""
+    """Plan a scoring fit for ``ssp``, for ``pmt`` with public moments, or after another start."""
     score = LeastSquares() if opening is None else LeastSquares(rules=OPENED)
     chains, meat = (Chain(score),), request.options["vcov"] != "iid"
     model = LinearModel(
