@@ -128,9 +128,8 @@ fit.errors().round(4)
 # (its z and p are printed as n/d). Read such lines before the number.
 
 # %%
-for note in fit.notes:
-    if note.startswith(("Rests", "Not determined", "Intervals")):
-        print("-", note)
+notes = fit.notes.to_frame()
+print(notes.loc[notes["columns"] != "", ["severity", "columns", "short"]].to_string(index=False))
 
 # %% [markdown]
 # ## Thirty-six models on other tables

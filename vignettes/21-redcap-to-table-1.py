@@ -148,6 +148,10 @@ with budget:
     fit = dp.dp_ols("sbp ~ arm + age + sex + smoker + bmi + visit_date", visits, eps=1, seed=2, **call)
 print(fit.summary())
 
+# %%
+# alt: Coefficients times half the range of their columns, with inner bars for sampling error and outer bars for the total: age far above zero, coaching below it
+fit.plot(scale="standardised");
+
 # %% [markdown]
 # Adjusted means hold the other numbers at their released centres.
 

@@ -247,7 +247,7 @@ def panel(n=3000, seed=5):
 def fit():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return dp.dp_feols("y ~ x + z", panel(), eps=1e5, seed=1, **CALL)
+        return dp.dp_feols("y ~ x + z", panel(), eps=1e5, seed=1, stop=False, **CALL)
 
 
 def test_the_fit_is_that_at_its_released_weights(fit):
@@ -338,7 +338,7 @@ def test_counts_have_none_and_means_are_of_random_intercepts_alone():
 def test_a_plan_is_that_of_the_fit(fit):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan = dp.plan("y ~ x + z", n=3000, eps=1, verb="dp_feols", **CALL)
+        plan = dp.plan("y ~ x + z", n=3000, eps=1, verb="dp_feols", stop=False, **CALL)
     names = [step.name for step in plan.guarantee.steps]
     assert names.count("averages of residuals") == 1
     assert sum("(pooled)" in name for name in names) == 9
