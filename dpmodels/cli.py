@@ -216,7 +216,7 @@ def _schema(path: str | None) -> Schema | None:
 
 
 def _csv(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return how the CSV file is written, as far as the flags say."""
+    """Return the format of the CSV file from the flags."""
     given = {name: getattr(arguments, name) for name in (*_CSV, "na")}
     if isinstance(given["sep"], str):
         given["sep"] = {"\\t": "\t", "tab": "\t"}.get(given["sep"], given["sep"])
@@ -316,7 +316,7 @@ def _parser() -> argparse.ArgumentParser:
             nargs="+",
             default=[],
             metavar="NAME=LOWER:UPPER",
-            help='declared ranges; or the word "private": buy all ranges',
+            help='declared ranges; or the word "private": estimate all ranges',
         )
         sub.add_argument(
             "--option", nargs="+", default=[], metavar="NAME=VALUE", help="of the method"
@@ -335,7 +335,7 @@ def _parser() -> argparse.ArgumentParser:
     methods.add_argument("name", nargs="?")
     ledger = command("ledger", _ledger, "Print a budget file.", "dpmodels ledger study.ledger")
     ledger.add_argument("file")
-    command("versions", _versions, "Print versions: of a problem's report.", "dpmodels versions")
+    command("versions", _versions, "Print versions, for a bug report.", "dpmodels versions")
     schema = command(
         "schema",
         _schema_new,

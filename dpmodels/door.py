@@ -54,11 +54,11 @@ T = TypeVar("T")
 
 
 class Planned(Protocol):
-    """What the door asks of a plan."""
+    """Interface that the door needs from a plan."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is charged."""
+        """Guarantee that is charged."""
         ...
 
     @property
@@ -82,13 +82,13 @@ class Opened:
     _ledger: tuple[Any, Any] | None
 
     def remark(self, step: str, text: str) -> None:
-        """Write into the ledger what a step turned out to be."""
+        """Write a remark on a step into the ledger."""
         if self._ledger is not None:
             budget, charge = self._ledger
             budget.note(charge, step, text)
 
     def note(self, reply: bool, ended: str = "") -> None:
-        """Write what came of the test into the ledger: an output that was paid for.
+        """Write the outcome of the test into the ledger: an output that was paid for.
 
         A no-reply belongs to the step that it ``ended`` at, if that is known.
         """
@@ -97,7 +97,7 @@ class Opened:
             self.remark((not reply and ended) or tests[-1], "reply" if reply else "NO REPLY")
 
     def close(self, run: Run) -> Charge | None:
-        """Close the run; give back what it did not draw. Return the charge if a part went back.
+        """Close the run, give back the part not drawn, and return the charge if a part went back.
 
         The charge stands where it cannot be written, and under a seed.
         """
@@ -117,11 +117,11 @@ class Opened:
 
     @property
     def charged(self) -> str:
-        """What became of the charge of a call that its source ended."""
+        """State of the charge of a call that its source ended."""
         return "No result" if self._ledger is None else "The charge stands"
 
     def stopped(self, untouched: bool) -> str:
-        """Return what became of the charge of a call whose workers died."""
+        """Return the state of the charge of a call whose workers died."""
         if not untouched:
             return "The charge stands, once: something was released. Another call is another charge"
         if self._ledger is None:

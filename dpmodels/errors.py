@@ -114,7 +114,7 @@ class SourceError(DPModelsError, ValueError):
 
 
 class ClusterError(SourceError):
-    """Workers that add up died or cannot be reached; the message says what became of the charge."""
+    """Workers that sum died or are unreachable; the message reports the state of the charge."""
 
 
 class BudgetError(DPModelsError, ValueError):
@@ -126,7 +126,7 @@ class BudgetExceededError(BudgetError):
 
 
 class StudyError(RequestError):
-    """A study in a file cannot be run as it stands; ``problems`` has one line a fault, with place.
+    """A study file is invalid; ``problems`` has one line per fault, with its place.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class UtilityWarning(DPModelsWarning):
 
 
 class LedgerWarning(DPModelsWarning):
-    """A ledger file is not what it may be thought to be."""
+    """A ledger file may not be the current one, for example because it was empty."""
 
 
 class NoReplyWarning(DPModelsWarning):
@@ -203,7 +203,7 @@ class StoppedWarning(NoReplyWarning):
 
 @contextmanager
 def whole(what: str, again: str) -> Iterator[None]:
-    """Say that a file is damaged, whatever reading it raises; it holds nothing private.
+    """Raise the error of a damaged file for any failure of reading; it holds nothing private.
 
     ``what`` it is, and what to type to write it ``again``.
     """

@@ -1,4 +1,4 @@
-"""Response families and links as data: what a response may be, its variance, aliases.
+"""Response families and links as data: range of the response, variance, aliases.
 
 A new family is one record here: the score, the information, the check of the response and what
 the table says follow from it.
@@ -93,7 +93,7 @@ def _xlogx(y: Array) -> Array:
     return np.asarray(xlogy(y, y))
 
 
-def _counted(y: Array, alpha: float) -> Array:
+def _phi_of_counts(y: Array, alpha: float) -> Array:
     """Return phi of counts: Poisson at alpha = 0, else negative binomial."""
     if alpha == 0.0:
         return _xlogx(y) - y
@@ -113,20 +113,20 @@ class Family:
     # function of (m,) array: which responses are possible; the others count as missing cells, row
     # by row.
     valid: Callable[[Array], npt.NDArray[np.bool_]]
-    domain: str  # The same in words
+    domain: str  # Range of the response, as text
     canonical: str = ""  # Link of which ``slope = variance``
-    # {"one", "free", "alpha"}: what is estimated beside the coefficients: nothing; the factor phi
+    # {"one", "free", "alpha"}: parameter estimated with the coefficients: none; the factor phi
     # of the variance; the parameter alpha of the variance.
     dispersion: str = "one"
     least: float = 1.0  # Smallest variance factor that a start may assume
     alpha: float = 0.0  # Fixed parameter of the variance
-    # What a start adds before a logarithm: this (from .5), or this part of the largest response.
+    # Constant added before a log at the start: this (from .5), or this part of the maximum.
     small: float = 0.5
     # {"", "whole", "loose"}: responses are counts: whole numbers that vary at least as the model
     # says, or such as may vary less.
     counts: str = ""
     loss: str = ""  # Name of its corrected loss on a noised table; empty: there is none
-    aliases: tuple[str, ...] = ()  # What else it is called, in lower case
+    aliases: tuple[str, ...] = ()  # Other names, in lower case
     # convex, convex_slope: functions of (y, alpha); phi and phi' of the unit deviance ``2 (phi(y) -
     # phi(mu) - phi'(mu) (y - mu))``.
     convex: Callable[[Array, float], Array] = lambda y, _: 0.5 * y * y
@@ -175,13 +175,13 @@ FAMILIES: dict[str, Family] = {
         Family(
             "poisson", ("log",), "real", lambda mu, _: mu, _from_zero, "numbers from 0",
             canonical="log", dispersion="free", loss="poisson", counts="whole",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "quasipoisson", ("log",), "real", lambda mu, _: mu,
             _from_zero, "numbers from 0",
             canonical="log", dispersion="free", aliases=("quasi-poisson",), counts="loose",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "gamma", ("log",), "real", lambda mu, _: mu * mu,
@@ -192,7 +192,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "negative_binomial", ("log",), "real", lambda mu, alpha: mu * (1.0 + alpha * mu),
             _from_zero, "numbers from 0", dispersion="alpha", counts="whole",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
             aliases=(
                 "negativebinomial", "negative binomial", "negative.binomial", "negbin", "nb",
                 "nbinom", "nbinom2",
@@ -201,7 +201,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "geometric", ("log",), "real", lambda mu, _: mu * (1.0 + mu), _from_zero,
             "numbers from 0", dispersion="free", alpha=1.0, loss="geometric", counts="loose",
-            convex=_counted, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
+            convex=_phi_of_counts, convex_slope=lambda mu, alpha: np.log(mu / (1.0 + alpha * mu)),
         ),
         Family(
             "gaussian", ("identity",), "real", lambda mu, _: np.ones_like(mu), np.isfinite,

@@ -1,4 +1,4 @@
-"""Levels bought from the budget: which values occur often enough to be told (``levels.md``).
+"""Levels released for a part of the budget: values that occur often enough (``levels.md``).
 
 One stability histogram over the values of k columns at once: one Gaussian release of all counts,
 of which only those above a threshold leave.
@@ -37,12 +37,12 @@ MOST_VALUES = 16
 
 @dataclass(frozen=True)
 class LevelsPlan:
-    """What buying levels costs, and how many rows (or people) a value needs; public."""
+    """Cost of releasing levels, and the rows (or people) that a value needs; public."""
 
     columns: tuple[str, ...]
-    missing: tuple[tuple[str, ...], ...]  # of each column: words that are no value
+    missing: tuple[tuple[str, ...], ...]  # codes of each column that are not values
     sd: float  # noise of a count
-    tau: float  # count below which a value is not told
+    tau: float  # count below which a value is not released
     guarantee: Guarantee
     n: int | None
     advice: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class LevelsPlan:
         k, failure = len(columns), FAILURE * delta
         shift = -math.log1p(-failure)  # the factor 1 / (1 - delta_t) of the proof
         if not eps > shift:
-            raise RequestError(f"eps = {eps:g} is too small to buy levels with")
+            raise RequestError(f"eps = {eps:g} is too small to estimate levels")
         mu = mu_gdp(eps - shift, delta - failure)
         sd = math.sqrt(2.0 * k) / mu
         step = Step(STEP, Gaussian(mu), share=1.0, failure=failure, label="levels bought")
@@ -72,8 +72,8 @@ class LevelsPlan:
         counted = "people" if most else "rows"
         if n < 4.0 * tau:
             advice = (
-                f"a value is told if about {tau:.0f} {counted} have it, and the table has {n}: few "
-                "or none can be found. Declare the levels from a codebook, or take a larger eps",
+                f"a value is released if about {tau:.0f} {counted} have it, and the table has {n}: "
+                "few or none can be found. Declare the levels from a codebook, or use a larger eps",
             )
         return cls(columns, missing, sd, tau, guarantee, n, advice, seeded, most)
 
@@ -234,7 +234,7 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
             Column("column", left=True), Column("value", left=True), Column(f"{counted} (noisy)"),
         )  # fmt: skip
         notes = (
-            f"Noise sd {self.sd:.3g}. A value is told if its noisy count is at least "
+            f"Noise sd {self.sd:.3g}. A value is released if its noisy count is at least "
             f"{self.threshold:.0f}; others are missing, or count as other=.",
             f"{self.privacy.statement()}.",
             *((

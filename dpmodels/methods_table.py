@@ -17,7 +17,7 @@ _LAYOUT = Layout(width=WIDTH, outer="", closed=False, indent=2, span="{}{}", mar
 
 
 class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
-    """A frame that is shown as names with words beside them; so are rows taken from it."""
+    """Frame that prints as names with texts next to them, as do rows selected from it."""
 
     #: Columns that the words are made of; a frame that lacks one prints as frames do.
     _of: frozenset[str]
@@ -29,7 +29,7 @@ class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
         return type(self)
 
     def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
-        """Return the name of a row, then the lines of what is said of it."""
+        """Return the name of a row, then the lines of its text."""
         raise NotImplementedError
 
     def _page(self) -> bool:
@@ -50,7 +50,7 @@ class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
         return Table(columns=(names, words), rows=tuple(rows), layout=_LAYOUT)
 
     def as_text(self, width: int | None = None) -> str:
-        """Return text; of a frame that lacks columns, what frames print."""
+        """Return the table as text. A frame without the expected columns prints as in pandas."""
         return super().as_text(width) if self._page() else pd.DataFrame(self).to_string()
 
     def __repr__(self) -> str:

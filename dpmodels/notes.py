@@ -22,8 +22,8 @@ _NEXT_SENTENCE = re.compile(r"(?<=[.)])\s+(?=[A-Z])")
 class Severity(enum.IntEnum):
     """Severity of a note: a summary shows the most severe first."""
 
-    DETAIL = 1  # How a number was computed
-    ASSUMPTION = 2  # What a standard error or an interval assumes
+    DETAIL = 1  # Describes the computation of a number
+    ASSUMPTION = 2  # Assumption of a standard error or an interval
     CAUTION = 3  # Interpret with care; the long form names a remedy
     INVALID = 4  # Not tested, not estimable, no standard error
     GUARANTEE = 5  # A condition of the privacy guarantee: never shortened, never left out

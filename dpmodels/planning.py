@@ -1,4 +1,4 @@
-"""The plan of a call: what will be released, with which noise and share. All of it public."""
+"""The plan of a call: the releases, their noise and shares. All of it public."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "Purchase"]
 
 
-#: Plan of a method, fixed before the first row.
+#: Record of the decisions of a method before the first row.
 D = TypeVar("D")
 
 
@@ -73,9 +73,9 @@ class Plan(Shown, Generic[D]):
     # reasons, advice: why this method; what would make the answer better. From public numbers only.
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
-    # Forecast of the intervals by the public noise, empty if there is none. Shown with the plan.
+    # Forecast of the intervals from the public noise, empty if there is none. Shown with the plan.
     forecast: str = ""
-    # "fine", "rough" or "not determined": what is expected of the coefficients; empty: nothing is.
+    # "fine", "rough" or "not determined": forecast of the coefficients, empty if there is none.
     verdict: str = ""
     # Why the call would be refused before anything is read or charged; empty: it is not.
     refusal: str = ""
@@ -127,7 +127,7 @@ class Plan(Shown, Generic[D]):
             unit="record" if request.unit is None else request.unit.text,
         )  # fmt: skip
         public_n = n if request.relation == "replace" else None
-        once = 1 + (facts.get("purchase") is not None)  # ranges are bought in a pass of their own
+        once = 1 + (facts.get("purchase") is not None)  # ranges are estimated in a separate pass
         shares = shares_of(listed)
         facts = {"reasons": request.reasons, "passes": once, "shares": shares, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
@@ -147,7 +147,7 @@ class Plan(Shown, Generic[D]):
         ]
 
     def table(self) -> Table:
-        """Return what the plan shows: facts, columns, what is released, advice."""
+        """Return the printed plan: facts, columns, releases, advice."""
         return plan_table(self)
 
     def __repr__(self) -> str:
@@ -232,7 +232,7 @@ _LISTED = 8
 
 
 def shares_of(steps: Iterable[Step]) -> dict[str, float]:
-    """Return the shares of steps by what is printed: names, or kinds of many; ranges together."""
+    """Return the shares of steps by printed name, or by kind if there are many."""
     steps, out = (*steps,), dict[str, float]()
     own = sum(step.label != BOUGHT for step in steps)
     for step in steps:
@@ -283,7 +283,7 @@ _CELL, _ENTRY, _ALGEBRA = 3e-10, 4.5e-6, 6e-9
 _BYTES = 1000.0
 #: Seconds that are worth a word; part of the machine's memory that a fit may take.
 SLOW, ROOM = 20.0, 0.8
-#: Levels that are said to be the reason.
+#: Number of levels above which the advice names the factor.
 _MANY = 50
 
 
@@ -310,7 +310,7 @@ def _time(seconds: float) -> str:
 
 
 def size_of(p: int, n: int) -> Size:
-    """Return the size of a fit of p columns and n rows. Public numbers only."""
+    """Return the size of a fit of p columns and n rows: seconds and bytes. Public numbers only."""
     square = float(p) * p
     seconds = _CELL * n * square + _ENTRY * square + _ALGEBRA * square * p
     return Size(p, seconds, _BYTES * square)
@@ -442,7 +442,7 @@ def _smallest(ok: Callable[[float], bool], low: float, high: float) -> float | N
 
 
 def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[str]:
-    """Return the least n and the least eps at which ``ok(n, eps)``, in words."""
+    """Return the least n and the least eps at which ``ok(n, eps)``, as texts."""
     rows = _smallest(lambda v: ok(round(v), eps), float(n), float(_MAX_N))
     budget = _smallest(lambda v: ok(n, v), eps, _MAX_EPS)
     ways = [] if rows is None else [f"n = {math.ceil(rows)} at this eps"]
@@ -452,7 +452,7 @@ def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[st
 def reach(
     make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
 ) -> tuple[str, ...]:
-    """Return one sentence a wanted privacy standard error.
+    """Return one sentence per requested privacy standard error.
 
     Parameters
     ----------
@@ -493,14 +493,14 @@ def reach(
 
 #: Allowance of intervals for a bias, over the privacy error: .4 to .75 on simulated tables.
 _BIAS = 0.5
-#: Information of a row about the linear predictor, where nothing is said of the response's mean.
+#: Information of a row about the linear predictor, if the mean of the response is not given.
 _INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
 
 
 def power(
     make: Callable[[int, float], Plan[Any]], n: int, eps: float, effect: Any, sd: Any
 ) -> tuple[str, ...]:
-    """Return one sentence a coefficient: the power of its test, and what power .8 would take.
+    """Return one sentence per coefficient: the power of its test, and the way to power .8.
 
     Parameters
     ----------
@@ -654,7 +654,7 @@ def _numbers_of(
     for name, value in given.items():
         if name not in known:
             raise RequestError(
-                f"{where}= names {shown(name)}, which is no column of this design."
+                f"{where}= names {shown(name)}, which is not a column of this design."
                 f"{did_you_mean(str(name), known)} Columns: {', '.join(known)}"
             )
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -710,7 +710,7 @@ def _number(x: float | None) -> str:
 
 
 def _origin(interval: tuple[float, float] | None, bought: bool) -> str:
-    """Where the range of a column comes from; without any, public data bound the row."""
+    """Return the origin of a column's range; without one, public data bound the row."""
     if bought:
         return "bought"
     return "declared" if interval is not None else "not needed"
@@ -796,7 +796,7 @@ def forecast_plot(plan: Plan[Any], axes: Any = None) -> Any:
 
 
 def plan_table(plan: Plan[Any]) -> Table:
-    """Return the plan as a table of columns, and one of what is released below it."""
+    """Return the plan as a table of columns, and one of the releases below it."""
     from dpmodels.privacy.budget import shown_step
 
     known = bool(plan.expected_se)

@@ -249,7 +249,7 @@ _DEFAULT = 128 * 1024
 
 @functools.cache
 def hold_memory() -> None:
-    """Have glibc keep freed arrays: it goes by the largest one that was freed before.
+    """Make glibc keep freed arrays, by freeing one of the largest size first.
 
     That is what any program does which once frees an array of 16 MiB. Elsewhere nothing happens.
     """
@@ -260,7 +260,7 @@ def hold_memory() -> None:
 
 @contextlib.contextmanager
 def holding_memory() -> Iterator[None]:
-    """Keep freed arrays for a while where glibc was told not to learn.
+    """Keep freed arrays for a while if glibc was told not to adapt.
 
     Dask tells its workers to give memory back at once (``MALLOC_TRIM_THRESHOLD_``). So it is
     again afterwards.

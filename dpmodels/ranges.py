@@ -231,13 +231,13 @@ REACH = 64.0
 
 @dataclass(frozen=True)
 class Part:
-    """The ranges' part of a call, and what it leaves."""
+    """Part of a call for estimating ranges, and the remainder of its budget."""
 
     share: float = 0.0  # Share of the currency (mu^2, or eps) spent on ranges; 0 without a purchase
     steps: tuple[Step, ...] = ()
     purchase: Purchase | None = None
     mu: float = 0.0  # Gaussian plans: mu of the *whole* call; a step of share s gets ``mu sqrt(s)``
-    # eps, delta: pair plans: what is left for the rest.
+    # (eps, delta) left for the rest, in plans by pairs.
     eps: float = 0.0
     delta: float = 0.0
 
@@ -253,7 +253,7 @@ class Part:
         return Gaussian(self.mu * math.sqrt(share)) if self.mu else Pure(self.eps * share)
 
     def coins(self, *names: str, test: float) -> list[Step]:
-        """Return the steps: ranges, then what is left in equal pairs, each a coin and Gaussian.
+        """Return the steps: ranges, then the remainder in equal pairs, each a coin and Gaussian.
 
         ``test``: share of a pair's eps that its coin costs.
         """
@@ -271,18 +271,18 @@ def _check_purchase(request: Request, to_buy: tuple[str, ...]) -> None:
     shown = ", ".join(f'"{c}": (lower, upper)' for c in to_buy[:2])
     if request.relation != "replace":
         raise RequestError(
-            f"ranges can be bought under relation='replace' only: declare them, for example "
+            f"ranges can be estimated under relation='replace' only: declare them, for example "
             f"bounds={{{shown}}}"
         )
     if request.delta == 0:
         raise RequestError(
-            f"delta = 0 buys no ranges (the search has a failure probability): declare them, "
+            f"delta = 0 estimates no ranges (the search has a failure probability): declare them, "
             f"for example bounds={{{shown}}}"
         )
 
 
 def bounds_share(request: Request, to_buy: object) -> float:
-    """Return the share of the budget that buys ranges: 0 where there are none to buy."""
+    """Return the share of the budget for estimating ranges: 0 where there are none to buy."""
     return float(request["bounds_share"]) if to_buy else 0.0
 
 
@@ -374,7 +374,7 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
 
 
 def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | None:
-    """Return the plan's design with every range known, buying what the plan says; None: no reply.
+    """Return the design with every range known, estimated if planned, or None after a no-reply.
 
     As :func:`buy_ranges`, whose privacy statement is that of this.
     """
@@ -437,7 +437,7 @@ def expected_reply(purchase: Purchase, n: int) -> float:
 
 
 def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
-    """Return what to say of a purchase that is unlikely to succeed; empty if it is likely to.
+    """Return advice on an estimation of ranges that is unlikely to succeed, else an empty tuple.
 
     **Privacy.** Of n, eps, delta and the number of columns: n must be public.
     """

@@ -1,4 +1,4 @@
-"""A call, frozen: what was asked, checked, and nothing of the data."""
+"""Frozen records of a call: its checked arguments, releases and estimates."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Request:
     public: Any = None
     reasons: tuple[str, ...] = ()
     unit: Person | None = None  # The column that names the unit of privacy; None: the row
-    # A column whose name says it is an identifier, where the unit is the row; or empty.
+    # Column with the name of an identifier if the unit is the row, else empty.
     identifier: str = ""
     # Rows of one person that are kept (``max_rows=``): so many may depend on each other in any way,
     # and sampling variances of rows are multiplied by it (``units.md``, 7).
@@ -123,7 +123,7 @@ class Request:
         return self.unit is not None and not self.unit.most
 
     def shares_of(self, names: Iterable[str]) -> dict[str, float] | None:
-        """Return the shares that ``split=`` gives these names, or refuse; None: there is none."""
+        """Return the shares that ``split=`` gives these names, or None without ``split=``."""
         if self.split is None:
             return None
         wanted = list(names)
@@ -144,7 +144,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Release:
-    """What left the private stage."""
+    """Numbers that left the private stage."""
 
     # Released numbers by step name (or a name the method documents). Everything here went through
     # :class:`dpmodels.privacy.run.Run` or is public.
@@ -157,7 +157,7 @@ class Release:
     why: str = ""
     # The method's own frozen record (public numbers derived from released ones).
     detail: Any = field(default=None)
-    # What a step turned out to be, for the ledger: by released numbers.
+    # Remark on each step for the ledger, from released numbers.
     remarks: Mapping[str, str] = field(default_factory=dict)
     ended: str = ""  # For a no-reply: the last step that was drawn. Set by the door
     back: Charge | None = None  # The charge, where a part of it went back. Set by the door
@@ -166,7 +166,7 @@ class Release:
 # -- An estimate: post-processing of a release, in the user's units
 
 
-#: Name of the step that counts usable rows before a fit: its test stops a call, it is no method's.
+#: Name of the step that counts usable rows before a fit. It can stop a call.
 USABLE_ROWS = "usable rows"
 #: Statistics whose errors assume that rows are independent.
 _OF_ROWS = frozenset({"sigma_se", "r_squared_se", "r_squared_low", "r_squared_high"})
@@ -178,7 +178,7 @@ OPEN_ENDS = "open_ends"
 
 @dataclass(frozen=True)
 class Estimate:
-    """Coefficients and what is known of their errors."""
+    """Coefficients and their errors."""
 
     names: tuple[str, ...]  # Coefficient names ("Intercept" first), length p
     params: Array  # (p,): naN after a no-reply
@@ -203,7 +203,7 @@ class Estimate:
     untested: npt.NDArray[np.bool_] | None = None
 
     def bias_of(self, L: Array) -> Array | None:
-        """Return (k,) bounds on the bias of ``L b``, L (k, p); None: there is no bound.
+        """Return bounds (k,) on the bias of ``L b``, L (k, p), or None if there is no bound.
 
         The smaller of the combination's own and of the sum over its coefficients.
         """
@@ -234,6 +234,6 @@ class Estimate:
     def silent(
         cls, names: Sequence[str], *notes: Note | str, stats: Mapping[str, float] | None = None
     ) -> Estimate:
-        """Return what there is to say after a no-reply: the names, and why."""
+        """Return the estimate after a no-reply: the names, and the reason."""
         blank = np.full(len(names), np.nan)
         return cls(tuple(names), blank, released=False, stats=dict(stats or {}), notes=notes)

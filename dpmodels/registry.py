@@ -1,4 +1,4 @@
-"""The methods as data: what each serves, needs, proves and accepts.
+"""Methods as data: the uses, needs, proofs and options of each.
 
 The registry feeds validation, ``dp.methods()``, the documentation and the command line. A third
 party registers a method with :func:`register_method`; nothing else in the package branches on a
@@ -95,7 +95,7 @@ class Option:
             return value
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if isinstance(value, bool) and bool not in kinds and object not in kinds:
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
+            raise RequestError(f"{self.name}= takes {self._expected()}, got {said}")
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
@@ -104,9 +104,9 @@ class Option:
             if isinstance(value, Mapping) and self.instead:  # vcov={"CRV1": "village"}
                 instead = next(iter(self.instead.values()))
                 raise RequestError(f"{self.name}={said}: {instead}")
-            raise RequestError(f"{self.name}= takes {self._wanted()}, got {said}")
+            raise RequestError(f"{self.name}= takes {self._expected()}, got {said}")
         if (float in kinds or int in kinds) and not self._within(value):
-            raise RequestError(f"{self.name}={said}: must be {self._wanted()}")
+            raise RequestError(f"{self.name}={said}: must be {self._expected()}")
         return value
 
     def _no_choice(self, value: Any, said: str) -> str:
@@ -119,14 +119,14 @@ class Option:
         return f"{self.name}={said} is not one of {list(self.choices)}.{known}"
 
     def _within(self, value: Any) -> bool:
-        """Return whether a number lies between the bounds; True for what is no number."""
+        """Return whether a number is between the bounds; True for other values."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return True
         above = self.lower is None or value > self.lower
         below = self.upper is None or value < self.upper
         return value == value and above and below
 
-    def _wanted(self) -> str:
+    def _expected(self) -> str:
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         text = " or ".join(k.__name__ for k in kinds)
         if self.choices:
@@ -197,9 +197,9 @@ class Method:
     accepts: tuple[str, ...] = field(default=())
     #: The plan prints expected privacy errors where ranges are declared.
     foretells: bool = False
-    #: What a missing cell does to its row where the call does not say.
+    #: Default treatment of a row with a missing cell.
     na: str = "zero-row"
-    #: Offset and weight of a row stand beside it, instead of being worked into it.
+    #: Offset and weight of a row are kept next to it, not multiplied in.
     aside: bool = False
     endings: tuple[Ending, ...] = ()
     #: A pass reads rows themselves, not sums of them: not for tables that stay elsewhere.
@@ -213,12 +213,12 @@ class Method:
         return self.backend.people or any(e.backend.people for e in self.endings)
 
     def title_of(self, backend: Backend | None) -> str:
-        """Return what ran, in words: the title of the ending that served, else of the method."""
+        """Return the title of the ending that served, else of the method."""
         return (backend.title if backend else "") or self.title
 
     @property
     def titles(self) -> str:
-        """What may run, in words: the endings first, as they are asked first."""
+        """Titles of all endings, in the order in which they are tried, then of the method."""
         endings = (e.backend.title for e in self.endings)
         return "; or ".join([*filter(None, endings), self.title])
 
@@ -255,7 +255,7 @@ class Method:
         }
 
 
-#: What other packages call an argument, and what to type here.
+#: Name of an argument in other packages -> the text to type here.
 _MEANT = {
     **dict.fromkeys(
         ("cluster", "clusters", "groups", "cov_kwds"),
@@ -449,7 +449,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
             f"Unknown method: {shown(name)}.{did_you_mean(name, known)}\n"
             f"  Known: {', '.join(known)}."
         )
-    listed = [(m.verb, o.name, o.default, o._wanted(), o.doc) for m in chosen for o in m.options]
+    listed = [(m.verb, o.name, o.default, o._expected(), o.doc) for m in chosen for o in m.options]
     return OptionTable(listed, columns=["verb", "option", "default", "type", "doc"], dtype=object)
 
 
@@ -457,7 +457,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
 
 
 def one_of(name: str, doc: str, *words: str, default: str | None = "") -> Option:
-    """Return an option that takes one of some words: by default the first."""
+    """Return an option that takes one of some strings, the first by default."""
     return Option(name, doc, words[0] if default == "" else default, str, choices=words)
 
 
@@ -503,7 +503,7 @@ GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, in
 
 #: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
 RANGES_SHARE = 0.15
-BOUNDS_SHARE = share("bounds_share", "share of the budget that buys ranges", RANGES_SHARE)
+BOUNDS_SHARE = share("bounds_share", "share of the budget for estimating ranges", RANGES_SHARE)
 
 STOP = Option(
     "stop",
@@ -518,7 +518,8 @@ STOP = Option(
 
 PERSON_WEIGHTS = Option(
     "person_weights",
-    "'equal': with unit= each person counts once, each of T rows as 1/T; None: rows count alike",
+    "'equal': with unit= each person counts once, each of T rows as 1/T; None: all rows count "
+    "equally",
     None,
     str,
     choices=("equal",),
@@ -538,14 +539,14 @@ PUBLISHED = (
 
 PMT_PAPER = "Enhancing Differentially Private Linear Regression via Public Second-Moment"
 
-#: Of working rows: designs in half-ranges, the intercept 1.
+#: Bound on rows in half-ranges, with intercept 1.
 WORKING_RADIUS = positive("radius", "bound on the norm of a working row")
 
 
 def scoring_method(
     verb: str, backend: Backend, reference: str, proof: str, *options: Option
 ) -> Method:
-    """Return the entry of a verb's private Fisher scoring; its options stand first."""
+    """Return the entry of private Fisher scoring for a function, with its options first."""
     return Method(
         name="scoring",
         verb=verb,

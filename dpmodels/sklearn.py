@@ -22,10 +22,10 @@ __all__ = ["DPLinearRegression", "DPLogisticRegression"]
 
 
 class _Private(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: rows read without judging them, a budget never copied."""
+    """Base of the estimators: rows are read without inspection, a budget is never copied."""
 
     def _guarantee(self) -> None:
-        """Refuse an estimator that was not told its guarantee. Reads nothing."""
+        """Refuse an estimator without a guarantee. Reads nothing."""
         missing = [name for name in ("eps", "delta") if getattr(self, name) is None]
         if missing:
             kind = type(self).__name__

@@ -1,4 +1,4 @@
-"""The design of a sample, as public facts: which columns say it, and what is declared of it."""
+"""Sample design as public facts: its columns, and the declared numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ICC = 0.15
 LEAST = 20
 
 
-#: What svydesign and samplics call a thing, and what to type here.
+#: Name of an argument in svydesign and samplics -> the text to type here.
 _MEANT = {
     **dict.fromkeys(("id", "ids", "cluster", "clusters"), 'psu="village" names its clusters'),
     **dict.fromkeys(("weight", "probs", "pw"), 'weights="w" names the column of weights'),
@@ -144,7 +144,7 @@ class Survey:
             raise RequestError('psus= counts the units of psu=, the column that names them')
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what says it again, as JSON holds it: names of columns and public numbers."""
+        """Return the JSON form: names of columns and public numbers."""
         out: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -160,7 +160,7 @@ class Survey:
 
     @property
     def text(self) -> str:
-        """What a summary says of it."""
+        """Text of the design in a summary."""
         said = []
         if self.psu is not None:
             total = self.total
@@ -172,7 +172,7 @@ class Survey:
         return ", ".join(said)
 
     def counts(self, levels: tuple[Any, ...]) -> tuple[float, ...] | None:
-        """Return the declared number of units of each stratum (of all, without); None: unknown."""
+        """Return the declared number of units of each stratum (or of all), or None if unknown."""
         return self._of_each("psus", self.psus, levels)
 
     def rates(self, levels: tuple[Any, ...], units: tuple[float, ...] | None) -> Array:
@@ -218,7 +218,7 @@ class Survey:
 
     @property
     def total(self) -> float | None:
-        """Declared number of units in all; None: not declared."""
+        """Declared number of units in all, or None if not declared."""
         if self.psus is None:
             return None
         return math.fsum(v for _, v in self.psus) if isinstance(self.psus, tuple) else self.psus
@@ -236,7 +236,7 @@ _APART = 2.0**26
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What is public of clusters: how labels of rows become clusters, signs and factors."""
+    """Public facts of clusters: how labels of rows become clusters, signs and factors."""
 
     survey: Survey
     levels: tuple[Any, ...] = ()  # Declared strata; empty: none
@@ -245,18 +245,18 @@ class Frame:
 
     @property
     def strata(self) -> int:
-        """How many strata there are, at least one."""
+        """Number of strata, at least one."""
         return max(len(self.levels), 1)
 
     @property
     def pairs(self) -> tuple[int, ...]:
-        """Units of each stratum, where they are compared in pairs; empty: they are not."""
+        """Units of each stratum if they are compared in pairs, else empty."""
         counts = self.survey.counts(self.levels) if self.labelled else None
         return () if counts is None else tuple(int(c) for c in counts)
 
     @property
     def df(self) -> float | None:
-        """Declared degrees of freedom; None: the number of units is not declared."""
+        """Declared degrees of freedom, or None if the number of units is not declared."""
         if self.pairs:
             return float(sum(-(-k // 2) for k in self.pairs))
         total = self.survey.total
@@ -264,7 +264,7 @@ class Frame:
 
     @property
     def units(self) -> tuple[float, ...]:
-        """Declared number of units of each stratum; empty: not declared by stratum."""
+        """Declared number of units of each stratum, empty if not declared by stratum."""
         return self.survey.counts(self.levels) or ()
 
     @property
@@ -274,7 +274,7 @@ class Frame:
 
     @property
     def correction(self) -> float:
-        """Factor on what the pass releases, where means of strata are taken out by totals.
+        """Factor on the released products if means of strata are subtracted by totals.
 
         ``n_h/(n_h - 1)`` of each stratum is a factor of its rows, and at most 1 there: the largest
         one is left for afterwards. A stratum of one unit keeps its mean.

@@ -1,4 +1,4 @@
-"""A person with several rows as the unit of privacy: what is declared, and how ids compare."""
+"""A person with several rows as the unit of privacy: declarations, and comparison of ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpmodels.arrays import plain
 from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown
 
-#: Units that are no column: a row, or one variable of a row.
+#: Units that are not columns: a row, or one variable of a row.
 LEVELS = ("record", "attribute")
 #: Kinds of columns whose cells name nobody.
 NO_IDS = ("bool", "datetime", "duration", "nested")
@@ -63,7 +63,7 @@ def unit_of(column: str) -> str:
 
 
 def identifier_among(names: Iterable[str]) -> str:
-    """Return the first name that says it is an identifier; empty: none does."""
+    """Return the first name that looks like an identifier, or an empty string."""
     return next((name for name in names if _IDENTIFIER.search(name)), "")
 
 
@@ -76,7 +76,7 @@ def column_of(unit: str) -> str | None:
 
 
 def named(unit: str) -> str:
-    """Return a unit as it is said: "one row", "one attribute", "one person (column person_id)".
+    """Return the printed unit: "one row", "one attribute", "one person (column person_id)".
 
     "record" is the word of options and files for a row.
     """
@@ -174,12 +174,12 @@ Codes = npt.NDArray[np.int64]
 _EXACT = 2.0**53
 #: Head of the keys of integers of 64 bits.
 _WHOLE = b"\1"
-#: Ids within so many times the number of rows are ranked by a table.
+#: Ids below this multiple of the number of rows are ranked by a table.
 _TABLE = 4
 
 
 def id_type(column: Any) -> str:
-    """Return what the type of a column says of its ids: a public fact.
+    """Return the type of ids in a column of this type: a public fact.
 
     A library that meets a missing or an odd cell types a part by it: integers become floats, which
     hold no id from 2^53 on, or text, whose "12" is another id than 12.
@@ -243,7 +243,7 @@ class Ids:
         self._parts.append((cells, present))
 
     def _all(self) -> tuple[Codes, npt.NDArray[np.bool_] | None]:
-        """Return (integers of all parts, which are there; None: all)."""
+        """Return (integers of all parts, mask of present ones or None if all are)."""
         if all(cells.base is self._place for cells, _ in self._parts):
             return self._place[: self._rows], None
         cells = np.concatenate([cells for cells, _ in self._parts])
@@ -334,7 +334,7 @@ def _ranks(cells: Codes) -> tuple[Codes, int]:
 
 
 def sort_keys(column: Any) -> tuple[Any, Codes, npt.NDArray[np.intp] | None]:
-    """Return (head, number, rows): what ids are sorted and compared by, on disk as in memory.
+    """Return (head, number, rows): the keys by which ids are sorted and compared everywhere.
 
     The head is bytes, of each of the rows that have an id (None: of all); one for all where they
     are integers of 64 bits. Sorted by (head, number), people stand in the order of
@@ -442,7 +442,7 @@ def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
 
 
 def _key(cell: Any) -> int | str | None:
-    """Return what a cell is compared by; None: it is no id."""
+    """Return the key by which a cell is compared, or None if it is not an id."""
     kind = type(cell)
     if kind is str:
         return str(cell)

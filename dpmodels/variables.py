@@ -1,4 +1,4 @@
-"""Kinds of variables: what may be declared about a column. Standard library only."""
+"""Kinds of variables: the declarations that a column may have. Standard library only."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | No
         given = "upper" if lower is None else "lower"
         raise SchemaError(
             f"{kind}({given}=...) gives one bound only. Give both, as in {kind}(0, 10), or none "
-            "(then the range is bought from eps and delta)"
+            "(then the range is estimated from eps and delta)"
         )
     lo, hi = _number(lower, f"{kind}: lower"), _number(upper, f"{kind}: upper")
     if not lo < hi:
@@ -74,7 +74,7 @@ def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | No
         raise SchemaError(
             f"{kind}({lo:g}, {hi:g}): a range must lie within {-LARGEST:g} and {LARGEST:g}, where "
             "squares and products of cells stay finite. Give the range in a larger unit, or leave "
-            "both bounds out to have it bought from eps and delta"
+            "both bounds out to have it estimated from eps and delta"
         )
     if hi - lo < NARROWEST:
         raise SchemaError(
@@ -139,7 +139,7 @@ def _recoded(
             level = numbers[0] if numbers else level
         if level not in levels:
             raise SchemaError(
-                f"{kind}: recode= maps {shown(key)} to {shown(level)}, which is no level."
+                f"{kind}: recode= maps {shown(key)} to {shown(level)}, which is not a level."
                 f"{did_you_mean(str(level), map(str, levels))} Levels: {list(levels)!r}"
             )
         if key in levels and key != level:
@@ -149,7 +149,7 @@ def _recoded(
 
 
 def as_key(value: Scalar) -> str | float:
-    """Return what spellings of one value share: the number, or text without blanks and case."""
+    """Return the key that spellings of a value share: its number, or its case-folded text."""
     if not isinstance(value, str):
         return float(value)
     text = value.strip()
@@ -194,7 +194,7 @@ def _signs(decimal: Any, thousands: Any, kind: str) -> dict[str, str | None]:
 def _time_unit(unit: Any, kind: str, name: str) -> str:
     if unit not in TIME_UNITS:
         raise SchemaError(
-            f"{kind}: {name}={shown(unit)} is no unit of time."
+            f"{kind}: {name}={shown(unit)} is not a unit of time."
             f"{did_you_mean(str(unit), TIME_UNITS)} Units: {', '.join(TIME_UNITS)}"
         )
     return str(unit)
@@ -207,7 +207,7 @@ def _flag(value: Any, kind: str, name: str) -> bool:
 
 
 class _Base:
-    """What every variable shares."""
+    """Base of all variables."""
 
     kind: ClassVar[str]
     numeric: ClassVar[bool] = False  # Whether the variable enters a formula as a number
@@ -227,7 +227,7 @@ class _Base:
         return {"type": self.kind, **self._said()}
 
     def _said(self) -> dict[str, Any]:
-        """Return what is declared: a default is not said."""
+        """Return the declarations that differ from the defaults."""
         out = {}
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
@@ -592,7 +592,7 @@ class Date(_Base):
                 )
         if format is not None and (not isinstance(format, str) or "%" not in format):
             raise SchemaError(
-                f"Date: format={shown(format)} is no format of dates: write it as in "
+                f"Date: format={shown(format)} is not a date format: write it as in "
                 'format="%d.%m.%Y" for 31.12.2020'
             )
         _freeze(
@@ -638,7 +638,7 @@ def _date_of(given: Any, name: str) -> datetime.datetime:
             found = None
     if found is None:
         raise SchemaError(
-            f"Date: {name}={shown(given)} is no date. Write year, month and day: "
+            f"Date: {name}={shown(given)} is not a date. Write year, month and day: "
             'Date("2010-01-01", "2020-12-31")'
         )
     return datetime.datetime(*found.timetuple()[:6])

@@ -54,7 +54,7 @@ class Verb:
     # "log"); a method option called ``link`` wins.
     link: str = "identity"
     estimates: str = "Estimate"  # Header of the column of estimates
-    count: str = "Coefficients"  # What the header calls the length of ``params``
+    count: str = "Coefficients"  # Label in the header of the length of ``params``
     # tuple of (str, str): further header pairs: label -> name of an entry of ``Estimate.stats``.
     header: tuple[tuple[str, str], ...] = ()
     # tuple of (str, str): further header pairs: label -> method option that makes the model what it
@@ -103,7 +103,7 @@ def new_release(name: str) -> Callable[..., Any]:
 
 
 def function_of(path: str) -> Callable[..., Any]:
-    """Import what ``"package.module:name"`` names."""
+    """Import the function named by ``"package.module:name"``."""
     module, _, name = path.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
@@ -363,7 +363,7 @@ _PROMISE = re.compile(r"Privacy\n-------\nAs :func:`(?:dpmodels\.)?(\w+)`\.")
 
 
 class _Entry(NamedTuple):
-    """One entry of a section Parameters: names, what follows a colon, paragraphs."""
+    """One entry of a section Parameters: names, the text after a colon, paragraphs."""
 
     names: tuple[str, ...]
     kind: str
@@ -382,14 +382,14 @@ def _entries(section: str) -> Iterator[_Entry]:
 
 
 def _split(doc: str) -> tuple[str, str, str]:
-    """Return what comes before the entries of Parameters, the entries, and the rest."""
+    """Return the text before the entries of Parameters, the entries, and the rest."""
     start, title, after = doc.partition("Parameters\n----------\n")
     section, gap, rest = after.partition("\n\nReturns\n")
     return start + title, section, gap + rest
 
 
 def like(*others: Callable[..., Any]) -> Callable[[F], F]:
-    """Write out the arguments whose paragraph another verb has: all but what is that verb's alone.
+    """Copy the paragraphs of arguments that another function documents.
 
     Of another verb's paragraphs the first is meant; those behind a blank line are its own. What a
     docstring adds behind ``As in`` is said of the last name of its entry.

@@ -27,7 +27,7 @@ from dpmodels.errors import RequestError, did_you_mean, shown
 
 #: Corners of the bias box are counted up to so many coefficients; beyond, a bound stands for them.
 _CORNERS = 12
-#: A p-value below this is no number to take quantiles of.
+#: Smallest p-value of which quantiles are taken.
 SMALLEST = 1e-300
 
 
@@ -38,7 +38,7 @@ class Wald:
     statistic: float
     df: int  # Rank of ``L V L'``
     pvalue: float
-    noncentrality: float = 0.0  # What bounded bias may add; 0 without a bound
+    noncentrality: float = 0.0  # Noncentrality from bounded bias, 0 without a bound
     free: float | None = None  # Denominator degrees of freedom of the reference
 
     @property
@@ -224,7 +224,8 @@ def _matrix(given: Any, names: Sequence[str]) -> Hypothesis:
         failed = True
     if failed or L.ndim != 2 or L.shape[1] != len(names) or not np.isfinite(L).all():
         raise RequestError(
-            f"a hypothesis is a text such as '{names[-1]} = 0', a list of names, or a matrix with "
+            f"a hypothesis is a string such as '{names[-1]} = 0', a list of names, or a matrix "
+            "with "
             f"{len(names)} columns (with values: (matrix, values)); got {shown(given)}"
         )
     return Hypothesis(L, q, tuple(_words(row, names) for row in L))
@@ -417,8 +418,8 @@ class Tail:
     error: float = 0.0
     # Of what is beyond, how much has one sign, and what else counts as if it had (small mu n).
     one_sided: float = 1.0
-    squares: float = 0.0  # What the meat misses beyond its radius, in units of C^2
-    unseen: float = 0.0  # What beyond C may hide in the noise of one count
+    squares: float = 0.0  # Part of the meat beyond its radius, in units of C^2
+    unseen: float = 0.0  # Excess over C that the noise of one count may hide
 
 
 @dataclass(frozen=True, eq=False)
@@ -456,9 +457,9 @@ class Allowance:
     # left of the step at each.
     points: Array | None = None
     left: Array | None = None
-    # (r, k): what is left of the step along directions whose information was floored, columns.
+    # (r, k) remainder of the step along directions with floored information, in columns.
     short: Array | None = None
-    # (k, r): what clipped scores of single groups of rows may have moved the sum by, over n.
+    # (k, r) change of the sum by clipped scores of single groups of rows, over n.
     groups: Array | None = None
 
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
@@ -597,7 +598,7 @@ class Carried:
 class BiasBound:
     """The bias that a fit allows for, of any combination of its coefficients."""
 
-    # tuple of (T, Allowance): of every chain of the fit, in the order of coefficients: T (p, r)
+    # (T, Allowance) of every chain of the fit, in the order of coefficients: T (p, r)
     # maps its step to them.
     parts: tuple[tuple[Array, Allowance], ...]
 

@@ -170,7 +170,7 @@ class Regression:
     # sampling, privacy: (p, p) arrays; the two parts of ``V = M^{-1} (v M + Cn) M^{-1}``.
     sampling: Array
     privacy: Array
-    moments: SecondMoments  # What it was made from
+    moments: SecondMoments  # Inputs
 
     @functools.cached_property
     def trust(self) -> float:
@@ -386,8 +386,8 @@ class Slopes:
     # (p,): standard deviations of the columns as released: coefficients are ``b / scale``.
     scale: Array
     noise: float  # Largest noise scale of M
-    penalty: float  # Of the lasso: ``1.1 z_{1 - .05/p} sqrt(max_j (v M_jj + Cn_jj))``
-    # means, mean: (p,) array, float; of the columns and of the response.
+    penalty: float  # Penalty of the lasso: ``1.1 z_{1 - .05/p} sqrt(max_j (v M_jj + Cn_jj))``
+    # Means of the columns (p,) and mean of the response.
     means: Array
     mean: float
 

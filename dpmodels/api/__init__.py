@@ -1,4 +1,4 @@
-"""The verbs: what a statistician types. They turn a call into a frozen request and run it."""
+"""Public functions of the package: each turns a call into a frozen request and runs it."""
 
 from dpmodels.api.call import plan
 from dpmodels.api.custom import Selection, dp_eptr, dp_gptr, dp_pate, dp_select, dp_vote

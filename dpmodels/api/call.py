@@ -136,7 +136,7 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
 
 
 def _extreme(request: Request) -> bool:
-    """Tell if eps or delta is where formulas of floats may leave their range."""
+    """Return whether eps or delta is so extreme that float formulas overflow or underflow."""
     return not 1e-9 < request.eps < 1e4 or 0.0 < request.delta < 1e-60 or request.delta > 0.999
 
 
@@ -162,7 +162,7 @@ def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...])
 
 
 def _label(plan: Plan[Any]) -> str:
-    """Return the call as the ledger prints it: formula, and what changes the release."""
+    """Return the call as the ledger prints it: formula, and arguments that change the release."""
     request = plan.request
     defaults = {option.name: option.default for option in request.method.options}
     plain = (str, int, float, bool, tuple, list, dict, type(None))  # tables are never a default
@@ -186,7 +186,7 @@ def _label(plan: Plan[Any]) -> str:
     if request.sample is not None:
         own["design"] = request.sample.frame.survey.text
     words = [f'{request.verb}("{formula}"', f'method="{request.method.name}"']
-    for name, value in own.items():  # as it is typed; of what is long its kind
+    for name, value in own.items():  # as typed; the kind of long values
         text = json.dumps(value) if isinstance(value, str) else repr(value)
         short = len(text) <= 60 and "\n" not in text
         words.append(f"{name}={text if short else f'<{type(value).__name__}>'}")
@@ -223,7 +223,7 @@ def call(
     default: str | Callable[[], Choice],
     **given: Any,
 ) -> Fit:
-    """Run one call: all that is public, the charge, rows and noise, arithmetic on what came out.
+    """Run one call: its public part, the charge, rows and noise, arithmetic on released numbers.
 
     ``default`` is the method where none is asked for, or a function that chooses it; ``given`` are
     the other arguments of the verb, each under its own name.
@@ -232,7 +232,7 @@ def call(
 
     own = {name: given.pop(name) for name in [*given] if name not in _CALL}
     if own.get("unit") is None:
-        own.pop("unit", None)  # a word of some methods: not given is not said
+        own.pop("unit", None)  # an argument of some methods: not passed on if it was not given
     given = {**_CALL, **given, "options": {**given.get("options", {}), **own}}
     free = fit_of(verb, data)
     if free is not None:  # a release in a table's place: no row, no charge
@@ -282,7 +282,7 @@ def call(
         need_rows(source, f"{verb}(method={request.method.name!r})")
     if plan.purchase is not None and isinstance(source, Elsewhere):
         raise RequestError(
-            "ranges are bought from pairs of rows themselves, which are not here: declare "
+            "ranges are estimated from pairs of rows, which are not on this machine: declare "
             f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
         )
     rows = functools.partial(
@@ -334,7 +334,7 @@ _OTHER_PLANS = {
     "method='drcl', ...)",
     "dp_vote": "its noise is a function of eps and delta alone, which dp_vote takes",
     "dp_pate": "its noise is a function of eps and delta alone, which dp_pate takes",
-    "dp_select": "what it costs is what dp_select is given; each candidate has a plan of its own",
+    "dp_select": "what it costs is what dp_select is given; each candidate has a separate plan",
 }
 
 
@@ -403,7 +403,7 @@ def plan(
     if not method_names(verb):
         known = list(dict.fromkeys(methods()["verb"]))
         raise RequestError(
-            f"verb={shown(verb)} is no verb with a plan.{did_you_mean(str(verb), known)} "
+            f"verb={shown(verb)} has no plan.{did_you_mean(str(verb), known)} "
             f"Known: {', '.join(known)}"
         )
     design_options = None
@@ -512,7 +512,7 @@ def versions() -> dict[str, str]:
 
 
 def show_versions() -> None:
-    """Print versions of this package and of what it stands on, for a report of a problem.
+    """Print versions of this package and of its dependencies, for a report of a problem.
 
     Privacy
     -------
@@ -531,7 +531,7 @@ def show_versions() -> None:
 
 
 def per_person(data: Any, unit: str, /, **features: Any) -> Features:
-    """Return a table with one row a person: counts, sums, extremes, first cells of its own rows.
+    """Return a table with one row per person: counts, sums, extremes, first cells.
 
     Parameters
     ----------

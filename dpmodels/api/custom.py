@@ -200,20 +200,20 @@ def _named(names: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, repr=False)
 class Selection(Result):
-    """What :func:`dp_select` chose."""
+    """Choice of :func:`dp_select`."""
 
-    output: Any  # Of the best-scored run; None if no run replied
+    output: Any  # Output of the best-scored run, or None if no run replied
     reply: bool
-    privacy: Guarantee  # Of the whole choice
+    privacy: Guarantee  # Guarantee of the whole choice
 
     def table(self) -> Table:
-        """Return what was chosen and what it cost."""
+        """Return the choice and its cost."""
         reply = repr(self.output) if self.reply else "NO REPLY"
         facts = (("Output", reply), ("Privacy", self.privacy.statement()))
         return Table(title="Choice of private candidates", facts=facts)
 
     def tidy(self) -> Any:
-        """Return one row a number of the output."""
+        """Return one row per number of the output."""
         import pandas as pd
 
         listed = self.output if isinstance(self.output, (tuple, list)) else [self.output]

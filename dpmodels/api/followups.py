@@ -114,7 +114,7 @@ def diagnose(
 
 
 def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return the standard deviation of a response by bin of its prediction, and what is said of it.
+    """Return the standard deviation of a response by bin of its prediction, and notes on it.
 
     It is that of the family at the fitted means, averaged over the public rows of the bin, with
     the released dispersion; of a linear model the released residual standard deviation.
@@ -360,7 +360,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     if data is None or (not free and (eps is None or delta is None)):
         lacks = "data again, as a fit keeps none" if data is None else "eps= and delta="
         raise RequestError(
-            f"update makes a new release, with a charge of its own: it needs {lacks}. Type "
+            f"update makes a new release with a separate charge: it needs {lacks}. Type "
             f"fit.update({formula!r}, data, eps={fit.privacy.eps:g}, delta={fit.privacy.delta:g})"
         )
     odd = [k for k, v in call.options.items() if isinstance(v, str) and v.startswith("<")]

@@ -1,4 +1,4 @@
-"""``inspect_source``: what the holder of the data sees of a file on the screen. Not private."""
+"""``inspect_source``: a look at a file for the holder of the data. Not private."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect_source"]
 
-#: What stands first, whatever else is printed.
+#: First line of every printed page.
 _WARNING = (
     "These are counts of the private rows. They are not covered by the guarantee: do not pass them "
     "on, and do not choose ranges or models by them."
@@ -85,7 +85,7 @@ def inspect_source(data: Any, schema: Any = None) -> None:
 
 
 def problems(schema: Schema, data: Any) -> list[str]:
-    """Return what does not fit between a schema and a table. Reads names and types only."""
+    """Return the differences between a schema and a table. Reads names and types only."""
     source = as_source(data)
     kinds = source.kinds
     out = []

@@ -1,4 +1,4 @@
-"""``dp_levels``: the values of columns that occur often enough to be told, as levels."""
+"""``dp_levels``: the values of columns that occur often enough to be released, as levels."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _EPS, _DELTA = 0.2, 0.25
 
 
 def unlisted(formula: str, declared: Schema | None, options: Mapping[str, Any]) -> list[str]:
-    """Return the variables of a call whose levels are to be bought: of formula and ``subset=``."""
+    """Return the variables whose levels must be estimated, from the formula and ``subset=``."""
     subset = options.get("subset")
     text = f"{formula} {subset}" if isinstance(subset, str) else formula
     return [
@@ -148,11 +148,12 @@ def with_levels(
     """
     if options.get("relation") not in (None, "replace"):
         raise RequestError(
-            f"the levels of {names[0]!r} can be bought under relation='replace' only: declare them"
+            f"the levels of {names[0]!r} can be estimated under relation='replace' only: declare "
+            "them"
         )
     if not source.rescannable:
         raise RequestError(
-            f"the levels of {names[0]!r} are bought in a pass of their own, and an iterator gives "
+            f"the levels of {names[0]!r} are estimated in a separate pass, and an iterator gives "
             "its rows only once: pass a frame, a path, or a list of frames"
         )
     paid = _EPS * eps, _DELTA * delta
@@ -165,7 +166,7 @@ def with_levels(
     if lost:
         raise RequestError(
             f"fewer than two levels of {lost[0]!r} were found: no model can be fitted. The charge "
-            f"for levels stands (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
+            f"for levels holds (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
             "codebook, or take a larger eps"
         )
     note = messages.LEVELS_CHARGED(

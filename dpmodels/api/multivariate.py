@@ -12,10 +12,10 @@ from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import (
     REQUIRED,
     design_on,
+    fit_of_functionals,
     functionals_on,
     given_names,
     holds_moments,
-    made,
     require,
 )
 from dpmodels.api.requests import check_first, check_level, choose_method
@@ -474,7 +474,7 @@ def _parts(formula: Any) -> tuple[str, str]:
 
 
 def _check_first(data: Any, main: str, instruments: str, schema: Any, bounds: Any) -> None:
-    """Refuse what is not identified, before anything is read or charged."""
+    """Refuse a model that is not identified, before anything is read or charged."""
     from dpmodels.formula.build import build_design
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
@@ -528,7 +528,7 @@ def _on(
 
     if paid and not m._record.estimate.released:  # as every fit that was paid for
         design = build_design(main, m.design.schema, na=m.design.na)
-        return made("dp_iv", formula, m, None, design, None, level=level, paid=True)
+        return fit_of_functionals("dp_iv", formula, m, None, design, None, level=level, paid=True)
     facts = moments_of(m._record)
     design = design_on(main, m, "dp_iv")
     response = main.partition("~")[0].strip()
@@ -539,7 +539,7 @@ def _on(
     rows = functionals_on(design, m, facts)
     given = Instruments(B, tuple(endogenous), tuple(excluded))
     title = "two-stage least squares on released second moments"
-    return made(
+    return fit_of_functionals(
         "dp_iv", formula, m, facts, design, rows, level=level, title=title, instruments=given,
         paid=paid,
     )  # fmt: skip

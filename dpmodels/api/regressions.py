@@ -1,4 +1,4 @@
-"""Regressions: of numbers and families, of effects within people, and of categories."""
+"""Regressions of numbers and families, of effects within people, and of categories."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
     model, effects = (part.strip() for part in formula.split("|"))
     names = split_effects(effects)
     if not all(names):
-        raise RequestError(f'{verb}: nothing stands after "|" in {shown(formula)}')
+        raise RequestError(f'{verb}: nothing follows "|" in {shown(formula)}')
     first, *others = names
     ticks = first[:1] == first[-1:] == "`" and len(first) > 1
     first = first[1:-1] if ticks else first
@@ -472,7 +472,7 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
 def panel_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
-    """Return what a plan of ``"y ~ x | id + year"`` goes by, or of ``re="id"``."""
+    """Return the arguments for a plan of ``"y ~ x | id + year"`` or of ``re="id"``."""
     asked = options.get("unit"), options.get("re")
     if asked[1] is not None:
         text, unit = with_intercepts("dp_feols", formula, *asked)
@@ -733,7 +733,7 @@ def _link(method: Any, link: Any) -> str:
 def choice_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
-    """Return what a plan of ``dp_polr`` goes by: its ``method=`` is the link."""
+    """Return the arguments for a plan of ``dp_polr``, whose ``method=`` is the link."""
     rest = {k: v for k, v in options.items() if k != "link"}
     method = None if method == "scoring" else method  # dp.methods() calls it so
     return formula, None, {**rest, "link": _link(method, options.get("link"))}, ()

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from dpmodels.results.moments import MomentFacts
 
 
-def _asked(columns: Any, kinds: Mapping[str, str], declared: Schema | None) -> list[str]:
+def _requested_columns(
+    columns: Any, kinds: Mapping[str, str], declared: Schema | None
+) -> list[str]:
     if columns is None:
         columns = list(kinds if declared is None else declared)
     cells = isinstance(columns, str) or type(columns).__name__ == "Series"
@@ -80,7 +82,7 @@ def _plan(
             check_types(source.kinds, {name: Text()})
     terms = [
         f"`{text}`" if text in source.kinds and not text.isidentifier() else text
-        for text in _asked(columns, source.kinds, declared)
+        for text in _requested_columns(columns, source.kinds, declared)
         if text not in public
     ]
     if not terms:
@@ -294,7 +296,7 @@ class _Required:
 
 REQUIRED: Any = _Required()
 
-#: What other packages call the two numbers.
+#: Names of the two numbers in other packages.
 _OTHER_NAMES = {"epsilon": "eps"}
 
 
@@ -329,7 +331,7 @@ def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None =
 
 
 def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
-    """Return what fits a verb on a release in a table's place; None: the data is a table."""
+    """Return the function that fits on a release, or None if the data is a table."""
     from dpmodels.registry import method_names
 
     if is_release(data):
@@ -346,7 +348,7 @@ def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
 def _estimated(
     plan: Any, release: Release, estimate: Callable[[Any, Release], Estimate]
 ) -> Fit:
-    """Return the fit of what was released before: nothing is read and nothing is charged."""
+    """Return the fit of an earlier release: nothing is read and nothing is charged."""
     from dpmodels.results.fit import Fit
     from dpmodels.scoring.notes import no_ranges_note
 
@@ -421,7 +423,7 @@ def _kinds_of(schema: Any) -> dict[str, str]:
 def restated(
     fit: Fit, verb: str, formula: str, method: str, asked: Mapping[str, Any], **entry: Any
 ) -> Designed:
-    """Return the request that another verb would make of what a fit has released already."""
+    """Return the request that another function would make of the released numbers of a fit."""
     known = fit._record.design.schema
     call = build_request(
         verb, formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method=method,
@@ -473,15 +475,15 @@ def _fit_on_moments(
     facts = moments_of(m._record)
     design = design_on(formula, m, verb)
     rows = functionals_on(design, m, facts)
-    return made(verb, formula, m, facts, design, rows, level=level)
+    return fit_of_functionals(verb, formula, m, facts, design, rows, level=level)
 
 
-def made(
+def fit_of_functionals(
     verb: str, formula: str, m: Fit, facts: MomentFacts | None, design: Design, rows: Array | None,
     *, level: float = 0.95, title: str = "least squares on released second moments",
     instruments: Any = None, paid: bool = False,
 ) -> Fit:  # fmt: skip
-    """Return the fit of functionals ``rows`` (response last) of a release; None: no reply."""
+    """Return the fit of functionals ``rows`` (response last) of a release; None is a no-reply."""
     from dpmodels.models.moments import OnMoments, estimate
     from dpmodels.planning import Plan
     from dpmodels.registry import resolve

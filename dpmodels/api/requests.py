@@ -145,7 +145,7 @@ def labels_declared(
 
 
 def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> SampleDesign:
-    """Return the sample of a call: its design with labels, and what is public of them."""
+    """Return the sample of a call: its design with labels, and its public facts."""
     from dpmodels.formula.schema import Schema
     from dpmodels.formula.survival import design_from
 
@@ -157,7 +157,7 @@ def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> S
         count = len(own.levels) if isinstance(own, Levels) else getattr(own, "upper", None)
         survey = survey if count is None else replace(survey, psus=count)
     frame = Frame(survey, levels, labelled)
-    frame.factors()  # what is declared fits together, or is refused now
+    frame.factors()  # raise now if the declarations do not fit together
     if psu is None and (strata is None or survey.fpc is None):
         return SampleDesign(frame, design)
     known = dict(design.schema.variables)
@@ -455,7 +455,7 @@ def check_declared(
     kinds: Mapping[str, str], declared: Schema | None, bounds: Any, needed: Iterable[str],
     formula: str,
 ) -> None:  # fmt: skip
-    """Refuse what would be taken for something else without a word: by names alone.
+    """Refuse names that would silently be understood as something else.
 
     A declaration that no column has, where a column of the formula with nearly that name has none
     (of another column: a warning, as tables share schemas);
@@ -600,7 +600,7 @@ def _protected(own: dict[str, Any], entry: Method) -> dict[str, str]:
 
 
 def _relation(verb: str, entry: Method, common: Mapping[str, Any]) -> str:
-    """Return the relation of neighbours: what is asked for, else the method's first."""
+    """Return the relation of neighbours: the requested one, else the first of the method."""
     relation: str = common["relation"] or entry.relations[0]
     if relation not in entry.relations:
         raise RequestError(
@@ -614,7 +614,7 @@ def _relation(verb: str, entry: Method, common: Mapping[str, Any]) -> str:
 def _possible_identifier(
     person: Any, resolved: Mapping[str, Any], declared: Schema | None, kinds: Mapping[str, str]
 ) -> str:
-    """Return a column that may name people, where nobody said whose rows these are."""
+    """Return a column that may identify people, if no unit was declared."""
     if person is not None or resolved.get("unit") == "attribute":
         return ""
     return identifier_among(

@@ -77,7 +77,7 @@ def with_groups(formula: Any, by: Any) -> str:
 def table_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
-    """Return what a plan of a table goes by: ``by=`` is a part of the formula."""
+    """Return the arguments for a plan of a table: ``by=`` is a part of the formula."""
     rest = {k: v for k, v in options.items() if k != "by"}
     return with_groups(formula, options.get("by")), method, rest, ()
 
@@ -207,7 +207,7 @@ def quantile_method(q: Any, inference: bool, delta: Any) -> tuple[str, tuple[str
 def quantile_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
-    """Return what a plan of quantiles goes by: the method that the rule chooses."""
+    """Return the arguments for a plan of quantiles, with the method that the rule chooses."""
     reasons: tuple[str, ...] = ()
     if method is None:
         method, reasons = quantile_method(options.get("q", 0.5), inference, delta)
@@ -308,7 +308,7 @@ def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
 def plan_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
-    """Return what a plan of a test goes by."""
+    """Return the arguments for a plan of a test."""
     text, by_test = test_arguments(formula, options.get("test"))
     return text, method or by_test, options, ()
 

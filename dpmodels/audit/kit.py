@@ -381,7 +381,7 @@ _FORMS: tuple[dict[str, Any], ...] = (
 
 
 def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
-    """Yield plans of a method: both currencies, both relations, people, as far as it has them."""
+    """Yield plans of a method for both currencies, both relations and people, if it has them."""
     dp: Any = importlib.import_module("dpmodels")
     options = dict(_OPTIONS.get(verb, {}))
     options |= _OPTIONS.get(method, {})
@@ -397,7 +397,7 @@ def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
                             formula, schema, n=_N, eps=4.0, delta=delta, verb=verb, method=method,
                             **options, **more, **dict(*own),
                         )  # fmt: skip
-                except DPModelsError:  # it has no such form: said before anything is read
+                except DPModelsError:  # it has no such form: raised before anything is read
                     continue
 
 
@@ -440,13 +440,13 @@ def derived(verb: str, method: str) -> tuple[Finding, ...]:
 
 
 def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
-    """Return what the laws say of one query."""
+    """Return the violations of the laws by one query."""
     people = ", people" if one.people else ""
     name = f"{one.step} ({one.relation}, {one.norm}{people})"
     low, high = noise_ratio(one)
     allowed = 1e-8 if isinstance(one.query.statistic, Of) else 1e-12
     out = [Finding(f"noise of {name}", 1 - allowed <= low <= high <= 1 + allowed, low, 1.0)]
-    if isinstance(one.query.statistic, Of):  # a lemma: the number is no sum of rows
+    if isinstance(one.query.statistic, Of):  # a lemma: the number is not a sum of rows
         return out
     ratio = sensitivity_ratio(one.query.statistic, one.relation, one.norm)
     assert ratio is not None
@@ -457,7 +457,7 @@ def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
 
 
 def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any], Any]) -> Finding:
-    """Return the largest move of the penalties of a choice over what the prover says of them."""
+    """Return the largest change of the penalties of a choice over the proved bound."""
     base, made = _columns(plan, 9, 2), []
     for seed in range(8):
         last = {
@@ -475,7 +475,7 @@ def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any],
 
 
 def _inside(plan: Plan[Any], one: Asked, columns: Mapping[str, Any]) -> bool:
-    """Whether what one unit adds, through the production pass, is in the clip set."""
+    """Return whether the contribution of one unit in the production pass is in the clip set."""
     if one.people:  # a person of forty such rows
         columns = {k: np.repeat(v, 40) for k, v in columns.items()}
     with quiet(), np.errstate(all="ignore"):
@@ -517,7 +517,7 @@ class SentinelCheck:
         return sentinel_search(self.action, self.sentinels, name=self.name)
 
 
-def _seen(call: Callable[[Any], Any], data: Any, shape: Callable[[Any], Any]) -> Any:
+def _observe_call(call: Callable[[Any], Any], data: Any, shape: Callable[[Any], Any]) -> Any:
     failure = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -547,7 +547,7 @@ def check_structure(
     shape : callable(result)
         The public part of a result: columns, names, n, types.
     """
-    a, b = _seen(call, x, shape), _seen(call, y, shape)
+    a, b = _observe_call(call, x, shape), _observe_call(call, y, shape)
     for what, left, right in zip(("exception", "shape", "warnings"), a, b, strict=True):
         if left != right:
             return Finding(name, False, detail=f"the {what} differs between neighbours")
@@ -555,7 +555,7 @@ def check_structure(
 
 
 def _chain(error: BaseException) -> list[str]:
-    """Texts of an exception and of everything reachable from it, tracebacks with locals."""
+    """Return the texts of an exception and of everything reachable from it, with locals."""
     out, todo, done = [], [error], set()
     while todo:
         e = todo.pop()
@@ -741,7 +741,7 @@ def corner_neighbours(
 
 @dataclass(frozen=True)
 class AuditCase:
-    """What a method's author gives: checks of each kind, on synthetic neighbours."""
+    """Checks of each kind on synthetic neighbours, given by the author of a method."""
 
     sensitivity: tuple[SensitivityCheck, ...] = ()
     release: tuple[ReleaseCheck, ...] = ()

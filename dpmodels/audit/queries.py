@@ -1,4 +1,4 @@
-"""Audits made of queries: what a stage asked, and the four laws of each query on hostile units.
+"""Audits of queries: the queries of a stage, and four laws of each on hostile units.
 
 :class:`Recorder` is the door of a stage that keeps what it was asked. Of each query the laws of
 ``proof/theory.md`` 1.8 follow without a word by hand: **set** (what one unit adds, through the
@@ -97,7 +97,7 @@ class Asked:
         return in_steps(statistic, statistic.flat(added.values, self.norm), added.step)
 
     def ratio(self, contribution: Any, other: Any) -> float:
-        """Return how far two contributions are apart, over what the prover says one unit moves."""
+        """Return the distance of two contributions over the proved change by one unit."""
         statistic: Any = self.query.statistic
         moved = np.asarray(contribution - other, dtype=float) * statistic.step
         length = _length(moved * statistic.weights(self.norm), self.norm)
@@ -117,7 +117,7 @@ def in_steps(statistic: Any, flat: Any, step: Any) -> Any:
 
 
 class Recorder(Ask):
-    """The door of a stage that keeps what it was asked."""
+    """Door of a stage that records its queries."""
 
     def __init__(self, rows: Any, run: Run, relation: str = "replace") -> None:
         super().__init__(rows, run, relation)
@@ -146,14 +146,14 @@ class Recorder(Ask):
     def bins(
         self, step: str, over: Any, find: Any, tau: float, *, per_unit: int = 1, most: int = 0
     ) -> Any:
-        """Release the bins above a threshold, and keep what finds them."""
+        """Release the bins above a threshold, and record the function that finds them."""
         self.binned.append((over, find))
         return super().bins(step, over, find, tau, per_unit=per_unit, most=most)
 
 
 # --- set -----------------------------------------------------------------------------------------
 def holds(statistic: Any, k: Any, norm: Norm = "l2", *, people: bool = False) -> bool:
-    """Whether entries ``k`` (in steps of the statistic) can be what one unit adds.
+    """Return whether entries ``k`` (in steps of the statistic) can be one unit's contribution.
 
     They are exact integers; of :class:`~dpmodels.proof.statistics.RankOne` fractions. ``people``:
     the unit has rows of which the entries are means or sums.
@@ -384,7 +384,7 @@ def _of_clusters(s: ClusterGram, k: Any, people: bool) -> bool:
 
 
 def _totals_of(s: ClusterTotals, k: Any, people: bool) -> bool:
-    """Whether a table of one unit holds its own pulled sums: of a row in one stratum."""
+    """Return whether a table of one unit has its pulled sums: of a row in one stratum."""
     parts = np.asarray(k, dtype=float).reshape(s.strata, s.dim) * s.step
     lengths = np.sqrt((parts * parts).sum(axis=1))
     one = people or int(np.count_nonzero(lengths)) <= 1
@@ -432,7 +432,7 @@ def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
 
 
 def _of_neighbours(s: Any) -> Iterator[Any]:
-    """Yield what tables come to that differ in one row, less what they are without it.
+    """Yield the sums of tables that differ in one row, less the sums without it.
 
     Two clusters of other rows, whose sums are b and a: a row in the first takes its sum from b to
     a, a row in the second its sum from a to b. So replacing one by the other moves both clusters
@@ -525,7 +525,7 @@ def sensitivity_ratio(statistic: Any, relation: str, norm: Norm) -> float | None
 
 # --- noise ---------------------------------------------------------------------------------------
 class _Scales:
-    """A source whose draws are the scales themselves, exactly: what is drawn can be read off."""
+    """Source whose draws are the exact scales, so that a draw can be identified."""
 
     private = True
 
@@ -538,7 +538,7 @@ class _Scales:
 
 @dataclass(frozen=True, eq=False)
 class _Nothing:
-    """A pass over no rows that sums to what it is told."""
+    """Pass over no rows with a given sum."""
 
     sums: Any = None
 
@@ -557,7 +557,7 @@ def _nought(values: Any) -> Any:
 
 
 def drawn_sd(one: Asked, door: type[Ask] = Ask) -> tuple[Array, Array]:
-    """Return (sd or scale that is drawn, that which the stage is told), every entry.
+    """Return (drawn sd or scale, declared sd or scale) of every entry.
 
     The production door asks the query of a table of nothing, with a source that returns the scale
     of every draw in place of a draw.
@@ -597,7 +597,7 @@ def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:
 
 
 def recorded(plan: Plan[Any], data: Mapping[str, Any], seed: int = 0) -> Recorder:
-    """Run the private stage of a plan on columns; return the door with what it was asked."""
+    """Run the private stage of a plan on columns; return the door with its recorded queries."""
     run = Run(plan.steps, SeededNoise(seed))
     door = Recorder(rows_for(plan, data, seed=seed), run, plan.guarantee.relation)
     with quiet(), np.errstate(all="ignore"):

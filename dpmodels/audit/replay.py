@@ -43,13 +43,13 @@ class Draw:
     value: Any
     weights: Any
     sensitivity: float  # As handed to the run; the noise sd for "coin"
-    output: Any  # What the run returned
-    probability: float = math.nan  # Of a reply ("coin")
+    output: Any  # Returned value
+    probability: float = math.nan  # Probability of a reply ("coin")
     unit: float = 1.0  # Size of a lattice step, of integers ("gaussian")
-    kept: Any = None  # What a histogram's threshold let through
+    kept: Any = None  # Bins that passed the threshold of a histogram
 
     def distance(self, other: Draw) -> float:
-        """Return how far two runs' weighted values are from each other, in the step's norm.
+        """Return the distance of the weighted values of two runs, in the norm of the step.
 
         Integers are subtracted exactly. For a table: the longest row.
         """
@@ -167,7 +167,7 @@ class ReplayRun(Run):
     def kept_bins(
         self, name: str, bins: Any, sensitivity: float, tau: float, masses: Any = None
     ) -> Any:
-        """Record all bins; let out what the threshold let through, or what it did before."""
+        """Record all bins; release those that passed the threshold, or that did before."""
         self.bins = np.unique(bins)
         try:
             kept = super().kept_bins(name, bins, sensitivity, tau, masses)

@@ -146,7 +146,7 @@ def _within(interval: iv.Interval, known: bool, name: str) -> None:
 
 
 def part_norms(parts: list[Product], norm: str) -> float | None:
-    """Norm bound of a term: product over factors, then over its parts (they are side by side)."""
+    """Return norm bounds of a term: products over factors, then over its parts."""
     sizes = []
     for p in parts:
         size = abs(p.scale)
@@ -175,7 +175,7 @@ def weighted(c: Column, w: Node) -> Column:
 def numeric_rows(
     columns: list[Column], response: Column | None, weighted: bool, aside: int = 0
 ) -> tuple[slice, ...]:
-    """Contiguous runs of buffer rows that can hold NaN."""
+    """Return contiguous runs of buffer rows that can hold NaN."""
     flags = [weighted or c.kind not in ("intercept", "dummy", "contrast") for c in columns]
     flags += [True] * (aside + (response is not None))
     out: list[slice] = []
@@ -292,7 +292,7 @@ def build_mean_design(formula: str, schema: Schema, **how: Any) -> Design:
 
 @remembered
 def build_cell_design(formula: str, schema: Schema, **how: Any) -> Design:
-    """Compile the formula of a table: one column a variable, numbers as they are, levels as codes.
+    """Compile the formula of a table: one column per variable, levels as codes.
 
     The weight of a row, and its labels, stand behind its cells. ``"~ a * b"`` and ``"x + b ~ g"``:
     which terms stand on which side is ``design.program``.
@@ -365,7 +365,7 @@ class Builder:
 
     # -- compile ---------------------------------------------------------------------------
     def context(self, text: str, names: Mapping[str, str]) -> Context:
-        """Return where an expression of this formula stands."""
+        """Return the position of an expression of this formula."""
         return Context(self.formula, self.schema, text, names, compile_call)
 
     def factor(self, text: str) -> Factor:
@@ -646,7 +646,7 @@ class Builder:
         extra: Mapping[str, Any],
         auxiliary_rows: Mapping[str, Node] | None = None,
     ) -> Design:
-        """Assemble the design; ``auxiliary_rows``: those of the buffer beside columns, response."""
+        """Assemble the design; ``auxiliary_rows`` are the other buffer rows."""
         if not columns:
             raise FormulaError(f'"{self.formula}" has no columns on the right-hand side')
         weights = self._weights()

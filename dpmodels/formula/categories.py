@@ -18,10 +18,10 @@ from dpmodels.formula.compile import (
     compile_factor,
     compile_scalar,
     numbers,
+    public_integer,
     too_large,
     variable_cat,
     variable_name,
-    whole,
 )
 from dpmodels.formula.reading import hash_text
 from dpmodels.formula.refuse import need_levels, need_range, refused_call, refused_name
@@ -90,7 +90,7 @@ def _levels(node: ast.expr | None, ctx: Context) -> tuple[Any, ...] | None:
 
 
 def _source(inner: ast.expr, levels: tuple[Any, ...] | None, ctx: Context) -> Cat:
-    """Return what is to be coded: a declared factor, numbers with listed levels, a comparison."""
+    """Return the categorical source: a factor, numbers with listed levels, or a comparison."""
     if isinstance(inner, ast.Name):
         name = variable_name(inner, ctx)
         assert name is not None
@@ -151,7 +151,7 @@ def _relevel(name: str, cat: Cat, levels: tuple[Any, ...], ctx: Context) -> Cat:
 
 
 def _contrast(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
-    """``contr.sum``, ``contr.treatment("b")``, ``Treatment(reference="b")``, a matrix, a dict."""
+    """Return the contrast of ``contr.sum``, ``Treatment(reference="b")``, a matrix or a dict."""
     call = node if isinstance(node, ast.Call) else None
     data = isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.Constant))
     head = "" if data else call_name(call.func if call else node)
@@ -256,7 +256,7 @@ def _cut(node: ast.Call, ctx: Context) -> Factor:
 @word("hashed")
 def _hashed(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x levels", ctx)
-    count = whole(given.get("levels"), "levels", None, 2, ctx)
+    count = public_integer(given.get("levels"), "levels", None, 2, ctx)
     name = variable_name(given["x"], ctx)
     variable = None if name is None else ctx.schema[name]
     if name is None or not isinstance(variable, (Levels, Text)):
@@ -289,7 +289,7 @@ def _quoted(node: ast.Call, ctx: Context) -> Factor:
 
 @word("i")
 def _event_study(node: ast.Call, ctx: Context) -> Factor:
-    """``i(year, treat, ref=2000)``: a dummy of every level but ``ref`` times a number (fixest)."""
+    """Compile ``i(year, treat, ref=2000)``: dummies of all other levels times a number (fixest)."""
     given = arguments(node, "x by ref levels", ctx)
     cat = _source(given["x"], _levels(given.get("levels"), ctx), ctx)
     ref = cat.levels[0] if "ref" not in given else literal(given["ref"])
@@ -315,13 +315,13 @@ def _event_study(node: ast.Call, ctx: Context) -> Factor:
 
 
 def _multiplier(node: ast.expr, ctx: Context) -> Node:
-    """Return what dummies are multiplied by: a number, 0/1, or the second of two levels."""
+    """Return the factor of dummies: a number, 0/1, or the second of two levels."""
     factor = compile_factor(node, ctx)
     if isinstance(factor, Node):
         return factor
     if not isinstance(factor, Cat) or len(factor.levels) != 2:
         raise ctx.fail(
-            f"i(): {pretty(node, ctx)} is no number and has not two levels",
+            f"i(): {pretty(node, ctx)} is neither a number nor a variable with two levels",
             "Say which level is treated: i(year, group == 'treated', ref=...)",
         )
     table = np.array([0.0, 1.0, np.nan])
@@ -385,7 +385,7 @@ def elementwise(node: ast.Call, name: str, ctx: Context) -> Node:
 
 
 def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
-    """Compile a function of the user's own, which is called a row at a time if need be."""
+    """Compile a user-supplied function, which is called row by row if necessary."""
     if node.keywords or not node.args:
         raise ctx.fail(f"{f.name}() takes positional arguments only")
     parts = [compile_scalar(a, ctx) for a in node.args]

@@ -21,7 +21,7 @@ Facts = dict[str, dict[str, Any]]
 
 
 def read(path: Any) -> Facts:
-    """Return the variables of a codebook, by what its file is."""
+    """Return the variables of a codebook, by the type of its file."""
     file = path_of(path, "the path of a codebook", SchemaError)
     if not file.is_file():
         raise SchemaError(f"there is no codebook {str(path)!r}")
@@ -148,7 +148,7 @@ def _line(given: Mapping[str, str], where: str) -> dict[str, Any]:
     if kind == "count":
         out.pop("lower", None)
     if kind in ("real", "date") and ("lower" in out) != ("upper" in out):
-        out.pop("lower", None)  # one end is no range: it is to be declared or bought
+        out.pop("lower", None)  # one end is not a range: it must be declared or estimated
         out.pop("upper", None)
     for key in ("other", "na"):
         if key in given:
@@ -161,7 +161,7 @@ def _line(given: Mapping[str, str], where: str) -> dict[str, Any]:
 
 
 def _scalar(text: str) -> Any:
-    """Return a number that stands as text, else the text."""
+    """Return a number if the text is one, else the text."""
     if not NUMERAL.fullmatch(text.strip()):
         return text
     number = float(text)
@@ -178,7 +178,7 @@ def _items(text: str) -> list[Any]:
 
 
 def _levels(text: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return levels, and the codes that stand for them: of ``1=male | 2=female``."""
+    """Return the levels and their codes from ``1=male | 2=female``."""
     if text.lstrip().startswith("["):
         return list(json.loads(text)), {}
     levels: list[Any] = []
@@ -285,14 +285,14 @@ def _validated(field: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _range(ends: list[Any]) -> dict[str, Any]:
-    """Return a range of two ends; of fewer, or in the wrong order, none: it is to be declared."""
+    """Return a range of two ordered ends, or None if it must be declared."""
     if len(ends) != 2 or not ends[0] < ends[1]:
         return {}
     return {"lower": ends[0], "upper": ends[1]}
 
 
 def _day(text: str, order: str) -> str | None:
-    """Return a date of the dictionary in ISO 8601; None: it is none (``today``)."""
+    """Return a date of the dictionary in ISO 8601, or None if it is not one (``today``)."""
     text = text.split(" ")[0]
     shapes = {"dmy": ("%d-%m-%Y", "%d/%m/%Y"), "mdy": ("%m-%d-%Y", "%m/%d/%Y")}.get(order, ())
     for shape in ("%Y-%m-%d", *shapes):
@@ -487,7 +487,7 @@ READERS = {
 
 
 def metadata(path: Path) -> Any:
-    """Return what a file of Stata, SPSS or SAS says of its columns; no row is read."""
+    """Return the column metadata of a Stata, SPSS or SAS file; no row is read."""
     from importlib.util import find_spec
 
     if find_spec("pyreadstat") is None:
@@ -495,7 +495,7 @@ def metadata(path: Path) -> Any:
     import pyreadstat
 
     reader = getattr(pyreadstat, READERS[path.suffix.lower()])
-    # user-missing codes are told where cells keep them
+    # user-missing codes are reported if cells keep them
     more = {} if path.suffix.lower() in (".xpt", ".por") else {"user_missing": True}
     found = None
     try:

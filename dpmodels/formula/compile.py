@@ -334,7 +334,7 @@ def conjuncts(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 def comparisons(tree: ast.AST, ctx: Context) -> Iterator[tuple[ast.expr, Node, bool]]:
-    """Yield what stands left in comparisons that the declared ranges decide: all rows, or none."""
+    """Yield comparisons that the declared ranges decide for all rows, or for none."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare):
             continue
@@ -356,7 +356,7 @@ def comparisons(tree: ast.AST, ctx: Context) -> Iterator[tuple[ast.expr, Node, b
 
 
 def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) -> Node | None:
-    """``region == "north"``, ``region != "north"``, ``region in ["north", "south"]``."""
+    """Compile ``region == "north"``, ``region != "north"``, ``region in ["north", "south"]``."""
     name = variable_name(left, ctx) if isinstance(left, ast.Name) else None
     variable = ctx.schema[name] if name is not None else None
     if name is None or not isinstance(variable, Levels):
@@ -429,7 +429,7 @@ def remembered(build: Build) -> Build:
         design = kept.pop(key, None)
         if design is None:
             design = build(formula, schema, **options)
-        kept[key] = design  # the last one used stands last
+        kept[key] = design  # the most recently used one is last
         for oldest in [*kept][:-_MOST_DESIGNS]:
             kept.pop(oldest, None)
         return design
@@ -473,7 +473,9 @@ def constant_of(node: ast.expr | None, what: str, ctx: Context) -> float | None:
     return value
 
 
-def whole(node: ast.expr | None, what: str, default: int | None, low: int, ctx: Context) -> int:
+def public_integer(
+    node: ast.expr | None, what: str, default: int | None, low: int, ctx: Context
+) -> int:
     """Return a public whole number of at least ``low``, no larger than a design is wide."""
     value = default if node is None else literal(node)
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -543,7 +545,7 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
         node, "x df knots degree include_intercept lower_bound upper_bound extrapolation", ctx
     )
     x = compile_scalar(given["x"], ctx)
-    degree = whole(given.get("degree"), "degree", 3, 0, ctx)
+    degree = public_integer(given.get("degree"), "degree", 3, 0, ctx)
     if "df" in given and literal(given["df"]) is not None:
         raise refused_state(node, "bs", ctx, x.interval, given, degree)
     lo, hi = _ends(node, given, x, "bs", ctx)
@@ -571,7 +573,7 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
 @word("ns")
 @word("cr")
 def _natural(node: ast.Call, ctx: Context) -> Factor:
-    """Return a natural cubic spline, a column a knot: 1 there and 0 at the other knots.
+    """Return a natural cubic spline with one column per knot, 1 there and 0 at other knots.
 
     ``ns`` leaves out the column of the lower end, as R's does: with an intercept a coefficient is
     then the curve at its knot less that at the lower end. ``cr`` has all, unless the formula has an
@@ -678,7 +680,7 @@ def bspline(x: Array, t: Array, degree: int) -> Array:
 def _poly(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x degree raw", ctx)
     x = compile_scalar(given["x"], ctx)
-    k = whole(given.get("degree"), "degree", 1, 1, ctx)
+    k = public_integer(given.get("degree"), "degree", 1, 1, ctx)
     if "raw" not in given or literal(given["raw"]) is not True:
         raise refused_state(node, "poly", ctx, x.interval, given, k)
     bounds = tuple(iv.power(x.interval, i) for i in range(1, k + 1))
@@ -705,7 +707,7 @@ def _poly(node: ast.Call, ctx: Context) -> Factor:
 def _legendre(node: ast.Call, ctx: Context) -> Factor:
     given = arguments(node, "x degree", ctx)
     x = compile_scalar(given["x"], ctx)
-    k = whole(given.get("degree"), "degree", None, 1, ctx)
+    k = public_integer(given.get("degree"), "degree", None, 1, ctx)
     if x.interval is None:
         raise need_range(given["x"], "legendre", ctx)
     if x.interval[0] == x.interval[1]:

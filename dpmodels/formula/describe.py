@@ -106,12 +106,12 @@ def describe(
 
 @dataclass(frozen=True, repr=False)
 class Description(Shown):
-    """What is public about a design."""
+    """Public description of a design."""
 
     design: Design
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a column: name, term, kind, lower, upper, norm of the term."""
+        """Return one row per column: name, term, kind, lower, upper, norm of the term."""
         import pandas as pd
 
         d = self.design
@@ -169,7 +169,7 @@ class Description(Shown):
             if value is not None:
                 out.append((what.capitalize(), f"{value}"))
         if d.unknown:
-            out.append(("Ranges to be bought from eps, delta", ", ".join(d.unknown)))
+            out.append(("Ranges to be estimated from eps, delta", ", ".join(d.unknown)))
         return [*out, ("", "Values outside a range are clipped to it, silently.")]
 
     def __repr__(self) -> str:

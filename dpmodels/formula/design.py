@@ -1,4 +1,4 @@
-"""A compiled design: what every column is, its public bound, and how a block of rows fills it."""
+"""Compiled design: the columns, their public bounds, and the program that fills a block."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TermInfo:
 
 @dataclass(frozen=True)
 class Survival:
-    """Which rows of the buffer hold the follow-up that ``Surv()`` and ``strata()`` say."""
+    """Buffer rows of the follow-up declared by ``Surv()`` and ``strata()``."""
 
     # time, event: row with the (stop) time, in its declared range, NaN for a row that counts as
     # nothing; row with the event, 0 or 1.
@@ -163,7 +163,7 @@ class Design:
         return self.weights is not None and self.auxiliary_place("weights") is None
 
     def auxiliary_place(self, kind: str) -> int | None:
-        """Return the row of the buffer that holds "offset" or "weights"; None: there is none."""
+        """Return the buffer row of "offset" or "weights", or None if there is none."""
         for row, column in enumerate(self.aside, self.p):
             if column.kind == kind:
                 return row
@@ -171,7 +171,7 @@ class Design:
 
     @functools.cached_property
     def kinds(self) -> Mapping[str, Variable]:
-        """Variable -> schema variable: what coercion needs."""
+        """Variable -> schema variable, for coercion."""
         return {name: self.schema[name] for name in self.variables}
 
     @functools.cached_property
@@ -181,13 +181,13 @@ class Design:
 
     @functools.cached_property
     def grid_of_images(self) -> Grid | None:
-        """The grid from whose cells rows are mapped; None: filled rows are, which costs less."""
+        """Grid from whose cells rows are mapped, or None if mapping filled rows costs less."""
         grid = self.grid
         return grid if grid is not None and self.q > max(_FEW, 3 * len(grid.numbers)) else None
 
     @functools.cached_property
     def worked_out(self) -> dict[Any, Any]:
-        """What was computed from this design alone, by name: public, like the design."""
+        """Cache of values computed from this design alone, by name: public, like the design."""
         return {}
 
     # -- public bounds ---------------------------------------------------------------------
@@ -375,7 +375,7 @@ class Design:
 
     # -- identity --------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Return what ``formula.survival.design_from`` compiles the same design from."""
+        """Return the fields from which ``formula.survival.design_from`` compiles it again."""
         return {
             "formula": self.formula,
             "schema": self.schema.to_dict(),
@@ -486,7 +486,7 @@ class CellProgram:
                     row[~inside] = gone
 
     def data_free(self, schema: Schema) -> tuple[bool, ...]:
-        """Say of each column whether no data could improve its range."""
+        """Return for each column whether no data could improve its range."""
         return tuple(s.levels is not None for s in self.sources)
 
 
@@ -511,7 +511,7 @@ def as_cell(text: str, factor: Factor, schema: Schema, formula: str) -> CellSour
 
 
 def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
-    """Say which cells of new rows were moved to a bound, answered by NaN, or not understood.
+    """Return masks of cells of new rows that were clipped, became NaN, or were not understood.
 
     **Privacy.** Reads ``new``, which is the caller's, and public or released ranges. Not for rows
     of a release.
@@ -583,7 +583,7 @@ _FEW = 12
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The cells of a design, and what is read of a row beside its cell. Public."""
+    """Cells of a design, and the numbers of a row next to its cell. Public."""
 
     # (q, K): the design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
     table: Array
@@ -664,7 +664,7 @@ def _size(variable: Variable) -> int:
 
 
 def _moved(products: Sequence[Product]) -> tuple[Product, ...]:
-    """Return products in rows of their own, in the same order."""
+    """Return products with separate rows, in the same order."""
     out, at = [], 0
     for p in products:
         out.append(replace(p, start=at))

@@ -251,7 +251,7 @@ def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str
 
 
 def _hint(text: str) -> str:
-    """Return what to type instead, where the fault is a usual one."""
+    """Return the text to type instead, for common faults."""
     if hint := tick_hint(text):
         return hint
     if "~" not in text and text.count("=") == 1:
@@ -273,7 +273,7 @@ def _hint(text: str) -> str:
 
 
 def _problem(error: Exception, text: str) -> str:
-    """Return what a parser says about the formula's text, with the position."""
+    """Return the parser's message on the text of the formula, with the position."""
     plain = _COLOUR.sub("", str(error))
     if isinstance(error, SyntaxError) and error.text:
         start = max(text.find(error.text.strip()), 0)
@@ -561,7 +561,7 @@ def _needed(
 
 
 def _where(name: str, formula: str, others: Mapping[str, str | None]) -> str:
-    """Say where a name stands that is no column: in the formula, or in which argument."""
+    """Return the place of a name that is not a column: the formula, or an argument."""
     in_formula = re.search(rf"\b{re.escape(name)}\b", formula)
     for argument, text in others.items():
         if text and not in_formula and name in names_in(text, formula):
@@ -588,14 +588,14 @@ def _calls(formula: str) -> Iterator[tuple[ast.Call, str, str]]:
 
 
 def category_names(formula: str) -> tuple[str, ...]:
-    """Return the variables that stand inside ``C()``, ``i()`` or ``hashed()``."""
+    """Return the variables inside ``C()``, ``i()`` or ``hashed()``."""
     found = [name for _, word, name in _calls(formula) if word in ("C", "hashed", "i")]
     return tuple(dict.fromkeys(found))
 
 
 @functools.lru_cache(maxsize=64)
 def inline_variables(formula: str) -> Mapping[str, Variable]:
-    """Return what the formula itself declares: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
+    """Return the declarations in the formula: ``C(x, levels=[...])`` and ``hashed(x, ...)``."""
     out: dict[str, Variable] = {}
     for node, word, name in _calls(formula):
         if word == "hashed":

@@ -76,7 +76,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Rule:
-    """What happens to the cells of a variable: its range, and what stands for a missing cell."""
+    """Treatment of the cells of a variable: its range, and the value of a missing cell."""
 
     interval: Interval
     fill: float | None
@@ -229,7 +229,7 @@ class Product:
                 row *= self.scale
 
     def _scatter(self, block: Block, out: Array, store: dict[int, Array], clip: bool) -> None:
-        """Dummies times numbers: at most one nonzero a row, so write only that one."""
+        """Write dummies times numbers: at most one value per row is nonzero."""
         column: Any = np.zeros(block.m, dtype=np.intp)
         value: Any = None
         stride = 1
@@ -306,7 +306,7 @@ class Program:
                 out[mark, block.bad] = np.nan
 
     def data_free(self, schema: Schema) -> list[bool]:
-        """Say of each buffer row whether its range is a matter of form, not of a declared range."""
+        """Return for each buffer row whether its range follows from its form."""
 
         def free(source: Node | Basis | Cat | None) -> bool:
             if not isinstance(source, Node) or source.boolean:
@@ -374,7 +374,7 @@ class Program:
 # -- The ufunc behind ``np.clip``, without its wrappers: they take longer than clipping a block
 
 
-def _found() -> Any:
+def _find_clip_function() -> Any:
     for core in ("_core", "core"):
         ufunc = getattr(getattr(getattr(np, core, None), "umath", None), "clip", None)
         if isinstance(ufunc, np.ufunc):
@@ -382,4 +382,4 @@ def _found() -> Any:
     return np.clip
 
 
-clip_cells = _found()
+clip_cells = _find_clip_function()

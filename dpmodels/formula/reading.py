@@ -83,7 +83,7 @@ def coerce_all(
 
 
 def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any]) -> Any:
-    """Return the codes of a pandas categorical by the table of its categories; None: another type.
+    """Return the codes of a pandas categorical from its categories, or None for another type.
 
     The chunks of one column have one index of categories: the same object.
     """
@@ -185,7 +185,7 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
 
 
 def _tried(read: Callable[[], Any]) -> Any:
-    """Return what ``read`` gives, or None if a single cell made it fail for a whole column."""
+    """Return the result of ``read``, or None if a single cell made a whole column fail."""
     try:
         return read()
     except KeyboardInterrupt:
@@ -359,7 +359,7 @@ def _plain_text(variable: Real | Count) -> bool:
 
 
 def _number_reader(variable: Any) -> Callable[[Any], float] | None:
-    """Return what reads a cell of text by the declared signs, or None for the default."""
+    """Return the reader of text cells by the declared signs, or None for the default."""
     point, group = variable.decimal or ".", variable.thousands
     if point == "." and group is None:
         return None
@@ -487,7 +487,7 @@ _ISO = re.compile(
 
 
 def _iso_microseconds(text: str) -> int | None:
-    """Return the microseconds since 1970 of a date in ISO 8601; None: it is none."""
+    """Return the microseconds since 1970 of an ISO 8601 date, or None if it is not one."""
     found = _ISO.fullmatch(text)
     if found is None:
         return None
@@ -552,7 +552,7 @@ def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dt
 
 
 def _table(values: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
-    """Return what each value stands for; the last entry is that of a missing cell."""
+    """Return the number of each value; the last entry is that of a missing cell."""
     return np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
 
 
@@ -623,7 +623,7 @@ def _spellings(
     numbers = {x: c for x, c in exact.items() if not isinstance(x, str)}
     printed = dict(text)  # of numbers: a float that is whole matches "1" as an integer does
     for level, code in text.items():
-        printed.setdefault(_whole(level), code)
+        printed.setdefault(_strip_decimals(level), code)
 
     def bare(written: str) -> str:
         return written.strip() if strip else written
@@ -657,7 +657,7 @@ def _spellings(
         if code is None and numbers:
             code = numbers.get(_exact_number(cell))
         if code is None and by_value and NUMERAL.fullmatch(bare(cell)):
-            code = printed.get(_whole(bare(cell)), by_value.get(_exact_number(bare(cell))))
+            code = printed.get(_strip_decimals(bare(cell)), by_value.get(_exact_number(bare(cell))))
         return code
 
     return one
@@ -707,14 +707,14 @@ def _exact_number(cell: Any) -> float:
     return int(exact) if exact == exact.to_integral_value() else number
 
 
-def _whole(text: str) -> str:
+def _strip_decimals(text: str) -> str:
     """Return "1" for "1.0": as :func:`_printed` writes a whole number."""
     head, _, tail = text.partition(".")
     return head if tail and not tail.strip("0") and head.lstrip("-").isdecimal() else text
 
 
 def _printed(cell: Any) -> str:
-    """Return the text of a cell; of a whole number without decimals.
+    """Return the text of a cell; integers are printed without decimals.
 
     Whether a column of integers is kept as floats may depend on a missing cell elsewhere in it.
     """

@@ -19,7 +19,7 @@ from dpmodels.formula.words import (
     written_name,
 )
 
-#: words for what can only be computed from other rows
+#: names of functions that need other rows
 _STATEFUL: frozenset[str] = frozenset(
     {"mean", "median", "std", "var", "min", "max", "sum", "rank", "sort", "argsort", "quantile"}
     | {"percentile", "cumsum", "shift", "lag", "diff", "cut", "qcut", "rolling", "nunique"}
@@ -231,7 +231,7 @@ def refused_private(node: ast.AST, ctx: Context) -> None:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Attribute) and inner.attr == "private":
             raise ctx.refuse(
-                "dp.private(...) is reserved: constants inside a formula cannot be bought yet.",
+                "dp.private(...) is reserved: constants inside a formula cannot be estimated yet.",
                 "Give a public constant in its place",
             )
 

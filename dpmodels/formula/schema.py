@@ -1,4 +1,4 @@
-"""What is public about each variable: kind, range, levels. Declared, never learnt from rows.
+"""Schema: the public kind, range and levels of each variable. Declared, never learnt from rows.
 
 A variable's range is a claim made *without looking at the data*: it comes from the instrument,
 the questionnaire or the textbook. Values outside are clipped, silently; levels that are not
@@ -129,7 +129,7 @@ class Schema(Mapping[str, Variable]):
 
     @property
     def unit(self) -> str | None:
-        """The column that says whose row it is; None: a row is its own unit of privacy."""
+        """Column that identifies people, or None if each row is its own unit of privacy."""
         return self._unit
 
     @property
@@ -185,7 +185,7 @@ class Schema(Mapping[str, Variable]):
         return cls.from_dict(_parsed(json.loads, text, "JSON"))
 
     def to_toml(self) -> str:
-        """Return TOML text: one table a variable."""
+        """Return TOML text with one table per variable."""
         blocks = []
         for name, facts in self.to_dict().items():
             key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
@@ -279,7 +279,7 @@ class Schema(Mapping[str, Variable]):
 
     # -- what it says ----------------------------------------------------------------------
     def __str__(self) -> str:
-        """One line a variable, with its label."""
+        """Return one line per variable, with its label."""
         if not self._items:
             return "Schema()"
         width = max(map(len, self._items))
@@ -292,7 +292,7 @@ class Schema(Mapping[str, Variable]):
         return "\n".join(lines)
 
     def problems(self, data: Any) -> list[str]:
-        """Return what does not fit between the schema and a table, before any call.
+        """Return the differences between the schema and a table, before any call.
 
         Parameters
         ----------
@@ -316,19 +316,19 @@ class Schema(Mapping[str, Variable]):
 
 
 def _in_words(variable: Variable) -> str:
-    """Return what is declared of a variable, on one line."""
+    """Return the declarations of a variable on one line."""
     levels = [str(x) for x in getattr(variable, "levels", None) or ()]
     if levels:
         text = ", ".join(levels)
         said = text if len(text) <= 40 else f"{len(levels)} levels: {text[:28]}..."
     elif variable.codes == () and isinstance(variable, Levels):
-        said = "levels to be bought"
+        said = "levels to be estimated"
     elif variable.kind == "text":
         said = "levels to be declared"
     elif isinstance(variable, Date) and variable.upper is not None:
         said = f"{variable.lower} to {variable.upper}, in {variable.unit}"
     elif variable.interval is None:
-        said = "range to be declared or bought"
+        said = "range to be declared or estimated"
     else:
         said = "0 or 1" if variable.kind == "binary" else "{:g} to {:g}".format(*variable.interval)
     missing = getattr(variable, "missing", None)
@@ -346,7 +346,7 @@ def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
     if problem:
         raise SchemaError(f"the schema is not valid {what}: {problem}")
     if not isinstance(data, Mapping) or not all(isinstance(v, Mapping) for v in data.values()):
-        raise SchemaError(f'a schema in {what} has one table a variable, with type = "real" etc.')
+        raise SchemaError(f'a schema in {what} has one table per variable, with type = "real" etc.')
     return data
 
 
@@ -365,7 +365,7 @@ def _template(needed: Iterable[str], text: Iterable[str] = ()) -> str:
     rest = [n for n in needed if n not in text]
     width = max((len(n) for n in (*text, *rest)), default=0)
     lines = [f"    {n:<{width}} = dp.Levels([...]),\n" for n in text]
-    optional = "# optional: an undeclared numeric range is bought from eps, delta"
+    optional = "# optional: an undeclared numeric range is estimated from eps, delta"
     for i, n in enumerate(rest):
         note = optional if i == 0 else "# optional"
         lines.append(f"    {n:<{width}} = dp.Real(lower=..., upper=...),     {note}\n")
@@ -433,7 +433,7 @@ def schema_for(
     for name, variable in out.items():
         if isinstance(variable, Levels) and not variable.levels:
             raise SchemaError(
-                f"the levels of {name!r} are to be bought, which needs the data: "
+                f"the levels of {name!r} are to be estimated, which needs the data: "
                 f"dp.dp_levels([{name!r}], data, eps=, delta=) gives levels for the schema"
             )
     out = {name: as_recorded(name, variable, data_columns) for name, variable in out.items()}

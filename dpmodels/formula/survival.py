@@ -187,7 +187,7 @@ class _Survival(Builder):
         node = compile_scalar(tree, ctx)
         name = pretty(tree, ctx)
         if node.boolean or node.constant is not None:
-            raise ctx.fail(f"{name} is no time: Surv() takes the time first, then the event", _FORM)
+            raise ctx.fail(f"{name} is not a time: Surv(time, event) takes the time first", _FORM)
         if node.interval is not None and not 0.0 <= node.interval[0] < node.interval[1]:
             low, high = node.interval
             raise ctx.fail(
@@ -293,7 +293,7 @@ class _Survival(Builder):
         return self.cells_of(sources, (), right, survival=survival)
 
     def regression(self) -> Design:
-        """Compile a regression: columns of the terms; start, event and stratum aside."""
+        """Compile a regression: columns of the terms, separate from start, event and stratum."""
         self.checked()
         surv, calls, terms = self.sides()
         found = self.follow_up(surv)

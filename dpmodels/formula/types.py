@@ -182,7 +182,7 @@ def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
 
 
 def _holds(kind: str, level: Scalar, variable: Binary | Levels) -> bool:
-    """Return whether a cell of the kind can be read as the level, or as what is recoded to it."""
+    """Return whether a cell of the kind can be read as the level, or as a value recoded to it."""
     cells = getattr(kind, "cells", "")
     if kind == "datetime":
         return not isinstance(level, str) or _date_holds(cells, level)

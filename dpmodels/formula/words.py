@@ -89,7 +89,7 @@ def power(a: Interval, k: float) -> Interval:
 
 
 def monotone(f: Callable[[float], float], a: Interval) -> Interval:
-    """Image of an interval under a monotone function, in order of the ends."""
+    """Return the image of an interval under a monotone function, with ordered ends."""
     if a is None:
         return None
     try:
@@ -99,7 +99,7 @@ def monotone(f: Callable[[float], float], a: Interval) -> Interval:
 
 
 def hull(intervals: Iterable[Interval]) -> Interval:
-    """Smallest interval that holds all of them; unknown if one is."""
+    """Return the smallest interval that contains all of them, unknown if one is."""
     items = list(intervals)
     known = [a for a in items if a is not None]
     if len(known) < len(items) or not known:
@@ -108,7 +108,7 @@ def hull(intervals: Iterable[Interval]) -> Interval:
 
 
 def magnitude(a: Interval) -> float | None:
-    """Largest absolute value."""
+    """Return the largest absolute value."""
     return None if a is None else max(abs(a[0]), abs(a[1]))
 
 
@@ -153,7 +153,7 @@ def _abs_image(a: Interval) -> Interval:
 
 
 def _wave_image(phase: float) -> Callable[[Interval], Interval]:
-    """Image of sin(x + phase): end points, and +-1 where a crest or trough lies inside."""
+    """Return the image of sin(x + phase): end points, and +-1 at a crest or trough inside."""
 
     def image(a: Interval) -> Interval:
         if a is None or a[1] - a[0] >= 2 * math.pi:
@@ -273,7 +273,7 @@ Array = Any  # numpy.ndarray of float64 or int
 
 
 class Env(Protocol):
-    """What a node may ask for: the prepared cells of one variable in the current block."""
+    """Inputs of a node: the prepared cells of each variable in the current block."""
 
     def number(self, name: str) -> Array:
         """Return the clipped float64 cells of a numeric variable."""
@@ -298,7 +298,7 @@ class Node:
 class Basis:
     """Several columns per row (splines, polynomials)."""
 
-    fields: tuple[Any, ...]  # What formulaic puts in the brackets of the column name
+    fields: tuple[Any, ...]  # Text of formulaic in the brackets of the column name
     intervals: tuple[Interval, ...]
     evaluate: Callable[[Env], Array]  # ``Env -> (c, m) float64``
     # "l1", "l2", "linf": bound on the norm of the c values of a row, ``None`` if unknown.
@@ -313,7 +313,7 @@ class Cat:
 
     levels: tuple[Any, ...]  # Public levels, in code order
     evaluate: Callable[[Env], Array]  # ``Env -> (m,) integer codes``, -1 for missing
-    contrast: Any = None  # What the coding module understands; ``None`` is treatment coding
+    contrast: Any = None  # Contrast for the coding module; ``None`` is treatment coding
     variables: frozenset[str] = frozenset()
     spans_intercept: bool = True
 
@@ -337,7 +337,7 @@ _SPANS = re.compile(r"`[^`]*`|'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)
 
 
 def is_read_as_itself(name: str) -> bool:
-    """Say whether Python reads a name as this name: not a word of its own, nor another letter.
+    """Return whether Python reads a name unchanged: not a keyword, and no other letter.
 
     ``class`` is a word of Python, ``x²`` no name, and Python takes the micro sign of ``µg`` for mu.
     """
@@ -351,7 +351,7 @@ def written_name(name: str) -> str:
 
 
 def is_one_name(text: str) -> bool:
-    """Say whether a term is one name, in back-ticks or not."""
+    """Return whether a term is one name, with or without back-ticks."""
     return re.fullmatch(r"`[^`]*`|\w+", text) is not None
 
 
@@ -402,7 +402,7 @@ _OPERATORS = frozenset({"and", "or", "not", "in", "is", "if", "else", "True", "F
 
 @dataclass(frozen=True)
 class Context:
-    """Where an expression stands, for messages and look-ups. All public."""
+    """Position of an expression, for messages and look-ups. All public."""
 
     formula: str
     schema: Mapping[str, Variable]
@@ -411,7 +411,7 @@ class Context:
     call: Compiler = field(repr=False)  # how a call is compiled: the words of the language
 
     def fail(self, what: str, *lines: str, privacy: bool = False) -> FormulaError:
-        """Return the error for this term: what is wrong, then how to fix it."""
+        """Return the error of this term: the fault, then the remedy."""
         cls = FormulaPrivacyError if privacy else FormulaError
         body = "".join(f"\n  {line}" for line in (what, *lines))
         return cls(f'term `{self.term}` in "{self.formula}"{body}')

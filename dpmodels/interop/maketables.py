@@ -23,7 +23,7 @@ class TableModel(MaketablesPlugin):
 
 
 def as_model(fit: Fit) -> TableModel:
-    """Return what ``maketables.ETable`` reads in full from a fit.
+    """Return all attributes that ``maketables.ETable`` reads from a fit.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ def as_model(fit: Fit, grid: Any = None) -> Any:
 
 
 def _type(column: Any) -> str:
-    """Return what marginaleffects calls the type of a column of the grid."""
+    """Return the name in marginaleffects for the type of a column of the grid."""
     cells = column.to_list()
     if any(isinstance(cell, str) for cell in cells):
         return "character"

@@ -1,1 +1,1 @@
-"""Rooms by what is estimated; each has methods, plans, releases, estimates and its theory."""
+"""Methods by subject; each package has methods, plans, releases, estimates and its theory."""

@@ -83,7 +83,7 @@ class ClassSums:
 
 @dataclass(frozen=True, eq=False)
 class ByClass:
-    """The pass of :func:`class_sums`, for whoever adds up."""
+    """Pass of :func:`class_sums`, for the executor."""
 
     scale: FeatureScale
     classes: int
@@ -295,7 +295,7 @@ def _exact_means(stats: ClassSums) -> Array:
 def _release_auto(
     detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array] | None:
-    """Noisy counts give lower bounds lb_k; (lb_k mean_k)_k has sensitivity sqrt(8) R."""
+    """Release noisy counts as lower bounds lb_k, and (lb_k mean_k)_k of sensitivity sqrt(8) R."""
     K = detail.classes
     found = ask("class counts and test", Query(Sum(OneHot(K)), over, lambda s: Added(s.counts)))
     counts = found.values
@@ -327,7 +327,7 @@ def _release_pair(
 
 
 def estimate_sums(plan: Plan[BayesDetail], release: Release) -> Estimate:
-    """Priors, class means (user units) and variances from the release."""
+    """Return priors, class means (user units) and variances from the release."""
     if not release.reply:
         return Estimate.silent(parameter_names(release.design))
     detail, values, scale = plan.detail, release.values, release.detail
@@ -430,7 +430,7 @@ class CompareDetail:
 
 
 def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan: a third of eps each for counts, means and sums of squares."""
+    """Plan the shares: a third of eps each for counts, means and sums of squares."""
     features_of(design)  # there must be one
     part = pair_part(request, design.unknown)
     steps, delta, third = list(part.steps), part.delta, part.eps / 3.0
@@ -512,7 +512,7 @@ def _smooth_means(detail: CompareDetail, over: Sums, d: int, ask: Ask) -> Array:
 
 
 def estimate_eptr(plan: Plan[CompareDetail], release: Release) -> Estimate:
-    """Priors, class means and pooled variances in the user's units."""
+    """Return priors, class means and pooled variances in the user's units."""
     if not release.reply:
         return Estimate.silent(parameter_names(release.design))
     detail, n = plan.detail, plan.public_n

@@ -101,7 +101,7 @@ class ProportionalOdds:
         return p, grad
 
     def constrained(self, theta: Array, start: Array) -> Array:
-        """Return thresholds in rising order, at least ``APART`` of what they were apart at first.
+        """Return increasing thresholds, at least ``APART`` of their first distance apart.
 
         Two that an early step of noise brings together would make a class of no probability, whose
         scores have no end.
@@ -302,7 +302,7 @@ def _classes(request: Request, design: Design) -> Classes:
 
 
 def _checked(request: Request, design: Design) -> None:
-    """Refuse what has no form here, before anything is read."""
+    """Refuse a model that has no form here, before anything is read."""
     verb = request.verb
     if request.delta == 0:
         raise RequestError(f"{verb} adds Gaussian noise: give delta > 0, as in delta=1e-6")
@@ -431,7 +431,7 @@ def predict(
     fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
 ) -> Any:  # fmt: skip
-    """Predict ``what="probs"``, a column a class, or the likeliest ``"class"``.
+    """Predict ``what="probs"``, one column per class, or the likeliest ``"class"``.
 
     Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
     """
@@ -472,7 +472,7 @@ def predict(
 def _with_errors(
     fit: Fit, p: Array, grad: Array, index: Any, asked: tuple[str | None, bool], level: float
 ) -> Any:
-    """Return ``class, fit, lwr, upr, se_fit``, a row a row and a class.
+    """Return ``class, fit, lwr, upr, se_fit``, one row per row and class.
 
     p (m, K) and its gradient (K, P, m) by the coefficients. Intervals are symmetric in the log odds
     of a class.

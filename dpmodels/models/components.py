@@ -41,7 +41,7 @@ _ALLOW = 1.0 + 2.0**-20
 
 @dataclass(frozen=True)
 class PcaDetail:
-    """What the fit decided before the first row."""
+    """Public decisions of the fit before the first row."""
 
     radius: float  # Norm bound of a working row
     mu: dict[str, float]  # Add/remove strength of each step
@@ -77,7 +77,8 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     if design.unknown:
         raise RequestError(
-            f"dp_pca buys no ranges: declare those of {', '.join(design.unknown)}, for example "
+            f"dp_pca estimates no ranges: declare those of {', '.join(design.unknown)}, for "
+            "example "
             f"bounds={{{design.unknown[0]!r}: (0, 10)}}"
         )
     if request.weights is not None:

@@ -107,7 +107,7 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def _tried(function: Callable[[], Any]) -> Any:
-    """Return what a user's function returns, or None if it raises.
+    """Return the result of a user-supplied function, or None if it raises.
 
     The text of an exception is never shown: it could quote rows.
     """
@@ -120,7 +120,7 @@ def _tried(function: Callable[[], Any]) -> Any:
 
 
 def _vector(f: Callable[..., Any], size: int, *args: Any) -> Array:
-    """Return what f returns, of length ``size``; zeros if it raises or has another length."""
+    """Return f's result of length ``size``, or zeros if it raises or has another length."""
     out = _tried(lambda: np.asarray(f(*args), dtype=float).ravel())
     return np.zeros(size) if out is None or out.shape != (size,) else np.asarray(out)
 
@@ -160,7 +160,7 @@ def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
 
     **Privacy.** Unit: one row; replace-one, n public. True if the user's two conditions are.
     """
-    raw = ask.raw(own_proof("ePTR of the user's own estimator"))
+    raw = ask.raw(own_proof("ePTR for a user-supplied estimator"))
     detail = plan.detail
     x = np.ascontiguousarray(sampled(raw.rows, plan.design, range(plan.design.p)).T)
     x[np.isnan(x).any(axis=1)] = 0.0  # a row with a missing cell is a row of zeros
@@ -242,7 +242,8 @@ def plan_gptr(request: Request, design: Design, n: int | None) -> Plan[Any]:
             "the mechanism with that parameter is (eps, delta)-DP wherever the bound holds"
         )
     if design.unknown:
-        raise RequestError(f"dp_gptr buys no ranges: declare those of {', '.join(design.unknown)}")
+        names = ", ".join(design.unknown)
+        raise RequestError(f"dp_gptr estimates no ranges: declare those of {names}")
     # proofs of the user's bounds are for add/remove: at Z against rows more and rows less
     pair = (request.eps, request.delta)
     proved = None
@@ -271,7 +272,7 @@ def release_gptr(plan: Plan[GptrDetail], ask: Ask) -> Release:
     the one-sided composition (``privacy/one_sided.md``, section 1), **if the user's bounds are
     right**.
     """
-    raw = ask.raw(own_proof("generalized propose-test-release of the user's own mechanism"))
+    raw = ask.raw(own_proof("generalized propose-test-release for a user-supplied mechanism"))
     request, detail, design = plan.request, plan.detail, plan.design
     # read by the caller: the user's functions take all rows at once, and are not sent to workers;
     # a row with a missing cell is a row of zeros

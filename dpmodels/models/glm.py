@@ -1,4 +1,4 @@
-"""``dp_glm``: by private Fisher scoring, and output noise with a tested curvature.
+"""``dp_glm`` by private Fisher scoring, and by output noise with a tested curvature.
 
 The family and its link say the score and the expected information (:mod:`dpmodels.families`);
 the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md``.
@@ -197,7 +197,7 @@ _CAP = 1e5
 
 @dataclass(frozen=True)
 class TestedDetail:
-    """What the fit decided before the first row."""
+    """Public decisions of the fit before the first row."""
 
     shape: str
     B: float
@@ -273,7 +273,8 @@ def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     if design.unknown:
         raise RequestError(
-            f"method='gptr' buys no ranges: declare those of {', '.join(design.unknown)}, or use "
+            f"method='gptr' estimates no ranges: declare those of {', '.join(design.unknown)}, "
+            "or use "
             "method='objpert'"
         )
     B = float(request["radius"] or full_radius(design))

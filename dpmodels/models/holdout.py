@@ -48,7 +48,7 @@ class Predictor:
             return np.asarray(self.mean(eta), dtype=float), np.array(block[-1])
 
 
-def _whole(*parts: Array) -> Array:
+def _complete_mask(*parts: Array) -> Array:
     return np.logical_and.reduce([np.isfinite(p) for p in parts])
 
 
@@ -74,7 +74,7 @@ class ClassCounts:
     def of_block(self, block: Array) -> Array:
         """Return the counts of a block, others first, then events."""
         seen, y = self.predictor.both(block)
-        whole = _whole(seen, y)
+        whole = _complete_mask(seen, y)
         place = np.searchsorted(self.edges, seen[whole], side="right")
         cell = place + (len(self.edges) + 1) * (y[whole] > 0.5)
         return np.asarray(np.bincount(cell.astype(np.intp), minlength=self.size), dtype=float)
@@ -94,7 +94,7 @@ class LossSums:
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""
         seen, y = self.predictor.both(block)
-        whole = _whole(seen, y)
+        whole = _complete_mask(seen, y)
         seen, y = seen[whole], y[whole]
         if self.loss == "log":
             p = np.clip(np.where(y > 0.5, seen, 1.0 - seen), math.exp(-self.clip), 1.0)
@@ -159,7 +159,7 @@ class BinnedResiduals:
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""
         seen, y = self.predictor.both(block)
-        whole = _whole(seen, y)
+        whole = _complete_mask(seen, y)
         k = len(self.edges) + 1
         place = np.searchsorted(self.edges, seen[whole], side="right")
         t = end_of_numbers((y - seen)[whole], self.clip)
@@ -237,7 +237,7 @@ _LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Score(Result):
-    """Performance on held-out rows, a release of its own."""
+    """Performance on held-out rows, as a separate release."""
 
     metric: str  # {"auc", "logloss", "rmse"}
     # value, se, se_privacy, se_sampling: naN where the held-out rows are too few for the budget.
@@ -254,7 +254,7 @@ class Score(Result):
     notes: tuple[str, ...] = ()
 
     def conf_int(self, level: float = 0.95) -> tuple[float, float]:
-        """Return value -+ normal quantile times the total standard error; of an AUC a set.
+        """Return value -+ normal quantile times the total standard error; for an AUC a set.
 
         The set of an AUC (:func:`dpmodels.after.inference.auc_set`) is there and right also where
         events are so few that no value is shown.
@@ -413,7 +413,7 @@ class Diagnosis(Result):
         return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
 
     def tidy(self) -> pd.DataFrame:
-        """Return one row a bin of the prediction, then one a column at its bounds."""
+        """Return one row per bin of the prediction, then one per column at its bounds."""
         import pandas as pd
 
         r, b = self.residuals, self.bounds

@@ -166,7 +166,7 @@ def lattice_sums(blocks: Iterable[Array], reader: Reader, points: Array, h: floa
 
 
 def pointwise(points: Array, x: Array, h: float) -> Array:
-    """Return K (m, rows) of rows x (d, rows), each by itself whatever its place in a block."""
+    """Return K (m, rows) of rows x (d, rows), computed row by row."""
     square = np.zeros((len(points), x.shape[1]))
     part = np.empty_like(square)
     for at, cells in zip(points.T, x, strict=True):
@@ -617,7 +617,7 @@ def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tup
 
 
 def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
-    """Values of the curve at the fixed points, with the privacy error of each."""
+    """Return values of the curve at the fixed points, with the privacy error of each."""
     detail = plan.detail
     if not release.reply:
         return Estimate.silent(("curve",))
@@ -652,7 +652,7 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
 
 
 def _scales(rows: UnitRows, points: Array, h: float, sigma: float) -> dict[str, Array]:
-    """Return the arrays that read a curve at ``points`` of the [-1, 1] scale."""
+    """Return the scales for reading a curve at ``points`` of the [-1, 1] scale."""
     scale = rows.features
     return {
         "points": scale.centre + scale.half * points, "unit_points": points,
@@ -728,7 +728,7 @@ def _cell_sums(
 
 
 def estimate_wavelet(plan: Plan[tuple[int, float]], release: Release) -> Estimate:
-    """Cell means, as a curve at the mid-points of the cells."""
+    """Return cell means, as a curve at the mid-points of the cells."""
     if not release.reply:
         return Estimate.silent(("curve",))
     rows: UnitRows = release.detail

@@ -103,7 +103,7 @@ def release_clipped(plan: Plan[Any], ask: Ask, design: Design) -> Release:
 
 
 def estimate_clipped(plan: Plan[Any], release: Release) -> Estimate:
-    """Means ``c + h S/N`` with N the released count; errors by the delta method."""
+    """Return means ``c + h S/N``, N the released count, with errors by the delta method."""
     names = release.design.names
     d = len(names)
     if not release.reply:
@@ -259,7 +259,7 @@ class PtrMeanDetail:
 
 
 def plan_ptr(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan: T = ceil((log(1/delta) + log(1/beta)) / eps_t); needs n > 2 (T + 1)."""
+    """Plan T = ceil((log(1/delta) + log(1/beta)) / eps_t); needs n > 2 (T + 1)."""
     if request["width"] is None:
         raise RequestError(
             "method='ptr' needs width=: the known half-width of the data around their centre, for "
@@ -345,7 +345,7 @@ def release_ptr(plan: Plan[PtrMeanDetail], ask: Ask) -> Release:
 
 
 def estimate_ptr(plan: Plan[Any], release: Release) -> Estimate:
-    """Means with the known privacy error; nothing is spent on the sampling error."""
+    """Return means with the known privacy error; nothing is spent on the sampling error."""
     names = plan.design.names
     if not release.reply:
         return Estimate.silent(names)

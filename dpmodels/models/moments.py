@@ -1,4 +1,4 @@
-"""``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own."""
+"""``dp_moments``: the noisy second-moment matrix of (1, x) as a separate release."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def plan_pmt(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return whitened_plan(request, design, n, white)
 
 
-def _counted(released: Stages, detail: PmtDetail) -> int:
+def _released_count(released: Stages, detail: PmtDetail) -> int:
     """Return n, or the rows of people that the first release counts."""
     if not detail.per:
         return detail.rows
@@ -215,7 +215,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
         plan, release, T,
         messages.WHITENED_BY_PUBLIC(weights=WEIGHTS),
         stats={"shrinkage_of_public_moments": detail.white.shrink},
-        warnings=diagnostics(released.stages[0], _counted(released, detail)),
+        warnings=diagnostics(released.stages[0], _released_count(released, detail)),
     )  # fmt: skip
 
 
@@ -337,7 +337,7 @@ WEIGHTS = "row weights"
 
 @dataclass(frozen=True)
 class WhitenedDetail:
-    """What was decided before the first row."""
+    """Public decisions before the first row."""
 
     rows: int  # n, or the public guess
     first: Gaussian | Pure
@@ -586,7 +586,7 @@ class Instruments:
 
 @dataclass(frozen=True, eq=False)
 class OnMoments:
-    """What a fit on released moments is made from: the detail of its release."""
+    """Inputs of a fit on released moments: the detail of its release."""
 
     moments: SecondMoments
     # B, a: (p, k), (k,) arrays; functionals of design and response.
@@ -623,7 +623,7 @@ def _estimate(
     release: Release, detail: OnMoments, fit: Any, lost: bool, stats: dict[str, float],
     notes: list[Note], more: Mapping[str, Array] | None = None,
 ) -> Estimate:  # fmt: skip
-    """Return an estimate on moments; of people with errors of the noise alone."""
+    """Return an estimate on moments; for people it has the errors of the noise alone."""
     m, nan = detail.moments, np.full_like(fit.privacy, math.nan)
     constant = np.zeros((0, m.k)) if m.constant is None else m.constant[None]
     functionals = np.vstack([detail.B, detail.a[None]])

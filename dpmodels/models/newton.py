@@ -188,7 +188,7 @@ def _predictor(base: Array, X: Array, more: Array) -> Array:
 def passes_over(
     rows: Any, design: Design, working: WorkingRows, loss: Loss
 ) -> dict[str, Callable[..., Any]]:
-    """Return what :func:`minimise` reads rows with: blocks to be kept by the caller, or tasks."""
+    """Return the reader of :func:`minimise`: blocks to be kept by the caller, or tasks."""
 
     def sums(theta: Array, curved: bool, base: Array | None = None) -> Sums:
         job = functools.partial(

@@ -83,7 +83,7 @@ _STEPS = {"scale": SCALE_STEP, "coef": COEF_STEP, "information": INFO_STEP}
 
 @dataclass(frozen=True)
 class GlmDetail:
-    """What a fit by objective perturbation decided before the first row."""
+    """Public decisions of a fit by objective perturbation before the first row."""
 
     loss: Loss  # In working units: the score of a row is at most ``radius * loss.score``
     # radius, reach: B, the largest weighted norm of a working row; R, its largest norm (labels), or
@@ -122,7 +122,7 @@ def glm_loss(request: Request, design: Design) -> Loss:
 
 
 def check_common(request: Request, design: Design) -> None:
-    """Refuse what no method of this room can do; a function of public facts."""
+    """Refuse requests that no method of this package can serve; a function of public facts."""
     if request.weights is not None or design.offset is not None:
         what = "weights=" if request.weights is not None else "offset()"
         raise RequestError(f"{request.verb}(method={request.method.name!r}) takes no {what}")
@@ -132,7 +132,7 @@ def check_common(request: Request, design: Design) -> None:
         and family_of(request["family"]).is_event
     ):
         raise RequestError(
-            "ranges are bought under relation='replace' only; declare the ranges of "
+            "ranges are estimated under relation='replace' only; declare the ranges of "
             f"{', '.join(design.unknown)}, for example bounds={{{design.unknown[0]!r}: (0, 10)}}"
         )
 
@@ -338,7 +338,7 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
 
 
 def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]:
-    """Public advice: the noise of the score against the information n rows can have at most."""
+    """Return public advice: the noise of the score against the largest information of n rows."""
     if n is None:
         return ()
     if not detail.loss.one_sided and detail.lam > _HEAVY_RIDGE * n * detail.loss.score / 4.0:
@@ -455,7 +455,7 @@ def _information(
 
 
 def _as_svec(sums: tuple[npt.NDArray[np.object_], ...]) -> Added:
-    """Return the matrices, over what a row can add, as svec."""
+    """Return the matrices over the bound of a row's contribution, as svec."""
     return Added(np.concatenate([svec(np.asarray(M / 2**40, dtype=float)) for M in sums]))
 
 

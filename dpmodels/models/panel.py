@@ -1,4 +1,4 @@
-"""``dp_feols`` and ``dp_fepois``: fixed effects of units by own rows, and random intercepts.
+"""``dp_feols`` and ``dp_fepois``: fixed effects of units from their rows, and random intercepts.
 
 Linear: y and x less their means over the person's own rows. Poisson: given its total a person's
 counts are multinomial with probabilities ``p = softmax(x_t'b)`` over own rows (``panel.md``).
@@ -92,7 +92,7 @@ class EffectModel(UnitModel):
 
     @property
     def cells(self) -> str:  # type: ignore[override]
-        """Cells of counts: the places of others say nothing of what is within people."""
+        """Cells of counts; the places of other numbers do not describe variation within people."""
         return "whole" if self.poisson else ""
 
     def dimension(self, rank: int) -> int:
@@ -234,7 +234,7 @@ class Variances:
 
     @property
     def share(self) -> float:
-        """Part of the variance that goes with the person, where it can be a weight: [0, .98]."""
+        """Part of the variance between people, if it can be a weight: in [0, .98]."""
         if not (self.people > 0.0 and self.squares > 0.0):
             return 0.0
         return min(max(self.pairs / self.squares, 0.0), MOST_BETWEEN)
@@ -284,7 +284,7 @@ class Intercepts(Expansion):
 
     @property
     def share(self) -> float:
-        """Part of the variance that goes with the person; 0: least squares."""
+        """Part of the variance between people, 0 for least squares."""
         return 0.0 if self.variances is None else self.variances.share
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
@@ -296,7 +296,7 @@ class Intercepts(Expansion):
         return LeastSquares().updated(state, H, ratio)
 
     def events(self, H: Array) -> float:
-        """Return what a person's weights add up to, by the information of the constant; least 1."""
+        """Return the sum of a person's weights, by the information of the constant; at least 1."""
         a = self.coordinates.constant
         inner = H[: self.coordinates.rank, : self.coordinates.rank]
         return max(float(a @ inner @ a), 1.0) if a is not None else 1.0
@@ -320,7 +320,7 @@ class _Rows:
     sd: float
 
     def looked_at(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
-        """Return (z, its own means, residuals, rows that are there) before anything is taken off.
+        """Return (z, its means, residuals, mask of complete rows) before anything is subtracted.
 
         z: the coordinates u; with Mundlak own means of u, and what u differs from them by. A row
         that is not there is 0 in all.
@@ -381,10 +381,10 @@ def averages_of(rows: _Rows, clip: float, block: BlockOfPeople) -> Array:
     total, squares = own_sum(e, block.counts), own_sum(e * e, block.counts)
     several = T > 1.5
     many = np.where(several, T, 2.0)
-    return ended((total * total - squares) / (many * (many - 1.0)), several, squares / many)
+    return pair_means((total * total - squares) / (many * (many - 1.0)), several, squares / many)
 
 
-def ended(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
+def pair_means(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
     """Return elements of ``PairMeans``, (3, people), whatever x and q are.
 
     A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to
@@ -407,7 +407,7 @@ class _Started(UnitModel):
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
     ) -> Initialised:  # fmt: skip
-        """Return where it begins."""
+        """Return the state of the start."""
         assert self.initialised is not None
         return self.initialised
 
@@ -608,8 +608,8 @@ _RANDOM = (
 )
 
 for _verb, _title, _source in (
-    ("dp_feols", "effects of people by own rows, least squares", "Mundlak (1961)"),
-    ("dp_fepois", "effects of people by own rows, Poisson", "Hausman, Hall and Griliches (1984)"),
+    ("dp_feols", "effects within people, least squares", "Mundlak (1961)"),
+    ("dp_fepois", "effects within people, Poisson", "Hausman, Hall and Griliches (1984)"),
 ):
     register_method(
         Method(

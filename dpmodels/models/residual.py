@@ -115,7 +115,7 @@ class Tabulated(Model):
         interval = None if design.response is None else design.response.interval
         if interval is None:
             raise RequestError(
-                "a loss of one's own is tabulated over the residuals that the response can have: "
+                "a user-supplied loss is tabulated over the residuals that the response can have: "
                 "declare its range, for example bounds={'y': (0, 10)}"
             )
         half = 1.0 / float(scoring_rows(design).scale[-1])
@@ -148,7 +148,7 @@ class Tabulated(Model):
         return State(start.theta, W, phi, start.M, nuisance=sd, constant=start.constant)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
-        """Interpolate; beyond the grid its ends."""
+        """Interpolate, with constant values beyond the grid."""
         root, grid, psi, omega = math.sqrt(state.phi), self.grid, self.psi, self.omega
         step = (len(grid) - 1) / (grid[-1] - grid[0])
 

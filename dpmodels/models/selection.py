@@ -1,4 +1,4 @@
-"""Choosing among candidates: what it costs, and how to do it (advanced; nothing here is default).
+"""Choice among candidates: its cost, and its mechanism (advanced; nothing here is default).
 
 The methods of this room need none of it: their bounds hold for every ridge at once, so the ridge
 is chosen from released numbers, free of charge. Scores must come from public validation data, or
@@ -84,7 +84,7 @@ def strength_per_candidate(eps: float, delta: float, kind: str, mean: float) -> 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is public about a choice before a candidate runs."""
+    """Public facts of a choice before a candidate runs."""
 
     kind: str
     mean: float
@@ -133,11 +133,11 @@ class _Paid:
         self.overspent |= bool(calls) and not _within(self.plan, calls)
 
     def note(self, charge: None, step: str, text: str) -> None:
-        """Note nothing: what came of a run is as secret as that it was made."""
+        """Record nothing: the outcome of a run is as secret as its existence."""
 
 
 def _within(plan: Choice, calls: Sequence[Guarantee]) -> bool:
-    """Return whether the calls of one run together cost at most what the run may spend."""
+    """Return whether the calls of one run together cost at most the budget of the run."""
     if any(one.relation != plan.guarantee.relation for one in calls):
         return False
     if len(plan.arguments) == 2:
@@ -197,7 +197,7 @@ def _best(plan: Choice, ask: Ask) -> tuple[Any, _Paid]:
 def _chosen(
     call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
 ) -> tuple[Any, Guarantee]:
-    """Charge, choose, and mark the choice where a candidate's noise was no noise."""
+    """Charge, choose, and mark the choice if a candidate's noise was seeded."""
     door, (best, paid) = answered(call, plan, _best, lambda: candidates, budget, seed)
     guarantee = door.guarantee
     if paid.overspent:
@@ -272,7 +272,7 @@ _MISSING_SHARE = 0.2
 
 @dataclass(frozen=True)
 class SafetyReport:
-    """What the search found."""
+    """Result of the search."""
 
     ok: bool  # No violation was found (not a proof)
     trials: int
@@ -301,7 +301,7 @@ class SafetyReport:
 
 
 def _corner_rows(rng: np.random.Generator, low: Array, high: Array, count: int) -> Array:
-    """Rows in the box: uniform, corners, edges, the centre, duplicates."""
+    """Return rows in the box: uniform, corners, edges, the centre, duplicates."""
     k = len(low)
     x = rng.uniform(low, high, size=(count, k))
     ends = np.where(rng.uniform(size=(count, k)) < 0.5, low, high)

@@ -198,7 +198,7 @@ class PateResult(Result):
         return self.labels is not None
 
     def table(self) -> Table:
-        """Return how many labels there are, and what they cost."""
+        """Return the number of labels and their cost."""
         reply = "NO REPLY" if self.labels is None else str(len(self.labels))
         facts = (("Labels", reply),
                  ("Data-dependent eps (released)", f"{self.eps_data_dependent:.4g}"),
@@ -207,7 +207,7 @@ class PateResult(Result):
         return Table(title="Private aggregation of teachers", facts=facts)
 
     def tidy(self) -> Any:
-        """Return one row a query: its number and its label."""
+        """Return one row per query: its number and its label."""
         import pandas as pd
 
         labels = [] if self.labels is None else list(self.labels)
@@ -229,7 +229,7 @@ class PateResult(Result):
 
 @dataclass(frozen=True)
 class VotePlan:
-    """What is public about one vote: the candidates and the number of voters."""
+    """Public facts of one vote: the candidates and the number of voters."""
 
     names: tuple[Any, ...]
     guarantee: Guarantee
@@ -239,7 +239,7 @@ class VotePlan:
 
 @dataclass(frozen=True)
 class PatePlan:
-    """What is public about the queries to many teachers."""
+    """Public facts of the queries to many teachers."""
 
     classes: int
     # The form of the votes: counts (queries, classes), else labels (teachers, queries).

@@ -1,4 +1,4 @@
-"""What weighted statistics share: cut weights, design effects; and the weighted mean.
+"""Common parts of weighted statistics: clipped weights, design effects; and the weighted mean.
 
 Each coordinate of the pass is one ``z`` (the part of a row in the error of a share, a mean, a rank)
 times a public or released factor, so that rows need hardly be clipped. What comes back is a *design
@@ -87,7 +87,7 @@ def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Arra
 
 @dataclass(frozen=True, eq=False)
 class DesignErrors:
-    """What a pass by cluster says of linear functions of its coordinates. Released numbers only."""
+    """Variances by cluster of linear functions of coordinates. Released numbers only."""
 
     found: ClusterRelease
     scale: Array  # (d,): z times this is a coordinate
@@ -192,7 +192,7 @@ _LEAST_CLIP, _CLIP_GROWS = 4.0, 0.36
 
 @dataclass(frozen=True)
 class Trim:
-    """Where weights are cut."""
+    """Clip of the weights."""
 
     top: float  # T: u = min(w, T)/T
     mean: float  # Mean weight, released or public
@@ -225,7 +225,7 @@ def trim_of(
 def trimmed(
     counts: Array, sd: float, most: float, strength: float, population: float | None, n: int
 ) -> Trim:
-    """Return where weights are cut, by the released histogram of ``w/most``. Sees no row."""
+    """Return the clip of weights, by the released histogram of ``w/most``. Sees no row."""
     middle = weight_middles(most)
     seen = np.where(counts > CLEAR_SDS * sd, counts, 0.0)
     total = float(np.sum((seen * middle)[:-1]))
@@ -241,7 +241,7 @@ def trimmed(
 
 
 def mass_of(block: Array, place: int | None, top: float) -> Array:
-    """Return u of rows, whose weights stand in a row of the block: 1 where there are none.
+    """Return u of rows from the weights in a row of the block, or 1 if there are none.
 
     0 where the weight is missing, negative or not finite.
     """
@@ -318,7 +318,7 @@ MOVED, ALLOWED = 1.5, 0.75
 
 
 def unweighted(request: Request, *_: object) -> str:
-    """Return why a call has no weighted answer, in words; empty if it has one."""
+    """Return the reason why a call has no weighted answer, or an empty string if it has one."""
     given = request.weights is not None or request.sample is not None
     return "" if given else "no weights and no design"
 
@@ -335,7 +335,7 @@ class WeightedDetail:
 
 @dataclass(frozen=True)
 class WeightedReleased:
-    """Centres, half-ranges, where weights were cut, and what a pass by cluster released."""
+    """Centres, half-ranges, the clip of weights, and the release of the pass by cluster."""
 
     centre: Array
     half: Array
@@ -405,7 +405,7 @@ def _powers(
 
 @dataclass(frozen=True, eq=False)
 class PowersPass:
-    """The pass of :func:`_powers` over rows, or over people by the means of complete rows."""
+    """Pass of :func:`_powers` over rows, or over people by the means of complete rows."""
 
     design: Design
     own: Coordinates
@@ -430,7 +430,7 @@ class PowersPass:
 
 @dataclass(frozen=True, eq=False)
 class _SumsOfPeople:
-    """The pass of :class:`MeansOfPeople`."""
+    """Pass of :class:`MeansOfPeople`."""
 
     design: Design
     own: Coordinates
@@ -443,7 +443,7 @@ class _SumsOfPeople:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """What a row adds: public and released numbers."""
+    """Contribution of a row: public and released numbers."""
 
     centre: Array
     half: Array
@@ -487,7 +487,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 @ranged
 def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
-    """Release where weights are cut, the sums, and the products.
+    """Release the clip of weights, the sums, and the products.
 
     **Privacy.** Unit: one row, or one person; replace-one, their number public. Every query is one
     of the prover; T is a released number.
@@ -554,7 +554,7 @@ def linearised(Q: Array, m: Array, noise: float, n: int) -> Array:
 
 
 def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
-    """Weighted means ``c + h S/U``; errors by linearisation, with what trimming may have moved."""
+    """Return weighted means ``c + h S/U``, with linearised errors and the effect of clipping."""
     design, d = release.design, release.design.p
     names = design.names
     if not release.reply:

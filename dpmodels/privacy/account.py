@@ -159,7 +159,7 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
         if unit != "record" or pair is None:
             raise BudgetError(
                 f"this budget protects {named(unit)}; the call protects {named(guarantee.unit)} "
-                f"and states no pair for {named(unit)}. Use a budget of its own for it"
+                f"and states no pair for {named(unit)}. Use a separate budget for it"
             )
         eps, delta = pair
         if relation != guarantee.relation:
@@ -210,13 +210,13 @@ class Account:
     # cap_eps, cap_delta: E and D, if the user opened them.
     cap_eps: float | None = None
     cap_delta: float | None = None
-    # (M, E, D): of the caps rule; fixed at the first charge.
+    # (M, E, D) of the caps rule, fixed at the first charge.
     caps: tuple[float, float, float] | None = None
     # (sum mu^2, sum eps, sum delta): against the caps.
     spent: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    pairs: tuple[float, float] = field(default=(0.0, 0.0))  # (sum eps, sum delta): of whole calls
+    pairs: tuple[float, float] = field(default=(0.0, 0.0))  # (sum eps, sum delta) of whole calls
     calls: int = 0
-    # tuple of (M, E, D): of the mixed rule, with one D; fixed at the first charge.
+    # tuple of (M, E, D) of the mixed rule, with one D, fixed at the first charge.
     boxes: tuple[tuple[float, float, float], ...] = ()
 
     def admit(self, guarantee: Guarantee) -> tuple[Account, Entry]:
@@ -342,7 +342,7 @@ class Account:
             pair = max(0.0, self.eps - self.pairs[0]), max(0.0, self.delta - self.pairs[1])
             return Remaining(*pair, 0.0, *pair)
         alive = self._alive()
-        # the difference of two rounded squares: nothing is left of what was spent to the digit
+        # the difference of two rounded squares is 0 if everything was spent
         mu = max(math.sqrt(max(0.0, b[0] ** 2 * (1.0 - 1e-14) - self.spent[0])) for b in alive)
         pure = max(max(0.0, b[1] - self.spent[1]) for b in alive)
         failure = max(0.0, alive[0][2] - self.spent[2])
@@ -431,7 +431,7 @@ def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
         raise BudgetError(
             f"this budget counts neighbours by {relation!r}; the call's guarantee is for "
             f"{guarantee.relation!r}, which implies nothing about it: with n public the number "
-            "of rows itself may be published. Use a budget of its own for the call"
+            "of rows itself may be published. Use a separate budget for the call"
         )
     eps, delta = pair_replace(guarantee.eps, guarantee.delta)
     entries = [Entry(0.0, eps, delta, eps, delta)]

@@ -49,7 +49,7 @@ class Ledger(Shown):
 
     call: str  # The call as printed, ``dp_ols("y ~ x", method="eptr")``. Public.
     guarantee: Guarantee
-    # Step name -> what came of it ("reply", "NO REPLY"): an output, paid for.
+    # Step name -> outcome ("reply", "NO REPLY"): an output, paid for.
     notes: Mapping[str, str] = field(default_factory=dict)
     public: str = ""  # Public inputs that were not charged
 
@@ -287,7 +287,7 @@ class Budget(Shown):
         charge gives back once.
         """
         if not isinstance(run, Run) or not run.is_of(charge.guarantee):
-            raise PrivacyBugError("what is given back is what the run of that charge did not draw")
+            raise PrivacyBugError("only the part that the run did not draw can be given back")
         return self._store.give_back(charge, run.close())
 
     def charge_together(self, calls: Iterable[tuple[str, Guarantee]]) -> tuple[Charge, ...]:

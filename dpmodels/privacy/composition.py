@@ -60,7 +60,7 @@ from dpmodels.units import column_of, named
 _INTEGRALS_AT_ONCE = 128
 #: Up to this mu the difference of two Mills ratios is an integral over a short stretch.
 _SHORT_MU = 0.5
-#: Of the continued fraction from 4 on: 1e-16.
+#: Terms of the continued fraction from 4 on, for an error of 1e-16.
 _TERMS = 40
 
 
@@ -456,7 +456,7 @@ class Guarantee:
     # what is run. Empty: ``steps`` are.
     inner: tuple[Step, ...] = field(default=(), compare=False)
     most: int = 0
-    row_pair: tuple[float, float] | None = None  # (eps, delta): what ``inner`` composes to
+    row_pair: tuple[float, float] | None = None  # (eps, delta) of the composition of ``inner``
 
     def __post_init__(self) -> None:
         notes = notes_of_saved(self.notes, Severity.GUARANTEE)
@@ -467,7 +467,7 @@ class Guarantee:
                 charged(self.inner, self.most, self.row_pair, by_pair=b) for b in (False, True)
             )
             if self.steps not in rules:
-                raise PrivacyBugError("a person is not charged with what its rows come to")
+                raise PrivacyBugError("a person is not charged with the sum over its rows")
         choice("relation", self.relation, RELATIONS)
         choice("proved", self.proved, (None, *RELATIONS))
         if self.proved == "replace" and self.relation == "add-remove":

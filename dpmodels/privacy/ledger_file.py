@@ -46,9 +46,9 @@ class Charge:
     when: str  # UTC, ISO format. In a file only; never printed.
     call: str
     guarantee: Guarantee
-    entry: Entry | None = None  # What the stopping rule was charged with
+    entry: Entry | None = None  # Entry charged to the stopping rule
     notes: Mapping[str, str] = field(default_factory=dict)
-    # What was kept of it, and what was drawn, where a part went back.
+    # Kept and drawn parts of the charge, if a part went back.
     kept: Entry | None = None
     drawn: Drawn | None = None
 
@@ -120,7 +120,7 @@ def new_account(
         if cap_delta > delta:
             raise RequestError(f"cap_delta={shown(cap_delta)} is above delta={shown(delta)}")
     if rule in ("basic", "mixed") and (cap_eps is not None or cap_delta is not None):
-        raise RequestError('cap_eps= and cap_delta= belong to rule="caps"')
+        raise RequestError('cap_eps= and cap_delta= need rule="caps"')
     if cap_eps is not None or cap_delta is not None:
         rule = "caps"
     return Account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
@@ -333,12 +333,12 @@ class Witness:
 # is resolved once, so a change of the working directory changes nothing.
 #
 # Three things hold a file to what was committed. A file beside it lists the charges (``Witness``),
-# so that an older copy, a stale journal or an emptied file is noticed by whoever opens it next. A
+# so that an older copy, a stale journal or an emptied file is noticed when it is opened next. A
 # hard link is refused. Each row bears a hash of itself and of the row before, and the totals one
 # of all: a changed bit lowers no account. Rows are held against their hashes once in the life of a
 # store, which keeps their sums; afterwards only rows that came since are read.
 #
-# What a call did not draw goes back as a row of its own in ``returns``; charges are never edited.
+# Undrawn parts of a call go back as a separate row in ``returns``; charges are never edited.
 # What is kept of a charge is worked out anew from the charge whenever rows are read. A lost return
 # over-counts, so the file beside the ledger does not list returns.
 #
@@ -394,9 +394,9 @@ class _Known:
     identity: str = ""
     number: int = 0
     chain: str = ""  # hash of the last row
-    # mu2, pure, failure, charged_eps, charged_delta: of all these rows, as kept
+    # mu2, pure, failure, charged_eps, charged_delta of all these rows, as kept
     sums: tuple[float, ...] = (0.0,) * 5
-    # What was charged by each row, read so far: of this store's later states, too.
+    # Charge of each row read so far, also by later states of this store.
     charged: dict[int, Five] = field(default_factory=dict)
     returns: int = 0  # Number of returns that were read ..
     return_chain: str = ""  # .. and the hash of the last

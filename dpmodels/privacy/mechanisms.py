@@ -489,7 +489,7 @@ BOUGHT = "stability histogram"
 class Step:
     """One line of the ledger."""
 
-    name: str  # What is released ("scale matrix", "coefficients", ...); unique within a plan
+    name: str  # Name of the release ("scale matrix", "coefficients", ...); unique within a plan
     mechanism: Mechanism  # The curve that this step is charged with
     # Share of the method's currency (mu^2 for Gaussian plans), for printing.
     share: float | None = None
@@ -499,7 +499,7 @@ class Step:
     label: str = ""  # Kind as printed in the ledger; empty: derived from the mechanism
     # True if an answer before it may make it needless (it is charged all the same).
     conditional: bool = False
-    # Of a coin: the eps of "no reply" alone, whatever the rows; 0: not known apart.
+    # For a coin: the eps of "no reply" alone, for any rows, or 0 if it is not known.
     no_reply_eps: float = 0.0
 
     def within(self, share: float) -> Step:
@@ -513,7 +513,7 @@ class Step:
 # its row-level steps are charged as the group of m rows that one person is.
 
 
-#: What root finders may lose.
+#: Relative error of root finders.
 _SHORT = 1.0 - 1e-10
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 EARLY_ENDS_SHARE = 1e-3
 #: Less than this part of a charge is not given back: the last digits of sums.
 MIN_RETURN = 1e-6
-#: What eps of an early end is rounded up by: it pays for root finders of other machines.
+#: Factor that rounds up the eps of an early end; it covers root finders of other machines.
 _UP = 1.0 + 1e-9
 
 
@@ -146,7 +146,7 @@ def _sum_of_steps(guarantee: Guarantee, relation: str, entry: Entry, drawn: Draw
             return entry
         return replace(entry, mu2=mu * mu, pure=0.0, failure=0.0)
     mu2, pure, failure = sums_of(steps)
-    # of the pairs nothing is promised under this rule: what is said of the calls as they ran
+    # this rule guarantees nothing of the pairs: they describe the calls that ran
     ran = replace(guarantee, steps=steps, inner=(), most=0, row_pair=None)
     eps = min(entry.eps, ran.eps_at(entry.delta) * _UP)
     return replace(entry, mu2=mu2, pure=pure, failure=failure, eps=eps)

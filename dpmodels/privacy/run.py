@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 ROUND_UP = 1.0 + 1e-9
 #: int64, or Python integers where these do not hold them.
 Integers = npt.NDArray[Any]
-#: What sums of shares may lose to rounding, relatively.
+#: Relative rounding error of sums of shares.
 _SHARES_SLACK = 1e-12
 #: Noise sd over grid step; below this the lattice is refined before noise is added.
 _FINE = 1 << 20
@@ -250,7 +250,7 @@ class Run:
             cost = math.fsum(s.mechanism.mu**2 for s in listed if isinstance(s.mechanism, Gaussian))
             # what sums of floats lose, ROUND_UP of the noise pays for
             if cost > self._left[name] * (1.0 + _SHARES_SLACK):
-                raise PrivacyBugError(f"step {name!r} has not so much left")
+                raise PrivacyBugError(f"step {name!r} has less left than that")
             self._left[name] = max(self._left[name] - cost, 0.0)
             self._open.update({step.name: step for step in listed})
             self._paid.update({step.name: name for step in listed})
@@ -709,7 +709,7 @@ class OwnProof:
     # ``module:function`` under ``dpmodels``: alone in being given rows and run.
     where: tuple[str, ...]
     draws: tuple[str, ...]  # Draws of :class:`dpmodels.privacy.run.Run` that it makes
-    statement: str  # Which curve, for which neighbours
+    statement: str  # Privacy curve, and its neighbours
     theory: tuple[str, str]  # (file, section): under ``dpmodels``
     audit: str  # Key of the audit case, "verb.method" or as it is registered
     # "distance": the sensitivity handed over is compared on neighbours; "coin": probability and sd
@@ -818,7 +818,7 @@ _ALL = (
         ("models/mean.md", "6"), "dp_mean.ptr", "coin", ("dp_mean.ptr",),
     ),
     OwnProof(
-        "ePTR of the user's own estimator",
+        "ePTR for a user-supplied estimator",
         ("models.custom:release_eptr",),
         ("coin_gaussian", "gaussian_real"),
         "true if the user's two conditions are: safety moves by 1, and bounds the estimate's move",
@@ -826,7 +826,7 @@ _ALL = (
         ("dp_eptr.coin", "dp_eptr.ptr", "dp_eptr.bound"),
     ),
     OwnProof(
-        "generalized propose-test-release of the user's own mechanism",
+        "generalized propose-test-release for a user-supplied mechanism",
         ("models.custom:release_gptr",),
         ("laplace_real", "inner_source"),
         "true if the user's bound of the privacy loss is: one-sided composition",
@@ -862,7 +862,7 @@ _ALL = (
         "noised rows",
         ("models.noised.table:noised_rows",),
         ("noisy_table",),
-        "every row of the release is one row of the table plus noise of its own",
+        "every row of the release is one row of the table plus separate noise",
         ("models/noised/theory.md", "2"), "dp_release", "distance",
         tuple(
             f"{verb}.{name}"

@@ -395,7 +395,7 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
     if isinstance(of, PairMeans):
         if norm == "l1" or k:
             return _none(s, relation, norm)
-        # |x| <= q <= 1: opposite pairs are 2 apart; one that is there and nobody sqrt 3
+        # |x| <= q <= 1: opposite pairs are 2 apart; a present pair and no pair sqrt 3
         return w * (2.0 if relation == "replace" else math.sqrt(3.0)) * _ROUNDED
     d = float(of.dim)
     if isinstance(of, (Blocks, Simplex, Orthant)):
@@ -414,7 +414,7 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
     else:
         one = w * of.radius * (d if norm == "l1" else math.sqrt(d))
         apart = (1.0 - of.low) * one
-    # two units that are there, at opposite ends; or one that is there and a missing one
+    # two present units at opposite ends, or a present and a missing one
     return max(apart, _joined(norm, one, k)) if relation == "replace" else _joined(norm, one, k)
 
 

@@ -92,7 +92,7 @@ class Sum(Vectors):
         if not (self.count >= 0.0 and self.weight > 0.0):
             raise PrivacyBugError("the weights of a sum and its count are positive")
         if isinstance(self.set, Box) and self.set.one:
-            raise PrivacyBugError("the constant of a box is no part of a sum: ask for the count")
+            raise PrivacyBugError("the constant of a box is not a part of a sum: ask for the count")
 
     @property
     def size(self) -> int:
@@ -552,7 +552,7 @@ class RankOne:
     """
 
     r: int  # Dimension
-    # radii, noise: of the matrix parts: R_i, and noise sds in svec coordinates.
+    # radii R_i of the matrix parts, and their noise sds in svec coordinates.
     radii: tuple[float, ...]
     noise: tuple[float, ...]
     clip: float

@@ -487,7 +487,7 @@ def _names_changes(given: Any) -> bool:
     return isinstance(given, (list, tuple)) and all(isinstance(v, str) for v in given)
 
 
-#: Other words for what is predicted, and for its scale.
+#: Other names of the predicted quantity and of its scale.
 _SCALES = {"response": "mean", "lp": "link", "linear": "link", "classes": "class",
            "probs": "prob", "probability": "prob"}  # fmt: skip
 

@@ -61,10 +61,10 @@ class Combinations(Result):
     # Rows of one group are compared by :meth:`pairs`; empty: all are one.
     groups: tuple[str, ...] = ()
     adjust: str = "none"  # {"none", "bonferroni", "holm", "tukey"}
-    # Of means on the scale of the response: the estimates on that of L.
+    # Estimates on the scale of L, for means on the scale of the response.
     on_scale: Array | None = None
     extra: Array | None = None
-    xlabel: str = ""  # What pictures call the estimates
+    xlabel: str = ""  # Label of the estimates in plots
 
     def conf_int(self, level: float | None = None) -> Array:
         """Return (k, 2) ends of intervals; half widths allow for bounded bias. Not adjusted."""
@@ -501,7 +501,7 @@ def predictors(fit: Any, asked: Iterable[Any] = ()) -> list[str]:
     for name in asked:
         if name not in known:
             raise RequestError(
-                f"{shown(name)} is no predictor of this fit.{did_you_mean(name, known)} "
+                f"{shown(name)} is not a predictor of this fit.{did_you_mean(name, known)} "
                 f"Predictors: {', '.join(known)}"
             )
     return known
@@ -549,7 +549,7 @@ def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], flo
         if bad:
             known = [str(c) for c in variable.codes]
             raise RequestError(
-                f"at: {shown(bad[0])} is no level of {name!r}.{did_you_mean(str(bad[0]), known)}"
+                f"at: {shown(bad[0])} is not a level of {name!r}.{did_you_mean(str(bad[0]), known)}"
             )
         return points, None
     if variable.codes:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 #: Half a step of a slope, over the range of the variable.
 _STEP = 1e-4
-#: Rows of ``newdata`` beyond these are refused: an average over so many is a job for a release.
+#: More rows of ``newdata`` are refused: an average over that many needs a release.
 _MOST = 2_000_000
 
 
@@ -172,7 +172,7 @@ def _mean(fit: Any, table: dict[str, Any]) -> tuple[Array, Array]:
     return mu, link.slope(eta).T[:, :, None] * X[None]
 
 
-def _wanted(fit: Any, variables: Any) -> list[str]:
+def _listed_variables(fit: Any, variables: Any) -> list[str]:
     listed = [variables] if isinstance(variables, str) else list(variables or predictors(fit))
     predictors(fit, listed)
     if not listed:
@@ -198,7 +198,7 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
     for name in names:
         if name not in rows.table:
             raise RequestError(
-                f"by={shown(name)} is no column of newdata.{did_you_mean(name, rows.table)}"
+                f"by={shown(name)} is not a column of newdata.{did_you_mean(name, rows.table)}"
             )
     found: dict[str, Any] = {}
     for i, key in enumerate(zip(*(rows.table[name] for name in names), strict=True)):
@@ -290,10 +290,12 @@ def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: floa
     values: dict[str, list[Any]] = {}
     if variables is not None:
         asked = (
-            variables if isinstance(variables, Mapping) else dict.fromkeys(_wanted(fit, variables))
+            variables
+            if isinstance(variables, Mapping)
+            else dict.fromkeys(_listed_variables(fit, variables))
         )
         for name, given in asked.items():
-            _wanted(fit, name)
+            _listed_variables(fit, name)
             if given is None and not _is_factor(fit, name):
                 raise RequestError(
                     f"{name!r} is a number: say at which values, variables={{{name!r}: [...]}}"
@@ -359,7 +361,7 @@ def _around(fit: Any, rows: _Rows, name: str) -> tuple[dict[str, Any], dict[str,
 def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) -> Combinations:
     """Return average slopes of numbers, and differences from the first level of factors."""
     checked_errors(fit._record)
-    names = _wanted(fit, variables)
+    names = _listed_variables(fit, variables)
     constant = by is None and newdata is None and _same_everywhere(fit, names)
     rows = _rows(fit, newdata, predictors(fit), constant=constant)
 
@@ -387,7 +389,7 @@ def avg_comparisons(fit: Any, variables: Any, newdata: Any, by: Any, level: floa
     """Return average changes of the mean when variables change."""
     checked_errors(fit._record)
     asked = dict(variables) if isinstance(variables, Mapping) else None
-    names = _wanted(fit, list(asked) if asked is not None else variables)
+    names = _listed_variables(fit, list(asked) if asked is not None else variables)
     constant = newdata is None and by is None and _same_everywhere(fit, names)
     rows = _rows(fit, newdata, predictors(fit), constant=constant)
 
@@ -580,7 +582,7 @@ def predict_class(fit: Any, new: Any, *, what: str, outside: str, **asked: Any) 
     levels = list(design.levels)
     missing = np.isnan(x).any(axis=1)
     if fit.released:
-        score = np.empty((len(x), len(levels)))  # log posteriors, but for what all levels share
+        score = np.empty((len(x), len(levels)))  # log posteriors up to common terms
         each = zip(arrays["prior"], arrays["means"], arrays["variances"], strict=True)
         for k, (share, m, v) in enumerate(each):
             distance = ((x - m) ** 2 / v).sum(axis=1)

@@ -63,9 +63,9 @@ _LIKELIHOOD = (
 )
 #: Names that readers of statsmodels or R try, and what each would take.
 _NOT_RELEASED = {
-    "resid": "Residuals are one number a row; no budget makes them private.",
-    "residuals": "Residuals are one number a row; no budget makes them private.",
-    "fittedvalues": "Fitted values are one number a row. Use predict(new) on public rows.",
+    "resid": "Residuals are one number per row; no budget makes them private.",
+    "residuals": "Residuals are one number per row; no budget makes them private.",
+    "fittedvalues": "Fitted values are one number per row. Use predict(new) on public rows.",
     **dict.fromkeys(("rsquared", "rsquared_adj", "rsquared_se"), _MOMENTS),
     **dict.fromkeys(("fvalue", "f_pvalue"), "F needs total standard errors: inference=True."),
     **dict.fromkeys(("llf", "aic", "bic"), _LIKELIHOOD),
@@ -80,11 +80,11 @@ _NOT_RELEASED = {
     ),
     **dict.fromkeys(
         ("get_robustcov_results", "vcovHC"),
-        'Errors are robust from the start; another kind is said in the call, vcov={"CRV1": "g"}.',
+        'Errors are robust from the start; another kind is given in the call, vcov={"CRV1": "g"}.',
     ),
     **dict.fromkeys(
         ("check_assumptions", "cox_zph"),
-        "Residuals of hazards are one number a row. Compare curves by group: dp.dp_survfit.",
+        "Residuals of hazards are one number per row. Compare curves by group: dp.dp_survfit.",
     ),
     "remove_data": "A fit keeps no data.",
     "data": "A fit keeps no data.",
@@ -97,7 +97,7 @@ _STATS = {
     "deviance": "deviance", "null_deviance": "null_deviance", "aic": "aic", "bic": "bic",
     **{one: one for name in ("sigma_u2", "sigma_e2", "icc") for one in (name, f"{name}_se")},
 }  # fmt: skip
-#: What a thing takes that another kind of result has.
+#: Attribute of another kind of result -> the call that has it.
 _ELSEWHERE = {
     **dict.fromkeys(
         ("icc", "sigma_e2", "sigma_u2"),

@@ -245,7 +245,7 @@ def privacy_share(est: Estimate) -> Array:
     return out
 
 
-#: How tidy tables name their columns where a call does not say it.
+#: Default style of column names in tidy tables.
 _STYLE = {"columns": "python"}
 
 
@@ -406,7 +406,7 @@ def _matches(option: str, wanted: str, names: Sequence[str]) -> list[str]:
         found = None
     if not found:
         raise RequestError(
-            f"{option}: {shown(wanted)} is no coefficient of these fits, nor an expression that "
+            f"{option}: {shown(wanted)} is not a coefficient of these fits, nor an expression that "
             f"finds one.{did_you_mean(wanted, names)} Coefficients: {', '.join(names)}"
         )
     return found
@@ -529,7 +529,7 @@ def hypothesis_of(record: Record, given: Any) -> Hypothesis:
     return found
 
 
-def _known(record: Record) -> tuple[Array, Array | None]:
+def _zero_filled(record: Record) -> tuple[Array, Array | None]:
     """Return (covariance, bias) with zeros where a coefficient has none."""
     est = record.estimate
     bias = None if est.bias is None else np.nan_to_num(np.asarray(est.bias))
@@ -546,8 +546,8 @@ class JointTest(Result):
     df: int
     pvalue: float
     use_f: bool  # ``statistic`` is divided by ``df``
-    df_denom: float | None  # Of an F reference with finite degrees of freedom
-    # What bounded bias may add (``fit.bias_bound``); the p-value allows for it.
+    df_denom: float | None  # Denominator degrees of freedom of an F reference, if finite
+    # Noncentrality that bounded bias may add (``fit.bias_bound``); the p-value allows for it.
     noncentrality: float
     hypotheses: tuple[str, ...]
 
@@ -597,7 +597,7 @@ class JointTest(Result):
 
 
 def _joint(record: Record, L: Array, q: Array) -> Wald:
-    V, bias = _known(record)
+    V, bias = _zero_filled(record)
     est = record.estimate
     one = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
     one = replace(one, statistic=one.adjusted)
@@ -700,7 +700,7 @@ def anova_table(record: Record, kind: int = 3) -> AnovaTable:
     """Return a Wald test a term."""
     checked_errors(record)
     choice("typ", {1: "1", 2: "2", 3: "3"}.get(kind, kind), ("1", "2", "3"))
-    V, _ = _known(record)
+    V, _ = _zero_filled(record)
     nan = np.isnan(np.diag(covariance(record.estimate)))
     p, rows, lost = len(record.estimate.names), [], []
     own = terms_of(record)

@@ -273,7 +273,7 @@ def hazards(
     if what != "survival":
         if times is not None:
             raise RequestError(
-                'times= belongs to what="survival": predict(new, what="survival", times=...)'
+                'times= needs what="survival". Type predict(new, what="survival", times=...)'
             )
         return _linear(fit, new, X, interval, level, se_fit, ratios=what == "risk")
     return _survival(fit, new, X, times, (interval is not None, se_fit), level)

@@ -41,7 +41,7 @@ class MomentFacts:
 
     moments: SecondMoments
     back: Array  # (q, k): columns of the design (response last, then the constant) as functionals
-    names: tuple[str, ...]  # Of the rows of ``back`` but the constant
+    names: tuple[str, ...]  # Names of the rows of ``back`` without the constant
     loose: bool  # The constant is a row of its own, no column of the design
     weighted: bool  # Rows may have been scaled down
     # Sums are of people, whose rows may depend on each other: nothing here gives sampling errors.
@@ -77,7 +77,7 @@ def moments_of(record: Record) -> MomentFacts:
     return MomentFacts(m, back, names, loose, "released_weighted" in arrays, people)
 
 
-#: All subsets of so many terms are compared at most.
+#: Largest number of terms of which all subsets are compared.
 MOST_TERMS = 14
 _PATH = 40
 OF_PEOPLE = (
@@ -182,7 +182,7 @@ def _problem(
     columns = _columns(facts)
     if response not in columns:
         raise RequestError(
-            f"{shown(response)} is no column of the release.{did_you_mean(response, columns)} "
+            f"{shown(response)} is not a column of the release.{did_you_mean(response, columns)} "
             f"It holds {', '.join(columns)}"
         )
     others = {t: cols for t, cols in _terms(record, facts).items() if response not in cols}
@@ -190,7 +190,7 @@ def _problem(
     terms = {t: [n for n in cols if n in free] for t, cols in others.items()}
     terms = {t: cols for t, cols in terms.items() if cols}
     if not terms:
-        raise RequestError("the release holds no column beside the response")
+        raise RequestError("the release has no column besides the response")
     return facts, constant, columns[response], terms
 
 
@@ -236,7 +236,7 @@ def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
     facts, constant, a, terms = _problem(record, response)
     if facts.people:
         raise NotReleasedError(
-            "subsets are compared by BIC, which takes rows for independent, and these moments are "
+            "subsets are compared by BIC, which assumes independent rows, and these moments are "
             "of people with several rows: use lasso_path(), or test terms of "
             "dp_ols(formula, data, unit=...)"
         )
@@ -364,7 +364,7 @@ def decomposition(
     if not isinstance(name, str) or name not in own:
         close = did_you_mean(str(name), own) if isinstance(name, str) else ""
         raise RequestError(
-            f"{shown(name)} is no coefficient of this fit.{close} Its coefficients: "
+            f"{shown(name)} is not a coefficient of this fit.{close} Its coefficients: "
             f"{', '.join(own)}"
         )
     assert record.design.response is not None

@@ -131,7 +131,7 @@ class _Bars:
     estimates: Any
     total: Any  # with the bound of a bias
     sampling: Any
-    scaled: Any  # what each was multiplied by; None: nothing
+    scaled: Any  # factor of each, or None for no scaling
 
     def shown(self, names: Sequence[str] | None, intercept: bool) -> list[str]:
         """Return the coefficients that are drawn, in their order."""
@@ -255,7 +255,7 @@ def _panels(
         unknown = [n for listed in found.values() for n in listed if n not in every]
         if unknown:
             raise RequestError(
-                f"groups= names {quoted(unknown[0])}, which is no coefficient."
+                f"groups= names {quoted(unknown[0])}, which is not a coefficient."
                 f"{did_you_mean(unknown[0], every)} Coefficients: {', '.join(every)}"
             )
     if not found:

@@ -54,7 +54,7 @@ class Call:
     reasons: tuple[str, ...] = ()
     identifier: str = ""
     survey: Mapping[str, Any] | None = None  # The design of the sample, ``Survey.to_dict()``
-    # What was declared of its columns of units and strata, as a schema.
+    # Declarations of its columns of units and strata, as a schema.
     labels: Mapping[str, Any] | None = None
 
     @classmethod
@@ -88,13 +88,13 @@ class Record:
     guarantee: Guarantee
     estimate: Estimate  # Arrays are read-only copies
     n: int | None  # Public number of rows
-    # shares, scales: of the plan.
+    # Shares and scales of the plan.
     shares: Mapping[str, float] = field(default_factory=dict)
     scales: Mapping[str, float] = field(default_factory=dict)
     bought: tuple[str, ...] = ()  # Columns whose range was bought
     why: str = ""  # For a no-reply: which kind of step ended the run
     ended: str = ""  # For a no-reply: the last step that was drawn
-    returned: str = ""  # What of the charge went back to the budget, in words; empty: nothing
+    returned: str = ""  # Returned part of the charge as text, empty if nothing went back
     #: A noised table that the fit was made from: public, kept in memory, left out of files.
     # The release of ``method="drcl"`` and its kin.
     table: Any = field(default=None, compare=False, repr=False)
@@ -290,7 +290,7 @@ FORMAT = "dpmodels.fit"
 VERSION = 2
 #: Formats that can be read: notes of format 1 are plain strings.
 READ = (1, 2)
-#: What a damaged file is called, and what to do.
+#: Name of the file in messages of damage, and the remedy.
 WHAT, AGAIN = "this saved fit", "Write it again with fit.save(path), or use a copy"
 
 

@@ -65,7 +65,7 @@ _LABELS = {
 
 _ARGUMENTS = ("type", "se", "stats", "digits", "labels", "order", "keep", "drop", "stars", "title",
               "file", "headers", "exponentiate")  # fmt: skip
-#: What fixest, modelsummary and stargazer call an argument of a table.
+#: Argument names of fixest, modelsummary and stargazer -> the argument here.
 _MEANT = {
     **dict.fromkeys(("coef_map", "coef_rename", "dict", "covariate_labels"), "labels={'x': '...'}"),
     **dict.fromkeys(("coef_omit", "omit"), "drop='region'"),
@@ -493,7 +493,7 @@ def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
     else:
         notes = ["Wald tests in the larger model, noise included."]
         if not same:
-            notes.append("Each fit is a release of its own: the smaller one says which terms.")
+            notes.append("Each fit is a separate release: the smaller one says which terms.")
     return AnovaTable("Nested models", tuple(rows), tuple(notes))
 
 
@@ -534,7 +534,7 @@ def _score_test(small: Fit, large: Fit, places: list[int]) -> Any:
     facts = moments_of(small._record)
     if facts.people:
         raise NotReleasedError(
-            "a score test takes rows for independent, and these moments are of people with several "
+            "a score test assumes independent rows, and these moments are of people with several "
             "rows: fit the data itself, dp_ols(formula, data, unit=...), whose errors allow it"
         )
     B2 = np.asarray(large._record.estimate.arrays["functionals"])[places]

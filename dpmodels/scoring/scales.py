@@ -62,8 +62,8 @@ DISTANCE_OCTAVES = 24
 TAIL_PART, VISIBLE = 0.1, 2.0
 #: A tail is of at least so many noise sds where a sample of the rows is read.
 CLEAR_TAIL = 100.0
-#: A tail of more than this part of the rows tells no scale, and no scale is told where more than
-#: this part of the distances lies in one half octave: a 0/1 number, many zeros.
+#: A tail of more than this part of the rows tells no scale. Where more than this part of the
+#: distances lies in one half octave (a 0/1 number, many zeros) there is no tail of a normal.
 LONGEST_TAIL, ONE_LENGTH = 0.7, 0.5
 #: Half the range of a response is at least so many scales.
 SCALES_OF_RESPONSE = 3.0
@@ -276,7 +276,9 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
     j = np.arange(1.0, len(counts) + 1.0)
     need = np.maximum(TAIL_PART * n, VISIBLE * sd * np.sqrt(j))
     reached = np.flatnonzero(sums >= need)
-    if not len(reached) or float(np.max(counts)) > ONE_LENGTH * n:
+    if float(np.max(counts)) > ONE_LENGTH * n:
+        return _of_few_values(counts, sd, n)
+    if not len(reached):
         return None
     k = int(reached[0])
     if need[k] > LONGEST_TAIL * n:
@@ -285,6 +287,18 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
     within = (need[k] - before) / max(float(sums[k]) - before, 1e-300)
     distance = 2.0 ** (-(k + min(max(within, 0.0), 1.0)) / 2.0)
     scale = -distance / float(ndtri(need[k] / n / 2.0))
+    return scale if scale < 1.0 / math.sqrt(12.0) else None
+
+
+def _of_few_values(counts: Array, sd: float, n: float) -> float | None:
+    """Return the root mean square of distances of which most have one length (a 0/1 number).
+
+    Half octaves that stand out of the noise, and as many distances as it hides, at the whole range:
+    rare values are not blown up.
+    """
+    squares = 2.0 ** -(np.arange(len(counts)) + 0.5)
+    clear = np.where(counts > VISIBLE * sd, counts, 0.0)
+    scale = math.sqrt((float(clear @ squares) + VISIBLE * sd) / n)
     return scale if scale < 1.0 / math.sqrt(12.0) else None
 
 

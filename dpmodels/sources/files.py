@@ -417,7 +417,7 @@ def csv_options(
         )
     if isinstance(na, str) or not all(isinstance(word, str) for word in na or ()):
         raise SourceError("na= takes a list of words, for example na=['-9', '.']")
-    check = Real(decimal=decimal, thousands=thousands)  # refuses what is no sign
+    check = Real(decimal=decimal, thousands=thousands)  # refuses other signs
     dialect = Dialect(sep, quote, known_encoding(encoding))
     if na is not None:
         dialect = replace(dialect, missing=("", *(word for word in na if word)))

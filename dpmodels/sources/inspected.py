@@ -65,11 +65,11 @@ def inspected(source: Source, variables: Mapping[str, Variable]) -> Inspected:
             read[name] = recorded
         except SchemaError as error:
             found[name].problem = str(error)
-    rows, usable = guarded(lambda: _counted(source, read, found), charged=False)
+    rows, usable = guarded(lambda: _count_cells(source, read, found), charged=False)
     return Inspected(rows, usable, found)
 
 
-def _counted(
+def _count_cells(
     source: Source, variables: Mapping[str, Variable], found: dict[str, Seen]
 ) -> tuple[int, int]:
     """Fill ``found``; return the number of rows, and of those that every variable can use."""

@@ -62,7 +62,7 @@ def moved(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
     return _by_person(data, column, dict(kinds)).shuffle(on=_PLACE)
 
 
-def counted(data: Any, column: str) -> Any:
+def count_rows_by_person(data: Any, column: str) -> Any:
     """Return a Dask frame with one row per person."""
     found = _by_person(data, column, {})
     return found.drop_duplicates(split_out=max(data.npartitions, 1))
@@ -181,7 +181,7 @@ class Columns:
             for c, v in cells.items():
                 self._whole[c][a : self.rows] = v
             return
-        if self._whole and not self._parts:  # more rows than were said, or another kind of cells
+        if self._whole and not self._parts:  # more rows than declared, or another kind of cells
             self._parts.append({c: v[:a] for c, v in self._whole.items()})
         self._parts.append({c: np.array(v) for c, v in cells.items()})
 

@@ -129,7 +129,7 @@ class OfRows:
     executor: Any = None  # Who does the tasks of passes that are sums; None: this thread
     by_person: bool = False  # Units are people, and blocks are of whole ones
     by_cell: bool = False  # Numbers and cells of a grid can be had in place of rows of dummies
-    # It adds up in a way of its own, ``summed``: by person, or through a map.
+    # It has a separate way to sum, ``summed``: by person, or through a map.
     own_sums: bool = False
 
     def blocks_for(self, job: Any, design: Any, **chosen: Any) -> Iterator[Any]:
@@ -244,7 +244,7 @@ def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
                     ready.put((item, None))
                     del item  # or it would live on while the thread waits for room
                 items.close()
-        except BaseException as error:  # whatever it is, it belongs to the caller
+        except BaseException as error:  # an exception of the caller
             failure = error
         ready.put((_END, failure))
 
@@ -601,7 +601,7 @@ class Rows(OfRows):
         """Yield cells as they are, for columns the caller has declared public."""
         if self._read_once and not self.source.rescannable:
             raise SourceError(
-                "public columns are read in a pass of their own, but an iterator gives its rows "
+                "public columns are read in a separate pass, but an iterator gives its rows "
                 "only once. Pass a list of frames or a path"
             )
         yield from self.source.chunks(list(names))

@@ -109,7 +109,7 @@ def _sweep(place: Path) -> None:
 _MEMORY = "256MB"
 #: People whose numbers of rows are read at once.
 _PEOPLE = 1 << 18
-#: What an id is sorted by: numbers before text (``units.py``), then its place in the table.
+#: Sort key of an id: numbers before text (``units.py``), then its place in the table.
 _KEY = ("head", "number")
 
 
@@ -286,7 +286,7 @@ class _Sorter:
         found = self._connection.sql(
             f"SELECT {wanted} FROM cells ORDER BY head, number, place"  # noqa: S608
         )
-        # in batches, straight into files without a name: no sorted copy stands on disk
+        # in batches, straight into files without a name: no sorted copy is on disk
         batches = (getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader)(READ_ROWS)
         *out, counts = files
         people = _Counts(counts.write)

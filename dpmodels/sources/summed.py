@@ -43,10 +43,10 @@ class Job(Protocol):
 class Partial:
     """Result of a task. **Confidential**: sums without noise."""
 
-    index: int  # Of the part
+    index: int  # Key of the part
     rows: int  # That it has, read or skipped
     sums: Any
-    stamp: str  # Of the plan of the pass and of the package that added up
+    stamp: str  # Hash of the plan of the pass and of the package of the executor
 
     def __repr__(self) -> str:
         return "<partial sums, confidential>"

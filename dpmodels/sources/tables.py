@@ -69,7 +69,7 @@ class Signs:
     decimal: str | None = None
     thousands: str | None = None
     missing: tuple[str, ...] | None = None  # Words for a missing cell; None: the usual ones
-    ask: bool = False  # Whether the decimal sign must be said first
+    ask: bool = False  # Whether the decimal sign must be declared first
 
 
 class Kinds(dict[str, str]):
@@ -281,7 +281,7 @@ class FrameSource:
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield slices of columns: views, looked up once for all passes."""
         if self._small and not self._columns:
-            # one look-up for all: a view of one block, or a copy of what is small
+            # one look-up for all: a view of one block, or a small copy
             self._columns = dict(zip(self.kinds, self._frame.to_numpy().T, strict=True))
         for name in names:
             if name not in self._columns:
@@ -554,7 +554,8 @@ class LazyPolarsSource:
 
 
 _SHAPE = (
-    "Expected 2D array: X takes one row a record and one column a feature; got {}. Reshape your "
+    "Expected 2D array: X takes one row per record and one column per feature; got {}. Reshape "
+    "your "
     "data: X.reshape(-1, 1) if it has a single feature"
 )
 
@@ -617,7 +618,7 @@ def target_column(y: Any) -> Any:
             raise RequestError(f"y takes one column; got a frame of {y.shape[1]} columns")
         y = y.iloc[:, 0]
     if not hasattr(y, "__len__") and not hasattr(y, "__array__"):
-        raise RequestError(f"y takes one value a row; got {type(y).__name__}")
+        raise RequestError(f"y takes one value per row; got {type(y).__name__}")
     column = own_column(y)
     if isinstance(column, np.ndarray) and column.ndim != 1:
         import warnings
@@ -966,4 +967,4 @@ def _checked(source: Source, name: str, given: Any) -> tuple[str, str]:
 
 def _no_column(source: Source, column: str, what: str) -> RequestError:
     close = did_you_mean(column, source.kinds)
-    return RequestError(f"{what}{shown(column)} is no column of the table.{close}")
+    return RequestError(f"{what}{shown(column)} is not a column of the table.{close}")

@@ -222,9 +222,10 @@ class DaskSource:
             return None
         import dask
 
-        from dpmodels.sources.people import added_people, counted, people_of
+        from dpmodels.sources.people import added_people, count_rows_by_person, people_of
 
-        tasks = [dask.delayed(people_of)(part) for part in counted(self._data, column).to_delayed()]
+        parts = count_rows_by_person(self._data, column).to_delayed()
+        tasks = [dask.delayed(people_of)(part) for part in parts]
         return added_people(self.client.gather(self.client.compute(tasks)))
 
     def ids(self, column: str) -> str:
@@ -437,7 +438,7 @@ def on_worker(
         return Failed(type(error), error.args)
 
 
-def told(found: Any) -> Any:
+def unwrap_result(found: Any) -> Any:
     """Return a worker's result, or raise its error."""
     if isinstance(found, Failed):
         raise found.kind(*found.said)
@@ -576,7 +577,7 @@ class Cluster:
             ]
             futures = self.client.compute(tasks)
             for future in distributed.as_completed(futures, loop=self.client.loop):
-                yield told(future.result())
+                yield unwrap_result(future.result())
                 future.release()
         except Exception as error:
             # What tasks raise comes back as a value: the rest is a failure of the cluster, or not.
@@ -589,7 +590,7 @@ class Cluster:
             lost = type(error).__name__
         if not lost:
             return
-        raise ClusterError(  # outside the except block: what is withheld must not be its context
+        raise ClusterError(  # outside the except block: the withheld error must not be its context
             f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached"
         )
 
@@ -687,5 +688,5 @@ def executor_for(source: Source) -> Executor | None:
         return None
     affinity = getattr(os, "sched_getaffinity", None)  # the cores that this process may use
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    # what is decoded has a thread of its own for that
+    # decoding has a separate thread
     return Threads(max(cores - bool(getattr(source, "decoded", False)), 1), wide=WIDE)

@@ -151,13 +151,13 @@ _STEPS: dict[str, tuple[str, tuple[tuple[str, dict[str, Any]], ...]]] = {
 def _step(given: Any) -> int:
     """Do one step, and return its exit code; faults of a study are printed a line each."""
     try:
-        return _done(given)
+        return _run_step(given)
     except StudyError as error:
         print(error, file=sys.stderr)
         return _REFUSED
 
 
-def _done(given: Any) -> int:
+def _run_step(given: Any) -> int:
     if given.step == "new":
         print(Study.new(given.formula, given.verb, given.unit), end="")
         return _DONE

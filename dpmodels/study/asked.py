@@ -116,11 +116,11 @@ NOT_OPTIONS = {
     "seed": "a study has no seeds: seeded noise is not private",
     "schema": 'a study has one schema: [schema] or [data] schema = "schema.toml"',
     "relation": 'a study has one relation: [budget] relation = "add-remove"',
-    "public": "public tables are no part of a study: take a method that needs none",
+    "public": "a study cannot read a public table: choose a method that needs none",
     "progress": "leave it out: a run shows no bar",
     **dict.fromkeys(("data", "budget"), "data and ledger are given when the study is run"),
-    **dict.fromkeys(("n", "unit", "units", "rows_per_unit"), "it stands in [data], for all"),
-    **dict.fromkeys(("eps", "delta", "verb", "formula"), "it stands beside name, in [[release]]"),
+    **dict.fromkeys(("n", "unit", "units", "rows_per_unit"), "this key belongs in [data], for all"),
+    **dict.fromkeys(("eps", "delta", "verb", "formula"), "this key belongs in [[release]]"),
 }
 
 
@@ -139,7 +139,7 @@ def verb_named(given: str) -> str:
     known, short = verbs(), given.removeprefix("dp_")
     if short not in known:
         raise RequestError(
-            f"verb={shown(given)} is no verb of a formula and a table."
+            f"verb={shown(given)} does not take a formula and a table."
             f"{did_you_mean(short, known)} Verbs: {', '.join(known)}"
         )
     return known[short]
@@ -162,7 +162,7 @@ def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given
     accepted = inspect.signature(function).parameters
     unknown = [name for name in typed if name not in accepted]
     if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        raise UnknownOptionError(f"{unknown[0]!r} is no option of {verb}")
+        raise UnknownOptionError(f"{unknown[0]!r} is not an option of {verb}")
     return function(formula, data, **typed, **given)
 
 
@@ -225,7 +225,7 @@ def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **giv
         call(verb, formula, data, options, budget=probe, **given)
     except Stopped:
         return probe
-    raise RequestError(f"{verb} charges nothing here: it is no release")
+    raise RequestError(f"{verb} charges nothing here: it is not a release")
 
 
 #: Keys of ``[data]``, and flags of the command line, that say how a CSV file is written.
@@ -532,7 +532,7 @@ class _Reader:
             options = one.get("options", {})
             for key in options:
                 if refused := NOT_OPTIONS.get(key):
-                    self.fault((*path, "options", key), f"{key} is no option here: {refused}")
+                    self.fault((*path, "options", key), f"{key} is not an option here: {refused}")
             yield Asked(
                 name, verb, one.get("formula", ""), one.get("title", ""),
                 *self.pair(path, one, eps, delta), options, source,
@@ -616,7 +616,7 @@ class _Reader:
             self.fault(("data", "schema"), "a study has one schema: tables [schema.wage] with "
                        'type = "real", or [data] schema = "schema.toml"')  # fmt: skip
         elif said is None and not (folder / str(file)).is_file():
-            self.fault(("data", "schema"), "there is no such file beside the study. Write one: "
+            self.fault(("data", "schema"), "there is no such file next to the study. Write one: "
                        "dpmodels schema new wage educ > schema.toml")  # fmt: skip
         elif said is None:
             said, places = parsed(folder / str(file))

@@ -147,7 +147,7 @@ def read_json(path: Path) -> dict[str, Any]:
 # -- The record of a run, as an output checker asks for it, and a folder held against it.
 
 
-#: Name and version of what ``record.schema.json`` beside this module describes.
+#: Name and version of the format that ``record.schema.json`` describes.
 FORMAT, VERSION = "dpmodels.study", 1
 _NOISE = "not applicable: every number holds noise for whatever one unit could change"
 #: Rules of output checkers that exact outputs are held against, and why they are not here.
@@ -315,7 +315,7 @@ def _of_files(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
     listed = {one["name"]: one["sha256"] for one in record["outputs"]}
     there = {*files_of(folder)} - {RECORD}
     yield from (f"{name} is missing" for name in sorted({*listed} - there))
-    yield from (f"{name} is no output of this run" for name in sorted(there - {*listed}))
+    yield from (f"{name} is not an output of this run" for name in sorted(there - {*listed}))
     for name in sorted(there & {*listed}):
         if hash_of(folder / name) != listed[name]:
             yield f"{name} is not as it was written"

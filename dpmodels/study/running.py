@@ -163,7 +163,7 @@ def rehearse(paper: Paper, out: Path) -> Ran:
     budget = Budget(**paper.budget(_checked(paper)))
     folder = Folder(out, {"study": paper.hash, "ledger": "", "mode": "rehearsal"})
     with noted():
-        return _all(paper, made(paper), budget, folder, again=True)
+        return _all(paper, make_columns(paper), budget, folder, again=True)
 
 
 def _checked(paper: Paper) -> str:
@@ -244,7 +244,7 @@ def _released(
                    budget=_Marked(budget, mark), **given)  # fmt: skip
     except BudgetExceededError as error:
         return Outcome(asked, "not made", str(error), charges=charges)
-    except DPModelsError as error:  # its text may name a file: said here, and not in the folder
+    except DPModelsError as error:  # its text may name a file: reported here, not in the folder
         problem = f"{type(error).__name__}: the message was shown where the study ran"
         tell(UtilityWarning(f"{asked.name}: {error}"))
     except Exception as error:  # its text could quote a cell
@@ -283,7 +283,7 @@ def write(ran: Any, folder: Any) -> list[Output]:
     outputs, page = [], [_head(ran)]
     for outcome in ran.outcomes:
         name, fit = outcome.asked.name, outcome.fit
-        page.append(_asked(outcome))
+        page.append(_request_text(outcome))
         if fit is None:
             continue
         if not outcome.asked.source:
@@ -402,7 +402,7 @@ def _picture(fit: Any, name: str) -> str:
     return code and f'<img alt="{alt}" src="data:image/svg+xml;base64,{code}">'
 
 
-def _asked(outcome: Any) -> str:
+def _request_text(outcome: Any) -> str:
     """Return the request of one release as text."""
     asked = outcome.asked
     words = ", ".join(f"{k} = {v}" for k, v in asked.options.items())
@@ -457,7 +457,7 @@ MOST = 100_000
 _FINE, _ROUGH = 0.02, 0.2
 
 
-def made(paper: Paper, most: int = MOST) -> dict[str, Any]:
+def make_columns(paper: Paper, most: int = MOST) -> dict[str, Any]:
     """Return columns made from the schema: uniform, levels equally likely, rows_per_unit ids."""
     rng = np.random.default_rng(20)  # the same rows each time: nothing here is private
     rows = max(1, round(float(paper.get("data", "rows_per_unit", 1)))) if paper.unit else 1
@@ -532,7 +532,7 @@ def _outlook(paper: Paper, asked: Asked) -> Outlook:
     given = paper.arguments(asked)
     counted = {"units": paper.size} if paper.unit and paper.relation == "replace" else {}
     n = int(paper.get("data", "n", paper.size))
-    blank = {name: np.broadcast_to(c[:1], (n,)) for name, c in made(paper, 1).items()}
+    blank = {name: np.broadcast_to(c[:1], (n,)) for name, c in make_columns(paper, 1).items()}
     with noted(notes):  # columns of the right types and length, of one cell each
         probe = probed(asked.verb, asked.formula, blank, asked.options, **given, **counted)
     line = re.match(r'(\w+)\("(.*)", method=', probe.label, re.DOTALL)  # of the ledger
@@ -658,7 +658,7 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
     needed = {name for side in paper.sides for name in side.fits}
     needed |= {o.asked.source for o in outlooks}
     fits: dict[str, Any] = {}
-    rows = made(paper, _TRIED)
+    rows = make_columns(paper, _TRIED)
     for asked in (o.asked for o in outlooks):
         if not (asked.after or asked.source or asked.name in needed):
             continue

@@ -56,12 +56,12 @@ class Read:
     # Runs of rows by their place: under replace-one and with rows as units only.
     windows: Windows = ALL_ROWS
     inner: int = 1  # Coins for the parts of a pass that are not of every row (meat, ordinary rows)
-    # Of passes after this one, fresh coins each (:class:`dpmodels.sources.rows.Coins`).
+    # Number of later passes, with fresh coins each (:class:`dpmodels.sources.rows.Coins`).
     then: tuple[int, ...] = ()
 
 
 ALL = Read()
-#: What an exact sum is made of.
+#: Parts of an exact sum.
 _WHOLE = (int, np.integer)
 
 
@@ -69,7 +69,7 @@ _WHOLE = (int, np.integer)
 class Added:
     """Exact sums as a statistic lays them out. **Confidential**."""
 
-    values: Any  # What ``Statistic.flat`` takes. Floats for lemmas only.
+    values: Any  # Input of ``Statistic.flat``. Floats for lemmas only.
     # float, (size,) array, or None: size of an integer, the radius being 1; None: that of the
     # statistic. Its own where the route decides it (by cell: a public fact).
     step: Any = None
@@ -92,10 +92,10 @@ class Pass(Protocol):
 class Query:
     """A statistic of the units, and the pass that adds it up."""
 
-    statistic: Statistic | Of  # What the prover reads
+    statistic: Statistic | Of  # Statistic that the prover reads
     over: Pass  # Queries with one pass share its reading of the rows
-    part: Callable[[Any], Added] = as_is  # Of the sums: what the statistic lays out
-    unit: float = 1.0  # Size of what is 1 to the statistic, in the user's units
+    part: Callable[[Any], Added] = as_is  # Selects the statistic's entries from the exact sums
+    unit: float = 1.0  # One unit of the statistic, in the user's units
     factor: float = 1.0  # At least 1: noise of a published size, larger than it need be
     whole: bool = False  # Laplace noise keeps to the integers (the geometric mechanism)
 
@@ -109,7 +109,7 @@ class Noisy:
     """Released numbers and the noise that is in them."""
 
     values: Array  # In the shape of the statistic
-    sd: Array  # Of the noise, in that shape; the scale where it is Laplace
+    sd: Array  # Noise sd in that shape (the scale of Laplace noise)
     laplace: bool = False
     # The noise is on the integers of the sums: margins would need a step of them.
     whole: bool = False
@@ -240,7 +240,7 @@ class Ask:
         )
         if not whole:
             if kind != "f" or not isinstance(query.statistic, Of):
-                raise PrivacyBugError(f"step {step!r}: sums that are no integers")
+                raise PrivacyBugError(f"step {step!r}: sums that are not integers")
             real = run.gaussian_real if norm == "l2" else run.laplace_real
             return np.asarray(real(step, flat, moved) * query.unit)
         draw: Any = run.gaussian if norm == "l2" else run.laplace
@@ -408,7 +408,7 @@ class Moments:
 
 def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
     """Return the clip set of a row map: that into which its :mod:`~dpmodels.sums.products` cuts."""
-    own = getattr(rowmap, "clip_set", None)  # of maps that are no row map, and cut by `end` too
+    own = getattr(rowmap, "clip_set", None)  # of maps that are not row maps, also clipped by `end`
     if own is not None and not people:
         return own
     inner = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap

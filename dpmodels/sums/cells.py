@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #
 #     sum_i (k_i zeta_c)(k_i zeta_c)' = sum_c (sum_{i in c} k_i^2) zeta_c zeta_c'
 #
-# so that of n rows only K numbers are kept: integers without a rounding, whoever adds them up
+# so that of n rows only K numbers are kept: integers without rounding, for every executor
 # (``proof/theory.md``, 1.7).
 
 
@@ -361,7 +361,7 @@ class BallCells:
 
     grid: Grid
     rowmap: RowMap
-    first: bool = False  # The constant 1 stands in front of every row
+    first: bool = False  # The constant 1 is the first entry of every row
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from dpmodels.formula.program import clip_cells
 from dpmodels.proof.sets import STEPS
 from dpmodels.sources.rows import ROW_PAD
 
-#: Rows of a symmetric product are worked off so many at a time.
+#: Rows of a symmetric product per block.
 _AT_ONCE = 4
 #: Columns for which a product with itself is cut up: for fewer it does not pay, more are many
 #: numbers; and up to so many the plain product of two halves beats the symmetric one, or does not.

@@ -1,4 +1,4 @@
-"""What a table holds: title, facts, columns, rows and notes, all of them text.
+"""Contents of a table: title, facts, columns, rows and notes, all of them text.
 
 :class:`~dpmodels.tables.table.Table` adds how it is shown, saved and written; ``markup.py`` renders
 it. What differs between the layouts of two tables in text is data: a :class:`Layout`, and the
@@ -25,7 +25,7 @@ class Column:
     width: int = 0
     stretch: int = 0
     indent: int = 0
-    # In text a cell too long for the column stands on a line of its own; else the column grows.
+    # In text a cell too long for the column gets a separate line, else the column grows.
     over: bool = False
     prose: bool = False  # Lines of words, wrapped
     wide: bool = True  # Shown in the wide layout
@@ -55,7 +55,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table looks as text."""
+    """Layout of a table as text."""
 
     width: int = 88  # Length of the rules, and of lines that wrap
     # Follows the terminal below ``width``: facts in one column, the table in two blocks. The title
@@ -65,11 +65,11 @@ class Layout:
     # Rules under the title and after the table, and between parts; "" is a blank line.
     outer: str = "="
     inner: str = "-"
-    ruled: bool = True  # A rule stands under the column headers
-    closed: bool = True  # The last rule stands also where no notes follow
+    ruled: bool = True  # Draw a rule under the column headers
+    closed: bool = True  # Draw the last rule also if no notes follow
     label: int = 0  # Width of the labels of facts; 0: that of the longest
     facts_last: bool = False  # Facts come after the table
-    across: int = 1  # So many facts stand over the full width, before words left and those aside
+    across: int = 1  # Number of facts over the full width, before the two columns of facts
     gap: int = 2  # Blanks between columns ..
     indent: int = 0  # .. and before the first
     span: str = "{} {}"  # Form of a row that spans: label, value
@@ -79,7 +79,7 @@ class Layout:
     notes: int = 0  # Least width of wrapped notes
 
 
-#: What of a table is text.
+#: Fields of a table that are text.
 _TEXTS = ("title", "facts", "columns", "rows", "notes", "aside", "page", "statement", "legend")
 
 

@@ -29,7 +29,7 @@ from dpmodels.tables.content import (
 )
 
 _NARROWEST = 50
-_LABEL = 14  # width of labels where facts stand on both sides
+_LABEL = 14  # width of labels if facts are in two columns
 _RIGHT = 32  # columns given to the facts on the right
 _SPELLED = {"ε": "eps", "δ": "delta", "⊥": "no reply", "²": "^2", "\u2212": "-", "\u00d7": "x"}
 
@@ -108,7 +108,7 @@ def _pair(label: str, value: str, pad: int, width: int, layout: Layout) -> list[
 
 
 def _facts_text(table: Content, width: int, wide: bool) -> list[str]:
-    """Return the first facts over the full width, then words left and those aside right."""
+    """Return the first facts over the full width, then others in two columns."""
     facts, layout = (*table.facts, *table.aside), table.layout
     if not (wide and table.aside):
         pad = layout.label or max((len(label) for label, _ in facts), default=0) + 2
@@ -157,7 +157,7 @@ def _grid_text(
 def _widths(
     columns: Sequence[Column], lines: Sequence[Sequence[str]], layout: Layout, width: int
 ) -> list[int]:
-    """Return what the texts need, and more for a column that stretches where there is room."""
+    """Return the widths that the texts need; a stretching column gets the free room."""
     widths = [
         max(c.width, 0 if c.over or c.prose else max((len(line[k]) for line in lines), default=0))
         for k, c in enumerate(columns)
@@ -264,7 +264,7 @@ def _label(column: Column) -> str:
 
 
 def _texts(row: Row, columns: Sequence[Column]) -> Sequence[str]:
-    """Return the cells of a row; of one that spans, label and value at the ends."""
+    """Return the cells of a row; for a spanning row, label and value at the ends."""
     if not row.span:
         return row.cells
     label, *value = (text for text, _ in spanned(row, len(columns)))

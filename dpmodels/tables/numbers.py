@@ -46,7 +46,7 @@ def places(errors: Iterable[float], digits: int) -> list[int | None]:
 
 
 def cell(x: float, decimals: int | None, digits: int) -> str:
-    """Return a number of a row with so many decimals; without any known, as :func:`number`."""
+    """Return a number with the decimals of its row, or as :func:`number` if they are None."""
     if not math.isfinite(x):
         return _odd(x)
     if decimals is None:

@@ -80,18 +80,18 @@ class also:
 
 
 def own_names(one: object) -> list[str]:
-    """Return what ``dir()`` lists of an object: its attributes, each under one name."""
+    """Return the list for ``dir()`` of an object: its attributes, each under one name."""
     cls = type(one)
     return [n for n in object.__dir__(one) if not isinstance(getattr_static(cls, n, None), also)]
 
 
 class Written:
-    """What is written to a file or into a text, in the formats of the four renderers."""
+    """Mixin for results that are written to a file or string by the four renderers."""
 
     __slots__ = ()
 
     def _shown(self) -> Shown:
-        """Return what has a table."""
+        """Return the object that has a table."""
         raise NotImplementedError
 
     def to_html(self, path: Any = None) -> str:
@@ -121,12 +121,12 @@ class Written:
 
 
 class Shown(Written):
-    """What has a table prints as its text and shows as HTML or LaTeX in a notebook."""
+    """Mixin for results with a table: text in a terminal, HTML or LaTeX in a notebook."""
 
     __slots__ = ()
 
     def table(self) -> Table:
-        """Return what is shown."""
+        """Return the table."""
         raise NotImplementedError
 
     def _shown(self) -> Shown:
@@ -156,7 +156,7 @@ class Shown(Written):
 
 
 class Result(Shown):
-    """A result that is made from a fit or beside one: shown, tidy, drawn, saved and loaded."""
+    """Result made from a fit or next to one: shown, tidy, drawn, saved and loaded."""
 
     __slots__ = ()
 
@@ -355,12 +355,12 @@ def _checksum(saved: Mapping[str, Any]) -> str:
 
 
 def sealed(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is saved with the checksum of all of it."""
+    """Return a saved record with the checksum of all of it."""
     return {**saved, "checksum": _checksum(saved)}
 
 
 def check_seal(saved: Mapping[str, Any], what: str, again: str) -> list[UtilityWarning]:
-    """Refuse what was changed after it was saved; return a warning where a file has no checksum.
+    """Refuse a file that was changed after saving; return a warning if it has no checksum.
 
     A check of files, no signature: who means to deceive can work the checksum out again.
     """
@@ -392,7 +392,7 @@ def load(saved: Any) -> Any:
 
 
 def _out(value: Any) -> Any:
-    """Write a value with what it is, so that it can be read back the same."""
+    """Write a value with its type, so that it can be read back unchanged."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -132,11 +132,11 @@ def test_what_is_typed_is_checked():
     data = table(np.random.default_rng(4))
     for typed, said in (
         ({"y": "mean"}, "Functions: count"), ({"y": ("maxx", "x")}, "Did you mean 'max'"),
-        ({"y": ("max", "z")}, "no column"), ({"y": "max"}, "takes a function and a column"),
+        ({"y": ("max", "z")}, "not a column"), ({"y": "max"}, "takes a function and a column"),
     ):  # fmt: skip
         with pytest.raises(RequestError, match=said):
             dp.per_person(data, "id", **typed)
-    with pytest.raises(RequestError, match="no column of the table"):
+    with pytest.raises(RequestError, match="not a column of the table"):
         dp.per_person(data, "person", n="count")
     with pytest.raises(SourceError, match="read again"):
         dp.per_person(iter([data]), "id", n="count")

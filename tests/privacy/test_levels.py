@@ -151,7 +151,7 @@ def test_what_the_fit_of_found_levels_is():
     levels = dp.dp_levels(["region", "code"], data, eps=0.5, delta=1e-6, other="other", budget=budget, seed=1)
     assert levels["region"].levels == ("north", "south", "other")
     assert set(levels["code"].levels) == {"1", "2", "3", "other"}
-    assert len(budget.charges) == 1 and "A value is told" in str(levels)
+    assert len(budget.charges) == 1 and "A value is released" in str(levels)
     schema = dp.Schema(y=dp.Real(0, 1)).update(levels)
     fit = dp.dp_ols("y ~ region + code", data, eps=2, delta=1e-6, schema=schema, budget=budget, seed=1)
     assert fit.params["region[T.south]"] == pytest.approx(0.6, abs=0.1)
@@ -374,4 +374,4 @@ def test_levels_that_a_call_buys():
         with pytest.raises((RequestError, ValueError), match=said):
             call(budget)
         assert not len(budget.charges)
-    assert dp.Schema.from_toml(plain.to_toml()) == plain and "to be bought" in str(plain)
+    assert dp.Schema.from_toml(plain.to_toml()) == plain and "to be estimated" in str(plain)

@@ -97,7 +97,7 @@ def _declared(
     if design.unknown:
         shown = ", ".join(f'"{c}": (lower, upper)' for c in design.unknown[:2])
         raise RequestError(
-            f"method={request.method.name!r} buys no ranges: declare them, for example "
+            f"method={request.method.name!r} estimates no ranges: declare them, for example "
             f"bounds={{{shown}}}"
         )
     return Plan.of(request, design, n, [step], detail=detail, notes=notes)

@@ -158,7 +158,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     to_buy = design.unknown
     if to_buy and request.relation == "add-remove":
         raise RequestError(
-            "ranges are bought under relation='replace' only; declare the ranges of "
+            "ranges are estimated under relation='replace' only; declare the ranges of "
             f"{', '.join(to_buy)}, for example bounds={{{to_buy[0]!r}: (0, 10)}}"
         )
     bought = bounds_share(request, to_buy)
@@ -210,7 +210,7 @@ def plan_ops(request: Request, design: Design, n: int) -> Plan[Any]:
     _check(request)
     if design.unknown:
         raise RequestError(
-            "method='ops' exists for comparison and buys no ranges: declare those of "
+            "method='ops' exists for comparison and estimates no ranges: declare those of "
             + ", ".join(design.unknown)
         )
     d, B = design.p, _radius(request, design)

@@ -516,7 +516,7 @@ def _why_moments(request: Request, asked: bool | None) -> str:
     defaults = {o.name: o.default for o in request.method.options}
     for name in OF_MOMENTS:
         if name in defaults and request.options[name] != defaults[name]:
-            return f"{name}= belongs to the ending by moments"
+            return f"{name}= needs the ending by moments"
     return ""
 
 

@@ -125,7 +125,7 @@ def box_of(request: Request, names: Sequence[str]) -> tuple[Array, Array] | None
     for name, pair in pairs.items():
         if name not in names:
             raise RequestError(
-                f"theta= names {shown(name)}, which is no coefficient; there are: "
+                f"theta= names {shown(name)}, which is not a coefficient; there are: "
                 + ", ".join(map(str, names))
             )
         ends = list(pair) if isinstance(pair, (tuple, list)) else []

@@ -166,7 +166,7 @@ def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
 
 
 def _lines(edges: Array, fine: Array, own: Array) -> Array:
-    """Return what straight lines through the middles of cells are at those of their halves."""
+    """Return values at cell halves of straight lines through the middles of cells."""
     middle, at = (edges[1:] + edges[:-1]) / 2.0, (fine[1:] + fine[:-1]) / 2.0
     line = np.interp(at, middle, own)
     for end, inner, half in ((0, 1, 0), (-1, -2, -1)):  # beyond the middles the line goes on
@@ -217,7 +217,7 @@ def _poisson(events: Array, expected: Array, Z: Array) -> Array:
 
 
 def residual(line: Timeline, mass: Array) -> Array:
-    """Return sds (S, K) of cumulative hazards at the ends of cells, of what the time terms leave.
+    """Return sds (S, K) at cell ends of the cumulative hazard that time terms leave unexplained.
 
     ``mass`` (S, K): hazard that each cell adds.
     """
@@ -262,7 +262,7 @@ class Risk:
         return np.asarray(mean + sd * ndtri(np.arange(1, TENTHS) / TENTHS))
 
     def added_to(self, block: Array) -> Array:
-        """Return a block with a row more: the tenth of each row; NaN where it is not known."""
+        """Return a block with an extra row: the tenth of each row, NaN if it is not known."""
         with np.errstate(all="ignore"):
             eta = predictor(self.theta, in_u(self.coordinates, block))
         known = np.isfinite(eta)
@@ -408,7 +408,7 @@ class CoxModel(UnitModel):
 
 
 def _checked(request: Request, design: Design) -> None:
-    """Refuse what has no proof or no meaning, before anything is read."""
+    """Refuse a request without a proof or a meaning, before anything is read."""
     if request.delta == 0:
         raise RequestError("dp_coxph adds Gaussian noise: give delta > 0, as in delta=1e-6")
     if not design.has_intercept:
@@ -454,7 +454,7 @@ def _back(found: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
 
 
 def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
-    """Return the baseline of a unit with all columns 0, and what intervals of it are made of.
+    """Return the baseline of a unit with all columns 0, and the inputs of its intervals.
 
     ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of (intercept,
     columns, time terms), d in all: ``baseline_vcov`` (d, d); ``baseline_gradient`` (S, K, d), of

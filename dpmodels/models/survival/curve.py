@@ -92,7 +92,7 @@ class Curve:
 
     @property
     def followed(self) -> float:
-        """How many are followed at all: from the first, or from an entry."""
+        """Number of units followed at all: from the start, or from an entry."""
         lay, g = self.layout, self.group
         if not lay.entries:  # those censored at the first break are at risk of nothing
             return float(self.entering[0] + self.cells[lay.run(g, 2).start])
@@ -213,7 +213,7 @@ class Curve:
         return w
 
     def value(self, w: Array) -> float:
-        """Return ``w @ (1, S)``; NaN if it needs what is not known."""
+        """Return ``w @ (1, S)``, or NaN if a needed value is not known."""
         used = w[1:] != 0.0
         return float(w[0] + w[1:][used] @ self.S[used])
 
@@ -425,7 +425,7 @@ def names_of(layout: Layout, first: int = 0) -> tuple[str, ...]:
 
 
 def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
-    """Survival at the end of every interval, by group, with both errors."""
+    """Return survival at the end of every interval, by group, with both errors."""
     detail = plan.detail
     found = curves_of(plan, release)
     first = first_shown(found)
@@ -564,7 +564,7 @@ def _psd(V: Array) -> Array:
 
 
 def estimate_survdiff(plan: Plan[Any], release: Release) -> Estimate:
-    """Observed less expected events by group, and the test."""
+    """Return observed less expected events by group, and the test."""
     layout: Layout = plan.detail.layout
     return estimate_of(layout, logrank(layout, curves_of(plan, release)))
 

@@ -48,7 +48,7 @@ _GRAIN = 2.0**-30
 
 
 def q_terms(stratas: int) -> int:
-    """Return the number of time terms beside the intercept of the design."""
+    """Return the number of time terms in addition to the intercept of the design."""
     return _Q * stratas - 1
 
 
@@ -168,7 +168,7 @@ class FollowedUp:
 
     @functools.cached_property
     def _tables(self) -> tuple[Array, Array]:
-        """Return what the cells before each cell come to, and what a unit of time in it adds.
+        """Sums over the cells before each cell, and the increment per unit of time in it.
 
         Of ``h b`` (3 rows: A1) and of the lower triangle of ``h b b'`` (6 rows: A2); a column a
         cell, stratum after stratum: both (9, S K).
@@ -215,7 +215,7 @@ class FollowedUp:
         return replace(found, whole=whole)
 
     def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
-        """Return what else tells two rows of a person apart: ties are broken by it, not by place.
+        """Return the other bytes of rows, which break ties between rows of a person.
 
         Rows that agree in all of it are the same row twice.
         """
@@ -227,7 +227,7 @@ class FollowedUp:
     def _own(
         block: BlockOfPeople, start: Array, T: Array, there: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return which episodes of a person count: of overlapping ones the earliest."""
+        """Return the mask of counted episodes of a person: of overlapping ones the earliest."""
         person = np.repeat(np.arange(len(block.counts)), block.counts)
         order = np.lexsort((*ties, T, start, person))
         order = order[there[order]]
@@ -364,7 +364,7 @@ class FollowedUp:
     def _before(
         self, block: BlockOfPeople, steps: Array, start: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return what a person's earlier rows used up, in integers."""
+        """Return the bound used up by a person's earlier rows, in integers."""
         if len(block.counts) == len(steps):
             return np.zeros(len(steps))
         person = np.repeat(np.arange(len(block.counts)), block.counts)

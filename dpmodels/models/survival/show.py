@@ -1,4 +1,4 @@
-"""What curves and log-rank tests look like, and what is read off them. Nothing new is released."""
+"""Display of curves and log-rank tests, and numbers derived from them. Nothing new is released."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _z(level: float) -> float:
 
 
 def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
-    """Return one row an interval and group, with the columns of R's ``tidy.survfit``.
+    """Return one row per interval and group, with the columns of R's ``tidy.survfit``.
 
     ``time`` is the end of an interval, ``n_risk`` the number at risk at its beginning, ``n_event``
     and ``n_censor`` those within it; ``std_error`` is that of survival (R's is that of its log).
@@ -93,7 +93,7 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
         rows.append(
             Row(
                 (
-                    _label(curve), _one(curve.followed), _one(float(curve.d.sum())),
+                    _label(curve), _one_decimal(curve.followed), _one_decimal(float(curve.d.sum())),
                     *(_number(v, digits, spread_of(*median[1:])) for v in median),
                 )
             )
@@ -108,7 +108,7 @@ def _number(x: float, digits: int, error: float = math.nan) -> str:
     return cell(x, few, digits) if math.isfinite(x) else "."
 
 
-def _one(x: float) -> str:
+def _one_decimal(x: float) -> str:
     return fixed(x, 1) if math.isfinite(x) else "."
 
 
@@ -134,9 +134,9 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: 
         rows.append(
             Row(
                 (
-                    f"{curve.layout.edges[k + 1]:g}", _one(float(curve.entering[since])),
-                    _one(float(curve.d[since : k + 1].sum())),
-                    _one(float(curve.c[since : k + 1].sum())),
+                    f"{curve.layout.edges[k + 1]:g}", _one_decimal(float(curve.entering[since])),
+                    _one_decimal(float(curve.d[since : k + 1].sum())),
+                    _one_decimal(float(curve.c[since : k + 1].sum())),
                     *(_number(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
                 )
             )
@@ -204,7 +204,7 @@ _ERRORS = ["estimate", "std_error", "std_error_privacy", "conf_low", "conf_high"
 
 
 def _errors(parts: list[tuple[Curve, Array]], level: float) -> tuple[float, ...]:
-    """Return what :data:`_ERRORS` names, of a sum of linear functions of curves."""
+    """Return the columns of :data:`_ERRORS` for a sum of linear functions of curves."""
     value = sum(curve.value(w) for curve, w in parts)
     sampling, privacy = covariance_of(parts)
     se = math.sqrt(sampling + privacy)
@@ -228,7 +228,7 @@ def rmst(fit: Any, tau: float | None = None, *, level: float | None = None) -> p
 def difference(
     fit: Any, times: Any = None, *, tau: float | None = None, level: float | None = None
 ) -> pd.DataFrame:
-    """Return differences between groups: of survival at times, or of restricted means to tau."""
+    """Return differences between groups in survival at given times or in restricted means."""
     import pandas as pd
 
     level = fit._level(level)
@@ -277,7 +277,7 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
 
 
 def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
-    """Return numbers at risk, one row a group and one column a break."""
+    """Return numbers at risk, one row per group and one column per break."""
     import pandas as pd
 
     found = curves_from(fit._record)
@@ -319,7 +319,8 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
     )  # fmt: skip
     rows = tuple(
         Row((
-            name, *(_one(v) for v in values[:3]), *(_number(v, 2, values[4]) for v in values[3:])
+            name, *(_one_decimal(v) for v in values[:3]),
+            *(_number(v, 2, values[4]) for v in values[3:])
         ))
         for name, *values in _groups(record)
     )
@@ -327,7 +328,7 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
 
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
-    """Return one row a group, with the statistic and the p-value of the test."""
+    """Return one row per group, with the statistic and the p-value of the test."""
     import pandas as pd
 
     est = record.estimate
@@ -416,7 +417,7 @@ def plot_curves(
 
 
 def _risk_rows(ax: Axes, found: Any, edges: Any, colors: list[str]) -> None:
-    """Write released numbers at risk under the axis, a line a group."""
+    """Write released numbers at risk under the axis, one line per group."""
     different = np.unique(edges, return_index=True)[1]
     places = different[:: max(1, -(-(len(different) - 1) // _RISK))]
     for i, (curve, color) in enumerate(zip(found, colors, strict=True)):

@@ -1,4 +1,4 @@
-"""A table of follow-up: what is released of it, how it is counted, and its noise.
+"""Table of follow-up: its released counts, the way they are counted, and their noise.
 
 Cells are (group, event | censored | entered, interval), at its first break apart from within it,
 and "beyond" for each group; see ``theory.md``, 1. The first interval is the beginning of the
@@ -82,7 +82,7 @@ class Layout:
 
     # -- places ----------------------------------------------------------------------------
     def run(self, group: int, kind: int) -> slice:
-        """Return where the intervals of a group stand.
+        """Return the places of the intervals of a group.
 
         0 events; 1 censorings within, 2 at the first break of an interval; 3, 4 entries likewise.
         """
@@ -131,7 +131,7 @@ class Layout:
 
     @functools.cached_property
     def sums(self) -> Array:
-        """Which intervals are in which node of a run, all levels: 0 and 1, (nodes, K)."""
+        """Matrix (nodes, K) of 0 and 1: the intervals in each node of a run, all levels."""
         parts = []
         for level, width in enumerate(self.widths):
             own = np.arange(self.K) // width
@@ -140,7 +140,7 @@ class Layout:
 
     # -- rows ------------------------------------------------------------------------------
     def ended(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
-        """Return where follow-up ends among the runs of its group; -1: beyond the last break.
+        """Return the index of the run in which follow-up ends, or -1 beyond the last break.
 
         Events in (a, b], censorings in (a, b) or at a: who is censored at a break is at risk up to
         it, and not after it.
@@ -153,7 +153,7 @@ class Layout:
         return np.where(event == 1.0, np.where(died < self.K, died, -1), left)
 
     def entered(self, start: Array) -> npt.NDArray[np.int64]:
-        """Return where follow-up begins among the runs of its group; -1: too late.
+        """Return the index of the run in which follow-up begins, or -1 if after the last run.
 
         In (a, b), or at a; the first break and all before are one.
         """
@@ -185,7 +185,7 @@ def layout_of(design: Design, options: Mapping[str, Any], *, opening: bool = Tru
     episodes = options.get("max_episodes")
     if episodes is not None and not entries:
         raise RequestError(
-            "max_episodes= belongs to Surv(start, stop, event): with Surv(time, event) each unit "
+            "max_episodes= needs Surv(start, stop, event): with Surv(time, event) each unit "
             "counts once"
         )
     opening = opening and (not entries or edges[0] > 0.0)  # an episode from 0 ends later
@@ -285,17 +285,17 @@ _BELOW = 1.0 - 2.0**-40
 
 
 def statistic_of(layout: Layout, *, people: bool) -> Tree | Sum:
-    """Return what is released: one cell a level of a unit, or counts of its episodes in a ball."""
+    """Return the released statistic: one cell per level of a unit, or episode counts in a ball."""
     if not layout.entries:
         return Tree(layout.levels, layout.sizes, people=people)
     return Sum(Orthant(sum(layout.sizes), 2 * layout.episodes * layout.levels))
 
 
 class Groups(Protocol):
-    """Groups that no column holds: by released numbers. Travels to workers."""
+    """Groups defined by released numbers instead of a column. Sent to workers."""
 
     def added_to(self, block: Array) -> Array:
-        """Return a block with a row more, the group of each of its rows; NaN: none."""
+        """Return a block with an extra row, the group of each of its rows, or NaN."""
         ...
 
 
@@ -380,7 +380,7 @@ def _level(cells: npt.NDArray[np.int64], layout: Layout, level: int) -> npt.NDAr
 
 @dataclass(frozen=True, eq=False)
 class SurvivalOfPeople:
-    """The table where a person adds the mean of own rows, or own episodes scaled into a ball."""
+    """Table to which a person adds the mean of their rows, or episodes scaled into a ball."""
 
     where: Survival
     layout: Layout
@@ -403,7 +403,7 @@ class SurvivalOfPeople:
         return CountsOfPeople(np.concatenate(totals), people)
 
     def _means(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
-        """Return (node, share) by level: each person one unit, by the share of own rows."""
+        """Return (node, share) by level: each person is one unit, split by shares of rows."""
         layout = self.layout
         there, _, _, ends = episodes(part.rows, self.where, layout)
         cells = np.where(there, ends, layout.M - 1)

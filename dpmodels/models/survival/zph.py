@@ -85,7 +85,7 @@ def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) 
 
 @dataclass(frozen=True)
 class Intervals:
-    """How the numbers of a unit are laid out: what is summed of it by interval.
+    """Layout of the numbers of a unit: the sums by interval.
 
     Of z (p numbers, no longer than ``longest``), events D_j and expected events m_j of each
     interval: ``z (D_j - m_j)``; by stratum ``D_j - m_j``, ``z m_j`` and ``m_j``, the last two times
@@ -114,7 +114,7 @@ class Intervals:
 
     @property
     def radius(self) -> float:
-        """Length of what a row adds, at most (``theory.md``, 10)."""
+        """Largest length of a row's contribution (``theory.md``, 10)."""
         R2, m2, light = self.longest**2, MOST_EVENTS**2, _LIGHT**2
         return math.sqrt((1.0 + R2) * (1.0 + m2 + light * m2) + light * R2 * m2)
 
@@ -147,7 +147,7 @@ class ByInterval(FollowedUp):
     ends: Array  # (J + 1,): of the intervals, among the ends of cells
 
     def _squares(self, u: Array, stratum: Index) -> Array:
-        """Return ones: what is used up are expected events, whatever the predictors."""
+        """Return ones: expected events use up the bound, for any predictors."""
         return np.ones((self.model.timeline.K, u.shape[1]))
 
     def _summed(
@@ -258,7 +258,7 @@ def plan_zph(
 
 
 def ends_of(line: Timeline, many: int) -> Array:
-    """Return ends of at most so many intervals with about equal released events in each."""
+    """Return ends of at most a given number of intervals with about equal released events."""
     own = np.maximum(line.events, 0.0).sum(axis=0) + 1e-9
     share = np.cumsum(own) / own.sum()
     inner = [int(np.argmin(np.abs(share - k / many))) + 1 for k in range(1, many)]
@@ -284,7 +284,7 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Centred scores by interval, their variances, and what a change of a coefficient makes."""
+    """Centred scores by interval, their variances, and their derivatives by coefficients."""
 
     s: Array  # (J, p)
     cov: Array  # (J, p, p): sampling and noise
@@ -357,7 +357,7 @@ _NOTES = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoxZph(Result):
-    """Tests of proportional hazards, as R's ``cox.zph``: a release of its own."""
+    """Tests of proportional hazards, as R's ``cox.zph``, as a separate release."""
 
     # {"rank", "identity", "log"}: g; :meth:`with_transform` looks at the same numbers by another
     # one.
@@ -407,7 +407,7 @@ class CoxZph(Result):
         )  # fmt: skip
 
     def tidy(self) -> pd.DataFrame:
-        """Return the tests, one row a coefficient and ``GLOBAL``."""
+        """Return the tests, one row per coefficient and ``GLOBAL``."""
         found: pd.DataFrame = self.tests.copy()
         return found
 

@@ -351,6 +351,6 @@ def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[Table
             "for this table"
         )
     elif kind == "auto":
-        why = "delta = 0" if best == "laplace" else "ranges are bought with Gaussian noise"
+        why = "delta = 0" if best == "laplace" else "ranges are estimated with Gaussian noise"
         reason += f", because {why}"
     return found[best], reason

@@ -362,7 +362,7 @@ def _chosen(fit: Any, what: str | None) -> Any:
         return found[best]
     if what not in found:
         raise RequestError(
-            f"what={what!r} is no part of this table.{did_you_mean(what, found)} "
+            f"what={what!r} is not a part of this table.{did_you_mean(what, found)} "
             f"Parts: {', '.join(map(repr, found))}"
         )
     return found[what]

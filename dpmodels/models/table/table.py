@@ -345,7 +345,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
                f"bounds={{{to_buy[0]!r}: (lower, upper)}}" if to_buy else ": leave noise= out")
         )  # fmt: skip
     if to_buy and kind not in ("auto", "gaussian"):
-        raise RequestError(f"noise={kind!r} buys no ranges: declare that of {to_buy[0]!r}")
+        raise RequestError(f"noise={kind!r} estimates no ranges: declare that of {to_buy[0]!r}")
     if kind == "geometric" and request.by_person:
         raise RequestError(
             "noise='geometric' is for whole numbers, and a person counts in each cell by the share "

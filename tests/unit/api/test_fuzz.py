@@ -204,7 +204,7 @@ def test_two_stages_without_a_reply_are_a_fit_without_one(quiet):
 
 
 def test_what_is_no_verb_and_a_schema_that_is_a_mapping():
-    with pytest.raises(DPModelsError, match="no verb"):
+    with pytest.raises(DPModelsError, match="has no plan"):
         dp.plan("y ~ x", SCHEMA, n=9, eps=1, delta=1e-6, verb=["dp_ols"])
     assert "y ~ x" in str(dp.describe("y ~ x", schema=SCHEMA))
 

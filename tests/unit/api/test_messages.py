@@ -40,9 +40,9 @@ def no_advice():
         ("dp_release", "method='drcl'"),
         ("dp_vote", "eps and delta alone"),
         ("dp_pate", "eps and delta alone"),
-        ("dp_select", "each candidate has a plan"),
+        ("dp_select", "each candidate has a separate plan"),
         ("dp_old", "Did you mean 'dp_ols'"),
-        (None, "no verb with a plan"),
+        (None, "verb=None has no plan"),
     ],
 )
 def test_verbs_without_a_plan(verb, said):

@@ -299,7 +299,7 @@ def test_a_schema_prints_one_line_a_variable():
     text = str(WANT)
     assert len(text.splitlines()) == len(WANT)
     assert "age     real: 18 to 99; missing: -9, 999" in text and text.splitlines()[1].endswith("Age, years")
-    assert "income  real: range to be declared or bought" in text
+    assert "income  real: range to be declared or estimated" in text
     assert "id      text: levels to be declared" in text
     assert str(Schema()) == "Schema()" and str(Schema(unit="id", x=Real(0, 1))).startswith("one person: id")
 

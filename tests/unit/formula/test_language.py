@@ -291,7 +291,7 @@ def test_describe_shows_everything_and_no_data():
         dp.Schema(y=dp.Real(0, 10), x=dp.Real(1, 5), g=dp.Levels(list("abcdef")), u=dp.Real()),
     )
     text = str(shown)
-    for part in ("Row norm bound", "unknown", "Ranges to be bought", "row norm 5 for 6 levels"):
+    for part in ("Row norm bound", "unknown", "Ranges to be estimated", "row norm 5 for 6 levels"):
         assert part in text
     frame = shown.to_frame()
     assert list(frame.columns) == ["column", "term", "kind", "lower", "upper", "term_norm"]

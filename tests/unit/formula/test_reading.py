@@ -182,17 +182,17 @@ REFUSED = [
     (lambda: Real(0, 1, decimal=";"), "decimal= is one of"),
     (lambda: Real(0, 1, thousands="."), "decimal=','"),
     (lambda: Real(0, 1, duration="day"), "days"),
-    (lambda: Levels(["a", "b"], recode={"x": "c"}), "no level"),
+    (lambda: Levels(["a", "b"], recode={"x": "c"}), "not a level"),
     (lambda: Levels(["a", "b"], recode={"a": "b"}), "level itself"),
     (lambda: Levels(["a", "b"], recode=["a"]), "mapping"),
     (lambda: Levels(["a", "b"], missing=[" A "]), "one value"),
     (lambda: Levels(["1", "2"], missing=[1.0]), "one value"),
     (lambda: Levels(["a", "b"], recode={"9": "a"}, missing=[9]), "one value"),
     (lambda: Levels(["a", "b"], strip="no"), "True or False"),
-    (lambda: Date("2010", "2020"), "no date"),
+    (lambda: Date("2010", "2020"), "not a date"),
     (lambda: Date("2020-01-01", "2010-01-01"), "before"),
-    (lambda: Date("2010-01-01", "2020-01-01", format="d.m.Y"), "no format"),
-    (lambda: Date("2010-01-01", "2020-01-01", unit="decades"), "no unit"),
+    (lambda: Date("2010-01-01", "2020-01-01", format="d.m.Y"), "not a date format"),
+    (lambda: Date("2010-01-01", "2020-01-01", unit="decades"), "not a unit"),
 ]  # fmt: skip
 
 

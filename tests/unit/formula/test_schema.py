@@ -97,7 +97,7 @@ def test_attach_survives_slicing_and_schema_is_read_back():
         (lambda: Schema(x={"type": "real", "lowr": 1}), "Did you mean 'lower'"),
         (lambda: Schema(x=(3, 1)), "variable 'x'"),
         (lambda: Schema.from_toml("[x"), "not valid TOML"),
-        (lambda: Schema.from_json("[1]"), "one table a variable"),
+        (lambda: Schema.from_json("[1]"), "one table per variable"),
     ],
 )
 def test_bad_declarations_say_what_to_type(build, says):

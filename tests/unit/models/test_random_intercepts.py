@@ -13,7 +13,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import NotReleasedError, RequestError
 from dpmodels.models import panel as intercepts
-from dpmodels.models.panel import Intercepts, Variances, averages_of, coefficients, ended
+from dpmodels.models.panel import Intercepts, Variances, averages_of, coefficients, pair_means
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import PairMeans
 from dpmodels.proof.statistics import Sum
@@ -160,7 +160,7 @@ def test_whatever_floats_come_to_it_ends_in_the_set():
     for there in (True, False):
         for x in numbers:
             for q in numbers:
-                k = ended(np.array([x]), np.array([there]), np.array([q]))[:, 0]
+                k = pair_means(np.array([x]), np.array([there]), np.array([q]))[:, 0]
                 assert PairMeans().holds(k.astype(object)), (x, q, there)
 
 

@@ -219,10 +219,10 @@ def test_a_step_that_pays_for_others_never_pays_more_than_it_has():
     run.pay("rest", half[1:])
     run.gaussian("y", [1], 1.0)
     assert run.undrawn == ("a",)
-    with pytest.raises(PrivacyBugError, match="has not so much left"):
+    with pytest.raises(PrivacyBugError, match="has less left than that"):
         run.pay("rest", [Step("z", Gaussian(1e-3))])
     for name, steps, told in (
-        ("rest", [Step("x", Gaussian(0.300001))], "has not so much left"),
+        ("rest", [Step("x", Gaussian(0.300001))], "has less left than that"),
         ("rest", [half[0], half[0]], "cannot be paid for"),
         ("rest", [Step("a", Gaussian(0.1))], "cannot be paid for"),
         ("rest", [Step("rest", Gaussian(0.1))], "cannot be paid for"),

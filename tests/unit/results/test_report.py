@@ -88,7 +88,7 @@ def test_order_keep_and_drop(fits):
     assert names(order=["C(g)[T.b]"], drop="Intercept")[:2] == ["C(g)[T.b]", "age"]
     assert names(keep="h:", labels={"h": "Height", **LABELS}) == ["Height \u00d7 Group B"]
     for wrong in (dict(keep="agee"), dict(order=["q"]), dict(drop="(")):
-        with pytest.raises(RequestError, match="is no coefficient"):
+        with pytest.raises(RequestError, match="is not a coefficient"):
             names(**wrong)
     with pytest.raises(RequestError, match="leave no coefficient"):
         names(keep="age", drop="age")

@@ -99,12 +99,21 @@ def test_the_scale_of_a_noisy_histogram():
 
 
 def test_a_scale_that_is_not_told_is_none():
-    """Noise alone, a number of one length (0/1, many zeros), or one as wide as its range."""
+    """Noise alone, a 0/1 number, or one as wide as its range."""
     none, one, even = np.zeros((3, DISTANCE_OCTAVES))
-    one[7] = 9_000.0
+    one[1] = 9_000.0
     even[:2] = 7_000.0, 3_000.0
     for counts in (none, one, even):
         assert scale_of(counts, 40.0, 10_000.0) is None
+
+
+def test_the_scale_of_a_number_of_few_values_is_its_root_mean_square():
+    """Half zeros, the rest of one length, and what noise hides at the whole range."""
+    counts = np.zeros(DISTANCE_OCTAVES)
+    counts[[8, -1]] = 5_000.0, 5_001.0
+    hidden = 2.0 * 40.0 / 10_001.0
+    expected = math.sqrt(5_000.0 * 2.0**-8.5 / 10_001.0 + hidden)
+    assert scale_of(counts, 40.0, 10_001.0) == pytest.approx(expected, rel=1e-4)
 
 
 def test_which_numbers_are_asked_about():

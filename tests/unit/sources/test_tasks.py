@@ -377,12 +377,12 @@ def test_a_part_that_fails_says_nothing_of_its_rows(quiet):
 def test_a_worker_returns_its_failure_as_a_value():
     """An exception would be logged beside the arguments of the task: rows."""
     pytest.importorskip("cloudpickle")
-    from dpmodels.sources.tasks import Failed, on_worker, told
+    from dpmodels.sources.tasks import Failed, on_worker, unwrap_result
 
     found = on_worker(partials()[0].packed(), 0, as_source, make(5)[["x"]], 0)
     assert type(found) is Failed and found.kind is dp.errors.PrivateStageError
     with pytest.raises(dp.errors.PrivateStageError, match="withheld"):
-        told(pickle.loads(pickle.dumps(found)))
+        unwrap_result(pickle.loads(pickle.dumps(found)))
 
 
 def test_a_connection_ends(quiet):

@@ -155,7 +155,7 @@ def test_public_rows_whiten_people():
     found = fit(data, eps=20.0, bounds=None, method="pmt", public=public)
     assert found.params.to_numpy() == pytest.approx([0.0, 0.5], abs=0.1)
     assert "cluster-robust" in str(found.summary(full=True)) and found.nobs == 2000
-    with pytest.raises(RequestError, match="combine= belongs to the ending by moments"):
+    with pytest.raises(RequestError, match="combine= needs the ending by moments"):
         fit(data, bounds=None, method="pmt", public=public, combine=True)
 
 
@@ -551,7 +551,7 @@ def test_a_person_is_charged_what_its_rows_come_to(more, gaussian):
         (step,) = g.steps
         assert (step.mechanism.eps, step.mechanism.delta) == pytest.approx((2, 1e-5))
     assert g.delta_at(2) == pytest.approx(1e-5, rel=1e-6)
-    with pytest.raises(Bug, match="is not charged with what its rows come to"):
+    with pytest.raises(Bug, match="is not charged with the sum over its rows"):
         Guarantee(g.inner, 2, 1e-5, unit=g.unit, inner=g.inner, most=3, row_pair=g.row_pair)
 
 

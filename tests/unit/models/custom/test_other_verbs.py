@@ -65,7 +65,7 @@ def test_choose_always_replies_with_the_chosen_parameter():
         ({"test": "guess"}, "propose"),
         ({"size": 0}, "size="),
         ({"names": ["a", "b"]}, "names="),
-        ({"bounds": None}, "buys no ranges"),
+        ({"bounds": None}, "estimates no ranges"),
     ],
 )
 def test_bad_input_of_dp_gptr(change, match):
@@ -264,7 +264,7 @@ def test_pca_does_not_reply_without_a_gap():
         ("~ a + b", {"k": 2}, "below the number of columns"),
         ("~ a + b", {"k": 0}, "k="),
         ("~ a", {}, "two columns"),
-        ("~ a + b", {"bounds": {"a": (0, 1)}}, "buys no ranges"),
+        ("~ a + b", {"bounds": {"a": (0, 1)}}, "estimates no ranges"),
         ("~ a + b", {"radius": -1.0}, "radius"),
     ],
 )

@@ -35,7 +35,7 @@ def test_the_tested_method_answers_and_keeps_its_promise(shape, relation, logist
 
 def test_the_tested_method_refuses_what_is_not_proved(logistic, glm_schema):
     data = logistic(100)
-    with pytest.raises(RequestError, match="buys no ranges"):
+    with pytest.raises(RequestError, match="estimates no ranges"):
         objpert("y ~ a", data, eps=1, delta=1e-6, schema=dp.Schema(y=dp.Binary()), method="gptr")
     with pytest.raises(RequestError, match="must exceed"):
         objpert("y ~ a", data, eps=1, delta=1e-6, schema=glm_schema, method="gptr", lam=0.1)

@@ -192,7 +192,7 @@ def test_pure_privacy(quiet, table, bounds):
     assert [s.mechanism.kind for s in fit.privacy.steps] == ["pure", "pure"]
     assert fit.privacy.eps_at(0.0) == pytest.approx(1.0)
     assert fit.params.to_numpy() == pytest.approx([0.5, 1.0, -0.7], abs=0.2)
-    with pytest.raises(ValueError, match="delta = 0 buys no ranges"):
+    with pytest.raises(ValueError, match="delta = 0 estimates no ranges"):
         dp.dp_ols("y ~ a + b", table(500), **call)
 
 

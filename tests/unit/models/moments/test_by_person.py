@@ -92,7 +92,7 @@ def test_the_noise_that_is_stated_is_the_noise_that_is_drawn():
 
 def test_what_takes_rows_for_independent_is_refused():
     m = moments(panel())
-    with pytest.raises(NotReleasedError, match="BIC, which takes rows for independent"):
+    with pytest.raises(NotReleasedError, match="BIC, which assumes independent rows"):
         m.best_subset("y")
     small, large = dp.dp_ols("y ~ x", m), dp.dp_ols("y ~ x + z", m)
     with pytest.raises((NotReleasedError, RequestError)):

@@ -463,7 +463,7 @@ def test_the_box_is_the_minimum_inside_it(frame):
         ((0, float("inf")), "two finite ends"),
         ((0, 1, 2), "two finite ends"),
         (3.0, "two finite ends"),
-        ({"d": (0, 1)}, "no coefficient; there are: Intercept, a"),
+        ({"d": (0, 1)}, "not a coefficient; there are: Intercept, a"),
         ({"a": 1}, "two finite ends"),
     ],
 )

@@ -212,7 +212,7 @@ def test_refusals(wages):
     refused("q= is empty", q=[])
     refused("is not a number", "g", bounds=None, schema=schema)
     refused("quantiles by group", "wage ~ g", bounds=None, schema=schema)
-    refused("delta = 0 buys no ranges", delta=0, bounds=None)
+    refused("delta = 0 estimates no ranges", delta=0, bounds=None)
     refused("points", points=1)
     refused("must lie within", bounds={"wage": (-1.5e308, 1.5e308)})
 

@@ -191,7 +191,7 @@ def test_pictures(people):
     assert set(labels) == {"north", "south", "west"}
     assert len(found.plot(what="region").patches) == 3
     assert found.plot(what="region x sex x wage") is not None
-    with pytest.raises(DPModelsError, match="no part of this table"):
+    with pytest.raises(DPModelsError, match="not a part of this table"):
         found.plot(what="regoin")
     plt.close("all")
 
