@@ -293,11 +293,13 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
 def _of_few_values(counts: Array, sd: float, n: float) -> float | None:
     """Return the root mean square of distances of which most have one length (a 0/1 number).
 
-    Half octaves that stand out of the noise, and as many distances as it hides, at the whole range:
-    rare values are not blown up.
+    It is of the half octaves that stand out of the noise, and of as many distances as it hides, at
+    the whole range. A number whose other values are rare has None: they would be blown up.
     """
     squares = 2.0 ** -(np.arange(len(counts)) + 0.5)
     clear = np.where(counts > VISIBLE * sd, counts, 0.0)
+    if float(clear.sum() - clear.max()) < TAIL_PART * n:
+        return None
     scale = math.sqrt((float(clear @ squares) + VISIBLE * sd) / n)
     return scale if scale < 1.0 / math.sqrt(12.0) else None
 

@@ -76,7 +76,7 @@ def whole_part(frame: Any) -> FrameSource:
 
 
 def people_of(frame: Any) -> int:
-    """Return the number of rows of a partition of :func:`counted`; -1: refused."""
+    """Return the number of rows of a partition of :func:`count_rows_by_person`; -1: refused."""
     return -1 if _refused(frame) else len(frame)
 
 

@@ -145,7 +145,7 @@ def test_the_error_says_nothing_of_the_table():
     ("query", "told"),
     [
         (Query(Sum(OneHot(4)), Kept()), "shape"),
-        (Query(Sum(OneHot(3)), Kept(), lambda sums: Added(sums.astype(float))), "no integers"),
+        (Query(Sum(OneHot(3)), Kept(), lambda sums: Added(sums.astype(float))), "not integers"),
         (Query(Sum(Ball(3, 0.0)), Kept()), "no sensitivity"),
         (Query(Sum(Ball(3, np.inf)), Kept()), "no sensitivity"),
         (Query(Sum(Ball(3, np.nan)), Kept()), "no sensitivity"),

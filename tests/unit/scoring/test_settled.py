@@ -90,7 +90,7 @@ def test_a_fit_on_its_way_has_passes_from_the_reserve(quiet):
     hit, step = 0, "passes from the reserve"
     for seed in range(10):
         rng = np.random.default_rng([44, seed])
-        X = (rng.random((20_000, 12)) < 0.3) * 1.0
+        X = (rng.random((20_000, 12)) < 0.08) * 1.0
         frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(12)])
         frame["y"] = X.sum(axis=1) + rng.normal(size=len(X))
         ranges = {**{f"c{j}": (0, 8) for j in range(12)}, "y": (-5, 20)}

@@ -16,7 +16,7 @@ from dpmodels.sources.people import (
     PeopleTask,
     added_people,
     count_people,
-    counted,
+    count_rows_by_person,
     moved,
     people_of,
     whole_part,
@@ -93,7 +93,7 @@ def test_sums_of_moved_partitions_are_those_of_memory(name):
     who = [set(f[MOVED.column]) for f in frames]
     assert sum(map(len, who)) == len(set().union(*who)) == n and sum(map(bool, who)) > 2
     lazy = dd.from_pandas(frame, npartitions=4, sort=False)
-    assert len(counted(lazy, "pid").compute(scheduler="synchronous")) == n
+    assert len(count_rows_by_person(lazy, "pid").compute(scheduler="synchronous")) == n
     task = PeopleTask(design, job_of(design))
     done = [task.done(i, FrameSource(f), None) for i, f in enumerate(frames)]
     assert sum(p.rows for p in done) == n
@@ -134,7 +134,7 @@ def test_a_partition_of_another_type_is_refused_without_an_exception_on_a_worker
     made = [dask.delayed(part) for part in (frame.iloc[:half], odd)]
     lazy = dd.from_delayed(made, meta=frame.iloc[:0], verify_meta=False)
     parts = [p.compute(scheduler="synchronous") for p in moved(lazy, "pid", design.kinds).to_delayed()]
-    counts = [dask.delayed(people_of)(p) for p in counted(lazy, "pid").to_delayed()]
+    counts = [dask.delayed(people_of)(p) for p in count_rows_by_person(lazy, "pid").to_delayed()]
     found = dask.compute(*counts, scheduler="synchronous")
     if column == "x":  # numbers are read cell by cell, one row is void
         assert added_people(found) == 12

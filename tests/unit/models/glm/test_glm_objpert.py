@@ -207,7 +207,7 @@ def test_a_number_is_an_event_where_the_call_says_which(quiet, event, declared):
 
 
 def test_an_undeclared_number_is_told_how_to_name_its_event():
-    data = pd.DataFrame({"a": [0.1, 0.2], "y": [0, 1]})
+    data = pd.DataFrame({"a": [0.1, 0.2], "y": [0.0, 1.0]})
     with pytest.raises(dp.errors.FormulaError, match="event=1"):
         objpert("y ~ a", data, eps=1, delta=1e-6, bounds={"a": (-1, 1)})
     with pytest.raises(dp.errors.FormulaError, match="is a number, so its event is one too"):

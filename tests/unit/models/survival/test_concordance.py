@@ -147,7 +147,7 @@ def test_it_is_asked_for_and_charged():
     assert 0.2 * found["std_error"] < fit.stats["concordance_noise"] < found["std_error"]
     assert "Concordance" in str(fit.summary())
     steps = {s.name: s for s in fit.privacy.steps}
-    assert steps["concordance table"].share == pytest.approx(0.05)
+    assert steps["concordance table"].share == pytest.approx(0.05, rel=1e-3)  # of what the look leaves
     assert fit.privacy.eps == other.privacy.eps
     with pytest.raises(RequestError, match="concordance=True"):
         other.concordance()
