@@ -150,7 +150,7 @@ print(fit.summary())
 
 # %%
 # alt: Coefficients times half the range of their columns, with inner bars for sampling error and outer bars for the total: age far above zero, coaching below it
-fit.plot(scale="standardised");
+fit.plot(scale="standardised")
 
 # %% [markdown]
 # Adjusted means hold the other numbers at their released centres.
