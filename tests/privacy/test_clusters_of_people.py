@@ -269,5 +269,5 @@ def test_what_is_refused():
         dp.plan("y ~ a", SCHEMA, vcov={"CRV1": "id"}, psus=30, **call)
     with pytest.raises(RequestError, match="max_rows= keeps rows"):
         dp.plan("y ~ a", SCHEMA, **CRV, **call, max_rows=2)
-    with pytest.raises(RequestError, match="is of rows. With unit="):
+    with pytest.raises(RequestError, match="or strata is of rows"):
         dp.plan("y ~ 1", SCHEMA, verb="dp_mean", design=dp.Survey(psu="v", psus=25), **call)
