@@ -260,7 +260,7 @@ def hold_memory() -> None:
 
 @contextlib.contextmanager
 def holding_memory() -> Iterator[None]:
-    """Keep freed arrays for a while if glibc was told not to adapt.
+    """Keep freed arrays for a while if glibc is set not to adapt.
 
     Dask tells its workers to give memory back at once (``MALLOC_TRIM_THRESHOLD_``). So it is
     again afterwards.

@@ -100,7 +100,7 @@ def dp_levels(
 def planned_levels(
     schema: Schema, names: list[str], n: int, eps: float, delta: float, unit: str | None
 ) -> tuple[Schema, float, float, str]:
-    """Return a schema with two levels for each unlisted variable, what is left, and a sentence.
+    """Return a schema with two levels per unlisted variable, the remaining budget, and a note.
 
     Of a plan without data: how many rows (people) a level needs to be found.
     """

@@ -1,4 +1,4 @@
-"""Audits of a method: of one release at worst-case neighbours, by events, by structure.
+"""Audits of a method: at worst-case neighbours, by events, and of the structure of a release.
 
 What the release audit covers: the statistic, its clipping, and the noise *scale* that the run
 uses, with the budget as the plan splits it. The run is given test sources: one that returns

@@ -384,7 +384,7 @@ def _of_clusters(s: ClusterGram, k: Any, people: bool) -> bool:
 
 
 def _totals_of(s: ClusterTotals, k: Any, people: bool) -> bool:
-    """Return whether a table of one unit has its pulled sums: of a row in one stratum."""
+    """Return whether a table of one unit can hold its pulled sums (a row is in one stratum)."""
     parts = np.asarray(k, dtype=float).reshape(s.strata, s.dim) * s.step
     lengths = np.sqrt((parts * parts).sum(axis=1))
     one = people or int(np.count_nonzero(lengths)) <= 1

@@ -201,7 +201,7 @@ def release_pure(plan: Plan[Any], ask: Ask) -> Release:
 
 
 def estimate_pure(plan: Plan[Any], release: Release) -> Estimate:
-    """Means ``c + h S/N``; errors by the delta method, one mean at a time.
+    """Estimate means ``c + h S/N``, with errors by the delta method, one mean at a time.
 
     Covariances of means are not released: they are NaN.
     """
@@ -235,7 +235,7 @@ PURE = Backend(
 )
 
 def impure(request: Request, *_: object) -> str:
-    """Return why a call is not served by pure noise, in words; empty if it is."""
+    """Return the reason why a call is not served by pure noise, or "" if it is."""
     return "" if request.delta == 0 else "delta > 0"
 
 

@@ -357,7 +357,7 @@ def products(d: int) -> Gram:
 def _of_means(
     blocks: Iterable[Array], own: Coordinates, *, people: bool = False
 ) -> tuple[npt.NDArray[Any], ...]:
-    """Return the sums of ``(u t, u)`` of rows, and those of products; of people they come made."""
+    """Return the sums of ``(u t, u)`` and of their products; blocks of people hold ``(u t, u)``."""
     d = len(own.centre)
     total, pairs = np.zeros(d + 1, dtype=np.int64), ExactSum(d + 1, d + 1)
     with np.errstate(all="ignore"):

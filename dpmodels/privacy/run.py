@@ -523,7 +523,7 @@ class Run:
         return self._tossed(name, p)
 
     def _tossed(self, name: str, p: float) -> bool:
-        """Toss the coin of a step that was taken; remember if it gave no reply."""
+        """Draw the coin of a step and, if it comes up 0, remember that the step gave no reply."""
         reply = self.noise.bernoulli(p)
         if not reply:
             self._no_reply.append(name)

@@ -1,4 +1,4 @@
-"""Estimate how long scores are, where to clip them, and what lies beyond the clip.
+"""Estimates of score lengths, the clip, and the excess over the clip.
 
 By released histograms of the lengths of scores in half octaves (``theory.md``, 4;
 ``expand_theory.md``, 4). Sees no row.
@@ -62,7 +62,7 @@ _BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
 
 @dataclass(frozen=True)
 class Overflow:
-    """What lies beyond, in units of C."""
+    """Excess of scores over the clip, in units of C."""
 
     # total, error: ``sum (|s|/C - 1)+`` and its error.
     total: float
@@ -73,7 +73,7 @@ class Overflow:
 def overflow(
     bins: Array, sd: float, radius: float = math.inf, *, unimodal: bool = False, apart: bool = False
 ) -> Overflow:
-    """Return an estimate of what lies beyond C, by released counts of ``|s|/C`` in half octaves.
+    """Return an estimate of the excess over C from released counts of ``|s|/C`` in half octaves.
 
     Counts of the tail are ``exp(a + b k - c k^2)``, c >= 0; (b, c) on a grid with equal prior
     weight, a by least squares: mean and sd of the overflow over the posterior. Squares count beyond
@@ -168,7 +168,7 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
 
 
 def tail_of(released: Released, plan: PassPlan) -> Tail:
-    """Return what lies beyond C, by the released histogram of the last pass."""
+    """Return the excess over C from the released histogram of the last pass."""
     assert released.bins is not None
     if plan.whole:
         return Tail()
@@ -299,7 +299,7 @@ def kept(counts: Array, sd: float) -> Array:
 
 
 def without_rounding(counts: Array) -> Array:
-    """Return histograms of squares without the open lowest bin: what rounding leaves of a zero."""
+    """Return histograms of squares without the open lowest bin, which holds rounded zeros."""
     out = np.array(counts, dtype=float)
     out[..., 0] = 0.0
     return out
@@ -332,7 +332,7 @@ class Lengths:
 
     @functools.cached_property
     def square(self) -> float:
-        """Mean squared length of all units; of none that is seen the least there is."""
+        """Mean squared length of all units, or the least possible value if no unit is seen."""
         square, there = mean_square(without_rounding(self.counts), self.sd, SCORES_UP_TO)
         total = max(float(np.sum(self.counts)), there, 1.0)
         return max(square * there / total, 2.0**-OCTAVE_ZERO)
@@ -353,13 +353,13 @@ class Lengths:
         return mean * clip, error * clip
 
     def squares(self, clip: float, radius: float) -> float:
-        """Return ``sum (min(|s|, C)^2 - R^2)_+``: what squares up to R miss of clipped scores."""
+        """Return ``sum (min(|s|, C)^2 - R^2)_+``: the excess of clipped squared scores over R^2."""
         square = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
         more = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
         return max(float(self.counts @ more), 0.0)
 
     def lengthened(self, clip: float) -> float:
-        """Return what softening (``sums.softened``) adds to the lengths of scores below C."""
+        """Return the total added to lengths of scores below C by softening (``sums.softened``)."""
         inside = (np.arange(_PARTS) + 0.5) / _PARTS  # of a bin, even in the logarithm
         size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
         grown = softened(size, clip)
@@ -378,7 +378,7 @@ def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
 
 
 def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
-    """Return C: of a grid about C_0 the one of least expected half width.
+    """Return the C of least expected half width, from a grid about C_0.
 
     ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
     both over the root mean square of one coordinate (.45 of it where those just below C stand for

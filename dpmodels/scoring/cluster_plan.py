@@ -63,7 +63,7 @@ class SampleDesign:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What is declared of the columns of units and strata: public, as a schema is saved."""
+        """Declarations of the columns of units and strata: public, as a schema is saved."""
         survey, schema = self.frame.survey, self.design.schema
         names = [n for n in (survey.psu, survey.strata) if n is not None and n in schema.variables]
         return dict(schema.restrict(names).to_dict())
@@ -76,7 +76,7 @@ class SampleDesign:
 
 @dataclass(frozen=True, eq=False)
 class ClusterPlan:
-    """What the pass by cluster releases."""
+    """Plan of the pass by cluster."""
 
     sample: SampleDesign  # With the frame that says how means of strata are taken out
     # mu, count, totals: of J, all chains together; of the number of clusters, 0: it is declared; of
@@ -142,7 +142,7 @@ class ClusterPlan:
 
     @property
     def centring(self) -> str:
-        """How means of strata are taken out, in words."""
+        """Description of the way in which means of strata are removed."""
         if self.frame.pairs:
             return "units compared in pairs within strata"
         if self.frame.totals:
@@ -208,7 +208,7 @@ class ClusterPlan:
         )
 
     def _enough(self, p: int) -> str:
-        """Say how much more eps would bring the noise down to where it does not rule. Public."""
+        """Return a sentence with the factor of eps that makes the noise small enough. Public."""
         for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
             then = replace(self, mu=self.mu * more).radii(p)
             steady = then.noise * self.frame.correction
@@ -223,11 +223,11 @@ class ClusterPlan:
 
     @property
     def frame(self) -> Frame:
-        """How clusters are made."""
+        """Sampling frame: the clusters and how they are formed."""
         return self.sample.frame
 
     def radii(self, p: int, clusters: float | None = None) -> Radii:
-        """Return the radii for this many clusters; None: as declared."""
+        """Return the radii for a number of clusters, or for the declared number if it is None."""
         survey, pairs = self.frame.survey, bool(self.frame.pairs)
         total = survey.total if clusters is None else clusters
         if survey.psu is None or total is None:  # rows are their own clusters
@@ -252,7 +252,7 @@ class ClusterPlan:
 
 @dataclass(frozen=True, eq=False)
 class Paid:
-    """What a Gaussian call pays beside its own steps: ranges first, its sums by cluster last."""
+    """Steps added to those of a Gaussian call: ranges before them, sums by cluster after them."""
 
     request: Request
     ranges: Part
@@ -268,7 +268,7 @@ class Paid:
         sample: SampleDesign | None = None, averaged: bool = False,
         by_cluster: bool | None = None,
     ) -> Paid:  # fmt: skip
-        """Plan what is paid beside, ``ranges`` being what :func:`gaussian_part` says.
+        """Plan the added steps; ``ranges`` is the result of :func:`gaussian_part`.
 
         ``labels`` are of the models of the call (empty: the only one); the sample is that of the
         request, unless it is given; sums ``by_cluster`` are released where there are clusters, or
@@ -294,7 +294,7 @@ class Paid:
         shares: Mapping[str, float] | None = None, scales: Mapping[str, float] | None = None,
         advice: Sequence[str] = (), **facts: Any,
     ) -> Plan[Any]:  # fmt: skip
-        """Return the plan of the call: its own steps and passes between what is paid.
+        """Return the plan of the call: its steps and passes between ranges and sums by cluster.
 
         ``shares``: as printed, where several steps are one share.
         """
@@ -331,7 +331,7 @@ class Radii:
 
 
 def statistic(p: int, radii: Radii, *, people: bool = False) -> ClusterGram:
-    """Return what the pass releases, the radius of a pulled sum being 1."""
+    """Return the statistic of the pass, for pulled sums of radius 1."""
     return ClusterGram(Ball(p), clip=radii.clip / radii.bound, several=people)
 
 
@@ -343,7 +343,7 @@ def totals_statistic(
 
 
 def clip_of(p: int, n: int, mu: float) -> float:
-    """Return C, by public numbers; of the number of clusters it knows nothing."""
+    """Return C from public numbers. It does not depend on the number of clusters."""
     return math.sqrt(p) * max(CLIP, GROWS_OF_CLUSTERS * (mu * n) ** 0.45)
 
 

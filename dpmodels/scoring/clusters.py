@@ -81,7 +81,7 @@ class Scored:
 
     @property
     def back(self) -> Array | None:
-        """Q, where scores come turned: ``Q J Q'`` is J; None: they do not."""
+        """Rotation Q for which ``Q J Q'`` is J, or None if scores are not rotated."""
         return self.one.map.turn
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
@@ -146,7 +146,7 @@ class ClusterSums:
 
 
 def add_products(total: ExactSum, z: Array) -> None:
-    """Add ``z z'`` of integers of at most 2^20, so many columns at a time as are exact."""
+    """Add ``z z'`` of integers of at most 2^20, in blocks of columns whose sums are exact."""
     for first in range(0, z.shape[1], _EXACT):
         total.add(cross_product(z[:, first : first + _EXACT]))
 
@@ -220,7 +220,7 @@ class ClusterPasses:
     def parts(
         self, block: Any, kept: list[int], places: Places
     ) -> tuple[Array, list[Array]]:
-        """Return (cluster of each part, the parts in each chain as integers (r, m)): of a row one.
+        """Return (cluster of each part, parts in each chain as integers (r, m)); a row is one part.
 
         ``kept`` and ``places`` are what :meth:`split` returns.
         """
@@ -257,7 +257,7 @@ class ClusterPasses:
         return ClusterSums(one_of, all_of, tuple(w.integers() for w in totals), singles)
 
     def accepts(self, found: Any) -> bool:
-        """Say whether a part returned sums by cluster of these shapes."""
+        """Return whether a task returned sums by cluster of these shapes."""
         k, r = len(self.passes), self.passes[0].size
         return (
             type(found) is ClusterSums and type(found.singles) is int
@@ -277,7 +277,7 @@ UPPER = 2.0
 
 @dataclass(frozen=True, eq=False)
 class ClusterRelease:
-    """What a pass by cluster released."""
+    """Release of a pass by cluster."""
 
     # tuple of (r, r) arrays: J per row, of each chain, in the coordinates of its last pass.
     products: tuple[Array, ...]
@@ -299,11 +299,11 @@ class ClusterRelease:
         return self.radii.noise / size if size > 0.0 else math.inf
 
     def determined(self, chain: int) -> bool:
-        """Say whether J stands out of its noise; else errors are bounds from above."""
+        """Return whether J exceeds its noise. Otherwise errors are upper bounds."""
         return not self.few and self.noise(chain) <= TOO_NOISY
 
     def meat(self, chain: int, of_rows: Array) -> Array:
-        """Return J per row: shrunk as far as noise explains its spread, no less than of rows.
+        """Return J per row, shrunk by the spread that noise explains, and at least that of rows.
 
         Where it does not stand out of its noise the design effects add up to no more than released,
         plus two noise sds, and each but one is at least ``FLOOR_OF_CLUSTERS``: the one may be any.
@@ -405,7 +405,7 @@ class PersonScores:
         return len(self.root)
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Refuse: a proof for rows says nothing of people."""
+        """Raise an error: a proof for rows does not cover people."""
         raise NotImplementedError
 
     def of_rows(self, block: BlockOfPeople, factor: Array) -> Array:
@@ -458,7 +458,7 @@ class PeopleByCluster(ClusterPasses):
     def parts(
         self, block: BlockOfPeople, kept: list[int], places: Places
     ) -> tuple[Array, list[Array]]:
-        """Return (cluster of each part, the parts in each chain): of a person one a cluster."""
+        """Return (cluster of each part, parts in each chain); a person has one part per cluster."""
         label, factor = self.placed(block.rows, places)
         own = BlockOfPeople(block.rows[kept], block.starts, block.counts)
         out = []

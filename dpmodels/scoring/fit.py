@@ -1,4 +1,4 @@
-"""A scoring fit as a backend: what every room of regressions plans, releases and estimates.
+"""Scoring backend: plan, release and estimate of every regression that fits by scoring.
 
 A room says which models (chains), where the start looks from, and what its options mean; here is
 the plan and the release, over rows or over units (:mod:`dpmodels.scoring.run`), and the way from
@@ -126,7 +126,7 @@ def plan_fit(
 
 
 def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
-    """Release what is asked first, the passes, what closes the fit, and sums by cluster.
+    """Release the first questions, the passes, the closing step, and sums by cluster.
 
     Privacy
     -------
@@ -216,7 +216,7 @@ class Part:
 
     @property
     def before(self) -> State:
-        """Where the last pass looked from."""
+        """State at which the last pass was evaluated."""
         return self.release.before
 
     @property
@@ -428,7 +428,7 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
 
 
 def _free(plan: Plan[Any], rank: int) -> float:
-    """Return the small-sample factor of the errors: of HC1, of CRV1, or none of a survey."""
+    """Return the small-sample factor of the errors: HC1, CRV1, or 1 for the errors of a survey."""
     n, sample = plan.detail.rows, plan.request.sample
     if sample is None:
         return n / max(n - rank, 1.0)
@@ -475,7 +475,7 @@ def _marks(
 
 
 def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inference, Mask]:
-    """Return the inference that allows for clipped scores of one group, and what they may move.
+    """Return inference with an allowance for clipped scores of one group, and the marked ones.
 
     Groups are the public rows of the fit. A coefficient is marked where the scores of a group that
     noise does not explain, each taken to be twice as long as C, move it by half of its half width.
@@ -493,7 +493,7 @@ def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inferenc
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:
-    """Return how much the response of units may vary by its distribution, over what is left.
+    """Return the ratio of the possible variance of unit responses to their residual variance.
 
     Of least squares (else 0): as what the scores of rows leave is left in those of the last pass.
     """
@@ -506,7 +506,7 @@ def _beside_places(fit: Fitting, inference: Inference) -> float:
 
 
 def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
-    """Return where the last pass looked from, with the second moments of rows.
+    """Return the state at which the last pass was evaluated, with the second moments of rows.
 
     Of units those by their information, as far as it is released; no second moments are.
     """
@@ -519,7 +519,7 @@ def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
 
 
 def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
-    """Say which coefficients the last step over units moved further than noise explains.
+    """Return a mask of the coefficients that the last step over units moved by more than noise.
 
     By more than ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
     and two sampling errors, of models whose steps are not exact.
@@ -559,7 +559,7 @@ def _too_wide(
     plan: Plan[Any], design: Design, names: Sequence[str], fit: Fitting, inference: Inference,
     T: Array, params: Array,
 ) -> Mask:  # fmt: skip
-    """Say which coefficients of people have intervals too wide to be of use."""
+    """Return a mask of the coefficients of people whose intervals are too wide to be useful."""
     linear = plan.request.verb in LINEAR if fit.score is None else bool(fit.score.of_residual)
     return too_wide(design, names, half_widths(inference, T), linear=linear, params=params)
 

@@ -93,7 +93,7 @@ class Inference:
         return float(np.trace(np.linalg.solve(self.H, J))) / len(J)
 
     def undetermined(self, rows: Array) -> npt.NDArray[np.bool_]:
-        """Say which linear functions of d are not determined at this budget.
+        """Return a mask of the linear functions of d that are not determined at this budget.
 
         Those that lie mostly in unresolved directions; with many columns those along which there
         is little information (``theory.md``, 4).
@@ -128,7 +128,7 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
 
 
 def _left(clipped: Array, d: Array, noise: float) -> Array:
-    """Return what the step leaves where people are clipped: (r,), in units of H d.
+    """Return the missing part of the step if people are clipped, (r,), in units of H d.
 
     The sum of clipped scores moves with theta as the information of those that are not clipped
     does (L), but the step divides by that of all (H): ``(H - L) d`` is missing, and as random as
@@ -140,7 +140,7 @@ def _left(clipped: Array, d: Array, noise: float) -> Array:
 
 
 def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least: float) -> Array:
-    """Return J per row: shrunk, with what its own clip cut off, and no less than the model says.
+    """Return J per row: shrunk, with the excess over its clip, and at least the model's minimum.
 
     ``missed``: what squared lengths miss beyond R_J, per row and direction: any may hold it.
     ``least``: J over the floored information ``safe``.

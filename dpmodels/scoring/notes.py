@@ -1,4 +1,4 @@
-"""What is said of a scoring fit: what its errors cover, and marks found at public rows.
+"""Notes of a scoring fit on the coverage of its errors, and marks found at public rows.
 
 At these a fit is looked at without looking at any row of the data: how far a step moves them, what
 it leaves there, whether a pass more is needed (``theory.md``, 5.9).
@@ -61,7 +61,7 @@ def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> li
 
 
 def counted(plan: Plan[Any]) -> str:
-    """Return the noun for what n counts: rows or people."""
+    """Return the noun for the units of n: rows or people."""
     return "rows" if plan.request.unit is None else "people"
 
 
@@ -218,7 +218,7 @@ Ends = Mapping[str, tuple[float, float]] | None
 
 
 def public_rows(design: Design, ends: Ends = None) -> PublicRows | None:
-    """Return the public rows of a design; None: a variable has no declared range, or none moves.
+    """Return the public rows of a design, or None if a range is not declared or no variable moves.
 
     ``ends``: where numbers lie by released scales; their declared ranges are cut to these.
     """
@@ -316,7 +316,7 @@ def too_wide(
     design: Design, names: Sequence[str], half: Array, *, linear: bool,
     params: Array | None = None,
 ) -> Mask:  # fmt: skip
-    """Say which coefficients have intervals wider than their declared ranges allow to be of use.
+    """Return a mask of coefficients with intervals too wide, by declared ranges, to be useful.
 
     ``half``: half widths. A coefficient that is known (:func:`is_known`) is of use however wide its
     range is declared. Of effects on the response itself (``linear``): wider, over the range of
@@ -337,7 +337,7 @@ def too_wide(
 
 
 def wide_for_rows(design: Design, half: Array, params: Array, ends: Ends) -> Mask:
-    """Say which coefficients of a model of the response have intervals too wide to be of use.
+    """Return a mask of coefficients whose intervals are too wide, in a model of the response.
 
     Of a level an interval as wide as the declared range of the response; of a number one twice as
     wide, over where the number lies by released scales. Not of constants, nor of what is known
@@ -361,7 +361,7 @@ def effects_beyond(
     design: Design, params: Array, half_widths: Callable[[Array], Array] | None = None,
     ends: Ends = None,
 ) -> Mask:  # fmt: skip
-    """Say which columns belong to variables with an effect that no declared range allows.
+    """Return a mask of columns of variables with an effect that no declared range allows.
 
     Such an effect is noise if its interval is as wide: an effect that is known
     (:func:`is_known`) only says that the range was declared too widely. ``half_widths`` returns
@@ -439,7 +439,7 @@ def few_events(
     design: Design, coordinates: Coordinates, state: State, theta: Array, score: Model, H: Array,
     n: float, privacy: Array,
 ) -> Mask:  # fmt: skip
-    """Say which columns belong to levels at which fewer than ``FEW_EVENTS`` events are expected.
+    """Return a mask of columns of levels with fewer than ``FEW_EVENTS`` expected events.
 
     The last pass looked from ``state`` to the fit ``theta``, for u; H is the information per row,
     ``privacy`` the covariance of the noise of its step, in w. At most ``n/(w'H^-1 w)`` of the
@@ -491,12 +491,12 @@ def noise_at(rows: Array, privacy: Array) -> Array:
 def still_moving(
     rows: Array, d: Array, privacy: Array, least: float | Array = ARRIVED
 ) -> npt.NDArray[np.bool_]:
-    """Say at which rows (k, r) in w a step d has not arrived; no move below ``least`` counts."""
+    """Return a mask of rows (k, r) in w that a step d moves by more than ``least`` and noise."""
     return np.asarray(np.abs(rows @ d) > np.maximum(least, NOISE_SDS * noise_at(rows, privacy)))
 
 
 def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | Array:
-    """Return how far a step may move public rows (in w) that has arrived.
+    """Return the largest move of public rows (in w) by a step that has converged.
 
     Of a model of a mean in link units; of a residual a part of the size at which scores of rows
     there are clipped, or change sign.
@@ -508,7 +508,7 @@ def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | 
 
 
 def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool:
-    """Say whether a step is longer than the noise of its pass and of the one before explains.
+    """Return whether a step is longer than the noise of its pass and of the one before explains.
 
     ``|d|^2 > LONG phi (sd^2 + sd_before^2) |H^-1|_F^2``: of fits that have arrived it is about 1.
     """
@@ -521,7 +521,7 @@ def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool
 def moves_on(
     seen: Array, score: Model, plans: Sequence[PassPlan], state: State, step: Step
 ) -> bool:
-    """Say whether the step of the last of the passes ``plans`` from ``state`` has not arrived.
+    """Return whether the step of the last pass of ``plans`` from ``state`` has not converged.
 
     At some public row (k, r) in u, or as a whole: it is longer than noise explains.
 
@@ -540,7 +540,7 @@ def moves_on(
 
 
 def floored_short(inference: Inference) -> Array:
-    """Return what a last step misses where its information was floored, (r, k), a column each.
+    """Return the missing part of a last step with floored information, (r, k), by direction.
 
     Along a direction whose information lies below its floor a step is too short, by as much as an
     interval takes the information to be lower (:func:`dpmodels.scoring.intervals.infer`); of the
@@ -563,7 +563,7 @@ def above_noise(step: Array, noise: Array) -> Array:
 def arrived(
     inference: Inference, seen: Array, state: State, score: Model
 ) -> tuple[Inference, npt.NDArray[np.bool_]]:
-    """Return the inference that allows for what the last step leaves, and where it is not there.
+    """Return inference with an allowance for the error of the last step, and unconverged rows.
 
     Half of what a linear step leaves of the curve of the model, of the step less its noise; what
     floors of the information leave; where it has not arrived as much again as the step. ``seen``:

@@ -61,7 +61,7 @@ MATRICES = ("information", "meat", "spread")
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Where a pass looks from: public or released numbers only."""
+    """State at which a pass is evaluated: public or released numbers only."""
 
     unit: UnitScale  # Of the block: columns, what stands aside, response
     W0: Array  # (r, p): public coordinates ``u = W0 (unit row)``
@@ -146,7 +146,7 @@ class Adding:
 
 
 class Affine(NamedTuple):
-    """The affine map of a block of rows to w and what the model sees (:func:`affine_of`)."""
+    """Affine map of a block of rows to w and to the model's variables (:func:`affine_of`)."""
 
     # Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long.
     step: float
@@ -241,7 +241,7 @@ class ScorePass:
     def rows(
         self, block: Any, by_cell: ByCell | None = None
     ) -> tuple[Array, Array, Array | None, Array, Any]:
-        """Return :func:`seen_rows`, w in lattice steps; by cell of blocks (numbers, cells)."""
+        """Return :func:`seen_rows`, with w in lattice steps, of a block or of (numbers, cells)."""
         if by_cell is not None:
             (grid, images, slopes), (numbers, cells) = by_cell, block
             weights = self.centre.weights
@@ -255,7 +255,7 @@ class ScorePass:
         return seen_rows(self.centre, image, block)
 
     def back(self, released: Any) -> Any:
-        """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
+        """Return the release in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
         turn = self.map.turn
         if turn is None:
             return released
@@ -283,7 +283,7 @@ class ScorePass:
 
     @functools.cached_property
     def map(self) -> Affine:
-        """The map of rows, worked out once."""
+        """Affine map of rows, computed once."""
         step = STEPS / self.plan.information * SHRINK
         matrix, shift = affine_of(self.centre, step)
         if not self.rotated:
@@ -297,7 +297,7 @@ class ScorePass:
 
 
 def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
-    """Return (matrix, shift) of the map of a block to ``step w`` and to what the model sees.
+    """Return (matrix, shift) of the map of a block to ``step w`` and to the model's variables.
 
     What the model sees is the last row; rows between are zero, up to a height whose products are
     fast.
@@ -351,7 +351,7 @@ def seen_rows(
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """Passes that read the same rows at once, for whoever adds up."""
+    """Passes that read the same rows at once, for the executor."""
 
     passes: tuple[ScorePass, ...]
     grid: Grid | None = None  # Blocks are numbers and cells; None: filled rows
@@ -466,7 +466,7 @@ def ask_pass(
     ask: Ask, plan: PassPlan, over: Pass, pick: Callable[[Any], PassSums], label: str, r: int,
     read: Read = ALL,
 ) -> Released:  # fmt: skip
-    """Release the sums of a pass: of the chain that ``pick`` chooses among those ``over`` rows.
+    """Release the sums of a pass, for the chain that ``pick`` chooses among those ``over`` rows.
 
     Privacy
     -------

@@ -34,7 +34,7 @@ COLUMNS_OF_MEANS = 10
 
 @dataclass(frozen=True)
 class ClipPolicy:
-    """What differs between kinds of models in a pass over rows."""
+    """Options of a pass over rows that differ between kinds of models."""
 
     # Scores carry the weight ``min(1, R_H^2/|v|^2)`` that the ball of the information gives a row
     # anyway: step and information are of one weighted fit (Mallows).
@@ -62,7 +62,7 @@ MANY = ClipPolicy(by_leverage=True, shrinks=True)
 
 
 def columns_noise(mu: float, n: int, p: int) -> float:
-    """Return ``p^1.5/(mu n)``: what the spectral noise of an information grows with. Public."""
+    """Return ``p^1.5/(mu n)``, which the spectral noise of an information grows with. Public."""
     return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
 
 
@@ -216,7 +216,7 @@ class PassPlan:
 
     @property
     def count(self) -> float:
-        """Noise sd of a bin of lengths: of a signed histogram two are added."""
+        """Noise sd of a bin of lengths, or of the sum of two bins of a signed histogram."""
         return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
 
     @property
@@ -275,7 +275,7 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
 
 
 def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
-    """Yield the shares of a fit with one pass more, two, ...: of the last one's, fixed before data.
+    """Yield the shares of a fit with extra passes, paid by the last pass and fixed before data.
 
     ``passes``: those of the start and the planned passes.
     """
@@ -362,7 +362,7 @@ def _radius(x: float, p: int, policy: ClipPolicy) -> float:
 
 
 def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
-    """Return what each sum of a pass gets of it; 0: not released."""
+    """Return each sum's share of the pass's mu^2, 0 if the sum is not released."""
     if not last:
         return {
             "information": rules.information, "score": rules.score, "meat": 0.0, "spread": 0.0,
@@ -399,7 +399,7 @@ _SPREAD = ("intercept", "numeric", "product")
 
 
 def noise_ratio(mu: float, p: int, n: int) -> float:
-    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise beside the trace of X'X."""
+    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise relative to the trace of X'X."""
     return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
 
 
@@ -433,7 +433,7 @@ def power_of_two(most: float) -> int:
 
 @dataclass(frozen=True)
 class Pilot:
-    """Which rows of a large table the passes before the last read, and meat and ordinary rows."""
+    """Pilot samples of a large table: rows for early passes, and for meat and ordinary rows."""
 
     every: int = 1  # Each row with probability 1 / every, by secret coins ..
     # ... or whole windows of rows, where the order of the rows is public.
@@ -454,7 +454,7 @@ class Pilot:
         return max(n // self.every, 1)
 
     def read_start(self, passes: int) -> Read:
-        """Return what the start reads; the coins of ``passes`` early passes go with its own.
+        """Return the rows for the start, and with them the coins of ``passes`` early passes.
 
         Whoever reads the rows for the start may keep what they choose.
         """
@@ -462,7 +462,7 @@ class Pilot:
         return Read(self.first, then=(self.every,) * ahead)
 
     def read(self, *, last: bool = False) -> Read:
-        """Return what a pass reads: the last every row, some for meat and ordinary information."""
+        """Return the rows for a pass: all for the last, with a sample for meat and information."""
         if last:
             return Read(inner=self.every)
         return Read(1 if self.windows.every > 1 else self.every, self.windows)
@@ -473,7 +473,7 @@ class Pilot:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a plan says of the noise of the information over its size."""
+    """Limits for the noise of the information over its size, and the words for them in a plan."""
 
     # low_noise, high_noise: up to the first intervals are as narrow as they can be; above the
     # second coefficients are not determined.
@@ -484,7 +484,7 @@ class Forecast:
     beyond: str
 
     def of(self, noise: float) -> tuple[str, str]:
-        """Return what is expected of the coefficients, in a word and in the sentence of a plan."""
+        """Return a forecast for the coefficients: one word, and the sentence of a plan."""
         said = f"forecast: noise is {noise:.0%} of the signal, so "
         low, high = f"{self.low_noise:.0%}", f"{self.high_noise:.0%}"
         if noise <= self.low_noise:
@@ -535,7 +535,7 @@ FLOOR_OF_UNITS, DAMPED_OF_UNITS = 0.02, 0.5
 
 @dataclass(frozen=True)
 class UnitShares:
-    """Shares within a pass: of the histogram of lengths, and of the sums."""
+    """Shares of mu^2 within a pass: the histogram of lengths, and the sums."""
 
     lengths: float
     information: float
@@ -554,7 +554,7 @@ OF_SCALE = 0.04
 
 
 def many_for_units(mu: float, N: int, p: int) -> bool:
-    """Say whether columns are many for a budget: as of rows. Public."""
+    """Return whether a budget is small for the number of columns, as for rows. Public."""
     return p >= COLUMNS and columns_noise(mu, N, p) > WIDE_NOISE
 
 

@@ -1,4 +1,4 @@
-"""The shell of a fit by scoring: what it plans and releases, and the one loop of its passes.
+"""Shell of a scoring fit: its plan, its release, and the one loop of its passes.
 
 Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` reads. What passes
 over rows and over units do each in their way are two :class:`ScoringEngine` classes
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chain:
-    """One model of a call, and what its steps are called."""
+    """One model of a call, with the label of its steps."""
 
     score: Any
     label: str = ""  # Empty for the only one of a call
@@ -66,7 +66,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """What a scoring fit will release; each engine has a plan of its own kind."""
+    """Plan of a scoring fit; each engine has a subclass."""
 
     engine: ClassVar[ScoringEngine]
 
@@ -84,11 +84,11 @@ class ScoringPlan:
     # lets expect; ``readings``, how often the rows are read before the fit closes.
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[Any]:
-        """Yield what each pass is planned as; ``fits``: the models after the pass before."""
+        """Yield the plan of each pass; ``fits`` returns the models after the pass before."""
         raise NotImplementedError
 
     def remarks(self, found: ScoringRelease) -> Mapping[str, str]:
-        """Return what steps turned out to be, for the ledger."""
+        """Return remarks on the steps as they were carried out, for the ledger."""
         return {}
 
     @property
@@ -104,7 +104,7 @@ class ScoringPlan:
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """A model on its way: what it released, and what the passes made of it."""
+    """State of one model after each pass, with its releases."""
 
     chain: Chain
     model: Any  # As it was initialised, at the ranges of the design
@@ -133,7 +133,7 @@ class Fitting:
 
     @property
     def score(self) -> Any:
-        """The model of rows that this is; None: of whole units."""
+        """Row-level model, or None if the model is of complete units."""
         return self.model if isinstance(self.model, Model) else getattr(self.model, "score", None)
 
     def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
@@ -200,7 +200,7 @@ class ScoringEngine(ABC):
         self, detail: ScoredDetail, scoring: Any, coordinates: Coordinates, design: Design,
         ask: Ask,
     ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
-        """Release where numbers lie; return coordinates that look from there, and what it said."""
+        """Release centres of numbers; return coordinates about them, with the releases."""
 
     @abstractmethod
     def begin(
@@ -223,13 +223,13 @@ class ScoringEngine(ABC):
         """Return the scores at the final fit, for sums by cluster, and the turns to them."""
 
     def names(self, many: int) -> tuple[str, ...]:
-        """Return what ``split=`` calls so many shares."""
+        """Return the names in ``split=`` for a number of shares."""
         return (*self.before, *_ORDINALS[: many - len(self.before) - 1], "last")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What an engine decides of a call before its first row."""
+    """Decisions of an engine about a call, before its first row."""
 
     chains: tuple[Chain, ...]  # Models as the engine plans them
     mu: float  # Of start and passes
@@ -243,7 +243,7 @@ _ORDINALS = ("first", "second", "third", "fourth")
 
 @dataclass(frozen=True, eq=False)
 class ModelSpec:
-    """What a room fits."""
+    """Specification of the models that a verb fits."""
 
     chains: tuple[Chain, ...]  # One, or several of one payment
     coordinates: Coordinates | None = None  # Public ones of the room's own; None: the declared box
@@ -269,7 +269,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Opening(ABC):
-    """Start of a fit of rows by a method of its own, in place of that of the joint ball.
+    """Start of a fit of rows by another method, in place of that of the joint ball.
 
     The passes go on from it, so that estimate and errors are of the last pass whatever starts.
     """
@@ -292,7 +292,7 @@ class Opening(ABC):
 
 @dataclass(frozen=True)
 class Closing:
-    """What a room releases after the passes, in one step."""
+    """Release after the passes, in one step."""
 
     name: ClassVar[str]  # Of the step
     share: ClassVar[float]  # Of mu^2
@@ -314,7 +314,7 @@ class FitStatistics(Closing):
     share: ClassVar[float] = STATISTICS_SHARE
 
     def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
-        """Release them, with what the deviance cuts by the lengths of scores of rows."""
+        """Release the statistics; the deviance allows for its clip by released score lengths."""
         first, c = found.fits[0], found.coordinates
         score, last, bins = first.score, first.plans[-1], first.released[-1].bins
         assert design.response is not None and design.response.interval is not None
@@ -330,7 +330,7 @@ class FitStatistics(Closing):
 
 @dataclass(frozen=True, eq=False)
 class ScoredDetail:
-    """What a scoring fit decided before the first row."""
+    """Decisions of a scoring fit before the first row."""
 
     model: ModelSpec  # As the room gave it
     engine: ScoringEngine  # Over rows, or over units
@@ -349,7 +349,7 @@ class ScoredDetail:
     look: Look | None = None  # Count of usable rows before the fit
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
-        """Return the plan of the passes for a design of this rank; of the planned one made once."""
+        """Return the plan of the passes for a design and its rank (cached for the planned one)."""
         if design is not None and design is not self.design:
             return self.engine.plan(self, rank, relation, design)
         if (rank, relation) not in self.known:
@@ -368,7 +368,7 @@ class ScoredDetail:
 def centre_of(
     score: Model, state: State, k: int, coordinates: Coordinates, design: Design
 ) -> Centre:
-    """Return where pass k of a model of rows looks from."""
+    """Return the centre at which pass k of a model of rows is evaluated."""
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
         score.evaluate(state, k), score.of_residual, design.auxiliary_place("offset"),
@@ -378,7 +378,7 @@ def centre_of(
 
 @dataclass(frozen=True, eq=False)
 class ScoringRelease:
-    """What went out of a scoring fit."""
+    """Released numbers of a scoring fit."""
 
     coordinates: Coordinates
     fits: tuple[Fitting, ...]

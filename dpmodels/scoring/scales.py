@@ -79,7 +79,7 @@ _MANTISSA, _BIAS = 52, 1023
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """Which numbers are asked about, and what for."""
+    """Numbers whose scales are released, and their budget."""
 
     names: tuple[str, ...]  # Variables, the response last if it is asked about
     response: bool  # Whether it is
@@ -94,7 +94,7 @@ class ScalePlan:
     def of(
         cls, names: tuple[str, ...], response: bool, mu: float, relation: str, n: int
     ) -> ScalePlan:
-        """Plan the release over n rows; of many rows one in k is read, while noise allows it."""
+        """Plan the release over n rows, of which one in k is read if there are enough."""
         plan = cls(names, response, mu, relation, n)
         every = power_of_two(min(TAIL_PART * n / (CLEAR_TAIL * plan.noise(1)), PILOT_COINS))
         return replace(plan, rows=n / every, read=Read(every))
@@ -159,7 +159,7 @@ class ScalePlan:
 
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return (names, places) of the numeric variables that are columns of their own."""
+    """Return (names, places) of the numeric variables that are single columns."""
     names, places = [], []
     for j, column in enumerate(design.columns):
         variable = design.kinds.get(column.name)

@@ -45,7 +45,7 @@ DAMPED, STRONG = 0.5, 4000.0
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one pass says, in its own coordinates w = W u."""
+    """Newton step of one pass, in its coordinates w = W u."""
 
     H: Array  # (r, r): information per row, averaged (and shrunk), not floored
     nu: float  # Noise sd of its entries (svec)
@@ -119,7 +119,7 @@ def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, 
 def _early_of_rows(
     step: Step, released: Released, plan: PassPlan, state: State, model: Model, in_u: Array
 ) -> Step:
-    """Return an early step over rows: no longer than the model allows, with what it taught."""
+    """Return an early step over rows, no longer than the model allows, with the updated state."""
     ratio = scale_ratio(released, plan, plan.rows * len(state.theta))
     updated = model.updated(state, step.H, ratio)
     length, most = state.length(step.d), model.longest * model.unit(updated)
@@ -157,7 +157,7 @@ def _early_of_units(
 
 
 def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None:
-    """Return the mean squared score over what it should be, as far as it is no noise of it.
+    """Return the mean squared score over its expected value, after an allowance for its noise.
 
     ``(ratio + s^2)/(1 + s^2)``, s the sd of its noise: without that a fit of noise alone learns in
     every pass that its scale is a tenth of the last one, and prints errors of nothing. ``size``:
@@ -170,7 +170,7 @@ def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None
 
 
 def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
-    """Return the sum of scores, with what clipping took from it above noise, and its noise sd."""
+    """Return the sum of scores plus its clipped excess above noise, and its noise sd."""
     if released.far is None:
         return released.score, plan.noise.score
     missing, sd = long_scores(released, plan).missing

@@ -1,4 +1,4 @@
-"""Release where numbers lie and how large columns are, before the first pass over units.
+"""Release centres of numbers and scales of columns, before the first pass over units.
 
 A declared range says where values may lie, not where they do. Histograms of each number over its
 range, and of its distances from there, give a centre and a scale; those of each column's own sum of
@@ -164,7 +164,7 @@ class Spread:
 
 
 def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
-    """Return the numbers to ask about: numeric columns of their own, the response last.
+    """Return the numbers to ask about: numeric columns, and the response last.
 
     ``response``: its cells (:attr:`Number.kind`); empty: it is not asked about.
     """
@@ -197,7 +197,7 @@ def weight_number(design: Design) -> tuple[Number, ...]:
 
 
 def places_of(many: int, *, people: bool, cells: int = CELLS) -> Stack:
-    """Return the histograms of so many numbers: a unit's shares of each, or its one cell."""
+    """Return a stack of histograms, one per number: a unit's shares of cells, or its one cell."""
     one: Any = OneHot(cells)
     each = Sum(ConvexHull(one)) if people else Sum(one)
     return Stack((each,) * many, (1.0,) * many)
@@ -227,7 +227,7 @@ def ask_distances(
     ask: Ask, spreads: tuple[Spread, ...], design: Design, n: float, *, people: bool,
     read: Read = ALL, root: Array | None = None, private: bool = False,
 ) -> tuple[Spread, ...]:  # fmt: skip
-    """Release how far numbers of predictors lie from their centres; return these with scales.
+    """Release distances of predictors from their centres, and return these with scales.
 
     Privacy
     -------
@@ -269,7 +269,7 @@ def ask_scales(
     ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
     read: Read = ALL, private: bool = False,
 ) -> tuple[Array, float]:  # fmt: skip
-    """Release the mean of each column's own sum of squares, (r,), and what it is a mean over.
+    """Release the mean sum of squares of each column, (r,), and the count that it is a mean over.
 
     ``n``: the number of units, or its guess where it is private. There the released count stands
     for it, if it is clear of its noise.

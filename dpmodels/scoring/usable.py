@@ -50,7 +50,7 @@ _ONE = 1 << 20
 
 @dataclass(frozen=True)
 class Look:
-    """What the look of a call releases, decided by public numbers."""
+    """Noisy count of usable units below which a call stops early, decided by public numbers."""
 
     n: int  # Public number of units (rows, or people), or the guess
     mu: float  # Of the whole call
@@ -98,7 +98,7 @@ class Look:
 
     @property
     def printed(self) -> dict[str, float]:
-        """Return what a plan prints of it."""
+        """Return the facts that a plan prints about it."""
         return {
             f"stops below usable {self.units} (of {self.n})": self.stop_below,
             "part of mu^2 that goes back then": 1.0 - self.share - (self.blame.share or 0.0),
@@ -118,7 +118,7 @@ class Look:
         )  # fmt: skip
 
     def ask(self, plan: Plan[Any], ask: Ask, payer: str) -> Release | None:
-        """Release the count; where it is too small, what each variable leaves. None: go on.
+        """Release the count and, if it is too small, the count for each variable. None: go on.
 
         Privacy
         -------

@@ -306,7 +306,7 @@ class PeopleRows(OfRows):
         self.n = n
 
     def blocks(self, *_: Any, **__: Any) -> Iterator[Array]:
-        """Refuse: a proof for rows does not cover people."""
+        """Raise an error: a proof for rows does not cover people."""
         raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
 
     raw = skim = blocks
@@ -610,5 +610,5 @@ class CappedRows(Rows):
         self._of.close()
 
     def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Refuse: the choice of the kept rows is private."""
+        """Raise an error: the choice of the kept rows is private."""
         raise PrivacyBugError("columns of kept rows are not public")

@@ -138,7 +138,7 @@ class OfRows:
         return blocks
 
     def close(self) -> None:
-        """Free the memory and files of the rows."""
+        """Release the memory and files of the rows."""
 
 
 # -- Secret coins that can be tossed twice: a keyed stream, so that a task done again agrees
@@ -375,7 +375,7 @@ class Rows(OfRows):
             yield block
 
     def people(self, design: Design, coins: Coins | None = None) -> Iterator[Any]:
-        """Refuse: no column of people was declared."""
+        """Raise an error: no column of people was declared."""
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
     def cell_blocks(

@@ -134,7 +134,7 @@ class Elsewhere:
         return f"<table elsewhere, {len(self.kinds)} columns, {self.n} rows>"
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Refuse: the rows are not on this machine."""
+        """Raise an error: the rows are not on this machine."""
         raise SourceError(
             "this call reads rows themselves, not sums of them, and they are not here. Use a "
             "method of sums: the default of dp_ols, dp_glm (but for very small eps), dp_quantreg, "

@@ -19,8 +19,8 @@ PACKAGE = ROOT / "dpmodels"
 
 #: Measure -> what is left today.
 CEILINGS = {
-    "docstrings that do not begin with a verb or a noun": 159,
-    "idioms in docstrings": 84,
+    "docstrings that do not begin with a verb or a noun": 0,
+    "idioms in docstrings": 10,
     "idioms in messages": 46,
     "idioms in comments": 312,
     "names of functions": 55,

@@ -85,7 +85,7 @@ class UnitRows:
 def _plan(
     request: Request, design: Design, n: int | None, parts: Sequence[tuple[str, float]]
 ) -> Plan[Any]:
-    """Return the plan of steps with these shares of what ranges leave; its detail is the first."""
+    """Return the plan of steps that share the budget after ranges, with the detail of the first."""
     split = Split(request, design, {name: (name, share) for name, share in parts})
     return split.plan(n, shares={}, detail=split[parts[0][0]])
 
@@ -372,7 +372,7 @@ class PaperDetail:
 
 
 def published_mu(request: Request) -> float:
-    """Return the mu of the whole call: of ``rho=`` (a total) if given, else of (eps, delta)."""
+    """Return the mu of the whole call, from ``rho=`` (a total) if given, or from (eps, delta)."""
     mu = mu_gdp(request.eps, request.delta)
     rho = request["rho"]
     if rho is None:

@@ -461,7 +461,7 @@ def begin_eptr(
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
-    """Return why a call releases ePTR alone, in words, or "" if it ends by scores. Public."""
+    """Return the reason why a call releases ePTR alone, or "" if it ends by scores. Public."""
     return why_alone(request, OF_RELEASE, "the release of ePTR alone")
 
 
@@ -472,7 +472,7 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
 
 
 def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
-    """Map the last step to the user's units, and add what ePTR released."""
+    """Map the last step to the user's units, and add the arrays and notes of the ePTR start."""
     found = scored.estimate(plan, release)
     if not release.reply:
         return found

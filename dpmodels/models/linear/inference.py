@@ -1,4 +1,4 @@
-"""What fits by moments share: stages of a release, then coefficients and errors."""
+"""Inference of moment fits: the stages of a release, then coefficients and errors."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ V_FLOOR = 1e-3
 
 
 def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float) -> Errors:
-    """Delta method: ``V = A (v M + Cn) A``.
+    """Compute errors by the delta method: ``V = A (v M + Cn) A``.
 
     ``v = max((t - 2 h'd + d'Md + tr(A Cn)) / (n_eff - p), floor)``; the trace takes the
     second-order bias of the quadratic form off. Where M is not positive (a ridge is then active)
@@ -213,7 +213,7 @@ def last_fit(facts: Report) -> LastFit:
 
 
 def report(facts: Report) -> Estimate:
-    """Unshrunk least squares from the last stage (a ridge only where noise dominates)."""
+    """Report unshrunk least squares from the last stage (a ridge only where noise dominates)."""
     fit = last_fit(facts)
     d, lam, found = fit.d, fit.lam, fit.errors
     warnings, notes = list(facts.warnings), list(facts.notes)
@@ -230,7 +230,7 @@ def report(facts: Report) -> Estimate:
 
 
 def shrink_report(facts: Report) -> Estimate:
-    """Coefficients of the Stein ridge; errors of the unshrunk last stage, and a note that says so.
+    """Report coefficients of the Stein ridge, with errors of the unshrunk last stage and a note.
 
     Where noise dominates, the errors are those of the shrunk coefficients under a public prior.
     """
@@ -292,7 +292,7 @@ def _params(facts: Report, stage: Stage, d: Array) -> Array:
 def _finish(
     facts: Report, d: Array, found: Errors, *, lam: float, notes: list[Note], warnings: list[str]
 ) -> Estimate:
-    """Map to the user's units and collect everything."""
+    """Map coefficients and errors to the user's units and build the estimate."""
     stage, keep = facts.stages[-1], facts.request.inference
     T = facts.unit.back()[0] @ stage.slope
     sampling, privacy = T @ found.sampling @ T.T, T @ found.privacy @ T.T
@@ -364,7 +364,7 @@ def unit_back(unit: UnitScale) -> Array:
 
 @dataclass(frozen=True)
 class Passes:
-    """What every pass of one call shares."""
+    """State that all passes of one call share."""
 
     ask: Ask
     design: Design
@@ -382,7 +382,7 @@ class Passes:
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """What a call released, in the order of the passes: the detail of its release."""
+    """Released stages of a call, in the order of the passes: the detail of its release."""
 
     unit: UnitScale
     stages: tuple[Stage, ...]
@@ -542,7 +542,7 @@ class ScoreMap:
         return out
 
     def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
-        """Return lattice scores (p, m), and which of them stand apart; None: nothing does."""
+        """Return lattice scores (p, m), and the mask of separate rows or None if none is."""
         z = self.rows.real(block)
         x = z[:-1]
         g = mapped(self.matrix, x)

@@ -175,7 +175,7 @@ def constant_first(given: PublicMoments, names: Sequence[str]) -> PublicMoments:
 
 
 def _with_response(C: Array, scale: float, centre: float, names: Sequence[str]) -> Array:
-    """Moments of (x, y) for a response of public scale about a constant centre."""
+    """Return moments of (x, y) for a response of public scale about a constant centre."""
     if not (scale > 0 and math.isfinite(scale)):
         raise RequestError(f"response_scale must be positive, got {shown(scale)}")
     p = len(C)
@@ -332,7 +332,7 @@ def public_radius(
 
 
 def is_moments(given: Any) -> bool:
-    """Say whether ``public=`` holds moments rather than a table."""
+    """Return whether ``public=`` holds moments rather than a table."""
     return isinstance(given, PublicMoments) or (isinstance(given, Mapping) and "moments" in given)
 
 
@@ -458,7 +458,7 @@ class LinearModel(ModelSpec):
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
-    """Return why a call does not end by scoring, in words; empty if it does. Public."""
+    """Return the reason why a call does not end by scoring, or "" if it does. Public."""
     asked = request.options.get("scoring")
     if asked and request.delta == 0:
         raise RequestError(
@@ -481,7 +481,7 @@ def why_not(request: Request, design: Design, n: int | None) -> str:
 
 
 def _nothing_to_determine(request: Request, design: Design, n: int | None) -> str:
-    """Return why scoring would leave every coefficient open, in words; empty if it would not.
+    """Return the reason why scoring would leave every coefficient open, or "" if it would not.
 
     Moments then give errors of a few, and predict where scoring can only answer the public guess
     (``theory.md``, 3.6). Not for a call that asks for what scoring alone gives.
@@ -504,7 +504,7 @@ def _nothing_to_determine(request: Request, design: Design, n: int | None) -> st
 
 
 def _why_moments(request: Request, asked: bool | None) -> str:
-    """Return why a call ends by moments, in words; empty if it does not."""
+    """Return the reason why a call ends by moments, or "" if it does not."""
     if asked is not None:
         return "" if asked else "scoring=False was given"
     if not request.inference:

@@ -211,7 +211,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report of a moment fit needs."""
+    """Facts for the report of a moment fit."""
 
     design: Design
     unit: UnitScale
@@ -363,7 +363,7 @@ def _close(new: Array, old: Array) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float]:
-    """Return what row weights take off a deviation from the centre, (intercept, slopes).
+    """Return the shrinkage of deviations from the centre by row weights, (intercept, slopes).
 
     The factor ``min(1, R/|w|)`` of a row depends on its residual ``r = x'd0 + e``, so least
     squares of r on x with weights c^2 gives ``(1 - kappa) d0`` to first order. For Gaussian rows
@@ -387,7 +387,7 @@ def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float
 
 
 def allowance(facts: Report, d: Array) -> Array:
-    """Return what the row weights may have taken off d, ``kappa/(1 - kappa) d``, (p,).
+    """Return the allowance (p,) for the shrinkage of d by row weights, ``kappa/(1 - kappa) d``.
 
     Only where rows were whitened by a released matrix: the factor is that of whitened rows.
     """
@@ -401,7 +401,7 @@ def allowance(facts: Report, d: Array) -> Array:
 
 
 def dominated(facts: Report, d: Array, found: Errors) -> Errors:
-    """Errors of a shrunk estimate d: its mean squared error under a public prior.
+    """Compute errors of a shrunk estimate d: its mean squared error under a public prior.
 
     ``E[(d0 - d)(d0 - d)' | release] = P + (mean - d)(mean - d)'`` for the prior that unit-row
     coefficients lie about the centre with sd ``PRIOR_SD``.

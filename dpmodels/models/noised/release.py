@@ -166,7 +166,7 @@ def plan_table(
     design: Design, n: int, eps: float, delta: float, settings: Settings,
     declared: Schema | None = None,
 ) -> TablePlan:  # fmt: skip
-    """Plan a release: what is bought, which noise, and what it guarantees."""
+    """Plan a release: estimated ranges, the noise, and the guarantee."""
     layout = layout_of(design, settings.public_columns)
     warned = settings.check_clear(n)
     unknown = set(design.unknown)

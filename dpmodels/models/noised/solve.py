@@ -34,7 +34,7 @@ _ROWS_OF_BLOCK = 65_536
 
 @dataclass(frozen=True)
 class LinearFit:
-    """What the closed form gives."""
+    """Closed-form linear fit: coefficients, covariance and signal."""
 
     theta: Array  # (p,) array, NaN where the signal is below the noise
     cov: Array | None  # (p, p): sandwich covariance of theta

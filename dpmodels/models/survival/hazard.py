@@ -227,7 +227,7 @@ class FollowedUp:
     def _own(
         block: BlockOfPeople, start: Array, T: Array, there: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return the mask of counted episodes of a person: of overlapping ones the earliest."""
+        """Return the mask of a person's counted episodes: the earliest of overlapping ones."""
         person = np.repeat(np.arange(len(block.counts)), block.counts)
         order = np.lexsort((*ties, T, start, person))
         order = order[there[order]]

@@ -1,4 +1,4 @@
-"""What a table call releases, from its formula and options alone; and how it is counted."""
+"""Layout of a table call, from its formula and options alone, and the counting of its cells."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of what is shown."""
+    """One part of a printed table."""
 
     kind: str  # "counts", "means" or "quantiles"
     axes: tuple[int, ...]  # Of the counts, or of the group
@@ -89,7 +89,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Layout:
-    """Axes, what is released, and what is shown of it."""
+    """Axes of a table, its released blocks, and its printed sections."""
 
     axes: tuple[Axis, ...]
     blocks: tuple[Block, ...]
@@ -128,7 +128,7 @@ class Layout:
         )
 
     def items(self, section: Section) -> list[Item]:
-        """Return what a section shows, in the order of its numbers."""
+        """Return the items of a section, in the order of its numbers."""
         if section.kind == "counts":
             return [
                 Item("n", "", self.labels(section.axes, cell))

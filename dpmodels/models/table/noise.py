@@ -1,4 +1,4 @@
-"""Which noise a table gets by public rules, and the consistent table that it leaves."""
+"""Noise of a table, chosen by public rules, and the consistent table after the noise."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
 
 
 def _tail(c: float, b: float, s: float) -> float:
-    """P(Laplace(b) + N(0, s^2) > c), c >= 0."""
+    """Return P(Laplace(b) + N(0, s^2) > c), c >= 0."""
     from scipy.special import log_ndtr, ndtr
 
     k = 0.5 * (s / b) ** 2
@@ -219,7 +219,7 @@ def share_interval(
 
 
 def fieller(total: Array, count: Array, variance: Array, z: float) -> tuple[Array, Array]:
-    """Return the set of m with ``(T - m N)^2 <= z^2 (a + m^2 b)``, NaN where it is no interval.
+    """Return the set of m with ``(T - m N)^2 <= z^2 (a + m^2 b)``, NaN if it is not an interval.
 
     ``variance`` (2, ...): a (of T - m N at m = 0: sampling and noise) and b (noise of the count).
     """
@@ -285,7 +285,7 @@ class TableNoise:
         return 2.0 * q / (1.0 - q) ** 2
 
     def loss(self, layout: Layout) -> float:
-        """Return the mean log sd of what is shown: counts and sums, after consistency."""
+        """Return the mean log sd of the printed counts and sums, after consistency."""
         effects = self.measured(layout, None, 0.0)
         variances = []
         for s in layout.sections:

@@ -132,7 +132,7 @@ def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
 
 
 def uncorrelated(sums: Array, V: Array, copies: float = 1.0) -> Null:
-    """Test that two numbers are independent, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
+    """Test independence of two numbers, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
 
     ``u = Sxy - Sx Sy / N`` with variance ``N v_x v_y`` and the noise of the five sums, V (6,), the
     product of two of them included: Sx and Sy may be noise alone.

@@ -87,7 +87,7 @@ def grid_of(interval: tuple[float, float], points: int) -> Array:
 
 
 def grid_for(design: Design, number: int, points: int) -> Array:
-    """Return the public grid of a column with a known range; of a declared count, its integers."""
+    """Return the public grid of a column with a known range: the integers of a declared count."""
     column = design.columns[number]
     assert column.interval is not None
     variable = design.schema.variables.get(column.name)
@@ -168,7 +168,7 @@ class HistogramOfPeople:
 
 @dataclass(frozen=True, eq=False)
 class GridCounts:
-    """Counts at the points of every grid, by group; ``unit`` > 1: of people, in steps of 1/unit.
+    """Counts at the points of every grid, by group; if ``unit`` > 1 of people, in steps of 1/unit.
 
     Of rows, or of their masses, in one pass; of people one a number.
     """
@@ -326,7 +326,7 @@ def cells_for(design: Design, number: int, grid: Array, *, bought: bool) -> Cell
 def outward(
     counts: npt.NDArray[np.int64], q: Fraction, offset: int, unit: int = 0
 ) -> npt.NDArray[np.int64]:
-    """Return the penalties of an end: of a bound beyond the grid, and of every grid point.
+    """Return the penalties of both candidates of an end: a bound beyond the grid, and every point.
 
     ``max(0, L - r, r - E)`` with the target ``r = q m + offset`` not cut. What is beyond the grid
     has 0 values up to it (offset < 0; it comes first) or all m below it (offset > 0; last), so
@@ -350,7 +350,7 @@ FAILS = 0.005
 
 @dataclass(frozen=True)
 class QuantileDetail:
-    """What is asked for."""
+    """Public facts of a quantile call."""
 
     jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
     points: int  # Most points of a grid
@@ -400,7 +400,7 @@ def names_of(design: Design, jobs: tuple[tuple[int, float], ...]) -> tuple[str, 
 
 
 def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one draw a quantile, three with intervals. Reads no row."""
+    """Plan one draw per quantile, or three with intervals. Reads no row."""
     jobs = checked(request, design)
     part = pair_part(request, design.unknown)
     ends = ("", " low", " high") if request.inference else ("",)
@@ -486,7 +486,7 @@ def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
 
 
 def estimate_em(plan: Plan[QuantileDetail], release: Release) -> Estimate:
-    """Quantiles, and the ends of their intervals."""
+    """Return quantiles, and the ends of their intervals."""
     detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
@@ -647,7 +647,7 @@ def tree_step(design: Design, number: int) -> str:
 
 
 def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one tree a number. Reads no row."""
+    """Plan one tree per number. Reads no row."""
     jobs = checked(request, design)
     numbers = numbers_of(design)
     trees = {tree_step(design, j): (tree_step(design, j), 1.0 / len(numbers)) for j in numbers}
@@ -702,7 +702,7 @@ def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Ad
 def read_tree(
     plan: Plan[Any], grid: Array, values: Mapping[str, Array], j: int, n: int
 ) -> tuple[Tree, Array, float]:
-    """Return (tree, distribution function on its grid, what is not missing) of a number."""
+    """Return (tree, distribution function on its grid, valid count) of a number."""
     levels = levels_for(len(grid))
     tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
     leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
@@ -711,7 +711,7 @@ def read_tree(
 
 
 def estimate_tree(plan: Plan[QuantileDetail], release: Release) -> Estimate:
-    """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
+    """Return quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
     detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
@@ -750,7 +750,7 @@ def read_off(
         return np.minimum(np.searchsorted(cdf, rank, side="left"), last)
 
     def noise(at: Array) -> Array:
-        """Noise sd of F(x) - q m at grid places."""
+        """Return the noise sd of F(x) - q m at grid places."""
         weights = np.arange(WAYS**tree.levels) <= at[:, None]
         return np.sqrt(tree.functional_variance(weights - q[:, None]))
 

@@ -378,7 +378,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def _scales(layout: Layout, noise: TableNoise, n: int) -> dict[str, float]:
-    """Return the expected noise of what is shown: counts after consistency, sums."""
+    """Return the expected noise of printed numbers: counts after consistency, and sums."""
     effects = noise.measured(layout, None, float(n))
     out = {}
     for s in layout.sections:
@@ -458,7 +458,7 @@ def _counted(exact: npt.NDArray[np.object_]) -> Added:
 
 
 def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
-    """Return what the table shows: consistent counts, means, sds, quantiles, with intervals."""
+    """Return printed numbers: consistent counts, means, sds and quantiles, with intervals."""
     detail = plan.detail
     names = [item.name for s in detail.layout.sections for item in detail.layout.items(s)]
     if not release.reply:
@@ -482,7 +482,7 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
 
 
 def _diagonal(se: Array) -> Array | None:
-    """Return variances on a diagonal; covariances are not worked out. None for large tables."""
+    """Return a diagonal covariance matrix with NaN off the diagonal, or None for large tables."""
     if len(se) > 1000:
         return None
     out = np.full((len(se), len(se)), np.nan)

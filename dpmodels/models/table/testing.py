@@ -158,7 +158,7 @@ def null_of(request: Request, design: Design, kind: str) -> tuple[float, ...]:
 
 
 def check_name(test: Any) -> Any:
-    """Return a known name of a test, None, or a function; else refuse it."""
+    """Return a known name of a test, None, or a function. Refuse anything else."""
     if test is None or callable(test):
         return test
     meant = {"ttest": "t", "t.test": "t", "t-test": "t", "student": "t", "chisq": "chi2",
@@ -172,7 +172,7 @@ def check_name(test: Any) -> Any:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about a test."""
+    """Public facts of a test."""
 
     kind: str  # "mean", "groups", "fit", "independence" or "correlation"
     layout: Layout | None  # None for a correlation
@@ -297,7 +297,7 @@ _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
 @dataclass(frozen=True)
 class Solved:
-    """A test with what it says of the size of the effect."""
+    """Test with its estimate of the size of the effect."""
 
     test: nulls.Null
     names: tuple[str, ...]
@@ -307,7 +307,7 @@ class Solved:
 
 
 def facts_of(request: Request, design: Design, mu: float) -> Facts:
-    """Return what is public about a test: its kind, layout and noise."""
+    """Return the public facts of a test: its kind, layout and noise."""
     kind = kind_of(request, design)
     null = null_of(request, design, kind)
     if kind == "correlation":
@@ -383,7 +383,7 @@ def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
 
 
 def estimate(plan: Plan[Facts], release: Release) -> Estimate:
-    """Return the test, and what it says of the effect."""
+    """Return the test, and the estimate of the effect."""
     facts = plan.detail
     if not release.reply:
         return Estimate.silent(("test",))

@@ -79,7 +79,7 @@ _LONG = 1.2
 
 @dataclass(frozen=True)
 class CellCoordinates:
-    """What a pass adds of a table: the sections whose cells are coordinates. Public."""
+    """Coordinates that a table adds to a pass: the cells of its sections. Public."""
 
     layout: Layout
     sections: tuple[Section, ...]  # Counts that are no margins of others, and all means
@@ -139,7 +139,7 @@ class CellCoordinates:
 
 
 def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
-    """Return what is added of a layout, or refuse."""
+    """Return the coordinates that a layout adds, or refuse."""
     counts = [s for s in layout.sections if s.kind == "counts"]
     own = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
     means = [s for s in layout.sections if s.kind == "means"]
@@ -245,7 +245,7 @@ CLEAR, SMALL = 4.0, 3.0
 
 
 def effects_of(layout: Layout, noise: TableNoise, noisy: Array, n: int) -> Effects:
-    """Return the effects of released tables; n less what is unused is their total, with noise."""
+    """Return effects of released tables, whose noisy total is n less the unused mass."""
     tables, at = [], 0
     for b, block in enumerate(layout.blocks):
         shape = [layout.axes[j].size for j in block.axes]
@@ -365,7 +365,7 @@ def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array
 
 @dataclass(frozen=True)
 class Groups:
-    """Released sums of a number in groups: of masses, and of squared ones."""
+    """Released sums of masses, and of squared masses, of a number in groups."""
 
     # K, KS: noise covariance of the four cells of a group, of masses and of squared ones.
     K: Array
@@ -442,7 +442,7 @@ SQUARES = 0.15
 
 @dataclass(frozen=True)
 class WeightedTable:
-    """What is public of a weighted table.
+    """Public facts of a weighted table.
 
     ``squares`` is None where there are no weights, ``clusters`` where rows are drawn one by one,
     ``coordinates`` what its pass adds.
@@ -458,7 +458,7 @@ class WeightedTable:
 
 @dataclass(frozen=True)
 class WeightedTableReleased:
-    """Middles and half-ranges of the columns, where weights were cut, and what PSUs told."""
+    """Centres and half-ranges of columns, the released clip of weights, and errors from PSUs."""
 
     centre: Array
     half: Array
@@ -530,7 +530,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 @ranged
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
-    """Release where weights are cut, the tables of u and those of u^2.
+    """Release the clip of weights, the tables of u and those of u^2.
 
     **Privacy.** Unit: one row, or one person; replace-one, their number public. A row is one unit
     of mass in every table, a person the mean of its rows.
@@ -590,7 +590,7 @@ def _ask_by_psu(
 def _context(
     plan: Plan[WeightedTable], part: WeightedTableReleased, values: Mapping[str, Array]
 ) -> Context:
-    """Return what the sections are made of. Without weights u^2 is u."""
+    """Return the released effects from which sections are made. Without weights u^2 is u."""
     detail, layout, n = plan.detail, plan.detail.layout, plan.public_n
     mass = effects_of(layout, detail.noise, values["table"], n)
     squares = mass
