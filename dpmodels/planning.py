@@ -517,8 +517,8 @@ def power(
     if not known and plan.request.unit is not None:
         raise RequestError(
             "power is not forecast where people are protected (unit=), as no errors are expected "
-            "there before the fit: print(plan) says whether intervals will be narrow. For one row "
-            "a person leave unit= out and give n=, the number of people"
+            "there before the fit: print(plan) says whether intervals will be narrow. With one row "
+            "per person leave unit= out and give n=, the number of people"
         )
     if not known:
         raise RequestError(

@@ -109,9 +109,10 @@ def planned_levels(
     person = None if unit is None else person_of(unit)
     plan = LevelsPlan.of(tuple(names), ((),) * len(names), n, *paid, person=person)
     text = (
-        f"levels of {', '.join(names)} are bought first (eps = {paid[0]:g}, delta = {paid[1]:g}): "
-        f"a level needs about {plan.tau:.0f} {'people' if plan.most else 'rows'} to be found. The "
-        f"rest is planned with two levels each, {MADE_UP[0]!r} and {MADE_UP[1]!r}"
+        f"levels of {', '.join(names)} are released first (eps = {paid[0]:g}, delta = "
+        f"{paid[1]:g}): a level needs about {plan.tau:.0f} "
+        f"{'people' if plan.most else 'rows'} to be found. The rest is planned with two levels "
+        f"each, {MADE_UP[0]!r} and {MADE_UP[1]!r}"
     )
     return stand_in(schema, names), eps - paid[0], delta - paid[1], text
 

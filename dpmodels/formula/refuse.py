@@ -31,7 +31,7 @@ _ORDERED = frozenset(["lag", "lead", "shift", "diff", "cumsum", "cumprod", "roll
 #: What R writes in a formula, and what to type here.
 _INSTEAD = {
     "cbind": " Events are one 0/1 column a row: y ~ x, or a comparison, {y > 3} ~ x.",
-    "cluster": ' Errors by cluster are vcov={"CRV1": "village"}; of a person unit="id".',
+    "cluster": ' Errors by cluster are vcov={"CRV1": "village"}, errors by person unit="id".',
     "tt": " Effects that change in time are not offered: strata(g), or fits by period, subset=.",
     "frailty": ' Random intercepts are dp_feols("y ~ x", data, unit="id", re="id").',
     "te": " Smooths of one variable are ns(x, knots=[...]).",

@@ -261,7 +261,7 @@ def refuse_kept_rows(request: Request) -> None:
     if request.copies > 1 or (request.unit is not None and not request.by_person):
         raise RequestError(
             "weights= cannot be combined with max_rows=. Leave max_rows= out: each person then "
-            "counts once, by the mean weight of own rows"
+            "counts once, by the mean weight of their rows"
         )
 
 

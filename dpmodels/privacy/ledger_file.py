@@ -233,7 +233,7 @@ def check_name(file: Path) -> None:
         if file.stat().st_nlink > 1:
             raise BudgetError(
                 f"the ledger {str(file)!r} has more than one name (a hard link). The journal of "
-                "its charges lies beside the name, so charges made under the other name would be "
+                "its charges is next to the name, so charges made under the other name would be "
                 "lost. Nothing was charged. Remove the other name"
             )
 
@@ -283,8 +283,9 @@ class Witness:
         if last is not None and last[1]:
             raise BudgetError(
                 f"the ledger {str(self._ledger)!r} is gone or empty, and {last[1]} calls were "
-                f"charged to it ({self.path.name!r} beside it says so). A new one would forget "
-                f"what was spent. Nothing was charged. Bring the file back; {self._deliberate()}"
+                f"charged to it ({self.path.name!r} next to it records this). A new one would "
+                f"forget what was spent. Nothing was charged. Bring the file back; "
+                f"{self._deliberate()}"
             )
 
     def check(self, identity: str, held: int, mark_of: Callable[[int], str | None]) -> None:
@@ -312,7 +313,7 @@ class Witness:
                 f"the ledger {str(self._ledger)!r} has lost charges: {number} were committed, the "
                 f"file is an older copy with {held} calls. Nothing was charged. Bring back the "
                 "newest file. If it is lost, the calls that the copy forgets were still answered: "
-                "what is promised is then the file's budget and theirs together. To go on with "
+                "the guarantee is then the file's budget and theirs together. To go on with "
                 f"it, {self._deliberate()}"
             )
 
@@ -653,7 +654,7 @@ class FileStore:
         return BudgetError(
             f"the ledger {str(self.path)!r} has lost charges: {seen} were seen, and the file is an "
             f"older copy with {held} calls. Nothing was charged. Bring back the newest file. If it "
-            "is lost, the calls that the copy forgets were still answered: what is promised is "
+            "is lost, the calls that the copy forgets were still answered: the guarantee is "
             "then the file's budget and theirs together"
         )
 

@@ -74,10 +74,10 @@ def plan_fit(
     """
     if not model.meat and request.unit is not None:
         raise RequestError(
-            "vcov='iid' takes rows for independent, and those of a person are not: leave vcov= out"
+            "vcov='iid' assumes independent rows, and those of a person are not: leave vcov= out"
         )
     if not model.meat and request.sample is not None and request.sample.needed:
-        raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
+        raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
     own: ScoringEngine = ROWS
     if of_units or request.unit is not None:
         from dpmodels.scoring.units import UNITS

@@ -461,7 +461,7 @@ class RowEngine(ScoringEngine):
         """Return advice for a model for which the budget is too small."""
         return (
             f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.high_noise:.0%}): this "
-            "budget does not carry this model, intervals will be wide and coefficients not "
+            "budget is too small for this model, so intervals will be wide and coefficients not "
             "determined. More rows, a larger eps, narrower ranges or fewer terms "
             "help; for predictions alone inference=False spends nothing on errors",
         )

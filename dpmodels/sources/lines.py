@@ -254,8 +254,8 @@ def _check_sep(cell: str, name: str, dialect: Dialect) -> None:
     for sep in ";\t|,":
         if sep in cell and sep != dialect.sep:
             raise SourceError(
-                f"{name}: with sep={dialect.sep!r} the file has one column, and {sep!r} stands in "
-                f"its name. Say what separates the columns: {_as_typed(name, 'sep', sep)}. "
+                f"{name}: with sep={dialect.sep!r} the file has one column, and {sep!r} is in "
+                f"its name. Give the separator of the columns: {_as_typed(name, 'sep', sep)}. "
                 "Nothing was charged"
             )
 

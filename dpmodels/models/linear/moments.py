@@ -627,7 +627,7 @@ _ERRORS = one_of(
 _ROW_NORM = positive(
     "row_norm",
     "public bound on the length of a row of predictors, each over half of its declared range "
-    "(about the middle where there is an intercept); None: what the ranges allow",
+    "(about the middle where there is an intercept); None: the bound by the ranges",
 )
 _RADIUS = positive("radius", "radius of the rows of the last stage; None: by rule")
 

@@ -495,7 +495,7 @@ _REFERENCE = "Long, Chen, Qiu: Versatile differentially private learning for gen
 
 #: Options of the release that a straight fit makes.
 RELEASE_OPTIONS = (
-    one_of("unit", "what is protected: 'record' or 'attribute'", "record", "attribute"),
+    one_of("unit", "protected unit: 'record' or 'attribute'", "record", "attribute"),
     one_of("noise", "kind of noise", "auto", "sl", "laplace", "gaussian"),
     Option("blocks", "columns that share one radius of SL noise: list of lists", None, object),
     Option("clear_prob", "probability that a record is published UNPERTURBED", 0.0, (float, int)),
@@ -515,8 +515,8 @@ PLAN_OPTIONS = (
 
 ERRORS = one_of(
     "errors",
-    "standard errors of losses but least squares: of the 'sandwich', or by a 'bootstrap' of the "
-    "released rows (free; seconds to minutes); None: the second where the signal is weak",
+    "standard errors of losses but least squares: the 'sandwich', or a 'bootstrap' of the "
+    "released rows (free; seconds to minutes); by default the bootstrap if the signal is weak",
     "sandwich",
     "bootstrap",
     default=None,

@@ -64,8 +64,8 @@ class Outlook:
         }
         return (
             f"forecast: the noise is {self.noise:.2g} times the sd of a predictor (assumed: a "
-            "quarter of a declared range, a seventh of a bought one), and the weakest signal about "
-            f"{self.signal:.2g} of its standard errors, so {said[self.verdict]} (fine from "
+            "quarter of a declared range, a seventh of an estimated one), and the weakest signal "
+            f"about {self.signal:.2g} of its standard errors, so {said[self.verdict]} (fine from "
             f"{FINE:g} on)"
         )
 

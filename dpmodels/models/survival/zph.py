@@ -350,7 +350,7 @@ def transformed(ends: Array, events: Array, transform: str) -> Array:
 _NOTES = (
     "Score tests of b + slope g(t), each coefficient by itself and all together; the noise is in "
     "their variances, and P is never smaller for it.",
-    "Predictors are taken to vary alike at all times among those at risk, as in Grambsch and "
+    "Predictors are assumed to vary equally at all times among those at risk, as in Grambsch and "
     "Therneau (1994); later follow-up of units with more than two expected events is left out.",
 )
 

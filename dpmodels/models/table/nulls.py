@@ -266,9 +266,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     if request.copies > 1:
         raise RequestError(
-            "a test of one's own takes rows for independent, and those of one person are not: no "
-            "level could be promised. Keep one row a person, max_rows=1, or make a table of one "
-            "row a person first"
+            "a custom test assumes independent rows, so with unit= its level is unknown. Keep one "
+            "row per person, max_rows=1, or make a table of one row per person first"
         )
     m, a0 = request["parts"], request["a0"]
     if m is not None and m > n:

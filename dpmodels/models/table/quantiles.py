@@ -478,7 +478,7 @@ def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
     if not said:
         return ""
     bought = any(is_bought(plan, j) for j, _ in plan.detail.jobs)
-    more = " Where a range was bought, nothing is said of values beyond it: such an end is inf."
+    more = " Where a range was estimated, values beyond it are unknown: such an end is inf."
     return (
         f" Values count at the nearest point of a grid, in steps of {', '.join(said)}: the ends "
         f"lie half a step further out.{more if bought else ''}"

@@ -348,8 +348,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError(f"noise={kind!r} estimates no ranges: declare that of {to_buy[0]!r}")
     if kind == "geometric" and request.by_person:
         raise RequestError(
-            "noise='geometric' is for whole numbers, and a person counts in each cell by the share "
-            "of own rows: leave noise= out"
+            "noise='geometric' is for whole numbers, and a person counts in each cell by a share "
+            "of their rows: leave noise= out"
         )
     if kind == "geometric" and any(b.number >= 0 for b in layout.blocks):
         raise RequestError("noise='geometric' is for counts alone: this table has means as well")

@@ -326,8 +326,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if facts.layout is None and request.unit is not None and request.by_person:
         raise RequestError(
             "the test of a correlation has no form for people: a regression has, "
-            f'dp_ols("y ~ x", data, unit={request.unit.column!r}); or keep one row a person, '
-            "max_rows=1 (with max_rows=m it pays for m, and allows for m rows that go together)"
+            f'dp_ols("y ~ x", data, unit={request.unit.column!r}); or keep one row per '
+            "person, max_rows=1 (max_rows=m pays for m, and allows for m correlated rows)"
         )
     if facts.noise is None:
         sd = float(pair_noise(facts.mu)[1])
