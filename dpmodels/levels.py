@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STEP = "levels"
 #: Part of delta that pays for a value of one row, or person, alone that passes the threshold.
 FAILURE = 0.25
-#: Values of one person that count in a column; of more those of the smallest hashes do.
+#: Values of one person that count in a column. If there are more, those of the smallest hashes do.
 MOST_VALUES = 16
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Above this many rows a uniformly random subset feeds the histograms (a public rule).
 SAMPLE_ROWS = 1 << 20
-#: From so many times as many rows on the subset is drawn without a permutation of all rows.
+#: If there are this many times more rows, the subset is drawn without a permutation of all rows.
 _MANY_SAMPLES = 4
 #: Reach of a bought range, in standard deviations of the released histogram.
 TAIL = 3.0

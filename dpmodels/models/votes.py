@@ -68,7 +68,8 @@ def renyi_of_q(log_q: float, a: float, sigma: float) -> float:
 class CurveTable:
     """Renyi bound of one answer by cell of x, non-increasing in x."""
 
-    value: Array  # (N,): of every x in cell i (its left end), the largest of all cells to the right
+    # (N,): value of every x in cell i (its left end), the largest of all cells to the right
+    value: Array
     # (N,): bound of the change of ``value`` between neighbours, the first of which is in cell i.
     change: Array
     step: float  # Width of a cell
@@ -188,7 +189,7 @@ class PateResult(Result):
     labels: Labels | None  # (Q,) array of int, or None: none: no reply, the test did not pass
     # Released upper bound of the data-dependent eps at the delta of the call; costs included.
     eps_data_dependent: float
-    eps_data_independent: float  # What the same noisy answers cost without looking at the votes
+    eps_data_independent: float  # Cost of the same noisy answers without looking at the votes
     privacy: Guarantee  # The promise of the call, whatever the votes
     stats: dict[str, float] = field(default_factory=dict)
 

@@ -91,8 +91,8 @@ class DesignErrors:
 
     found: ClusterRelease
     scale: Array  # (d,): z times this is a coordinate
-    # (d,): of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
-    # count in the average.
+    # (d,): variance per row of each coordinate if rows are drawn one by one, 0 if it does not count
+    # in the average.
     typical: Array
     n: int
     level: float
@@ -311,9 +311,9 @@ class PeoplePass:
 # are made: ``z = u (t - m)``.
 
 
-#: Share of what is left for the products, of which errors are made.
+#: Share of the remaining budget for the products, of which errors are made.
 PRODUCTS_SHARE = 0.2
-#: Of the trimmed part of the weight, how far beyond its own difference means may be moved.
+#: Distance beyond its own difference by which means may be moved, over the trimmed part.
 MOVED, ALLOWED = 1.5, 0.75
 
 

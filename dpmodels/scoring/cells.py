@@ -289,8 +289,7 @@ LONGEST_DEVIANCE = 12.0
 #: largest at which it is free.
 COUNT = 1.5
 _GRID = 4097
-#: Where a declared range of amounts ends at 0, their phi is told down to this part of its other
-#: end.
+#: If a declared range of amounts ends at 0, phi is resolved down to this part of its other end.
 _LEAST = 2.0**-30
 
 
@@ -299,10 +298,10 @@ class FitStatistics:
     """Released sums over whole rows and their noise."""
 
     whole: float  # Whole rows
-    sums: Array  # (3,): of y, phi(y) less its chord, and d(y, mu)
+    sums: Array  # (3,): sums of y, phi(y) less its chord, and d(y, mu)
     # (4, 3): what one sd of each independent noise, that of the count first, moves the sums by.
     lift: Array
-    sd: float  # Of the count
+    sd: float  # Noise sd of the count
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,8 +147,9 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
 #: With weights: errors of a count by which rows may hide beyond C, at most this part of those
 #: that are within two octaves below it.
 UNSEEN_TAIL, OF_NEAR = 1.1, 0.12
-#: Part of what lies beyond C on both sides alike that counts as of one sign, and the mu n up to
-#: which: beyond, in proportion to 1 / (mu n). Fits that small have other biases (``theory.md``, 4).
+#: Part of the excess over C that is even in sign but counts as of one sign, and the mu n up to
+#: which it does. Above, in proportion to 1 / (mu n). Fits that small have other biases
+#: (``theory.md``, 4).
 EVEN, WEAK = 0.75, 400.0
 #: Part of C that a row beyond it may have moved the sum by.
 MOVED_PART = 0.35
@@ -184,8 +185,8 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         there = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
         unseen = plan.clip * min(UNSEEN_TAIL * sd, OF_NEAR * there)
     if released.signed is not None:
-        # How much of what is beyond .71 C has one sign; noise counts as one sign. What has none
-        # moves nothing; it counts in part where mu n is small.
+        # The part beyond .71 C that has one sign; noise counts as one sign. The even part moves
+        # nothing, but counts in part if mu n is small.
         counts, net = bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
         by_noise = sd * math.sqrt(len(counts))
         net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
@@ -200,7 +201,7 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
 # -- Which way scores beyond the clip point, from the released sum of their directions
 
 
-#: Chance of noise to be taken for scores beyond C: in all directions together, and of any group.
+#: Chance that noise looks like scores beyond C: in all directions together, and of any group.
 FAR_CHANCE, GROUP_CHANCE = 0.01, 0.1
 #: Bounds of the mean length beyond C of a clipped score, in units of C, by the histogram.
 BEYOND_OF_ONE = 0.25, 2.0
@@ -275,7 +276,7 @@ CLEAR, NEAR = 9.0, 4.0
 _PARTS = 8
 #: Bins that hold most units, where noise hides which.
 WINDOW = 7
-#: Quantiles of the histograms up to which squares are averaged: of scales, of scores.
+#: Quantiles of the histograms up to which squares are averaged, for scales and for scores.
 SCALE_UP_TO, SCORES_UP_TO = 0.98, 0.995
 # -- What a released histogram of half octaves says
 
@@ -328,7 +329,7 @@ class Lengths:
     """The released histogram of the lengths of scores of one pass."""
 
     counts: Array  # (OCTAVES,)
-    sd: float  # Of a count
+    sd: float  # Noise sd of a count
 
     @functools.cached_property
     def square(self) -> float:

@@ -34,15 +34,16 @@ CLIP, GROWS_OF_CLUSTERS = 2.5, 0.12
 #: Noise of J over its guessed size that the upper radius brings; up to twice its lower end that of
 #: people, of whom there are fewer than rows: sums were pulled, and intercepts covered .87.
 NOISE, OF_PEOPLE = 0.25, 0.5
-#: Of errors of single coordinates, shrunk to their average: the noise may be so many times as
-#: large, times p^(1/4); and their share is larger.
+#: Allowed noise of errors of single coordinates, shrunk to their average, over that of others
+#: (times p^(1/4)), and their larger share.
 LOOSE, AVERAGED_SHARE = 1.1, 0.20
 #: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
 #: errors by cluster are given; as guessed, up to which units are compared in pairs.
 HIGH_NOISE, TOO_NOISY, QUIET = 0.5, 1.0, 0.35
-#: A design effect below this is not believed: of the released meat of rows.
+#: Least credible design effect, relative to the released meat of rows.
 FLOOR_OF_CLUSTERS = 0.7
-#: A bought number of clusters below LEAST_BOUGHT and so many of its errors is refused.
+#: An estimated number of clusters is refused below LEAST_BOUGHT and below this multiple of its
+#: error.
 LEAST_BOUGHT, SEEN_CLUSTERS = 60, 2.0
 #: Share of mu^2 of stratum totals; their noise in J over its guessed size, up to which means of
 #: strata are taken out by them.
@@ -53,7 +54,7 @@ TOTALS_SHARE, SMALL_CLUSTERS = 0.02, 0.15
 class SampleDesign:
     """The sample of a call."""
 
-    frame: Frame  # How labels become clusters
+    frame: Frame  # Rule by which labels become clusters
     design: Design  # That of the call, with the labels of rows beside them
 
     @property
@@ -79,16 +80,16 @@ class ClusterPlan:
     """Plan of the pass by cluster."""
 
     sample: SampleDesign  # With the frame that says how means of strata are taken out
-    # mu, count, totals: of J, all chains together; of the number of clusters, 0: it is declared; of
-    # stratum totals, all chains together, 0: there are none.
+    # mu, count, totals: mu of J for all chains together; mu of the number of clusters, 0 if it is
+    # declared; mu of stratum totals for all chains together, 0 without them.
     mu: float
     count: float
     totals: float
     n: int  # Units, public or the guess
     relation: str
-    chains: tuple[str, ...]  # What is added to the name of the step, of each
+    chains: tuple[str, ...]  # Suffix of the step's name, per chain
     people: bool = False  # Units are people, who may have rows in several clusters
-    # How much more noise J may have than that of a fit, where it is averaged afterwards.
+    # Allowed noise of J over that of a fit, if J is averaged afterwards.
     loose: float = 1.0
     part: float = SHARE  # Share of J
 

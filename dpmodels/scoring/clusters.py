@@ -99,7 +99,7 @@ class Scored:
 class ClusterSums:
     """Sums of clipped scores by cluster. **Private**: nothing of it leaves without noise."""
 
-    labels: Array  # (k,): of the clusters that have a row, ascending
+    labels: Array  # (k,): labels of the clusters that have a row, ascending
     sums: npt.NDArray[np.int64]  # (chains, r, k) int64 array: in steps of ``C / 2^20``
     # tuple of (r, r) object arrays: ``sum s s'`` over the rows that are in no cluster, in squared
     # steps, one a chain.
@@ -194,11 +194,11 @@ def together(
 class ClusterPasses:
     """The pass of all chains over rows with labels: a pass of a query, and a job of its tasks."""
 
-    passes: tuple[Any, ...]  # What scores rows, of each chain (:class:`Scored`)
+    passes: tuple[Any, ...]  # Pass that scores rows, per chain (:class:`Scored`)
     design: Design  # With labels
     frame: Frame
     clip: float  # C
-    slack: float = 0.0  # Of people: what each of their parts takes of C, for rounding
+    slack: float = 0.0  # Part of C that each part of a person needs for rounding
     of_people: ClassVar[bool] = False
 
     def total(self, rows: Any, reading: dict[str, Any]) -> ClusterSums:
@@ -271,7 +271,7 @@ class ClusterPasses:
 # -- Release and what is made of it
 
 
-#: Noise sds of the sum of design effects where J does not stand out of its noise.
+#: Noise sds of the sum of design effects if J does not exceed its noise.
 UPPER = 2.0
 
 
@@ -387,7 +387,7 @@ def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
 Index = npt.NDArray[np.intp]
 #: A score longer than this, in these steps, voids its person.
 _LONGEST = 1e140
-#: Pays for what a sum of rounded lengths, a quotient and a product lose.
+#: Pays for the rounding of summed lengths, of a quotient and of a product.
 _SAFE = 1.0 - 2.0**-30
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 
-#: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
+#: The response enters a start as sqrt(3) t, t in [-1, 1], which has unit variance if uniform.
 RESPONSE = math.sqrt(3.0)
 #: Points of the box: at least, a column, at most.
 POINTS = (1 << 12, 64, 1 << 15)
@@ -34,7 +34,7 @@ POINTS = (1 << 12, 64, 1 << 15)
 ALIASED = 1e-10
 #: Coefficients with this much of their squared length in aliased directions are not identified.
 _UNIDENTIFIED = 1e-6
-#: Of a narrowed box: least eigenvalue that is whitened, over the largest.
+#: Least eigenvalue that is whitened over the largest, in a narrowed box.
 BEND = 1e-4
 #: Columns with this part of their own square beyond the columns before them are combinations.
 _DEPENDENT = 1e-8
@@ -44,7 +44,7 @@ _DEPENDENT = 1e-8
 class Coordinates:
     """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response."""
 
-    unit: UnitScale  # Of the design, response last
+    unit: UnitScale  # Unit scale of the design, response last
     W0: Array  # (r, p): r <= p: aliased columns share directions
     # (p,): coefficients that the design determines, whatever the rows.
     identified: npt.NDArray[np.bool_]

@@ -182,15 +182,15 @@ _CLIPPED_UNITS = (
 SPREAD = 12.0
 #: And how much of it the start must have seen: at less than that the noise of the start is all.
 SEEN_SPREAD = 3.0
-#: Of units the same by the released distribution of the response, whose noise is even over the
-#: declared range: 40 and more where they are, at most 20 (of visits 35) where not.
+#: The same limit for units, by the released distribution of the response, whose noise is even over
+#: the declared range: 40 and more for dispersed units, otherwise at most 20 (35 for visits).
 SPREAD_OF_UNITS = 25.0
 #: Part of its half width by which the cut scores of one group may move a coefficient.
 MOVED_OF_HALF = 0.5
 #: Sampling errors are no smaller than this part of those by the residual variance of the start.
 NARROWEST = 0.9
-#: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
-#: nonlinear models, with noise, none was longer (one in ten than half of that).
+#: A last step over units longer than this many noise sds has not converged. Of 105 fits of people
+#: by nonlinear models, with noise, none was longer (one in ten was longer than half of that).
 STEPS_OF_NOISE = 5.0
 
 
@@ -208,11 +208,12 @@ class Part:
     inference: Inference
     params: Array  # (p,)
     T: Array  # (p, r): maps a step in w to coefficients
-    # (p,): coefficients along unresolved directions, or with intervals too wide to be of use over
-    # the declared ranges, or of noise alone.
+    # (p,): coefficients along unresolved directions, with intervals too wide for the declared
+    # ranges to be useful, or of noise alone.
     undetermined: Mask
     unit: float = 1.0  # Unit responses to one of the user's
-    constant: Array | None = None  # (r,): a with ``a'w = 1`` in every complete row; of units none
+    # (r,): a with ``a'w = 1`` in every complete row, or None for units
+    constant: Array | None = None
 
     @property
     def before(self) -> State:

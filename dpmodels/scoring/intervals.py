@@ -27,7 +27,7 @@ from dpmodels.scoring.passes import AT_CLIP, Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.step import Step
 
-#: How far the noise of the meat of units pulls it towards round.
+#: Part of the meat of units that its noise pulls towards a multiple of the identity.
 SHRUNK = 0.3
 #: Noise of the information over its size from which intervals are stretched, and at which they
 #: are ``STRETCHED`` times as wide (people: ``STRETCHED_PEOPLE``) and nothing is tested.
@@ -45,11 +45,11 @@ STRETCHED, STRETCHED_PEOPLE = 100.0, 4.0
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
 #: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
 SECOND_ORDER = 1.0
-#: What an eigenvalue below the floor counts as, over the floor: where H was not shrunk, at least
-#: where it was.
+#: Value of an eigenvalue below the floor, over the floor: if H was not shrunk, and the least if it
+#: was.
 UNSEEN, UNSEEN_SHRUNK = 0.1, 0.2
-#: A last step of a model of rows that shrinks may miss so many times, in any direction, what of its
-#: square is more than so many times what its noise explains.
+#: LEFT_OVER times the part of a last step's square above EXPLAINED times its explained noise is
+#: allowed for, in any direction, in models of rows that shrink.
 LEFT_OVER, EXPLAINED = 2.0, 3.0
 #: Public noise of the information of such a model above which none of its coefficients is tested.
 SIGNAL_IS_NOISE = 3.0

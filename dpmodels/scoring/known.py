@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: Multiplications that a projection may take at most: beyond it nothing is projected.
 MOST_WORK = 2e9
-#: What a projection leaves of the spectral norm of noise, over the root of what it leaves of its
-#: mean square: .94 to 1.2 in eight designs of factors and products, by 12 draws each.
+#: Spectral norm of noise after a projection, over the root of its mean square, both relative to
+#: before: .94 to 1.2 in eight designs of factors and products, by 12 draws each.
 SPECTRAL = 1.15
 #: A pair of columns of a design.
 Pair = tuple[int, int]
@@ -73,7 +73,7 @@ class Projection:
     """A projection of symmetric (r, r) matrices."""
 
     r: int
-    forms: Array  # (c, r (r + 1) / 2): on svec, each zero for what is known
+    forms: Array  # (c, r (r + 1) / 2): linear forms on svec, each zero for known entries
     root: Array  # (c, c): lower triangular, of their inner products
 
     def of(self, M: Array) -> Array:
@@ -116,7 +116,7 @@ def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
     return Known(zero, equal, back / unit.scale[:p, None])
 
 
-#: What a column is a product of: (dummies, each a factor and a level, or a 0/1 number; numbers).
+#: Factors of a column: (dummies, each a factor and a level, or a 0/1 number; numbers).
 _Parts = tuple[frozenset[tuple[Any, Any]], tuple[Any, ...]]
 
 

@@ -42,8 +42,8 @@ class Working:
 
     family: Family
     log: bool  # ``log(y + offset)``; else ``2 y - 1``
-    small: float  # What is added before the logarithm
-    # middle, half: of its public range.
+    small: float  # Constant added before the logarithm
+    # middle, half: middle and half width of its public range.
     middle: float
     half: float
     place: int | None = None  # Row of the block that holds an offset, subtracted from the logarithm
@@ -344,9 +344,9 @@ def _least_mean(start: Start) -> float:
 RARE = 1.0
 #: Least share of the rarer outcome that is believed: by a logit's information; by a mean.
 _LEAST_LOGIT, _LEAST_SHARE = 1e-4, 1e-3
-#: Of the change of the information along a step, half is what second order leaves.
+#: Half of the change of the information along a step is the second-order error.
 HALF = 0.5
-#: A step leaves at least this part of the mean of a row (and of what it is short of 1).
+#: Least mean of a row after a step, and least distance from 1 for events, over that before.
 LEAST_KEPT = 0.05
 #: The information falls at most to this part of itself (log) along a last step.
 _LEAST_STRETCH = -1.5

@@ -40,7 +40,7 @@ class Information:
 
     matrix: Array
     noise: float
-    bias: float = 0.0  # Of an entry, once whitened
+    bias: float = 0.0  # Bias of an entry, once whitened
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,11 @@ class State:
     phi: float  # Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``
     M: Array  # (r, r): second moments of u, released by the start
     earlier: Information | None = None  # Unfloored information of an earlier pass, to average with
-    # What else a model learns on the way (alpha of a variance, sd of the residual).
+    # Other parameters that passes estimate (alpha of a variance, sd of the residual).
     nuisance: float = 0.0
     constant: Array | None = None  # (r,): a with ``a'u = 1`` in every complete row
-    # (float, float): of least squares of rows: the residual variance of the start, and with two
-    # noise sds.
+    # (float, float): residual variance of the start, and with two noise sds (least squares of
+    # rows).
     seen: tuple[float, float] = (0.0, 0.0)
 
     def length(self, v: Array) -> float:
@@ -104,7 +104,7 @@ def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 
     return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)
 
 
-#: Of the noise variance of a shrunk information, what is left at least.
+#: Least remaining part of the noise variance of a shrunk information.
 LEAST_LEFT = 0.05
 
 
@@ -160,7 +160,7 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 #: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6), and
 #: the multiple of its spectral noise.
 START_FLOOR, START_NOISE = 1e-7, 0.7
-#: What the ball of a start takes from an entry of its second moments, in whitened coordinates.
+#: Bias of an entry of the second moments from the ball of a start, in whitened coordinates.
 START_BIAS = 0.2
 #: Noise sds up to which a part of the start's fit counts as noise.
 ABOVE_NOISE = 2.0
@@ -173,7 +173,7 @@ class Start:
     """The released start: least squares of the (working) response from the joint ball."""
 
     theta: Array  # (r,): for u, in units of the response of the start
-    variance: float  # Of its residual
+    variance: float  # Variance of its residual
     M: Array  # (r, r): second moments of u, floored
     raw: Information  # The same, not floored
     constant: Array | None  # (r,): a with ``a'u = 1`` in every complete row
@@ -294,8 +294,8 @@ class Model(ABC):
     # Longest step before the last pass, root mean square change of the linear predictor: in
     # residual sds (models of a residual), or as it is.
     longest: float = 1.4
-    # What the curvature of the loss adds to the allowance: this times ``|d|_M |d_j|``, over the
-    # residual sd (models of a residual).
+    # Factor of ``|d|_M |d_j|`` in the allowance for the curvature of the loss, over the residual sd
+    # (models of a residual).
     curvature: float = 0.0
     # The information does not depend on theta, so that of earlier passes helps.
     averages: bool = True
@@ -311,7 +311,8 @@ class Model(ABC):
     is_event: bool = False  # The response is an event
     # Rare responses have long scores: events and counts, one of two values.
     can_be_rare: bool = False
-    counts_events: bool = False  # At a row so many events (or counts) are expected: `events_of`
+    # Whether an expected number of events (or counts) is defined at a row: `events_of`
+    counts_events: bool = False
 
     @abstractmethod
     def begin(self, start: Beginning) -> State:

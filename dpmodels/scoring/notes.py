@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.clusters import ClusterRelease
 
 
-#: A share of empty rows below this is not worth a note; one within so many noise sds is none.
+#: Least share of empty rows worth a note, and its least number of noise sds.
 EMPTY, SEEN_SDS = 0.05, 3.0
 
 
@@ -159,28 +159,27 @@ Mask = npt.NDArray[np.bool_]
 
 #: Rows of a set of variables, at most.
 MOST_ROWS_OF_A_SET = 400
-#: An estimated effect over the declared range of its variables is no more than so many ranges of
-#: the response.
+#: An estimated effect over the declared range of its variables is at most this many ranges of the
+#: response.
 RANGES = 3.0
 #: An effect is known where the half width of its interval is at most this part of it.
 KNOWN = 0.5
 #: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
 #: ratio that is not known to this factor is of no use.
 LINEAR, RATIO_OF_USE = frozenset({"dp_ols", "dp_feols"}), 100.0
-#: Events cut at a public row move its score by at most so many noise sds ...
+#: Clipped events at a public row move its score by at most this many noise sds ...
 LOST = 1.0
 #: ... as long as C is at most so many lengths of the typical long score (``MeanModel.typical_long``
 #: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
 LONGEST_OF_EVENTS = 3.0 / 1.75
-#: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
-#: them do not count.
+#: Least expected events (or counts) of a level that is tested, above this many of their noise sds.
 FEW_EVENTS, FEW_SDS = 25.0, 0.5
 #: Sd of a linear predictor, in logits, beyond which events are taken to be separated. Part of it
 #: from which on a column belongs to that.
 SEPARATED, OWN_PART = 5.0, 0.25
-#: The same of a fit that has not arrived: of rows, and of people, whose steps are shorter.
+#: The same of a fit that has not converged, for rows, and for people, whose steps are shorter.
 ON_ITS_WAY, ON_ITS_WAY_OF_PEOPLE = 4.0, 3.0
-#: Ends of a number lie at most so many released sds from its released mean.
+#: Ends of a number are at most this many released sds from its released mean.
 FAR_ENDS = 3.0
 
 
@@ -478,8 +477,8 @@ def few_events(
 ARRIVED, NOISE_SDS = 0.3, 3.0
 #: The same of a model of a residual, over the residual at which scores of the row are clipped.
 SETTLES = 0.6
-#: A step so many times as long (squared) as its noise and that of the pass before explain is none
-#: of noise; if it is no shorter than the step before, the fit is on its way.
+#: Least ratio of a step's squared length to the part that its noise and that of the pass before
+#: explain, from which on it is not noise. If it is as long as the step before, the fit still moves.
 LONG = 3.0
 
 

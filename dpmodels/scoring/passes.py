@@ -63,12 +63,12 @@ MATRICES = ("information", "meat", "spread")
 class Centre:
     """State at which a pass is evaluated: public or released numbers only."""
 
-    unit: UnitScale  # Of the block: columns, what stands aside, response
+    unit: UnitScale  # Scale of the block: columns, auxiliary columns, response
     W0: Array  # (r, p): public coordinates ``u = W0 (unit row)``
     theta: Array  # (r,): fit so far, for u
     W: Array  # (r, r): whitens: ``w = W u``
     phi: float  # A standardised residual is ``(y - eta)/sqrt(phi)``
-    evaluate: Evaluate = plain  # Of the model (:mod:`dpmodels.scoring.models`)
+    evaluate: Evaluate = plain  # Map from rows to (psi, omega) (:mod:`dpmodels.scoring.models`)
     # The model sees the standardised residual; else the linear predictor and the response.
     of_residual: bool = True
     # offset, weights: rows of the block that hold them.
@@ -328,7 +328,7 @@ def seen_rows(
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
-    if len(z) == len(image):  # it stands where a row of zeros is to be
+    if len(z) == len(image):  # its place is that of a row of zeros
         seen = seen.copy()
         image[-1] = 0.0
     psi, omega = centre.evaluate(seen, block[-1])
@@ -404,7 +404,7 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
 
     ``low``: True where a row is of the second lot of bins, which then stand behind the first.
     """
-    # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
+    # 2^octave <= square < 2^(octave + 1); a zero has the least exponent
     bins = (relative * relative).view(np.int64)
     bins >>= _MANTISSA
     bins -= FIRST
@@ -433,7 +433,7 @@ class Released:
     spread: Array | None = None
     scale: float | None = None
     bins: Array | None = None  # (k,)
-    # (k,): of a histogram by sign: lengths of positive scores less those of negative ones.
+    # (k,): signed histogram: lengths of positive scores less those of negative ones.
     signed: Array | None = None
     far: Array | None = None  # (r,): the sum of the directions of scores beyond C
 

@@ -80,13 +80,13 @@ class RowsPlan(ScoringPlan):
     # start, radius: mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
     start: float
     radius: float
-    passes: tuple[PassPlan, ...]  # Of each chain
-    # tuple of (PassPlan, PassPlan): one pass more from the reserve and the last pass after it, two,
-    # ...; empty: the last pass is as planned.
+    passes: tuple[PassPlan, ...]  # Passes of each chain
+    # tuple of (PassPlan, PassPlan): extra passes from the reserve, each with the last pass after
+    # it. Empty if the last pass is as planned.
     more: tuple[tuple[PassPlan, PassPlan], ...] = ()
     reserve: float = 0.0  # mu of the last pass, or of those in its place
     noise: float = 0.0  # Spectral noise of the last information, relative to it: a public number
-    readings: int = 0  # How often the rows are read before the fit closes, at most
+    readings: int = 0  # Readings of the rows before the fit closes, at most
     opening: Opening | None = None  # Start of another kind, or None for that of the joint ball
     forecast: ClassVar[Forecast] = OF_ROWS
 
@@ -526,7 +526,8 @@ class RowEngine(ScoringEngine):
             passes.append(ScorePass(own, centre, rotated=True))
         read = plan.pilot.read(last=one.last)
         if any(own.plan.unimodal for own in passes):
-            # events are few where rows are many: of one row in k their noise were k times larger
+            # events are few where rows are many: for one row in k their noise would be k times
+            # larger
             passes = [
                 replace(own, plan=replace(own.plan, rows=plan.n, tail_rows=plan.n))
                 for own in passes

@@ -46,7 +46,7 @@ class ClipPolicy:
     narrow: bool = False  # The radius of the information follows its noise
     clip: float = 1.5  # Least C over sqrt p
     ordinary: float = 2.0  # Least R_L^2 over p: up to there rows count as ordinary
-    far: bool = False  # What lies beyond C is released too where mu n is large
+    far: bool = False  # Whether the excess over C is released too if mu n is large
 
 
 #: Scores with a bound (quantiles, Huber), with few columns.
@@ -79,7 +79,7 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     return MANY if p >= COLUMNS else TAME
 
 
-#: How far from the mean row a start of events or counts may be at public rows, in units of the
+#: Largest distance of a start of events or counts from the mean row at public rows, in units of the
 #: link (``theory.md``, 3): a pass takes back about three.
 REACH_OF_START = 4.0
 #: Where n is private, a released count this many noise sds above zero stands for its guess.
@@ -120,8 +120,8 @@ class Rules:
     information: float = 0.30
     score: float = 0.66
     scale: float = 0.04
-    # spread, last_information, last_score, meat, histogram: shares within the last pass: of it
-    # ``spread`` goes to the information of ordinary rows, of the rest the others.
+    # spread, last_information, last_score, meat, histogram: shares within the last pass. ``spread``
+    # is the share of the information of ordinary rows; the others divide the remainder.
     spread: float = 0.05
     last_information: float = 0.18
     last_score: float = 0.68
@@ -138,7 +138,7 @@ OPENED = Rules((0.15, 0.09, 0.13, 0.63))
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
 EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
-#: Models with a bounded score (no scale is released: its density says it).
+#: Models with a bounded score (their density gives the scale, so none is released).
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 
@@ -180,8 +180,8 @@ class PassPlan:
 
     p: int  # Dimension of u
     last: bool
-    # mu_joint, mu_scale, mu_histogram: of the joint release of matrices and scores, of the scale,
-    # and of the histogram (0: none).
+    # mu_joint, mu_scale, mu_histogram: mu of the joint release of matrices and scores, of the
+    # scale, and of the histogram (0 if it is not released).
     mu_joint: float
     mu_scale: float
     mu_histogram: float
@@ -197,21 +197,20 @@ class PassPlan:
     # sums; and meat and ordinary information.
     rows: float
     tail_rows: float
-    weighted: bool = False  # Rows have weights omega: scores are rounded on a lattice of their own
+    weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
     # No score of the declared box is longer than C: none is clipped or softened.
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
-    policy: ClipPolicy = TAME  # How rows are treated
+    policy: ClipPolicy = TAME  # Clipping and weighting of rows
     plain: bool = False  # Scores are cut at C and not softened below it
     # Most long scores are of one length, that of rare events: C lies beyond it.
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
-    mu_far: float = 0.0  # Of the release of the directions of scores beyond C; 0: none
+    mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
     energy: float = 1.0
-    # Rows have weights of their own: the meat counts scores up to C, and what lies beyond may all
-    # have one sign.
+    # Rows have case weights: the meat counts scores up to C, and the excess may all have one sign.
     of_weights: bool = False
 
     @property
@@ -479,7 +478,7 @@ class Forecast:
     # second coefficients are not determined.
     low_noise: float
     high_noise: float
-    # between, beyond: what intervals are between the two, and what is said above the second.
+    # between, beyond: words for intervals between the two limits, and above the second.
     between: str
     beyond: str
 
@@ -494,10 +493,10 @@ class Forecast:
         return "not determined", f"{said}{self.beyond} (above {high})"
 
 
-#: Of rows: the planned spectral noise ``nu sqrt(2 p)`` beside the information of the declared box.
+#: Rows: the planned spectral noise ``nu sqrt(2 p)`` over the information of the declared box.
 OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
-#: Of units, of linear models of units, and of quantiles and bounded losses: that of the released
-#: one, beside what the rows hold. Of 2 200 random designs 4.0 % fell on the other side of it than
+#: Units, linear models of units, and quantiles with bounded losses: the released information's
+#: noise, over that of the rows. Of 2 200 random designs 4.0 % fell on the other side of it than
 #: their fits (``scoring/intervals.py``).
 OF_UNITS, OF_LINEAR_UNITS, OF_BOUNDED_UNITS = (
     Forecast(0.35, high_noise, "wide", "coefficients will not be determined at this budget")
@@ -549,7 +548,8 @@ class UnitShares:
 EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
 LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
 LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
-#: What the scale takes from the scores of an early pass, where a model learns from it, as of rows.
+#: Share of the scores of an early pass that the scale takes, if a model learns from it, as for
+#: rows.
 OF_SCALE = 0.04
 
 

@@ -73,12 +73,12 @@ class ScoringPlan:
     # p, n: dimension of theta; units: public, or the guess.
     p: int
     n: int
-    mu: float  # Of all releases together
+    mu: float  # mu of all releases together
     relation: str
-    pilot: Pilot  # What passes before the last read
+    pilot: Pilot  # Pilot sample for the passes before the last
     # Models that are fitted to the same rows; each gets an equal part of every pass.
     chains: tuple[Chain, ...]
-    closing: Closing | None  # What is released after the passes
+    closing: Closing | None  # Release after the passes
 
     # Besides: ``noise``, public, of the last information over its size; the ``forecast`` of what it
     # lets expect; ``readings``, how often the rows are read before the fit closes.
@@ -109,22 +109,22 @@ class Fitting:
     chain: Chain
     model: Any  # As it was initialised, at the ranges of the design
     state: State  # Where the next pass looks from
-    # What was released before the passes, by name.
+    # Values released before the passes, by name.
     values: Mapping[str, Any] = field(default_factory=dict)
     # (k, r): public rows in u, of models of events and counts of rows, and where passes have a
     # reserve.
     public: Array | None = None
     # As they were run: radii no larger than rows and scores can be.
     plans: tuple[PassPlan, ...] = ()
-    lengths: tuple[Any, ...] = ()  # Of units: released before each pass
+    lengths: tuple[Any, ...] = ()  # Histograms of lengths released before each pass, for units
     released: tuple[Released, ...] = ()
-    # Where the last pass looked from; of units W is that of the information.
+    # State at which the last pass was evaluated. For units W is that of the information.
     before: State = None  # type: ignore[assignment]
-    # Of the last pass.
+    # Step of the last pass.
     last: Step = None  # type: ignore[assignment]
-    # (r, r): of units: the W in which the next pass looks at the information.
+    # (r, r): whitening for the next information matrix (units only).
     look: Array | None = None
-    # (r, r): of units: from the coordinates of scores to those of the information.
+    # (r, r): map from coordinates of scores to those of the information (units only).
     turn: Array | None = None
     # The last step is longer than noise explains, and no shorter than the one before.
     on_its_way: bool = False
@@ -161,9 +161,9 @@ class Aimed:
     """A pass of one model, decided by public and released numbers."""
 
     plan: PassPlan
-    over: Pass  # Of one or several models
+    over: Pass  # Pass over the rows, of one or several models
     pick: Callable[[Any], PassSums]  # The sums of this model among those of the pass
-    take: Callable[[Released], Fitting]  # Of what was released: the model after the step
+    take: Callable[[Released], Fitting]  # Updates the model from the released sums
 
 
 class ScoringEngine(ABC):
@@ -172,7 +172,7 @@ class ScoringEngine(ABC):
     Everything but :meth:`locate`, :meth:`begin` and :meth:`aim` is public.
     """
 
-    before: ClassVar[tuple[str, ...]]  # What ``split=`` calls the shares before the passes
+    before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
     together: ClassVar[bool]  # Models of one payment read the rows together, from one start
 
     @abstractmethod
@@ -232,10 +232,10 @@ class Schedule:
     """Decisions of an engine about a call, before its first row."""
 
     chains: tuple[Chain, ...]  # Models as the engine plans them
-    mu: float  # Of start and passes
-    shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
-    pilot: Pilot  # Which rows the passes before the last read
-    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # What is released before the start
+    mu: float  # mu of start and passes
+    shares: tuple[float, ...]  # Shares of the releases before the passes, and of the passes
+    pilot: Pilot  # Pilot sample for the passes before the last
+    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
 
 
 _ORDINALS = ("first", "second", "third", "fourth")
@@ -246,14 +246,16 @@ class ModelSpec:
     """Specification of the models that a verb fits."""
 
     chains: tuple[Chain, ...]  # One, or several of one payment
-    coordinates: Coordinates | None = None  # Public ones of the room's own; None: the declared box
-    radius: float = 0.0  # Of the start; 0: by rule
-    row_norm: float | None = None  # Declared length of a unit row's slopes; None: of the box
+    # Public coordinates of the verb, or None for the declared box
+    coordinates: Coordinates | None = None
+    radius: float = 0.0  # Radius of the start, or 0 to choose it by rule
+    # Declared length of a unit row's slopes, or None for that of the box
+    row_norm: float | None = None
     meat: bool = True  # Release the meat of the sandwich (robust errors)
     # Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
     # whitened by the second moments. 0: none.
     guess: float = 0.5
-    closing: Closing | None = None  # What is released after the passes
+    closing: Closing | None = None  # Release after the passes
     opening: Opening | None = None  # Start of a fit of rows, or None for that of the joint ball
 
     @property
@@ -294,7 +296,7 @@ class Opening(ABC):
 class Closing:
     """Release after the passes, in one step."""
 
-    name: ClassVar[str]  # Of the step
+    name: ClassVar[str]  # Name of the step
     share: ClassVar[float]  # Of mu^2
 
     def of(self, mu: float) -> LedgerStep:
@@ -332,20 +334,21 @@ class FitStatistics(Closing):
 class ScoredDetail:
     """Decisions of a scoring fit before the first row."""
 
-    model: ModelSpec  # As the room gave it
+    model: ModelSpec  # Specification from the verb
     engine: ScoringEngine  # Over rows, or over units
     chains: tuple[Chain, ...]  # As the engine plans them
     design: Design  # As planned
     rows: int  # Units of the public rules
-    mu: float  # Of all releases but those of ranges, scales and clusters
-    shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
-    pilot: Pilot  # What the passes before the last read
-    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # What is released before the start
+    mu: float  # mu of all releases except ranges, scales and clusters
+    shares: tuple[float, ...]  # Shares of the releases before the passes, and of the passes
+    pilot: Pilot  # Pilot sample for the passes before the last
+    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
     clusters: ClusterPlan | None = None  # The pass by cluster, after the others
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
-    known: dict[tuple[int, str], ScoringPlan] = field(default_factory=dict)  # Of the planned design
+    # Plans for the planned design, by (rank, relation)
+    known: dict[tuple[int, str], ScoringPlan] = field(default_factory=dict)
     look: Look | None = None  # Count of usable rows before the fit
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
@@ -382,11 +385,11 @@ class ScoringRelease:
 
     coordinates: Coordinates
     fits: tuple[Fitting, ...]
-    # Of what closes the fit, with errors; empty unless asked for.
+    # Closing statistics of the fit, with errors. Empty unless requested.
     statistics: dict[str, float] = field(default_factory=dict)
-    clusters: ClusterRelease | None = None  # Of a pass by cluster
-    # tuple of (r, r) arrays: of units: from the coordinates of each model's scores to those of its
-    # pass by cluster.
+    clusters: ClusterRelease | None = None  # Release of the pass by cluster, if any
+    # tuple of (r, r) arrays: maps from the coordinates of each model's scores to those of its pass
+    # by cluster (units only).
     turns: tuple[Array, ...] = ()
 
     def meat(self, i: int, of_units: Array) -> Array:

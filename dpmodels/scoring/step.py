@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FLOOR_NOISE, FLOOR = 0.7, 0.1
 #: The same where it was shrunk first.
 FLOOR_SHRUNK = 0.05
-#: Part of what noise explains that the last step loses, and the mu n up to which all of it.
+#: Part of the noise of a last step that shrinkage removes, and the mu n up to which it removes all.
 DAMPED, STRONG = 0.5, 4000.0
 
 
@@ -54,7 +54,7 @@ class Step:
     state: State  # After the step. After the last one only theta is new: no pass looks from there.
     axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
     sd: float  # Noise sd of a score over n, far ones above noise included
-    # (r, r): of units: the W in which the next pass looks at the information.
+    # (r, r): whitening for the next information matrix (units only).
     look: Array = None  # type: ignore[assignment]
 
 
@@ -212,7 +212,8 @@ def _whitening(
     m, r = plan.rows, len(look)
     mean = released.score / m
     turn = look @ back
-    J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
+    # covariance of scores about their mean, for an early fit
+    J = released.meat / m - np.outer(mean, mean)
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
     J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
     if least > 0.0:

@@ -198,7 +198,7 @@ class RegressionRows:
     centre: Centre  # Where the pass looks from
     # w and the residual less their means over the unit's own rows (fixed effects).
     demean: bool = False
-    equal: bool = False  # Units count alike: each of its T rows that are there as 1/T
+    equal: bool = False  # Units count equally: each of its T complete rows as 1/T
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array | None]:
@@ -414,13 +414,14 @@ class PlacesJob:
     """Shares of each unit's rows in cells of numbers: ``floor(2^20/rows)`` a row and number."""
 
     places: tuple[int, ...]  # Rows of the block
-    # tuple of (cells - 1,) arrays: inner edges of the cells of each; of as many cells.
+    # tuple of (cells - 1,) arrays: inner edges of the cells of each number, all of one count.
     edges: tuple[Array, ...]
     of_people: bool
     # (p,): columns that add up to the root of a row's weight, by which predictors are multiplied.
     # None if they are not.
     root: Array | None = None
-    # (numbers,): cells are of distances from these; None: of the numbers themselves.
+    # (numbers,): centres of distances that are in cells, or None for cells of the numbers
+    # themselves.
     centre: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
@@ -473,7 +474,7 @@ class UnitsJob:
                 score += self._scores(own, size).astype(object)
                 if plan.mu_scale:
                     square = (of_rows * GRAIN) ** 2 / plan.scale_cut
-                    if found.shares is not None:  # a row's own square, by what part it is
+                    if found.shares is not None:  # a row's squared score, by its share
                         square = square / found.shares
                     part = own_sum(end_of_numbers(square, low=0.0), found.scores)
                     scale += int(np.minimum(part, STEPS).sum())

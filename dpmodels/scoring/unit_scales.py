@@ -54,8 +54,8 @@ SCALES = "scales of the information"
 _OUTER, _OUTER_SDS = (0.1, 0.9), 2.563
 #: Part of the units in cells that are clear of the noise that is enough.
 MOST_CLEAR = 0.7
-#: Of a number without a cell that holds half of the units the root mean square is at most so many
-#: sds by its outer tenths.
+#: Largest root mean square of a number in sds from its outer tenths, if no cell holds half of the
+#: units.
 MOST_OF_SD = 1.5
 #: Least spread of a number, in cells of its range.
 _LEAST_CELL = 0.3
@@ -129,7 +129,7 @@ class Spread:
     number: Number
     shares: Array  # (CELLS,)
     noise: float = 0.0  # Sd of the noise of a share
-    scale: float | None = None  # Of a predictor, over its range; None: none was told
+    scale: float | None = None  # Scale of a predictor, over its range, or None if none was released
 
     @property
     def mean(self) -> float:
@@ -152,7 +152,7 @@ class Spread:
         """
         middles = self.number.middles()
         size = math.sqrt(float(self.shares @ (middles - self.mean) ** 2))
-        if float(np.max(self.shares)) < ONE_LENGTH:  # noise of far cells is no spread
+        if float(np.max(self.shares)) < ONE_LENGTH:  # noise of far cells is not a spread
             size = min(size, MOST_OF_SD * self.sd)
         return max(size, _LEAST_CELL * float(np.min(np.diff(self.number.bounds()))))
 

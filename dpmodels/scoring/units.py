@@ -129,8 +129,8 @@ class Initialised:
     """A model before its first pass."""
 
     expansion: Expansion
-    state: State  # theta, and W whatever it is
-    values: Mapping[str, Any] = field(default_factory=dict)  # What it released for itself, by name
+    state: State  # theta, and any W
+    values: Mapping[str, Any] = field(default_factory=dict)  # Values of its own release, by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,7 @@ class RowModel(UnitModel):
             values, equal=self.equal,
         )  # fmt: skip
         state = score.begin(at)
-        # a public fit of the caller's own (0 where there is none)
+        # a public fit by the caller (0 if there is none)
         return Initialised(model, replace(state, theta=state.theta + coordinates.centre))
 
 
@@ -191,7 +191,7 @@ class UnitsPlan(ScoringPlan):
     """Plan of a scoring fit over units."""
 
     people: bool  # Units are people, else rows
-    shares: tuple[float, ...]  # Of places, scales and passes, of what the prelude leaves
+    shares: tuple[float, ...]  # Shares of places, scales and passes, after the prelude
     asked: tuple[Number, ...] = ()  # Numbers whose places are asked about
     scaled: bool = False  # Whether some are predictors, whose scales are asked about too
 

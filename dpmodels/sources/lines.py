@@ -30,7 +30,7 @@ from dpmodels.variables import NA_WORDS
 # the parser must find one row in it.
 
 
-#: No column is taken for an index because of the first row, no cell stops the reader.
+#: No column becomes an index because of the first row, no cell stops the reader.
 _CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
 #: Bytes that are read at once.
 _BYTES = 1 << 20

@@ -700,11 +700,11 @@ def cells_of(columns: Sequence[Any], variable: Variable) -> Array:
 # of another type is read cell by cell or refused.
 
 
-#: What has the types, where they were declared or are those of a lazy frame.
+#: Owner of the types, if they were declared or are those of a lazy frame.
 WHOLE = "the whole table"
 #: What a cell may come as, where the table says numbers (or truth values).
 _READABLE = ("numeric", "bool", "text", "category", "category of numbers", "object", "unknown")
-#: Cells that are read one by one as they are written, whatever their part was taken for.
+#: Cells that are read one by one as they are written, for any type of their part.
 _WRITTEN = {"text", "category", "object", "unknown"}
 
 

@@ -500,7 +500,8 @@ def partial_sums(task: bytes, part: int, rows: Any) -> bytes:
 # caller. Proofs: ``theory.md``.
 
 
-#: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
+#: Rows per part. With many small parts a file is opened, and the head of a row group decoded,
+#: often.
 _THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
 #: The least that is worth a thread's while; and parts of a table of threads.
 _LEAST, _PARTS = 1 << 17, 8
@@ -515,7 +516,7 @@ class Threads:
 
     count: int
     knows_parts: ClassVar[bool] = False
-    rows: int = _THREAD_ROWS  # Of a part, about
+    rows: int = _THREAD_ROWS  # Rows per part, about
     wide: int = 0  # Columns of a design up to which one thread reads
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
@@ -552,7 +553,7 @@ class Cluster:
 
     client: Any
     knows_parts: ClassVar[bool] = False
-    rows: int = _WORKER_ROWS  # Of a part of a file, about
+    rows: int = _WORKER_ROWS  # Rows per part of a file, about
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""

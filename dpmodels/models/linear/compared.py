@@ -368,7 +368,7 @@ class PaperDetail:
     # rx, ry: truncation radii, ``rx^2 = d (1 + log(2n/eta))``, ``ry^2 = 1 + log(2n/eta)``.
     rx: float
     ry: float
-    mu: float  # Of each of the two releases
+    mu: float  # mu of each of the two releases
 
 
 def published_mu(request: Request) -> float:

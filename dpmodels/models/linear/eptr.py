@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.models import Start
 
 
-#: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
+#: Shares of mu^2 (after the ranges) by (needs the scale matrix, needs the variance).
 _SHARES = {
     (True, True): {"scale": 0.20, "bound": 0.12, "coef": 0.60, "variance": 0.08},
     (True, False): {"scale": 0.20, "bound": 0.12, "coef": 0.68},

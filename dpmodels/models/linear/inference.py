@@ -101,7 +101,7 @@ def expected_se(
         return {}
     noise = ball_sd(mechanism, radius, design.q, relation) / math.sqrt(2.0) / n
     slope = spreads(design)
-    # whitened: residual in units of its sd, column in units of its own; else 1 / second moment
+    # whitened: residual and column each in units of their sd; else 1 / second moment
     size = SPREAD / slope if whitened else 1.0 / slope**2
     return expected_errors(design.names, A * size, noise)
 
@@ -334,7 +334,7 @@ def _finish(
         if facts.scores.outside is not None:
             out["scores_outside"] = facts.scores.outside
     out["moments"] = stage.Q
-    # the last release is kept for what is done with a fit; R-squared where it means one
+    # the last release is kept for later uses of a fit; R-squared where it means one
     back = unit_back(facts.unit) @ stage.L
     m = SecondMoments(stage.Q, stage.V, float(facts.rows), back[0] if facts.known else None)
     out |= kept_moments(m, back)
@@ -425,7 +425,7 @@ def whitened_stage(
     read = n if first_n is None else first_n
     noise = first.s * math.sqrt(2.0 * q) / read
     K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
-    # whitened is the trace of a person: phi speaks of rows, of which each has so many
+    # whitened is the trace of a person: phi is for rows, of which each person has `per`
     R = radius or second_radius(mu_like(mechanism, q), q, n, phi / (passes.per or 1.0))
     L = first.L @ K
     grid = None if passes.per else passes.design.grid
@@ -504,7 +504,7 @@ def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]
 class ScoreMap:
     """``g = matrix x (r - x'd)`` of mapped rows (x, r), in the ball of ``radius``, to integers."""
 
-    rows: RowMap  # Of the last stage: row factor included
+    rows: RowMap  # Row map of the last stage: row factor included
     d: Array  # (p,): released coefficients of that stage
     matrix: Array  # (p, p): released whitening of the scores
     radius: float

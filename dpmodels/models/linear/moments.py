@@ -114,7 +114,7 @@ class SspDetail:
     row_norm: float = math.inf  # Declared length of a unit row's slopes
     windows: Windows = ALL_ROWS  # The rows that the first of two stages reads
     every: int = 1  # It reads each of them with probability 1 / ``every``, by secret coins
-    scores: Gaussian | Pure | None = None  # Of the scores, for ``vcov="hetero"``
+    scores: Gaussian | Pure | None = None  # Mechanism of the scores, for ``vcov="hetero"``
 
 
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -365,11 +365,11 @@ class PmtDetail:
     rows: int  # Row count of the public rules (n, or the guess)
     first: Gaussian | Pure
     second: Gaussian | Pure | None
-    # radius, second_radius: of the two passes; ``second_radius`` 0: by rule.
+    # radius, second_radius: radii of the two passes. The second is chosen by rule if it is 0.
     radius: float
     second_radius: float
     phi: float
-    scores: Gaussian | Pure | None = None  # Of the scores, for ``vcov="hetero"``
+    scores: Gaussian | Pure | None = None  # Mechanism of the scores, for ``vcov="hetero"``
     per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
 

@@ -275,7 +275,7 @@ class LinearReleased:
     lam_min: float
     lam_star: float
     rbar: float
-    # gamma, sigma: of a draw: posterior precision factor, or sd of the score noise (the other is
+    # gamma, sigma: posterior precision factor, or sd of the score noise, of a draw (the other is
     # NaN).
     gamma: float
     sigma: float

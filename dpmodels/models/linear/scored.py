@@ -407,7 +407,7 @@ def combined(estimate: Estimate, public: PublicFit) -> Estimate:
 # -- The ending of ``ssp`` and ``pmt`` that their intervals rest on: private Fisher scoring.
 
 
-#: Options that belong to the ending by moments: a value of one's own asks for that ending.
+#: Options for the ending by moments: setting one of them asks for that ending.
 OF_MOMENTS = (
     "stages", "query", "ridge", "phi", "radius", "inference_method", "combine", "whitening",
 )  # fmt: skip
@@ -567,7 +567,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     return replace(found, notes=(*found.notes, messages.R_SQUARED()))
 
 
-#: What leverage may move the residual variance by, as a part of it.
+#: Largest change of the residual variance by leverage, as a part of it.
 _BY_LEVERAGE = 0.03
 
 
@@ -605,14 +605,14 @@ def _r_squared(
     p, phi = coordinates.rank, part.before.phi
     if not release.design.has_intercept or a is None or last.people:
         return {}
-    # as a function of rows: of aliased columns there is no other
+    # as a function of rows: aliased columns have no other
     units = np.linalg.inv(of_columns(coordinates.unit, release.design.p).back()[0])
     fitted = np.linalg.lstsq(units @ part.T, units @ part.params, rcond=None)[0]
     H = found.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)
-    # What noise adds to it goes. What sampling adds stays: it is part of the table's own R-squared,
-    # and only the adjusted one takes it away.
+    # The noise part is subtracted. The sampling part stays: it is part of the table's own
+    # R-squared, and only the adjusted one subtracts it.
     spread = float(t @ H @ t - np.sum(H * found.privacy))
     steep, noisy = H @ t, H @ found.privacy
     of_fit = 4.0 * steep @ found.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)

@@ -170,7 +170,7 @@ class Stage:
     Q: Array  # (q, q): response last
     V: Array  # (q, q): noise variance of each entry
     L: Array  # (q, q): lower triangular: unit rows are ``L`` times mapped rows (before the ball)
-    radius: float  # Of the ball; infinity: none
+    radius: float  # Radius of the clipping ball, inf if rows are not clipped
 
     @property
     def moments(self) -> Moments:
@@ -218,15 +218,16 @@ class Report:
     stages: tuple[Stage, ...]
     rows: float  # n, or the released count (without one, the public guess)
     request: Request
-    towards: str  # What the ridge shrinks towards, in words
+    towards: str  # Description of the target of the ridge
     # Print standard errors (with a warning) even where the ridge is active.
     biased_errors: bool = False
-    # notes, warnings: of the method, before those of this module.
+    # notes, warnings: notes and warnings of the method, before those of this module.
     notes: tuple[Note, ...] = ()
     warnings: tuple[str, ...] = ()
     stats: tuple[tuple[str, float], ...] = ()
     arrays: tuple[tuple[str, Array], ...] = ()
-    # Of the last stage, for errors that allow unequal variances; None: one residual variance.
+    # Scores of the last stage, for errors that allow unequal variances. None: one residual
+    # variance.
     scores: Scores | None = None
 
     @property
@@ -259,14 +260,14 @@ class Errors:
 class Scores:
     """Released second moments of whitened scores (``models/linear/inference.py``)."""
 
-    # (p, p): of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's
-    # coordinates.
+    # (p, p): second moments of ``K^{-1} g`` over the rows, noise included; g is the score in the
+    # stage's coordinates.
     inside: Array
     K: Array  # (p, p): lower triangular
-    radius: float  # Of the ball the whitened scores were scaled into
+    radius: float  # Radius of the ball into which the whitened scores were scaled
     sd: float  # Noise scale of S in svec coordinates
-    # (p, p): of the rows that were scaled onto the ball of the stage; ``inside`` is then the
-    # others.
+    # (p, p): those of the rows that were scaled onto the ball of the stage; ``inside`` then holds
+    # the others.
     outside: Array | None = None
 
     @property
@@ -327,7 +328,7 @@ PRIOR_SD = 1.0
 NOISE_INFORMATION = 2.0
 #: A coefficient whose posterior sd exceeds this part of its prior sd was not determined.
 DETERMINED_SD = 0.5
-#: Rounds of the iteration at most, and the relative change at which it ends: what float leaves.
+#: Rounds of the iteration at most, and the relative change at which it ends: float precision.
 _ROUNDS, _CLOSE = 60, 1e-8
 
 

@@ -159,7 +159,7 @@ class NoisePlan:
     # each step.
     shapes: tuple[float, ...]
     sensitivities: tuple[float, ...]
-    # eps, delta: of these steps.
+    # eps, delta: guarantee of these steps.
     eps: float
     delta: float
     record_pair: tuple[float, float] | None = None  # (eps, delta): for the unit "attribute"

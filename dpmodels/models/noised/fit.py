@@ -431,7 +431,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-#: What fits one model without noised rows, by verb.
+#: Calls that fit one model without noised rows, by verb.
 _WITHOUT_ROWS = {
     "dp_ols": "dp_ols(..., method='ssp')",
     "dp_glm": "dp_glm(..., method='scoring')",

@@ -312,7 +312,7 @@ class Logistic(SmoothLoss):
         C, powers = self._powers(eta, combos)
         weighted = w * self._weight(y)
         scalar, vector = C @ (powers @ weighted), C @ (powers @ (x * weighted[:, None]))
-        # what is no polynomial in sigma: l itself in C, and -y in C_eta
+        # the part that is not a polynomial in sigma: l itself in C, and -y in C_eta
         value = scalar[0] + weighted @ np.logaddexp(0.0, eta) - (w * y) @ eta
         grad = vector[1] - (w * y) @ x
         B, none = len(q), np.zeros((0, 0))

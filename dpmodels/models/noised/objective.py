@@ -216,11 +216,11 @@ class Solution:
 
     theta: Array  # (p,)
     converged: bool
-    why: str  # What was not reached
+    why: str  # Reason for a failure, or empty
     gradient: float  # Norm of the gradient in standardised units
     naive: Array  # (p,): the naive fit the path started from
     h: float = 0.0  # Smoothing in force
-    # (p,): which coefficients stand at an end of the box, where one was given.
+    # (p,): coefficients at an end of the box, if there is one.
     edge: npt.NDArray[np.bool_] | None = None
 
 

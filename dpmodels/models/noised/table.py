@@ -68,7 +68,7 @@ class NoisyTable(Written):
     public: Mapping[str, npt.NDArray[Any]]
     lower: Array
     scale: Array
-    batches: tuple[int, ...]  # Sizes of the release and of what was appended, in order
+    batches: tuple[int, ...]  # Sizes of the release and of the appended batches, in order
     bought: Names = ()
     keep_order: bool = False
     expected_clear: float = 0.0
@@ -602,7 +602,7 @@ def _hash(values: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
-#: What a file holds of the noise as it is.
+#: Fields of the noise plan that a file stores unchanged.
 _OF_PLAN = (
     "noise", "unit", "blocks", "sd", "clear_prob", "c", "shapes", "sensitivities", "eps", "delta",
 )  # fmt: skip
@@ -634,7 +634,7 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
         "plan": {
             **{name: getattr(plan, name) for name in _OF_PLAN},
             "steps": [s.name for s in plan.steps],
-            # infinity is no number of JSON
+            # JSON has no infinity
             "record_pair": plan.record_pair
             and [v if math.isfinite(v) else str(v) for v in plan.record_pair],
         },

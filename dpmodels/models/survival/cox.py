@@ -236,7 +236,7 @@ def residual(line: Timeline, mass: Array) -> Array:
 
 #: Groups of risk.
 TENTHS = 10
-#: Comparable pairs below so many of their noise sds: not determined.
+#: Comparable pairs below this many of their noise sds: not determined.
 _DETERMINED_PAIRS = 4.0
 
 
@@ -330,7 +330,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
 class Concordance(Closing):
     """The table that C is read off, released after the passes."""
 
-    layout: Layout  # Of the baseline's table
+    layout: Layout  # Layout of the baseline's table
     people: bool
     N: int
 

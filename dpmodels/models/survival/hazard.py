@@ -325,7 +325,7 @@ class FollowedUp:
         weight = np.minimum(1.0, C / np.maximum(entry, 1e-300))
         width = np.diff(line.edges)[:, None]
         of_cells = np.ascontiguousarray((self._hazards * width.T).T)  # (K, S)
-        mass = length * (weight * risk)  # (K, m): of whole cells
+        mass = length * (weight * risk)  # (K, m): mass of whole cells
         mass *= of_cells if len(line.rates) == 1 else np.take(of_cells, stratum, axis=1)
         length *= weight
         mass[length > C * (1.0 + 1e-9)] = np.inf

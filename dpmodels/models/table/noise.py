@@ -32,8 +32,8 @@ class Measured:
     """A noisy margin."""
 
     axes: Axes  # Increasing
-    values: Array  # Of the shape of its axes
-    variance: float  # Of the noise of every cell
+    values: Array  # Cells, in the shape of its axes
+    variance: float  # Variance of the noise of every cell
     laplace: float = 0.0  # Scale of the noise if it is Laplace, else 0
 
 
@@ -68,7 +68,7 @@ class Effects:
         self.tables = tuple(tables)
         self.total = total
         self._effect: dict[Axes, Array] = {}
-        self._variance = {}  # of a margin over S, as far as its own effect goes
+        self._variance = {}  # variance of a margin over S: the part of its own effect
         for s in {s for t in self.tables for s in subsets(t.axes)}:
             used = [self._margin_variance(t, s) for t in self.tables if set(s) <= set(t.axes)]
             exact = not s and total is not None
@@ -242,7 +242,7 @@ class TableNoise:
 
     kind: str
     budget: float  # mu, or eps, of the joint release
-    shares: tuple[float, ...]  # Of the blocks; of mu^2, or of eps
+    shares: tuple[float, ...]  # Shares of the blocks, in mu^2 or in eps
     whole: bool = False  # Integer noise on integer counts (the geometric mechanism)
 
     def statistic(self, layout: Layout) -> Cells:

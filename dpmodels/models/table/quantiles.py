@@ -143,7 +143,7 @@ class HistogramOfPeople:
     grid: Array
     group: Mapping[int, int]
     unit: int
-    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; what it leaves is not counted
+    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; the remainder is not counted
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
@@ -223,7 +223,7 @@ class QuantilePart:
     steps: tuple[Step, ...]
     # tuple of (step name, column, group axes, quantile)
     jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
-    points: int  # Of the grid
+    points: int  # Points of the grid
 
     def rank_scale(self, section: Any, q: float) -> float:
         """Return the scale of the error of the rank of a quantile, in ranks."""
@@ -355,7 +355,7 @@ class QuantileDetail:
     jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
     points: int  # Most points of a grid
     each: float = 0.0  # eps of one draw ("em")
-    mu: float = 0.0  # Of each number's tree ("tree")
+    mu: float = 0.0  # mu of each number's tree ("tree")
 
 
 def probabilities(given: Any, name: str) -> tuple[float, ...]:
@@ -556,7 +556,7 @@ class Tree:
     """Least squares on noisy counts of :func:`tree_counts`."""
 
     levels: int
-    variance: float  # Of the noise of every count
+    variance: float  # Noise variance of every count
 
     def split(self, noisy: Array) -> tuple[list[Array], Array]:
         """Return the counts by level (..., 4^l), and the missing cell (...)."""
@@ -620,7 +620,7 @@ def isotonic(values: Array) -> Array:
 
 #: Fewest and most leaves where the call does not say: noise is drawn for every one of them.
 LEAVES, MOST_LEAVES = 4096, 65_536
-#: What a leaf of ten times the mean mass may hold, over the error of a rank.
+#: Largest count of a leaf of ten times the mean mass, over the error of a rank.
 _IN_A_LEAF = 0.5
 
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # -- From noisy counts and sums to what a table shows. Post-processing (``theory.md``, 1.3 to 1.6).
 
 
-#: What is kept of every item of a table.
+#: Columns stored for every item of a table.
 COLUMNS = (
     "estimate", "se_sampling", "se_privacy", "low", "high",
     "share", "share_se", "share_low", "share_high", "missing", "missing_se",
@@ -473,7 +473,7 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     return Estimate(
         tuple(names),
         arrays["estimate"],
-        # of single rows: whoever asked for kept ones of people multiplies it
+        # for single rows; the caller multiplies it for kept rows of people
         vcov_sampling=_diagonal(arrays["se_sampling"] / math.sqrt(plan.request.copies)),
         vcov_privacy=_diagonal(arrays["se_privacy"]),
         notes=notes,
@@ -504,7 +504,7 @@ BACKEND = Backend(plan, release, estimate, people=True)
 class Moments:
     """Released moments."""
 
-    design: Design  # Of the columns x
+    design: Design  # Design of the columns x
     C: Array  # (q, q): moments per row of (x, 1)
     covariance: Array  # Noise covariance of the upper triangle of C, row by row
     n: int

@@ -22,7 +22,7 @@ from dpmodels.tables.numbers import fixed, places
 from dpmodels.tables.table import Table
 from dpmodels.units import column_of
 
-#: What may be asked for beside the table itself: arguments of ``summary`` and of the call.
+#: Optional columns next to the table itself: arguments of ``summary`` and of the call.
 REQUESTS = ("errors", "smd", "p_values")
 #: A count of missing cells is shown where it is clear of its noise at this level, all columns of
 #: its row together.
@@ -92,7 +92,7 @@ class Released:
 
     layout: Layout
     numbers: Mapping[tuple[str, tuple[int, ...], int], Mapping[str, Array]]
-    axes: tuple[int, ...]  # Of the groups
+    axes: tuple[int, ...]  # Axes of the groups
     left_out: bool  # Rows that subset= leaves out count as missing
     weighted: bool
     by_design: bool
@@ -229,7 +229,7 @@ class Variable:
     label: str
     missing: Level | None
     levels: tuple[tuple[str, Level], ...] = ()
-    # Of a number: (mean, sd) or (median, lower and upper quartile), with their noise sds.
+    # (mean, sd) or (median, lower and upper quartile) of a number, with their noise sds.
     values: tuple[Array, ...] = ()
     errors: tuple[Array, ...] = ()
     medians: bool = False

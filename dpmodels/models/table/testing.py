@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # -- Which test a formula calls for, and what it tests: public, checked before anything is read.
 
 
-#: What ``test=`` may say.
+#: Values of ``test=``.
 NAMES = (
     "t", "mean", "paired", "welch", "anova", "proportion", "fit", "chi2", "independence",
     "correlation",
@@ -177,7 +177,7 @@ class Facts:
     kind: str  # "mean", "groups", "fit", "independence" or "correlation"
     layout: Layout | None  # None for a correlation
     noise: TableNoise | None
-    mu: float  # Of the release
+    mu: float  # mu of the release
     null: tuple[float, ...] = ()  # Hypothesised mean, in the user's units; or shares
     copies: int = 1  # Rows that may depend on each other (those of a person that are kept)
 
@@ -291,7 +291,7 @@ def power_of(
 
 
 _SUMS_STEP = "sums of the test"
-#: Where they stand in the Gram matrix of (x, y, 1).
+#: Their places in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
 
@@ -446,7 +446,7 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     place = block.axes.index(layout.number_axis(block.number))
     section = Section("means", layout.group(block), block.number)
     cells, K = cells_of_groups(layout, effects, section)
-    # the covariance leaves out the last cell of every axis: of a number, the missing one
+    # the covariance leaves out the last cell of every axis, which is the missing one for a number
     kept = [layout.axes[j].size - 1 for j in block.axes]
     whole = effects.noise_covariance(block.axes).reshape(*kept, *kept)
     C = whole.sum(axis=(place, place + len(kept)))

@@ -82,7 +82,7 @@ class CellCoordinates:
     """Coordinates that a table adds to a pass: the cells of its sections. Public."""
 
     layout: Layout
-    sections: tuple[Section, ...]  # Counts that are no margins of others, and all means
+    sections: tuple[Section, ...]  # Counts that are not margins of others, and all means
     weight: bool = False  # The last coordinate is u
 
     def cells(self, section: Section) -> int:
@@ -160,7 +160,7 @@ class CellScores:
     # middle, scale: (d,) arrays; p of cells and m of groups; factors.
     middle: Array
     scale: Array
-    # centre, half: (q,) arrays; of the numbers.
+    # centre, half: (q,) arrays, centres and half-ranges of the numbers.
     centre: Array
     half: Array
     top: float  # T, where weights are cut
@@ -226,7 +226,7 @@ def scales(
         middle[-1], part[-1] = 0.0, clip
     factor = scale_for(variance, reach, square, part)
     typical = factor**2 * variance * square
-    if coordinates.weight:  # a sum of weights is no share: PSUs of one size have the same
+    if coordinates.weight:  # a sum of weights is not a share: PSUs of one size have the same
         typical[-1] = 0.0
     return middle, factor, typical
 
@@ -237,9 +237,9 @@ def scales(
 # effect of the PSUs (``theory.md``, 4.3, 4.4 and 4.7).
 
 
-#: Of the trimmed part of the weight, how far beyond its own difference a share may be moved.
+#: Distance beyond its own difference by which a share may be moved, over the trimmed part.
 MOVED, ALLOWED = 1.5, 0.75
-#: Below so many sds of its noise a sum of squares says nothing of heavy rows, and a group has no
+#: Below this many sds of its noise a sum of squares does not show heavy rows, and a group has no
 #: mean.
 CLEAR, SMALL = 4.0, 3.0
 
@@ -436,7 +436,7 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
 # -- Backend of ``dp_table(weights=)``: weighted totals, shares and means by group, as ``svyby``.
 
 
-#: Share of what is left for the tables of squares.
+#: Share of the remaining budget for the tables of squares.
 SQUARES = 0.15
 
 

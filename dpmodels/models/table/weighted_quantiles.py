@@ -118,7 +118,7 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
 class Ranks:
     """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing."""
 
-    grids: Mapping[int, Array]  # Of the numbers
+    grids: Mapping[int, Array]  # Grids of the numbers
     jobs: tuple[tuple[int, float], ...]  # tuple of (int, float): number and q of each
     at: npt.NDArray[np.intp]  # (k,): places of x among the points of the grid
     scale: Array  # (k,)
@@ -303,7 +303,7 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     whole = layout_of(design)
     layout = Layout(whole.axes, (Block((0, 1)),), whole.sections)
     frame = request.sample.frame
-    # contrasts are products: where a and b go with the unit, they do so by the product
+    # contrasts are products: if a and b are correlated with the unit, so is their product
     survey = replace(frame.survey, icc=frame.survey.icc**1.5)
     sample = replace(request.sample, frame=replace(frame, survey=survey))
     dim = (layout.axes[0].size - 2) * (layout.axes[1].size - 2)
