@@ -90,7 +90,7 @@ class Asked:
         statistic: Any = self.query.statistic
         part = self.query.part
         if isinstance(part, functools.partial) and "total" in part.keywords:
-            # a cell that completes the public number of units: of these units alone
+            # a cell that completes the public number of units, for these units alone
             whole = part.keywords["total"] // self.units * units
             part = functools.partial(part.func, *part.args, **{**part.keywords, "total": whole})
         added = part(sums)

@@ -306,7 +306,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
 # -- Formulas written as in R: each gets the same formula in this language to paste
 
 
-#: what is not to be rewritten: names in backticks, and text
+#: unchanged parts of a formula: names in backticks, and text
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
 _WORD = r"(?<![\w.])"
 _ATOM = r"\s*([^(),]+?)\s*"

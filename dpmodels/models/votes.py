@@ -27,9 +27,9 @@ from dpmodels.tables.table import Result, Table, forest
 # smooth sensitivity; Redberg, Zhu and Wang (2023), section 5.2. Neighbours: one teacher's votes.
 # Constants and the corrected index are proved in ``votes.md``, section 5.
 #
-# Everything is a function of x_i = erfc^{-1}(2 q_i / (C-1)), one number a query: a changed vote
-# moves every x_i by at most 1/sigma. x is cut to cells of a public grid, downwards, and the Renyi
-# curve is made monotone on the grid; so values and sensitivities are exact for what is used.
+# Everything is a function of x_i = erfc^{-1}(2 q_i / (C-1)), one number per query: a changed vote
+# moves every x_i by at most 1/sigma. x is rounded down to cells of a public grid, and the Renyi
+# curve is made monotone on the grid. So values and sensitivities are exact for the curve in use.
 
 
 #: Cells for the largest move of one vote.

@@ -339,9 +339,9 @@ class Witness:
 # of all: a changed bit lowers no account. Rows are held against their hashes once in the life of a
 # store, which keeps their sums; afterwards only rows that came since are read.
 #
-# Undrawn parts of a call go back as a separate row in ``returns``; charges are never edited.
-# What is kept of a charge is worked out anew from the charge whenever rows are read. A lost return
-# over-counts, so the file beside the ledger does not list returns.
+# Undrawn parts of a call go back as a separate row in ``returns``; charges are never edited. The
+# returnable part of a charge is computed again from the charge whenever rows are read. A lost
+# return over-counts, so the file next to the ledger does not list returns.
 #
 # The format has a number (``PRAGMA user_version``); files of another number are refused, but those
 # of format 3, which had no returns: they are raised by the first charge. Unknown columns and keys
@@ -370,7 +370,7 @@ _TABLES = (
     "pure REAL NOT NULL, failure REAL NOT NULL, kept_eps REAL NOT NULL, kept_delta REAL NOT NULL, "
     "chain TEXT NOT NULL)",
 )
-#: What raises a file of the format before.
+#: Statements that convert a file of the format before.
 _RAISE = ("ALTER TABLE calls ADD COLUMN how TEXT", _TABLES[-1])
 
 
@@ -494,9 +494,9 @@ def _seal_of(db: sqlite3.Connection) -> str:
     return _hash(sealed)
 
 
-#: What a file must still say when it is used again.
+#: Fields of a file that must be unchanged when it is used again.
 _IDENTITY = ("id", "label", "eps", "delta")
-#: What the seal is made of.
+#: Fields of the seal.
 _SEALED = (
     "id", "label", "eps", "delta", "relation", "unit", "rule", "cap_eps", "cap_delta", "caps",
     "boxes",

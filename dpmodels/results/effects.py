@@ -60,7 +60,7 @@ class _Rows:
     table: dict[str, Any]
     n: int
     notes: tuple[str, ...]
-    #: Of released means: their names, and their covariance.
+    #: Names of released means, and their covariance.
     means: tuple[str, ...] = ()
     spread: Array | None = None
 

@@ -94,7 +94,7 @@ class _Tables:
     seen: Array  # (K,): what the model sees of a row without its numbers; NaN in missing cells
     slopes: Array  # (d,): and what each of its numbers adds
     length: Array  # (K,): ``|w|`` in lattice steps of R_H
-    # (r, K): lattice vector that information and scores are multiples of: of unweighted rows w
+    # (r, K): lattice vector that information and scores are multiples of: for unweighted rows w
     # itself, in the ball of R_H ...
     zeta: Array
     kept: Array  # (K,): ... and its length there, before it is rounded.

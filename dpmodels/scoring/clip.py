@@ -52,8 +52,9 @@ _FALLING = (-1.6, 0.7, 47), (0.0, 0.6, 13)
 _UNIMODAL = (-1.6, 3.0, 47), (0.2, 2.0, 13)
 #: Where C may lie in the bulk: counts of normal scores fall ever faster, bends up to 2.
 _WIDE = (-1.6, 3.0, 47), (0.0, 2.0, 21)
-#: Bins beyond C that stand so many errors above the curve count as they are; of the half octaves of
-#: people, which are many and reach far (noise of 2.5 errors in the last would be most of the sum).
+#: Bins beyond C that are this many errors above the curve count as they are. The second number is
+#: for the half octaves of people, which are many and extend far (noise of 2.5 errors in the last
+#: would be most of the sum).
 _APART, _APART_OF_PEOPLE = 2.5, 4.0
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
 _MIDDLES = 2.0 ** ((np.arange(BINS - _FIRST) + _FIRST - AT_CLIP + 0.5) / 2.0)

@@ -377,11 +377,10 @@ def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
 # -- Errors by cluster where people are the units, each with rows in any number of clusters.
 #
 # A person adds one part into every cluster it has rows in: the sum of its scores there. The lengths
-# of its parts, with what rounding may add to each, are brought down to C *together*: then it moves
+# of its parts, each with an allowance for rounding, are scaled down to C *together*: then it moves
 # ``J = sum_k a_k a_k'`` by 2BC at most, 4BC where it is replaced (``proof/theory.md``, 1.9). The
-# bound of a row, 2 g(B, C), would not do. A person inside one cluster is treated as a row is, but
-# for
-# the bound.
+# bound of a row, 2 g(B, C), would not do. A person inside one cluster is treated as a row is,
+# except for the bound.
 
 
 Index = npt.NDArray[np.intp]

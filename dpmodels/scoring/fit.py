@@ -273,9 +273,9 @@ def estimate_fit(
             constant = np.asarray(np.linalg.solve(fit.before.W, a1))
         seen = most = 0.0
         if not inference.plan.whole:
-            # Of least squares of rows what the start saw, and may have seen, of the residual
-            # variance, over what the scores of the last pass hold: these are clipped harder than
-            # the rows of the start, so that long responses are missing in them.
+            # For least squares of rows: the residual variance that the start saw, and may have
+            # seen, over that in the scores of the last pass. These are clipped harder than the rows
+            # of the start, so that long responses are missing in them.
             phi = fit.before.phi
             least = max(phi * inference.variance(constant), 1e-12 * phi)
             seen, most = (one / least for one in fit.before.seen)

@@ -43,7 +43,7 @@ UNITS_BEAR, BOUNDED_BEAR, ROWS_BEAR = (0.6, 1.2), (0.35, 0.4), (4.0, 8.0)
 #: same coverage. Coefficients beyond the limit are not tested.
 STRETCHED, STRETCHED_PEOPLE = 100.0, 4.0
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
-#: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
+#: to keep the coverage when dividing by a noisy number; at most by one noise sd.
 SECOND_ORDER = 1.0
 #: Value of an eigenvalue below the floor, over the floor: if H was not shrunk, and the least if it
 #: was.
@@ -203,7 +203,7 @@ def infer(
         noisy_H += np.outer(left, left)
     left_over = phi * score.remainder(before, step.d) / n * np.eye(r)
     privacy = inverse @ (phi * sd**2 * of_score + noisy_H + left_over) @ inverse
-    # the noise of the information is the cause: what it adds is said to be of privacy
+    # the noise of the information is the cause: its part is reported as privacy error
     found = max(float(np.trace(released.information)) / (r * n), 1e-300)
     noise = plan.noise.information / n * math.sqrt(2.0 * r) / found
     limits = (UNITS_BEAR if score.leverage else BOUNDED_BEAR) if plan.people else ROWS_BEAR

@@ -150,7 +150,7 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
 
 # -- Public rows of a design: where a fit is looked at without looking at any row of the data.
 #
-# Each level of each factor, both ends and the middle of each number; of variables that share a
+# Each level of each factor, both ends and the middle of each number. For variables that share a
 # column (products, powers) every combination, at most ``MOST_ROWS_OF_A_SET``. All else is at its
 # middle.
 
@@ -165,12 +165,13 @@ RANGES = 3.0
 #: An effect is known where the half width of its interval is at most this part of it.
 KNOWN = 0.5
 #: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
-#: ratio that is not known to this factor is of no use.
+#: ratio that is uncertain by more than this factor is not useful.
 LINEAR, RATIO_OF_USE = frozenset({"dp_ols", "dp_feols"}), 100.0
 #: Clipped events at a public row move its score by at most this many noise sds ...
 LOST = 1.0
-#: ... as long as C is at most so many lengths of the typical long score (``MeanModel.typical_long``
-#: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
+#: ... as long as C is at most this many lengths of the typical long score
+#: (``MeanModel.typical_long`` has 1.75 of a typical event; 3 of it were as good on tame models and
+#: include rarer groups).
 LONGEST_OF_EVENTS = 3.0 / 1.75
 #: Least expected events (or counts) of a level that is tested, above this many of their noise sds.
 FEW_EVENTS, FEW_SDS = 25.0, 0.5
@@ -472,8 +473,8 @@ def few_events(
 # -- What a step leaves at public rows: how far it moves them, and what is missing. Sees no row.
 
 
-#: A step that moves the linear predictor of a public row by more than this (of a model of a mean),
-#: and by more than so many of its noise sds, has not arrived.
+#: A step has not converged if it moves the linear predictor of a public row (in a model of a mean)
+#: by more than the first number, and by more than the second number of its noise sds.
 ARRIVED, NOISE_SDS = 0.3, 3.0
 #: The same of a model of a residual, over the residual at which scores of the row are clipped.
 SETTLES = 0.6

@@ -417,9 +417,9 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
 
 # -- The release of a scoring pass: its matrices and scores jointly, scale and histogram apart.
 #
-# What one unit may add is a :class:`~dpmodels.proof.statistics.RankOne`, made of the radii and
-# noises of the pass; how far that moves is the prover's business. A plan that asks for less noise
-# than its radii need gets a larger sensitivity at the charged mu, not less noise.
+# The contribution of one unit is in a :class:`~dpmodels.proof.statistics.RankOne`, made of the
+# radii and noises of the pass; its sensitivity is the prover's business. A plan that asks for less
+# noise than its radii need gets a larger sensitivity at the charged mu, not less noise.
 
 
 @dataclass(frozen=True, eq=False)

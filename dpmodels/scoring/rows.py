@@ -443,7 +443,7 @@ class RowEngine(ScoringEngine):
         if high_noise or design.unknown or model.coordinates is not None or not model.guess:
             return numbers, {}
         # the noise of the scores, mapped by a public guess: uncorrelated columns about the middle
-        # of their ranges, their sd a quarter of the range; and the room's guess of the spread of a
+        # of their ranges, their sd a quarter of the range; and the verb's guess of the spread of a
         # score
         coordinates = detail.coordinates(design)
         last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]

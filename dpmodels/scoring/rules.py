@@ -39,8 +39,8 @@ class ClipPolicy:
     # Scores carry the weight ``min(1, R_H^2/|v|^2)`` that the ball of the information gives a row
     # anyway: step and information are of one weighted fit (Mallows).
     by_leverage: bool = False
-    # The released information is shrunk towards its mean eigenvalue as far as noise explains its
-    # spread; the last step loses a part of what noise explains.
+    # The released information is shrunk towards its mean eigenvalue by the part of its spread that
+    # noise explains. The last step loses a part of its noise.
     shrinks: bool = False
     signed: bool = False  # The histogram of lengths is by the sign of the score
     narrow: bool = False  # The radius of the information follows its noise
@@ -94,8 +94,9 @@ def released_count(counts: Array, sd: float) -> float | None:
 
 #: Radius of the meat, over p: least, and factor of the root of mu n / p.
 MEAT = (4.0, 0.8)
-#: Largest squared score that counts in the scale, over p; of rows with weights (whose scores have
-#: long tails, and whose scale is that of their tails): the same at least, and (so many C)^2.
+#: Largest squared score that counts in the scale, over p. For rows with weights (whose scores have
+#: long tails, and whose scale is that of their tails) it is at least the second number, and the
+#: third number times C, squared.
 CUT, CUT_OF_WEIGHTS, CLIPS_OF_WEIGHTS = 6.0, 36.0, 1.5
 #: Noise of their meat over the size that it has, up to which its radius grows to C.
 MEAT_NOISE = 0.10
@@ -131,7 +132,7 @@ class Rules:
 
 LINEAR = Rules((0.15, 0.20, 0.65))
 #: The same after a start of another kind (:class:`~dpmodels.scoring.run.Opening`), which is noisier
-#: than that of the joint ball: a pass more.
+#: than that of the joint ball: it has an additional pass.
 OPENED = Rules((0.15, 0.09, 0.13, 0.63))
 #: Shares of models of a residual with many columns: the noise of the early passes decides.
 #: The same where it is small: two, as it takes two steps to see that a fit is on its way.
@@ -142,8 +143,8 @@ EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 
-#: Models of a residual: a pass more takes this part of what is left for the last one, which keeps
-#: at least this share of all; at most so many passes are before it (``theory.md``, 3.2).
+#: Models of a residual: an additional pass takes this part of the last one's share, which stays at
+#: least LEAST_LAST of all. At most MOST_PASSES are before the last (``theory.md``, 3.2).
 A_PASS_MORE, LEAST_LAST, MOST_PASSES = 0.18, 0.2, 6
 #: The step that pays for the last pass and those.
 RESERVE = "passes from the reserve"
@@ -389,9 +390,9 @@ FIRST_NOISE = 1e-4
 PILOT_EVERY = (32, 4)
 #: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
 PILOT_COINS = 8
-#: ... from at least so many places of the table ...
+#: ... from at least this many places of the table ...
 PILOT_PLACES = (8, 16)
-#: ... that are at most so many windows apart (2^21 rows).
+#: ... that are at most this many windows apart (2^21 rows).
 PILOT_PERIOD = 256
 #: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
 _SPREAD = ("intercept", "numeric", "product")

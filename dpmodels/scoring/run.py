@@ -80,8 +80,8 @@ class ScoringPlan:
     chains: tuple[Chain, ...]
     closing: Closing | None  # Release after the passes
 
-    # Besides: ``noise``, public, of the last information over its size; the ``forecast`` of what it
-    # lets expect; ``readings``, how often the rows are read before the fit closes.
+    # Besides: ``noise``, public, of the last information over its size; the ``forecast`` for
+    # coefficients; ``readings`` of the rows before the fit closes.
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[Any]:
         """Yield the plan of each pass; ``fits`` returns the models after the pass before."""

@@ -581,7 +581,7 @@ class Cluster:
                 yield unwrap_result(future.result())
                 future.release()
         except Exception as error:
-            # What tasks raise comes back as a value: the rest is a failure of the cluster, or not.
+            # Errors of tasks come back as values: other errors are failures of the cluster, or not.
             its_own = isinstance(error, (OSError, TimeoutError, CancelledError)) or (
                 type(error).__module__.startswith("distributed")
                 or getattr(self.client, "status", "running") != "running"

@@ -101,7 +101,7 @@ def parsed(file: Path) -> tuple[dict[str, Any], Places]:
 # -- What a study may call: verbs and their options, what is computed after them, sources of rows.
 
 
-#: Keys of ``[[release.after]]`` -> method of a fit: functions of what was released, free.
+#: Keys of ``[[release.after]]`` -> method of a fit: functions of released numbers, free.
 AFTER = {
     "wald": "wald_test", "contrasts": "contrast", "slopes": "avg_slopes",
     "comparisons": "avg_comparisons", "averages": "avg_predictions", "predictions": "predict",

@@ -508,8 +508,8 @@ class ScoreMap:
     d: Array  # (p,): released coefficients of that stage
     matrix: Array  # (p, p): released whitening of the scores
     radius: float
-    # Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
-    # own: a row has zeros in one half or the other, and the same norm.
+    # Scores of rows that were scaled onto the ball of the stage have p separate coordinates: a row
+    # has zeros in one half or the other, and the same norm.
     apart: bool = False
 
     @property

@@ -363,10 +363,10 @@ class CoxZph(Result):
     # one.
     transform: str
     tests: Any  # ``term, slope, std_error, statistic, df, p_value``, ``GLOBAL`` last
-    by_interval: Any  # Of each coefficient and interval: ``term, low, high, estimate, std_error``
+    by_interval: Any  # Frame by coefficient and interval: ``term, low, high, estimate, std_error``
     privacy: Guarantee
-    # layout, ends, params, W, flat, sd: what was released, and how it is laid out: of which all of
-    # this is made again.
+    # layout, ends, params, W, flat, sd: released numbers and their layout, from which the tests are
+    # recomputed.
     layout: Intervals
     ends: Array
     params: Array

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 # -- Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).
 #
 # Candidates are grid points; the utility of x is minus the distance of the rank ``q m`` from the
-# *interval* of ranks ``[#{< x}, #{<= x}]`` of x, where m counts the values that are there. With the
-# rank of x alone heaps would be missed: no x of a heap has the rank that is asked for.
+# *interval* of ranks ``[#{< x}, #{<= x}]`` of x, where m counts the valid values. With the rank of
+# x alone heaps would be missed: no x of a heap has the requested rank.
 
 
 #: Steps of a person's mass, where its ranks are asked for.

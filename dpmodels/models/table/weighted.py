@@ -130,7 +130,8 @@ class CellCoordinates:
                 cell = np.array(np.unravel_index(np.arange(self.cells(own)), shape))[keep]
                 sizes = [shape[i] for i in keep]
                 to = np.ravel_multi_index(tuple(cell), sizes)
-                k = int(np.prod(sizes)) - 1  # the last one holds the last cell, which is not laid
+                # the last one holds the last cell, which has no coordinate
+                k = int(np.prod(sizes)) - 1
                 L = np.zeros((k, self.size))
                 inside = to < k
                 L[to[inside], at.start + np.flatnonzero(inside)] = 1.0
