@@ -104,8 +104,8 @@ def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]
 def shares_of_values(keys: Iterable[int], most: int) -> tuple[list[int], int]:
     """Return the values of a person that count in a column and the share of each, in 2^-20 steps.
 
-    Of t values each adds ``1/sqrt t``, rounded down: a length of 1 at most. Of more than ``most``
-    those of the smallest keys count, whatever their order in the table.
+    Each of t values adds ``1/sqrt t``, rounded down: a length of 1 at most. If there are more than
+    ``most``, those of the smallest keys count, in any order of the table.
     """
     own = sorted(set(keys))[:most]
     return own, math.isqrt((1 << 40) // max(len(own), 1))

@@ -102,7 +102,7 @@ def planned_levels(
 ) -> tuple[Schema, float, float, str]:
     """Return a schema with two levels per unlisted variable, the remaining budget, and a note.
 
-    Of a plan without data: how many rows (people) a level needs to be found.
+    The note of this plan without data is the number of rows (people) that a level needs.
     """
     paid = _EPS * eps, _DELTA * delta
     unit = schema.unit if unit is None else unit

@@ -391,9 +391,9 @@ class Deviance:
     def cut(self, found: FitStatistics, bins: Array, last: PassPlan, phi: float) -> float:
         """Return the approximate sum clipped from unit deviances, from released score lengths.
 
-        Of a row of mean leverage the squared score is p times the squared Pearson residual, over
-        phi; at the mean response that says its deviance. ``bins`` are what the pass ``last``
-        released, its scores over ``phi``.
+        For a row of mean leverage the squared score is p times the squared Pearson residual, over
+        phi. At the mean response this determines its deviance. ``bins`` are released by the pass
+        ``last``, with its scores over ``phi``.
         """
         squares = phi * last.clip**2 / last.p * 2.0 ** (np.arange(len(bins)) - AT_CLIP + 0.5)
         if self.family.is_event:
@@ -412,7 +412,7 @@ class Deviance:
     def _cut_near_zero(self, found: FitStatistics) -> float:
         """Return the approximate sum clipped at amounts far below the mean, whose scores are short.
 
-        As of the gamma distribution whose mean deviance, so cut, is the released one.
+        It is that of the gamma distribution whose mean clipped deviance is the released one.
         """
         from scipy.special import digamma, gammaln
 

@@ -305,9 +305,9 @@ class ClusterRelease:
     def meat(self, chain: int, of_rows: Array) -> Array:
         """Return J per row, shrunk by the spread that noise explains, and at least that of rows.
 
-        Where it does not stand out of its noise the design effects add up to no more than released,
-        plus two noise sds, and each but one is at least ``FLOOR_OF_CLUSTERS``: the one may be any.
-        A design effect below .7 of the released meat of rows is not believed.
+        If it does not exceed its noise, the design effects sum to at most the released value plus
+        two noise sds, and each but one is at least ``FLOOR_OF_CLUSTERS``: the one may be any. Each
+        design effect is raised to at least .7 of the released meat of rows.
         """
         J = self.correction * self.products[chain]
         root, back = roots(of_rows)

@@ -496,7 +496,7 @@ def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inferenc
 def _beside_places(fit: Fitting, inference: Inference) -> float:
     """Return the ratio of the possible variance of unit responses to their residual variance.
 
-    Of least squares (else 0): as what the scores of rows leave is left in those of the last pass.
+    It is 0 except for least squares. The residual variance is that of the last pass's scores.
     """
     values = getattr(fit.model, "values", None)
     if values is None or not (fit.model.averages and fit.score.of_residual):
@@ -509,7 +509,7 @@ def _beside_places(fit: Fitting, inference: Inference) -> float:
 def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
     """Return the state at which the last pass was evaluated, with the second moments of rows.
 
-    Of units those by their information, as far as it is released; no second moments are.
+    For units they are replaced by the released information: second moments are not released.
     """
     a = coordinates.constant
     if not fit.plans[-1].people or a is None:
@@ -522,8 +522,8 @@ def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
 def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
     """Return a mask of the coefficients that the last step over units moved by more than noise.
 
-    By more than ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
-    and two sampling errors, of models whose steps are not exact.
+    The limit is ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
+    and two sampling errors, for models whose steps are not exact.
     """
     sd = math.hypot(*(one.noise.score / one.rows for one in fit.plans[-2:]))
     rotated = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)

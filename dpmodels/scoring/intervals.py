@@ -95,8 +95,8 @@ class Inference:
     def undetermined(self, rows: Array) -> npt.NDArray[np.bool_]:
         """Return a mask of the linear functions of d that are not determined at this budget.
 
-        Those that lie mostly in unresolved directions; with many columns those along which there
-        is little information (``theory.md``, 4).
+        These are mostly in unresolved directions, or, with many columns, along directions with
+        little information (``theory.md``, 4).
         """
         if self.plan.policy.shrinks:
             ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)

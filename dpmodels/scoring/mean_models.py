@@ -201,7 +201,7 @@ class MeanModel(Model):
     def _few_counts(self, start: Start) -> tuple[Array, float, float] | None:
         """Return the start of counts with a mean below 1, or None for any other response or mean.
 
-        There the logarithm of the mean is not the mean of the logarithm: the mean is read off
+        For such means the logarithm of the mean is not the mean of the logarithm. It is found by
         ``E log(y + small)`` of a Poisson y, and slopes are over its derivative.
         """
         w, family = self.working, self.family

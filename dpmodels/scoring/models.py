@@ -92,8 +92,8 @@ def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
 def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25) -> Array:
     """Return J shrunk to its mean eigenvalue by the part of its spread that noise explains.
 
-    By ``part`` of that, in variances of the noise. Eigenvalues are floored at ``least`` of the mean
-    one; at half the noise where that is more, up to a quarter of the mean.
+    ``part`` scales the variance of the noise. Eigenvalues are floored at ``least`` of the mean one,
+    or at half the noise if that is more, up to a quarter of the mean.
     """
     tau = max(float(np.trace(J)) / r, noise, 1e-12)
     away = J - tau * np.eye(r)

@@ -339,9 +339,9 @@ def too_wide(
 def wide_for_rows(design: Design, half: Array, params: Array, ends: Ends) -> Mask:
     """Return a mask of coefficients whose intervals are too wide, in a model of the response.
 
-    Of a level an interval as wide as the declared range of the response; of a number one twice as
-    wide, over where the number lies by released scales. Not of constants, nor of what is known
-    (:func:`is_known`).
+    The interval of a level is too wide if it is as wide as the declared range of the response, that
+    of a number if it is twice as wide, over the number's range by released scales. Constants and
+    known coefficients (:func:`is_known`) are not marked.
     """
     response = None if design.response is None else design.response.interval
     if response is None or design.scaled:
@@ -498,8 +498,8 @@ def still_moving(
 def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | Array:
     """Return the largest move of public rows (in w) by a step that has converged.
 
-    Of a model of a mean in link units; of a residual a part of the size at which scores of rows
-    there are clipped, or change sign.
+    For a model of a mean it is in link units. For a model of a residual it is a part of the size at
+    which scores of rows there are clipped, or change sign.
     """
     if not score.of_residual:
         return ARRIVED
@@ -523,7 +523,7 @@ def moves_on(
 ) -> bool:
     """Return whether the step of the last pass of ``plans`` from ``state`` has not converged.
 
-    At some public row (k, r) in u, or as a whole: it is longer than noise explains.
+    It has not if it is longer than noise explains, at some public row (k, r) in u or as a whole.
 
     **Privacy.** A function of released numbers and public rows: which pass comes next may depend
     on it.
@@ -542,9 +542,9 @@ def moves_on(
 def floored_short(inference: Inference) -> Array:
     """Return the missing part of a last step with floored information, (r, k), by direction.
 
-    Along a direction whose information lies below its floor a step is too short, by as much as an
-    interval takes the information to be lower (:func:`dpmodels.scoring.intervals.infer`); of the
-    step less its noise.
+    Along a direction whose information is below its floor a step is too short, by the factor by
+    which an interval lowers the information (:func:`dpmodels.scoring.intervals.infer`). The step is
+    taken less its noise.
     """
     axes = inference.unresolved
     lower = np.sum(axes * (inference.inverse @ axes), axis=0)  # 1 over the lower information
@@ -565,9 +565,9 @@ def arrived(
 ) -> tuple[Inference, npt.NDArray[np.bool_]]:
     """Return inference with an allowance for the error of the last step, and unconverged rows.
 
-    Half of what a linear step leaves of the curve of the model, of the step less its noise; what
-    floors of the information leave; where it has not arrived as much again as the step. ``seen``:
-    public rows (k, r) in u; ``state``: where the last pass looked from.
+    The allowance has three parts: half of the curvature error of the step less its noise, the part
+    that floors of the information leave, and, at unconverged rows, at least the step's length.
+    ``seen``: public rows (k, r) in u; ``state``: the state at which the last pass was evaluated.
     """
     rows = seen @ state.W
     step, noise = rows @ inference.allowance.d, noise_at(rows, inference.privacy)

@@ -222,8 +222,8 @@ START_MOST, START_MOST_OF_STRONG, START_STRONG = 2.0, 4.0, 2_000.0
 def start_radius(detail: ScoredDetail, rank: int) -> float:
     """Return the radius of a start from measured scales, or 0 to choose it by rule.
 
-    By rule where no predictor is measured, and of models of a mean: events and counts may be rare,
-    and their start is noise before it is anything else.
+    The rule is used if no predictor is measured, and for models of a mean: events and counts may be
+    rare, and their start is then mostly noise.
     """
     measured = any(isinstance(one, ScalePlan) and one.predictors for one in detail.scales)
     if not measured or not detail.chains[0].score.of_residual:

@@ -390,7 +390,7 @@ def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float
 def allowance(facts: Report, d: Array) -> Array:
     """Return the allowance (p,) for the shrinkage of d by row weights, ``kappa/(1 - kappa) d``.
 
-    Only where rows were whitened by a released matrix: the factor is that of whitened rows.
+    It is 0 unless a released matrix whitened the rows: the factor is that of whitened rows.
     """
     if len(facts.stages) < 2:
         return np.zeros(len(d))

@@ -229,8 +229,8 @@ def residual(line: Timeline, mass: Array) -> Array:
 
 # -- Harrell's C of a released fit: one more table, by tenths of the released risk.
 #
-# Which of two units has its event first, and which of them the fit says is at higher risk, is a
-# question about pairs; a table of (tenth of risk, cell of time, event | censored | beyond) answers
+# Concordance compares pairs: the unit whose event is first, and the unit that the fit predicts at
+# higher risk. A table of (tenth of risk, cell of time, event | censored | beyond) answers
 # it. ``theory.md``, 9.
 
 

@@ -170,7 +170,7 @@ class HistogramOfPeople:
 class GridCounts:
     """Counts at the points of every grid, by group; if ``unit`` > 1 of people, in steps of 1/unit.
 
-    Of rows, or of their masses, in one pass; of people one a number.
+    Rows, or their masses, need one pass; people need one per number.
     """
 
     design: Design
