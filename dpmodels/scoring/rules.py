@@ -497,8 +497,8 @@ class Forecast:
 #: Rows: the planned spectral noise ``nu sqrt(2 p)`` over the information of the declared box.
 OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
 #: Units, linear models of units, and quantiles with bounded losses: the noise of the released
-#: information over the information of the rows. Of 2 200 random designs 4.0 % fell on the other side
-#: of it than their fits (``scoring/intervals.py``).
+#: information over the information of the rows. Of 2 200 random designs 4.0 % fell on the other
+#: side of it than their fits (``scoring/intervals.py``).
 OF_UNITS, OF_LINEAR_UNITS, OF_BOUNDED_UNITS = (
     Forecast(0.35, high_noise, "wide", "coefficients will not be determined at this budget")
     for high_noise in (1.0, 1.2, 0.4)
