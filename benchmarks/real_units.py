@@ -248,9 +248,6 @@ def row(name):
             open_ = np.zeros(len(low), bool)
             if fit._record.estimate.untested is not None:
                 open_ = np.asarray(fit._record.estimate.untested)
-            few = [n.split(": ", 1)[1].split(". ")[0] for n in fit.notes if "few rows of high" in n]
-            named = [t in few[0].split(", ") if few else False for t in fit.params.index]
-            open_ = open_ | np.array(named)
             low, high = np.where(open_, np.nan, low), np.where(open_, np.nan, high)
             found.append((low, high, fit.params.to_numpy()))
         plan = dp.plan(case.formula, dp.Schema(**columns), n=N, verb=case.verb, **CALL,

@@ -133,7 +133,7 @@ def shown_notes(record: Record, *, full: bool, conditions: bool = False) -> tupl
 # -- coefficients that deserve care ----------------------------------------------------------------
 
 _MARKS = {
-    "n": "not tested: too noisy at this budget (see the notes)",
+    "n": "not tested (see the notes)",
     "c": "a combination of other columns, whatever the rows: drop a term",
 }
 
