@@ -83,7 +83,7 @@ _EXPORTS = {
     "register_rowwise": "dpmodels.formula",
     "show_versions": "dpmodels.api.call",
 }
-#: What other packages call a verb.
+#: Names of verbs in other packages.
 _MEANT = {
     **dict.fromkeys(("lm", "ols", "feols", "reg", "dp_lm", "linearregression"), "dp.dp_ols"),
     **dict.fromkeys(

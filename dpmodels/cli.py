@@ -55,7 +55,7 @@ _CSV = {
     "encoding": "of a CSV file: latin-1, cp1252, ...",
     "decimal": "decimal sign: ','",
     "thousands": "sign between thousands: '.'",
-    "quotechar": "what stands around a cell",
+    "quotechar": "character that encloses a cell",
 }
 _FORMATS = ("text", "md", "html", "tex", "json")
 

@@ -194,8 +194,8 @@ def check_unit(source: Any, unit: str | None) -> None:
     people_of = getattr(source, "people_of", None)
     if people_of is not None and unit != people_of:
         raise RequestError(
-            f"a row of this table is what all rows of one person (column {people_of}) come to: say "
-            f"so, unit={people_of!r}. Then one person is protected, whatever the number of rows"
+            f"each row of this table summarises all rows of one person (column {people_of}). Add "
+            f"unit={people_of!r} to protect the person, for any number of rows"
         )
 
 

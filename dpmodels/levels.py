@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STEP = "levels"
 #: Part of delta that pays for a value of one row, or person, alone that passes the threshold.
 FAILURE = 0.25
-#: Values of one person that count in a column; of more those of the smallest hashes do.
+#: Values of one person that count in a column. If there are more, those of the smallest hashes do.
 MOST_VALUES = 16
 
 
@@ -102,10 +102,10 @@ def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]
 
 
 def shares_of_values(keys: Iterable[int], most: int) -> tuple[list[int], int]:
-    """Return the values of a person that count in a column, and what each adds, in 2^-20 steps.
+    """Return the values of a person that count in a column and the share of each, in 2^-20 steps.
 
-    Of t values each adds ``1/sqrt t``, rounded down: a length of 1 at most. Of more than ``most``
-    those of the smallest keys count, whatever their order in the table.
+    Each of t values adds ``1/sqrt t``, rounded down: a length of 1 at most. If there are more than
+    ``most``, those of the smallest keys count, in any order of the table.
     """
     own = sorted(set(keys))[:most]
     return own, math.isqrt((1 << 40) // max(len(own), 1))
@@ -119,7 +119,7 @@ class _Values:
     names: dict[int, tuple[str, str]]
 
     def total(self, rows: Any, reading: Any) -> Any:
-        """Return the keys of all cells; of people with what each adds."""
+        """Return the keys of all cells, for people with the share that each adds."""
         from dpmodels.sources.tables import _texts
 
         if self.plan.most:

@@ -647,7 +647,7 @@ WEIGHTS_DELIVERED = Template(
 TEST_PEOPLE = Template(
     "test.people", _A,
     "Each person counts once, by the mean of their rows",
-    "The variance is that of people's means (of counts: of one row of each, which is no smaller), "
+    "The variance is that of people's means (for counts, of one row each, which is no smaller), "
     "so the level holds for any dependence within a person.",
 )  # fmt: skip
 INDEPENDENCE_EXACT = Template(

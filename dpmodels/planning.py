@@ -79,7 +79,7 @@ class Plan(Shown, Generic[D]):
     verdict: str = ""
     # Why the call would be refused before anything is read or charged; empty: it is not.
     refusal: str = ""
-    # How often the rows are read at least; a source that gives them once is refused above 1, before
+    # Readings of the rows at least; a source that gives them once is refused above 1, before
     # anything is charged. Never a function of cells.
     passes: int = 1
     # Module that goes on from here, where the method has several endings.
@@ -356,8 +356,8 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
 # -- What errors are to be expected, by public numbers alone
 
 
-#: Assumed sd of a column (and of a residual) where nobody says it, in half ranges
-#: of what is declared: a quarter of the range. That of a uniform column is .58.
+#: Assumed sd of a column (and of a residual) unless sd= is given, in half of its declared range: a
+#: quarter of the range. That of a uniform column is .58.
 SPREAD = 0.5
 #: Sd of the residuals of a linear model, over that: .65 at the median of 17 designs of real tables,
 #: expected errors then 1.0 times those of the fits.
@@ -517,8 +517,8 @@ def power(
     if not known and plan.request.unit is not None:
         raise RequestError(
             "power is not forecast where people are protected (unit=), as no errors are expected "
-            "there before the fit: print(plan) says whether intervals will be narrow. For one row "
-            "a person leave unit= out and give n=, the number of people"
+            "there before the fit: print(plan) says whether intervals will be narrow. With one row "
+            "per person leave unit= out and give n=, the number of people"
         )
     if not known:
         raise RequestError(

@@ -242,7 +242,7 @@ def tell(*found: Warning) -> None:
 
 #: Bytes up to which freed arrays are kept; glibc learns nothing from arrays of more than 32 MiB.
 _KEPT = 1 << 24
-#: glibc: the names of its parameters, and what they are where nothing else is said.
+#: glibc: the codes of its parameters, and their default values.
 _TRIM, _MMAP = -1, -3
 _DEFAULT = 128 * 1024
 
@@ -260,7 +260,7 @@ def hold_memory() -> None:
 
 @contextlib.contextmanager
 def holding_memory() -> Iterator[None]:
-    """Keep freed arrays for a while if glibc was told not to adapt.
+    """Keep freed arrays for a while if glibc is set not to adapt.
 
     Dask tells its workers to give memory back at once (``MALLOC_TRIM_THRESHOLD_``). So it is
     again afterwards.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Above this many rows a uniformly random subset feeds the histograms (a public rule).
 SAMPLE_ROWS = 1 << 20
-#: From so many times as many rows on the subset is drawn without a permutation of all rows.
+#: If there are this many times more rows, the subset is drawn without a permutation of all rows.
 _MANY_SAMPLES = 4
 #: Reach of a bought range, in standard deviations of the released histogram.
 TAIL = 3.0
@@ -449,9 +449,9 @@ def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
     rows = f"more rows (about {enough}) or " if expected_reply(purchase, enough) >= 0.95 else ""
     names = ", ".join(purchase.columns[:3]) + (", ..." if len(purchase.columns) > 3 else "")
     return (
-        f"the ranges of {len(purchase.columns)} columns ({names}) are to be bought from {n} rows: "
-        "a reply cannot be expected, and all of eps would be spent. Declare what is known without "
-        f"the data, bounds={{{purchase.columns[0]!r}: (lower, upper)}}, or use "
+        f"the ranges of {len(purchase.columns)} columns ({names}) are to be estimated from {n} "
+        "rows: a reply cannot be expected, and all of eps would be spent. Declare what is known "
+        f"without the data, bounds={{{purchase.columns[0]!r}: (lower, upper)}}, or use "
         f"{rows}a larger eps",
     )
 

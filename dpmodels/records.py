@@ -112,8 +112,8 @@ class Request:
     unit: Person | None = None  # The column that names the unit of privacy; None: the row
     # Column with the name of an identifier if the unit is the row, else empty.
     identifier: str = ""
-    # Rows of one person that are kept (``max_rows=``): so many may depend on each other in any way,
-    # and sampling variances of rows are multiplied by it (``units.md``, 7).
+    # Rows kept per person (``max_rows=``). They may depend on each other in any way, so sampling
+    # variances of rows are multiplied by it (``units.md``, 7).
     copies: int = 1
     sample: Any = None  # Clusters and strata of the rows (``design=``, ``vcov={"CRV1": ...}``)
 

@@ -143,11 +143,11 @@ class Ending:
     """Another backend of a method, taken where a public rule of the call says so."""
 
     backend: Backend
-    # (request, design, n) -> why the call does not end so, in words; empty where it does. n is None
-    # where it is private.
+    # (request, design, n) -> the reason why the call does not end so, empty if it does. n is None
+    # if it is private.
     why_not: Callable[..., str]
-    # What the plan calls the call then, before the words: "moments only". Empty: nothing is said
-    # (an ending that only some arguments ask for).
+    # Name that the plan then gives the call, before the reason: "moments only". Empty for an ending
+    # that only some arguments ask for: no reason is printed.
     otherwise: str = ""
 
 

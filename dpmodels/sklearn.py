@@ -100,7 +100,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
                 "fewer features, or a method that always replies"
             )
         self.results_, self.privacy_ = fit, fit.privacy
-        own = fit.shrunk  # what noise explains is no reason to predict beyond the declared ranges
+        own = fit.shrunk  # noise does not justify predictions beyond the declared ranges
         intercept = float(own["Intercept"]) if self.fit_intercept else 0.0
         return own[names].to_numpy(copy=True), intercept
 

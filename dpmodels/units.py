@@ -26,8 +26,8 @@ ROWS = 4.0
 #: Said where a table of rows is noised as a whole.
 NO_PEOPLE = (
     "a noised table protects one row of it ('record') or one variable of a row ('attribute'), not "
-    "the person of unit={!r} with all rows. Make a table of one row a person first (a mean, a last "
-    "visit); or fit the data itself, as in dp_ols(..., unit=...)"
+    "the person of unit={!r} with all rows. Make a table of one row per person first (a mean, a "
+    "last visit); or fit the data itself, as in dp_ols(..., unit=...)"
 )
 #: Names that say: this is an identifier.
 _IDENTIFIER = re.compile(
@@ -108,7 +108,7 @@ def person_of(
         for name, value in given:
             if value is not None:
                 raise RequestError(
-                    f"{name}= belongs to unit=, the column that names the person: for example "
+                    f"{name}= needs unit=, the column that names the person: for example "
                     f'unit="person_id", {name}={shown(value)}'
                 )
         return None

@@ -49,8 +49,8 @@ def _number(value: Any, what: str) -> float:
         got = shown(value) if isinstance(value, float) else f"<{type(value).__name__}>"
         raise SchemaError(
             f"{what} must be a finite number, got {got}. For example "
-            "Real(lower=0, upper=10); leave both bounds out to have the range bought from eps and "
-            "delta"
+            "Real(lower=0, upper=10); leave both bounds out to have the range estimated from eps "
+            "and delta"
         )
     return number
 
@@ -129,7 +129,7 @@ def _recoded(
         return None
     if not isinstance(recode, Mapping):
         raise SchemaError(
-            f"{kind}: recode= takes a mapping from what stands in the file to a level, for example "
+            f"{kind}: recode= takes a mapping from a cell of the file to a level, for example "
             'recode={"y": "yes", "1": "yes"}'
         )
     out = []

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-#: What a result asks of the top floor, by name: new releases about a fit. As with the functions of
-#: a verb, the path stands here as text, where the check of the wall follows it.
+#: New releases about a fit, by name, which a result requests from the top layer. As with the
+#: functions of a verb, the path is text, which the check of the wall follows.
 _NEW_RELEASES = {
     "score": "dpmodels.api.followups:score",
     "diagnose": "dpmodels.api.followups:diagnose",
@@ -36,8 +36,8 @@ class Verb:
     # "build_mean_design" (columns only).
     design: str = "build_design"
     design_options: Mapping[str, Any] = field(default_factory=dict)  # Its options
-    # What is minimised on a noised table: a name of ``models/noised``, "family" (of the option
-    # ``family``) or "option" (the option ``loss``). Empty: the verb takes no noised table.
+    # Loss on a noised table: a name of ``models/noised``, "family" (of the option ``family``) or
+    # "option" (the option ``loss``). Empty: the verb takes no noised table.
     loss: str = ""
     default: str = ""  # Its default method; empty: the first that was registered
     # mapping of str to (str, mapping): the field's words for a method: which it is, and the options
@@ -66,9 +66,9 @@ class Verb:
     plot: str = "dpmodels.results.plot:coefplot"
     # ``"package.module:function"`` for verbs whose arguments are not those of a formula fit:
     # ``function(formula, method, options, inference, delta)`` returns the (formula, method,
-    # options, reasons) that the verb itself would go by, for ``plan()``.
+    # options, reasons) that the verb itself would use, for ``plan()``.
     arguments: str = ""
-    # ``"package.module:function"`` of what its summary shows in place of a table of coefficients:
+    # ``"package.module:function"`` of the part of its summary in place of a table of coefficients:
     # ``function(record, digits, level) -> (columns, rows, more tables)``. The sentences about
     # coefficients are then left out. Empty: coefficients.
     body: str = ""

@@ -25,7 +25,7 @@ from dpmodels.after.moments import (
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
 
-#: Corners of the bias box are counted up to so many coefficients; beyond, a bound stands for them.
+#: Corners of the bias box are enumerated up to this many coefficients. Above, a bound is used.
 _CORNERS = 12
 #: Smallest p-value of which quantiles are taken.
 SMALLEST = 1e-300
@@ -383,14 +383,14 @@ UNSURE_OF_PEOPLE, OF_CLIPPED = 3.0, 2.0
 MOST_ONE_WAY, ONE_SIGN, OLD = 0.8, 0.4, 2.5
 #: From this part of its information in rows of large leverage a coefficient is named.
 FEW_ROWS = 0.15
-#: Of the clip: a step that moves the scores of the rows it rests on by more has not arrived.
+#: A step has not converged if it moves the scores of its rows by more than this part of the clip.
 SETTLED = 0.6
 #: Part of a group of rows whose scores may be expected in one half octave.
 IN_ONE_BIN = 0.4
 #: Least part of the information that ordinary rows count as having.
 LONGEST = 0.02
-#: What is left at a public row counts as at least this part of the largest where rows are combined;
-#: directions of less than so much of the longest are not spanned.
+#: The remainder at a public row counts as at least this part of the largest if rows are combined.
+#: Directions shorter than this part of the longest are not spanned.
 LEAST_LEFT, SPANNED = 1e-3, 1e-9
 
 
@@ -416,7 +416,7 @@ class Tail:
     # total, error: what lies beyond, by the released histogram, and its error.
     total: float = 0.0
     error: float = 0.0
-    # Of what is beyond, how much has one sign, and what else counts as if it had (small mu n).
+    # Part of the excess that has one sign, with the part that counts as if it had (small mu n).
     one_sided: float = 1.0
     squares: float = 0.0  # Part of the meat beyond its radius, in units of C^2
     unseen: float = 0.0  # Excess over C that the noise of one count may hide
@@ -426,9 +426,8 @@ class Tail:
 class Allowance:
     """The bias that an interval allows for, of linear functions of the step d."""
 
-    # {"rows", "plain", "signed", "people", "weights"}: which rule for what clipping moved: rows;
-    # rows whose clip lies beyond a hump; rows with a signed histogram; people; rows with weights of
-    # their own.
+    # {"rows", "plain", "signed", "people", "weights"}: rule for the bias by clipping: rows; rows
+    # whose clip is beyond a hump; rows with a signed histogram; people; rows with case weights.
     kind: str
     clipped: bool  # Whether any score can be
     # inverse, H: (r, r) arrays; ``H_I^{-1}``, as lowered for intervals; information per row,
@@ -574,7 +573,7 @@ class Carried:
     clip: float  # C
     # (k,): released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
     counts: Array
-    sd: float  # Of their noise
+    sd: float  # Noise sd of the counts
     n: float
     # Largest residual, in units of the response that phi is of; None: the model sees none, and the
     # open half octave counts as if it were closed.

@@ -503,7 +503,7 @@ class Decomposition:
     # method.
     sampling: Array
     privacy: Array
-    trust: float  # Of the full model (``regression.UNUSABLE``)
+    trust: float  # Trust in the full model (``regression.UNUSABLE``)
 
 
 def decompose(m: SecondMoments, base: Array, j: int, added: Array, a: Array) -> Decomposition:
@@ -571,11 +571,13 @@ def noisy_mean(count: float, total: float, square: float, tau: float) -> NoisyMe
 
 
 #: Variance that the prior gives the predictors together, on the scale of the link: that of the
-#: latent response, as if they explained half of it; of logs of counts and amounts a factor of e.
+#: latent response, as if they explained half of it. For logs of counts and amounts it is a factor
+#: of e.
 LATENT = {"logit": math.pi**2 / 3.0, "probit": 1.0, "cloglog": math.pi**2 / 6.0, "log": 1.0}
 #: Links of which there is a public guess.
 HANDLED = frozenset({"identity", *LATENT})
-#: Means of an event are believed between these ends; of an amount from this part of the range on.
+#: Credible means of an event are between these ends, and means of an amount above this part of the
+#: range.
 EVENTS, AMOUNTS = (0.01, 0.99), 1e-3
 #: So many variances has a level of which nothing is guessed: that beside an offset.
 UNKNOWN = 1e6

@@ -197,7 +197,7 @@ def _label(plan: Plan[Any]) -> str:
 _EFFECTS = ("dp_feols", "dp_fepois")
 
 
-#: What is no option: an argument of another name is the verb's own, and goes with its options.
+#: Names that are not options: an argument of another name is an option of the verb.
 _CALL: dict[str, Any] = {
     "schema": None,
     "bounds": None,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 METRICS = ("auc", "logloss", "rmse")
 #: Least probability of a prediction in a log loss.
 _LEAST = 0.01
-#: Squared errors are kept up to so many residual sds; residuals of a diagnosis too, those of
-#: skewed responses up to more.
+#: Squared errors are kept up to this many residual sds. Residuals of a diagnosis are too, and those
+#: of skewed responses up to the second number.
 _SDS, _LONG = 4.0, 8.0
 
 

@@ -100,18 +100,19 @@ def dp_levels(
 def planned_levels(
     schema: Schema, names: list[str], n: int, eps: float, delta: float, unit: str | None
 ) -> tuple[Schema, float, float, str]:
-    """Return a schema with two levels for each unlisted variable, what is left, and a sentence.
+    """Return a schema with two levels per unlisted variable, the remaining budget, and a note.
 
-    Of a plan without data: how many rows (people) a level needs to be found.
+    The note of this plan without data is the number of rows (people) that a level needs.
     """
     paid = _EPS * eps, _DELTA * delta
     unit = schema.unit if unit is None else unit
     person = None if unit is None else person_of(unit)
     plan = LevelsPlan.of(tuple(names), ((),) * len(names), n, *paid, person=person)
     text = (
-        f"levels of {', '.join(names)} are bought first (eps = {paid[0]:g}, delta = {paid[1]:g}): "
-        f"a level needs about {plan.tau:.0f} {'people' if plan.most else 'rows'} to be found. The "
-        f"rest is planned with two levels each, {MADE_UP[0]!r} and {MADE_UP[1]!r}"
+        f"levels of {', '.join(names)} are released first (eps = {paid[0]:g}, delta = "
+        f"{paid[1]:g}): a level needs about {plan.tau:.0f} "
+        f"{'people' if plan.most else 'rows'} to be found. The rest is planned with two levels "
+        f"each, {MADE_UP[0]!r} and {MADE_UP[1]!r}"
     )
     return stand_in(schema, names), eps - paid[0], delta - paid[1], text
 

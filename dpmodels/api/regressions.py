@@ -418,7 +418,7 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
         person, other = written_name(unit), names[0]
         raise RequestError(
             f"{verb}: the first effect is {first!r} and the unit is {unit!r}. Only effects of the "
-            f'unit can be taken off by own rows: "{model} | {person} + {other}" makes {other} a '
+            f'unit can be removed by its own rows: "{model} | {person} + {other}" makes {other} a '
             f'factor (declare its levels), or unit="{first}" protects it as a whole'
         )
     if first != unit:
@@ -493,7 +493,7 @@ def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **given: Any) 
     else:
         text, unit = without_effects(verb, formula, unit)
         if given["options"].pop("mundlak", True) is not True:
-            raise RequestError(f'{verb}: mundlak= belongs to re=, as in re="{unit}"')
+            raise RequestError(f'{verb}: mundlak= needs re=, for example re="{unit}"')
     fit = call(verb, text, data, method=None, default="scoring", unit=unit, **given)
     record = fit._record
     typed = replace(record, call=replace(record.call, formula=formula))

@@ -273,8 +273,8 @@ def glm_arguments(
             continue
         if not isinstance(text, str):
             raise RequestError(
-                f"{name}= takes a text, for example {name}='months': it is read row by row with "
-                f"the data; got {type(text).__name__}"
+                f"{name}= must be a string, for example {name}='months': it is read row by row "
+                f"with the data; got {type(text).__name__}"
             )
         inner = f"log({text})" if name == "exposure" else text
         formula = f"{formula} + offset({inner})"
@@ -385,9 +385,9 @@ def _person(
         other = f"Use method={' or '.join(map(repr, able))}; or keep" if able else "Keep"
         raise RequestError(
             f"{method.verb}(method={method.name!r}) has no proof for people "
-            f"(unit={person.column!r}). {other} at most m rows a person and pay for m, for example "
-            "max_rows=2; or make a table of one row a person first (a mean, a last visit), and "
-            "leave unit= out"
+            f"(unit={person.column!r}). {other} at most m rows per person and pay for m, for "
+            "example max_rows=2; or make a table of one row per person first (a mean, a last "
+            "visit), and leave unit= out"
         )
     if person.most:
         _check_cap(method, person.most, common)
@@ -410,7 +410,7 @@ def _check_cap(method: Method, most: int, common: Mapping[str, Any]) -> None:
     if "release" in method.accepts:
         raise RequestError(
             f"{said}: a noised table protects one row of it, and its rows are not filled up. Make "
-            "a table of one row a person first, and leave unit= out"
+            "a table of one row per person first, and leave unit= out"
         )
     if common["relation"] == "add-remove" or "replace" not in method.relations:
         raise RequestError(
@@ -490,8 +490,8 @@ def check_declared(
         name = untyped[0]
         raise SchemaError(
             f"a CSV file has no types, so {name!r} must be declared. A number: "
-            f"schema={{{name!r}: dp.Real(lower, upper)}} (dp.Real() buys its range); a category: "
-            f"{{{name!r}: dp.Levels([...])}}. A Parquet file or a frame has types"
+            f"schema={{{name!r}: dp.Real(lower, upper)}} (dp.Real() estimates its range); a "
+            f"category: {{{name!r}: dp.Levels([...])}}. A Parquet file or a frame has types"
         )
 
 
@@ -537,7 +537,7 @@ def check_first(formula: Any) -> None:
         return
     table = hasattr(formula, "columns") or hasattr(formula, "schema")
     raise RequestError(
-        f"the first argument is the formula, a text such as 'y ~ x1 + x2'; got "
+        f"the first argument is the formula, a string such as 'y ~ x1 + x2'; got "
         f"{type(formula).__name__}" + (": the formula comes before the data" if table else "")
     )
 
@@ -546,8 +546,8 @@ def _text(name: str, value: Any, example: str) -> None:
     """Refuse a column handed over where its name (or an expression of names) is asked for."""
     if value is not None and not isinstance(value, str):
         raise RequestError(
-            f"{name}= takes a text, for example {example}: it is read row by row with the data; "
-            f"got {type(value).__name__}"
+            f"{name}= must be a string, for example {example}: it is read row by row with the "
+            f"data; got {type(value).__name__}"
         )
 
 
@@ -574,7 +574,7 @@ def _planned_columns(
     if unknown and bounds != "private":
         raise RequestError(
             f"planning without data: {unknown[0]!r} is neither in schema= nor in bounds=."
-            f"{did_you_mean(unknown[0], names)} For a number whose range is to be bought: "
+            f"{did_you_mean(unknown[0], names)} For a number whose range is to be estimated: "
             f"schema={{{unknown[0]!r}: dp.Real()}}, or bounds='private' for all"
         )
     return dict.fromkeys([*sorted(names.union(used)), *labelled], "unknown")
@@ -694,7 +694,7 @@ def build_request(
     person = _person(entry, common, declared, kinds, {**resolved, **level})
     if resolved.get("person_weights") is not None and (person is None or person.most):
         raise RequestError(
-            'person_weights="equal" belongs to unit=, the column that names the person, and to all '
+            'person_weights="equal" needs unit=, the column that names the person, and to all '
             "rows of each: leave it out, or max_rows="
         )
     if kinds is None:

@@ -390,7 +390,7 @@ def dp_test(
     if method != "subsample":
         options |= {"mu0": mu0, "p": p}
     elif extra := given_names(mu0=mu0, p=p):
-        raise RequestError(f"{extra[0]}= belongs to the tests by name; a function has its own")
+        raise RequestError(f"{extra[0]}= is for the tests by name; a function sets its own")
     return call(
         "dp_test", formula, data, budget=budget, eps=eps, delta=delta, method=method,
         default=method, schema=schema, bounds=bounds, seed=seed, progress=progress, options=options,

@@ -1,4 +1,4 @@
-"""Audits of a method: of one release at worst-case neighbours, by events, by structure.
+"""Audits of a method: at worst-case neighbours, by events, and of the structure of a release.
 
 What the release audit covers: the statistic, its clipping, and the noise *scale* that the run
 uses, with the budget as the plan splits it. The run is given test sources: one that returns
@@ -307,9 +307,10 @@ def audit_events(
 # -- Audits that nobody writes: the private stage of a method runs once, and its queries say the
 # rest.
 #
-# For each query that the stage asks: what hostile rows add is in its clip set, elements far from
-# each other are no farther apart than the prover says, and the drawn sd is that of the charge. A
-# method with a proof of its own has hand-written cases beside these (``register_case``).
+# For each query of the stage the audit checks three things: the contributions of hostile rows are
+# in its clip set, elements far from each other differ by no more than the proved bound, and the
+# drawn sd is that of the charge. A method with a registered proof has hand-written cases besides
+# (``register_case``).
 
 
 _N = 60
@@ -361,16 +362,16 @@ _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "dp_fepois": (("y ~ a + b | id", _COUNT),),
     "dp_test": (("a ~ 1", _XY), ("a ~ k", _CLASS), ("~ a + b", _XY), ("~ g + k", _FACTORS)),
 }
-#: What a method cannot do without.
+#: Required options of a method.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "dp_mest": {"loss": "huber"},
     "dp_quantile": {"q": [0.1, 0.5], "points": 64},
     "dpgd": {"iterations": 2},
 }
 _PUBLIC = {"dp_ols": np.diag([1.0, 0.3, 0.6, 0.4]), "dp_moments": np.diag([0.3, 0.6, 1.0])}
-#: What rows may hold beside numbers of their range.
+#: Cells outside of the range of a column.
 _WILD = (5e-324, 1e-160, 1e154, -1e308, np.inf, -np.inf, np.nan)
-#: Of a call: add-remove with a guess of n and without, people.
+#: Forms of a call: add-remove with a guess of n and without, people.
 _FORMS: tuple[dict[str, Any], ...] = (
     {"relation": "add-remove", "n_guess": _N},
     {"relation": "add-remove"},

@@ -90,7 +90,7 @@ class Asked:
         statistic: Any = self.query.statistic
         part = self.query.part
         if isinstance(part, functools.partial) and "total" in part.keywords:
-            # a cell that completes the public number of units: of these units alone
+            # a cell that completes the public number of units, for these units alone
             whole = part.keywords["total"] // self.units * units
             part = functools.partial(part.func, *part.args, **{**part.keywords, "total": whole})
         added = part(sums)
@@ -384,7 +384,7 @@ def _of_clusters(s: ClusterGram, k: Any, people: bool) -> bool:
 
 
 def _totals_of(s: ClusterTotals, k: Any, people: bool) -> bool:
-    """Return whether a table of one unit has its pulled sums: of a row in one stratum."""
+    """Return whether a table of one unit can hold its pulled sums (a row is in one stratum)."""
     parts = np.asarray(k, dtype=float).reshape(s.strata, s.dim) * s.step
     lengths = np.sqrt((parts * parts).sum(axis=1))
     one = people or int(np.count_nonzero(lengths)) <= 1

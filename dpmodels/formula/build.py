@@ -610,7 +610,7 @@ class Builder:
             return column_of(text, interval, text, kind), factor, (0, 1) if kind == "event" else ()
         if isinstance(factor, Cat):
             return class_response(text, factor, response_ok, event)
-        raise FormulaError(f'the response of "{self.formula}" must be one number a row')
+        raise FormulaError(f'the response of "{self.formula}" must be one number per row')
 
     @staticmethod
     def _named_event(text: str, event: Any, number: Node) -> Node:

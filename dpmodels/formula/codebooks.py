@@ -322,7 +322,7 @@ def coded(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
 # -- A Frictionless Table Schema, or a data package with one
 
 
-#: Keys of a variable that the standard has no word for: they stand under their own names.
+#: Keys of a variable without a word in the standard: they keep their names.
 _OWN = ("recode", "other", "na", "strip", "ignore_case", "duration", "unit")
 _BOOLEAN = (["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"])
 

@@ -220,7 +220,7 @@ def _heads(*labels: str) -> tuple[Column, ...]:
 # that agree there to twelve digits are the same function of the row.
 
 
-#: Points: at least so many, and so many a column.
+#: Points: the least number, and the least per column.
 _POINTS = (512, 32)
 #: Largest distance from the span, over the largest cell of a column.
 _NEAR = 1e-8

@@ -32,7 +32,8 @@ class Column:
     upper: float | None
     term: str  # Term it belongs to
     # "intercept", "numeric", "dummy", "contrast", "basis", "product", "response", "event" or
-    # "class"; of a table "level"; of what stands aside "offset", "weights", "cluster", "stratum".
+    # "class"; "level" in a table; "offset", "weights", "cluster" or "stratum" for auxiliary
+    # columns.
     kind: str
 
     @functools.cached_property
@@ -405,7 +406,7 @@ class Design:
 
 # -- Designs of cells: numbers in their units, categories as codes, and the grid of their levels.
 #
-# A *cell design* has one column a factor of the formula, response side first. Unlike the columns
+# A *cell design* has one column per factor of the formula, response side first. Unlike the columns
 # of a regression, a cell that is missing stays missing where it is: one variable's missing cell
 # says nothing about another's.
 
@@ -570,9 +571,8 @@ def _listed(column: Any) -> Any:
 #
 # Where every predictor is a function of declared levels and 0/1 variables, the row of the design is
 # one of K rows that are known before any data: the *cells*, one for every combination of levels
-# (and of missing ones). Of a row of the table only its cell and its numbers (the response, what
-# stands aside, numeric columns) have to be read; what is done with predictors is done K times, not
-# n times.
+# (and of missing ones). Only the cell of a row and its numbers (the response, auxiliary columns,
+# numeric columns) have to be read. Work on predictors is done K times, not n times.
 
 
 #: Combinations of levels up to which rows are counted by cell.

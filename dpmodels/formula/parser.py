@@ -172,7 +172,7 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
             )
         elif "~" in text and re.search(r"[=!<>]=|[<>]|\bin\b", left := text.split("~", 1)[0]):
             problem = (
-                "a comparison on the left-hand side stands in braces: "
+                "a comparison on the left-hand side must be in braces: "
                 f"{{{left.strip()}}} ~{text.split('~', 1)[1]}"
             )
         else:

@@ -585,7 +585,7 @@ def _absent(cell: Any) -> bool:
 
 
 def _level_map(variable: Levels) -> Callable[[Any], int]:
-    """Return cell -> code: by text, by text without blanks and case, then by value."""
+    """Return a map from cells to codes, by text (then without blanks and case), then by value."""
     other = -1 if variable.other is None else variable.levels.index(variable.other)
     spelled = spellings(variable)
 

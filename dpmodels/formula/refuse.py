@@ -31,7 +31,7 @@ _ORDERED = frozenset(["lag", "lead", "shift", "diff", "cumsum", "cumprod", "roll
 #: What R writes in a formula, and what to type here.
 _INSTEAD = {
     "cbind": " Events are one 0/1 column a row: y ~ x, or a comparison, {y > 3} ~ x.",
-    "cluster": ' Errors by cluster are vcov={"CRV1": "village"}; of a person unit="id".',
+    "cluster": ' Errors by cluster are vcov={"CRV1": "village"}, errors by person unit="id".',
     "tt": " Effects that change in time are not offered: strata(g), or fits by period, subset=.",
     "frailty": ' Random intercepts are dp_feols("y ~ x", data, unit="id", re="id").',
     "te": " Smooths of one variable are ns(x, knots=[...]).",
@@ -306,7 +306,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
 # -- Formulas written as in R: each gets the same formula in this language to paste
 
 
-#: what is not to be rewritten: names in backticks, and text
+#: unchanged parts of a formula: names in backticks, and text
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
 _WORD = r"(?<![\w.])"
 _ATOM = r"\s*([^(),]+?)\s*"

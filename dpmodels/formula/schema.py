@@ -444,8 +444,8 @@ def schema_for(
         template = "\n".join("      " + x for x in _template(needed, missing_text).splitlines())
         raise SchemaNeededError(
             f"{verb} needs declared levels for {count} variable{'s' if count > 1 else ''}{where}\n"
-            "  Levels are not read from the rows. dp.dp_levels([...], data, eps=, delta=) buys the "
-            "values that many rows have.\n"
+            "  Levels are not read from the rows. dp.dp_levels([...], data, eps=, delta=) finds "
+            "the values that many rows have.\n"
             "  Paste and complete (do not take the levels or numbers from the data):\n" + template
         )
     return Schema(**out)

@@ -58,7 +58,7 @@ _FORM = '"Surv(time, event) ~ group", or "Surv(start, stop, event) ~ group" for 
 @word("Surv")
 def _surv(node: ast.Call, ctx: Context) -> Factor:
     raise ctx.fail(
-        f"Surv() stands by itself on the left of ~, in verbs of survival: {_FORM}"
+        f"Surv() must be alone on the left of ~, in verbs of survival: {_FORM}"
     )
 
 

@@ -590,7 +590,7 @@ def overflow(node: ast.AST, ctx: Context) -> FormulaError:
 
 # -- words ---------------------------------------------------------------------------------
 
-#: Compiles a call where it stands. The words of the language by name, filled by :func:`word`.
+#: Compiles a call in its place. The words of the language by name, filled by :func:`word`.
 Compiler = Callable[[ast.Call, "Context"], Factor]
 CALLS: dict[str, Compiler] = {}
 

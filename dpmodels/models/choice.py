@@ -358,7 +358,7 @@ def _back(
     classes: Classes, found: ScoringRelease, _: Fitting
 ) -> tuple[Array, Array]:
     """Return (A, a): slopes and thresholds, or the coefficients of each level."""
-    A = found.coordinates.back()[0]  # (p, r): of a linear predictor u'theta
+    A = found.coordinates.back()[0]  # (p, r): map to a linear predictor u'theta
     K = classes.K
     if not isinstance(classes, ProportionalOdds):
         out: Array = np.asarray(np.kron(np.eye(K - 1), A), dtype=float)
@@ -367,7 +367,7 @@ def _back(
     out = np.zeros((p - 1 + K - 1, K - 1 + r - 1))
     out[: p - 1, K - 1 :] = A[1:, 1:]
     out[p - 1 :, : K - 1] = np.eye(K - 1)
-    out[p - 1 :, K - 1 :] = -A[0, 1:]  # what centred columns add to every threshold
+    out[p - 1 :, K - 1 :] = -A[0, 1:]  # contribution of centred columns to every threshold
     return out, np.zeros(len(out))
 
 

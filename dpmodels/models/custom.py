@@ -59,7 +59,7 @@ class EptrDetail:
     eps_t: float = 0.0
     eps_r: float = 0.0
     delta: float = 0.0
-    mu: tuple[float, float] = (0.0, 0.0)  # Of the lower bound, and of the estimate
+    mu: tuple[float, float] = (0.0, 0.0)  # mu of the lower bound, and of the estimate
     delta_f: float = 0.0
 
 
@@ -221,10 +221,10 @@ LOSS_STEP, OUTPUT_STEP = "privacy loss", "mechanism"
 class GptrDetail:
     """The split of the (add/remove or replace-one) pair."""
 
-    # eps_t, eps_m: of the Laplace release of the privacy loss, and of the mechanism.
+    # eps_t, eps_m: eps of the Laplace release of the privacy loss, and eps of the mechanism.
     eps_t: float
     eps_m: float
-    # delta_m, delta_f: of the mechanism where its bound holds; failure of the bound.
+    # delta_m, delta_f: delta of the mechanism where its bound holds, and failure of the bound.
     delta_m: float
     delta_f: float
 

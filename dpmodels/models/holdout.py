@@ -184,7 +184,7 @@ def added_up(blocks: Iterable[Array], sums: tuple[Sums, ...]) -> tuple[Array, ..
 class HoldoutPlan:
     """Everything public about a release on held-out rows."""
 
-    design: Design  # Of the fit
+    design: Design  # Design of the fit
     n: int
     sums: tuple[Sums, ...]  # One a step
     guarantee: Guarantee

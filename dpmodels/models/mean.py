@@ -91,8 +91,7 @@ def release_clipped(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     rowmap, centre, half = mean_scale(design)
     d, people = design.p, plan.request.unit is not None
     over = Moments(design, rowmap if people else WithOne(rowmap), people=people, average=people)
-    # Last row of the Gram matrix of (u, 1): sums of u, then the count; lattice unit 2^-40.
-    # Of people it is (u, whether there is a complete row, 1).
+    # For people the query is (u, whether there is a complete row, 1).
     query = Query(sums_and_count(d, people), over, lambda G: Added(G.integers()[-1, : d + 1]))
     sums = ask("means and count", query).values
     values = {"sums": sums[:d], "count": sums[d:]}
@@ -201,7 +200,7 @@ def release_pure(plan: Plan[Any], ask: Ask) -> Release:
 
 
 def estimate_pure(plan: Plan[Any], release: Release) -> Estimate:
-    """Means ``c + h S/N``; errors by the delta method, one mean at a time.
+    """Estimate means ``c + h S/N``, with errors by the delta method, one mean at a time.
 
     Covariances of means are not released: they are NaN.
     """
@@ -235,7 +234,7 @@ PURE = Backend(
 )
 
 def impure(request: Request, *_: object) -> str:
-    """Return why a call is not served by pure noise, in words; empty if it is."""
+    """Return the reason why a call is not served by pure noise, or "" if it is."""
     return "" if request.delta == 0 else "delta > 0"
 
 

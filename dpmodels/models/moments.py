@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 # -- From released second moments of mapped rows to moments in the user's units. Sees no row
 
 
-#: What the moment of the constant is, where sums are of people.
+#: Name of the moment of the constant, if sums are of people.
 ROWS_OF_ONE = "rows a person"
 #: Least mean weight of a row that moments are divided by.
 LEAST_WEIGHT = 0.1
@@ -97,10 +97,10 @@ MOST_COLUMNS = 150
 class Back:
     """The way from mapped rows w to rows (x, 1)."""
 
-    names: tuple[str, ...]  # Of the columns of x
+    names: tuple[str, ...]  # Names of the columns of x
     T: Array  # (q, q): ``(x, 1) = T w``
     rows: float  # Divisor of the sums: n, or the released count
-    last: str  # What the moment of the constant with itself is called
+    last: str  # Name of the moment of the constant with itself
 
     def labels(self) -> tuple[str, ...]:
         """Return the names of the upper triangle, row by row."""
@@ -564,7 +564,7 @@ register_method(
 # ``after/theory.md``.
 
 
-#: Statistics whose errors take rows for independent.
+#: Statistics whose errors assume independent rows.
 _OF_ROWS = (
     "sigma_se", "r_squared_se", "r_squared_low", "r_squared_high", "adj_r_squared",
 )  # fmt: skip

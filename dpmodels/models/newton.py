@@ -299,7 +299,8 @@ class Minimum:
     """Result of :func:`minimise`. Confidential."""
 
     theta: Array  # (p,)
-    hessian: Array  # (p, p): of the sum of losses, ridge left out; at an iterate near theta
+    # (p, p): Hessian of the sum of losses, without the ridge, at an iterate near theta
+    hessian: Array
     # Whether the gradient norm is at most half the tolerance. False only where floats allow no
     # better point: theta is the best then, and is released like any other.
     certified: bool
@@ -429,7 +430,7 @@ def _newton(
         falls = new_value < value and new_value <= armijo
         if not falls and not (new_size <= _CALMER * least and new_value <= value + allowed):
             if fast:
-                # the old Hessian is no good here: a fresh one, at the same place
+                # the old Hessian fails here: a fresh one, at the same place
                 fast = False
                 value, gradient, H = at(theta, True)
                 used += 1

@@ -97,7 +97,7 @@ class GlmDetail:
     tol: float  # Certified bound on the gradient norm
     mu: dict[str, float]  # Step name -> mu of the Gaussian steps
     rescale: bool
-    passes: int  # Of the minimisation; the others are one each
+    passes: int  # Passes of the minimisation; the other steps need one each
     # Coefficients of a fit on the public data alone; empty without public data.
     public_params: tuple[float, ...] = ()
 
@@ -379,7 +379,7 @@ def _rescale(
     job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
     found = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
     noisy, sd = found.values, float(found.sd[0])
-    most = []  # two-point columns span 2.5 at most; those of 0/1 stand in [-1, 1] already
+    most = []  # two-point columns span 2.5 at most; 0/1 columns are within [-1, 1] already
     for c in design.columns:
         kind = getattr(design.schema[c.term], "kind", "") if c.term in design.schema else ""
         dummy = c.kind in ("dummy", "contrast")

@@ -205,11 +205,11 @@ class _Shares:
 
 #: Shares of mu^2 of least squares by person and of the averages; the rest is of the last stage.
 SHARE_OF_FIRST, SHARE_OF_AVERAGES = 0.20, 0.05
-#: Names of the steps: of the first stage, and of the averages.
+#: Names of the steps: the first stage, and the averages.
 POOLED, AVERAGES = "pooled", "averages of residuals"
-#: Of the last stage, which starts near its end.
+#: Shares of the last stage, which starts near its end.
 SHARES = (0.02, 0.03, 0.05, 0.14, 0.76)
-#: Residuals are clipped to so many of their released sds.
+#: Residuals are clipped to this many of their released sds.
 CLIP = 2.5
 #: Largest share of the variance that intercepts are believed to have.
 MOST_BETWEEN = 0.98
@@ -230,7 +230,7 @@ class Variances:
     people: float
     squares: float
     sd: float  # Noise of each
-    clip: float  # What residuals were clipped to, in units of the unit response
+    clip: float  # Clip of the residuals, in units of the unit response
 
     @property
     def share(self) -> float:
@@ -274,9 +274,11 @@ class Intercepts(Expansion):
     """Least squares with an intercept of each person of known weight, initialised."""
 
     coordinates: Coordinates
-    mundlak: bool  # theta is of own means (the constant first), then within people; else of rows
+    # theta is of means of people (the constant first), then within people; else of rows
+    mundlak: bool
     sd: float  # Released spread of the unit response
-    # Of intercepts and errors; None: not released yet, and rows are taken for unrelated.
+    # Variances of intercepts and errors. None before their release: rows are then assumed
+    # unrelated.
     variances: Variances | None = None
 
     averages: ClassVar[bool] = True

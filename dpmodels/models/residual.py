@@ -86,7 +86,7 @@ QUANTILE = Backend(plan_quantile, release, estimate_quantile, people=True)
 # it gets the grid, whatever the data (``scoring/theory.md`` 5.4).
 
 
-#: Points of the grid; it covers so many ranges of the response on either side.
+#: Points of the grid, and the number of ranges of the response that it covers on either side.
 _POINTS, _WIDE = (1 << 15) + 1, 2.0
 
 

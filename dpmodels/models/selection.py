@@ -434,7 +434,7 @@ class _Search:
         x, i, new = self.best[0].copy(), self.best[1], self.best[2].copy()
         width = (high - low) * 10.0 ** rng.uniform(-3, 0)
         if rng.uniform() < 0.5:
-            if new.any():  # the zero row stays one: what is between it and the box cannot occur
+            if new.any():  # the zero row stays one: nothing can occur between it and the box
                 new = np.clip(new + rng.normal(size=len(new)) * width, low, high)
         else:
             j = int(rng.integers(len(x)))

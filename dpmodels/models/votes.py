@@ -27,9 +27,9 @@ from dpmodels.tables.table import Result, Table, forest
 # smooth sensitivity; Redberg, Zhu and Wang (2023), section 5.2. Neighbours: one teacher's votes.
 # Constants and the corrected index are proved in ``votes.md``, section 5.
 #
-# Everything is a function of x_i = erfc^{-1}(2 q_i / (C-1)), one number a query: a changed vote
-# moves every x_i by at most 1/sigma. x is cut to cells of a public grid, downwards, and the Renyi
-# curve is made monotone on the grid; so values and sensitivities are exact for what is used.
+# Everything is a function of x_i = erfc^{-1}(2 q_i / (C-1)), one number per query: a changed vote
+# moves every x_i by at most 1/sigma. x is rounded down to cells of a public grid, and the Renyi
+# curve is made monotone on the grid. So values and sensitivities are exact for the curve in use.
 
 
 #: Cells for the largest move of one vote.
@@ -68,7 +68,8 @@ def renyi_of_q(log_q: float, a: float, sigma: float) -> float:
 class CurveTable:
     """Renyi bound of one answer by cell of x, non-increasing in x."""
 
-    value: Array  # (N,): of every x in cell i (its left end), the largest of all cells to the right
+    # (N,): value of every x in cell i (its left end), the largest of all cells to the right
+    value: Array
     # (N,): bound of the change of ``value`` between neighbours, the first of which is in cell i.
     change: Array
     step: float  # Width of a cell
@@ -188,7 +189,7 @@ class PateResult(Result):
     labels: Labels | None  # (Q,) array of int, or None: none: no reply, the test did not pass
     # Released upper bound of the data-dependent eps at the delta of the call; costs included.
     eps_data_dependent: float
-    eps_data_independent: float  # What the same noisy answers cost without looking at the votes
+    eps_data_independent: float  # Cost of the same noisy answers without looking at the votes
     privacy: Guarantee  # The promise of the call, whatever the votes
     stats: dict[str, float] = field(default_factory=dict)
 

@@ -91,8 +91,8 @@ class DesignErrors:
 
     found: ClusterRelease
     scale: Array  # (d,): z times this is a coordinate
-    # (d,): of each coordinate, its variance a row where rows are drawn one by one; 0: it does not
-    # count in the average.
+    # (d,): variance per row of each coordinate if rows are drawn one by one, 0 if it does not count
+    # in the average.
     typical: Array
     n: int
     level: float
@@ -261,7 +261,7 @@ def refuse_kept_rows(request: Request) -> None:
     if request.copies > 1 or (request.unit is not None and not request.by_person):
         raise RequestError(
             "weights= cannot be combined with max_rows=. Leave max_rows= out: each person then "
-            "counts once, by the mean weight of own rows"
+            "counts once, by the mean weight of their rows"
         )
 
 
@@ -311,9 +311,9 @@ class PeoplePass:
 # are made: ``z = u (t - m)``.
 
 
-#: Share of what is left for the products, of which errors are made.
+#: Share of the remaining budget for the products, of which errors are made.
 PRODUCTS_SHARE = 0.2
-#: Of the trimmed part of the weight, how far beyond its own difference means may be moved.
+#: Distance beyond its own difference by which means may be moved, over the trimmed part.
 MOVED, ALLOWED = 1.5, 0.75
 
 
@@ -357,7 +357,7 @@ def products(d: int) -> Gram:
 def _of_means(
     blocks: Iterable[Array], own: Coordinates, *, people: bool = False
 ) -> tuple[npt.NDArray[Any], ...]:
-    """Return the sums of ``(u t, u)`` of rows, and those of products; of people they come made."""
+    """Return the sums of ``(u t, u)`` and of their products; blocks of people hold ``(u t, u)``."""
     d = len(own.centre)
     total, pairs = np.zeros(d + 1, dtype=np.int64), ExactSum(d + 1, d + 1)
     with np.errstate(all="ignore"):

@@ -108,8 +108,8 @@ class Entry:
     failure: float
     eps: float
     delta: float
-    # Which description it is, and so what may go back of it: "steps", a sum over the steps; "pair",
-    # the (eps, delta) of the call; "other", of which nothing goes back (theory.md, 4).
+    # Kind of the description, which decides what may be given back: "steps", a sum over the steps;
+    # "pair", the (eps, delta) of the call; "other", of which nothing is given back (theory.md, 4).
     how: str = "other"
 
 

@@ -115,7 +115,7 @@ class Budget(Shown):
     ) -> None:
         if delta is None:
             raise RequestError(
-                f"a budget has a delta beside its eps, well below one over the number of rows: "
+                f"a budget has a delta next to its eps, well below one over the number of rows: "
                 f"dp.Budget({shown(eps)}, 1e-6); delta=0 is pure differential privacy"
             )
         rule = _rule(accounting, None if rule == "auto" else rule) or rule

@@ -233,7 +233,7 @@ def check_name(file: Path) -> None:
         if file.stat().st_nlink > 1:
             raise BudgetError(
                 f"the ledger {str(file)!r} has more than one name (a hard link). The journal of "
-                "its charges lies beside the name, so charges made under the other name would be "
+                "its charges is next to the name, so charges made under the other name would be "
                 "lost. Nothing was charged. Remove the other name"
             )
 
@@ -283,8 +283,9 @@ class Witness:
         if last is not None and last[1]:
             raise BudgetError(
                 f"the ledger {str(self._ledger)!r} is gone or empty, and {last[1]} calls were "
-                f"charged to it ({self.path.name!r} beside it says so). A new one would forget "
-                f"what was spent. Nothing was charged. Bring the file back; {self._deliberate()}"
+                f"charged to it ({self.path.name!r} next to it records this). A new one would "
+                f"forget what was spent. Nothing was charged. Bring the file back; "
+                f"{self._deliberate()}"
             )
 
     def check(self, identity: str, held: int, mark_of: Callable[[int], str | None]) -> None:
@@ -312,7 +313,7 @@ class Witness:
                 f"the ledger {str(self._ledger)!r} has lost charges: {number} were committed, the "
                 f"file is an older copy with {held} calls. Nothing was charged. Bring back the "
                 "newest file. If it is lost, the calls that the copy forgets were still answered: "
-                "what is promised is then the file's budget and theirs together. To go on with "
+                "the guarantee is then the file's budget and theirs together. To go on with "
                 f"it, {self._deliberate()}"
             )
 
@@ -338,9 +339,9 @@ class Witness:
 # of all: a changed bit lowers no account. Rows are held against their hashes once in the life of a
 # store, which keeps their sums; afterwards only rows that came since are read.
 #
-# Undrawn parts of a call go back as a separate row in ``returns``; charges are never edited.
-# What is kept of a charge is worked out anew from the charge whenever rows are read. A lost return
-# over-counts, so the file beside the ledger does not list returns.
+# Undrawn parts of a call go back as a separate row in ``returns``; charges are never edited. The
+# returnable part of a charge is computed again from the charge whenever rows are read. A lost
+# return over-counts, so the file next to the ledger does not list returns.
 #
 # The format has a number (``PRAGMA user_version``); files of another number are refused, but those
 # of format 3, which had no returns: they are raised by the first charge. Unknown columns and keys
@@ -369,7 +370,7 @@ _TABLES = (
     "pure REAL NOT NULL, failure REAL NOT NULL, kept_eps REAL NOT NULL, kept_delta REAL NOT NULL, "
     "chain TEXT NOT NULL)",
 )
-#: What raises a file of the format before.
+#: Statements that convert a file of the format before.
 _RAISE = ("ALTER TABLE calls ADD COLUMN how TEXT", _TABLES[-1])
 
 
@@ -493,9 +494,9 @@ def _seal_of(db: sqlite3.Connection) -> str:
     return _hash(sealed)
 
 
-#: What a file must still say when it is used again.
+#: Fields of a file that must be unchanged when it is used again.
 _IDENTITY = ("id", "label", "eps", "delta")
-#: What the seal is made of.
+#: Fields of the seal.
 _SEALED = (
     "id", "label", "eps", "delta", "relation", "unit", "rule", "cap_eps", "cap_delta", "caps",
     "boxes",
@@ -653,7 +654,7 @@ class FileStore:
         return BudgetError(
             f"the ledger {str(self.path)!r} has lost charges: {seen} were seen, and the file is an "
             f"older copy with {held} calls. Nothing was charged. Bring back the newest file. If it "
-            "is lost, the calls that the copy forgets were still answered: what is promised is "
+            "is lost, the calls that the copy forgets were still answered: the guarantee is "
             "then the file's budget and theirs together"
         )
 

@@ -320,9 +320,9 @@ class Approximate:
 
 
 _TILT = "dpmodels.models.newton"
-#: Named curves: name -> function(eps_or_alpha, **parameters), or "module:function".
-#: Those of the package's own rooms are listed here, so that a saved guarantee can be read before
-#: its room was imported.
+#: Named curves: name -> function(eps_or_alpha, **parameters), or "module:function". Curves of the
+#: package's own modules are listed here, so that a saved guarantee can be read before its module is
+#: imported.
 _CURVES: dict[str, Callable[..., float] | str] = {
     "best of geometric runs": "dpmodels.models.selection:geometric_rdp",
     "best of poisson runs": "dpmodels.models.selection:poisson_rdp",

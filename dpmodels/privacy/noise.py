@@ -123,8 +123,8 @@ Index = npt.NDArray[np.intp]
 LARGEST = 1 << 56
 #: Relative error of a float exp(-x) that decisions allow for; the proof needs 2^-41.
 MARGIN = 2.0**-40
-#: Proposals to a group are enough for so many roots of its draws more than are needed: beyond it
-#: a second round would be as dear as the first, and it is rare.
+#: Proposals to a group exceed the needed number by this many roots of its draws. More would cost as
+#: much as a second round, which is rare.
 SPARE = 4.0
 #: Proposals that are worked on together: their arrays stay in the caches.
 _PROPOSALS_AT_ONCE = 1 << 14

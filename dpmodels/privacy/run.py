@@ -523,7 +523,7 @@ class Run:
         return self._tossed(name, p)
 
     def _tossed(self, name: str, p: float) -> bool:
-        """Toss the coin of a step that was taken; remember if it gave no reply."""
+        """Draw the coin of a step and, if it comes up 0, remember that the step gave no reply."""
         reply = self.noise.bernoulli(p)
         if not reply:
             self._no_reply.append(name)
@@ -692,13 +692,11 @@ class Run:
 
 # -- Releases that are no query: each has a proof of its own, by name.
 #
-# The prover (:mod:`dpmodels.proof.prove`) knows sums of clipped units and lemmas about them. What
-# is
-# tested, sampled, perturbed or drawn otherwise stands here: one entry a proof, with the functions
-# that may hold rows and run for it, the draws they may make, the section that proves it, the audit
-# case and the mutants that the audit must catch. :meth:`dpmodels.sums.ask.Ask.raw` gives nothing
-# to
-# anybody else.
+# The prover (:mod:`dpmodels.proof.prove`) knows sums of clipped units and lemmas about them.
+# Releases that are tested, sampled, perturbed or drawn otherwise are listed here: one entry per
+# proof, with the functions that may hold rows and run for it, the draws they may make, the section
+# that proves it, the audit case and the mutants that the audit must catch.
+# :meth:`dpmodels.sums.ask.Ask.raw` gives nothing to anybody else.
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,9 @@ def _one_sided(relation: str) -> float:
 
 
 def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
-    # The same at a small dimension, where 2^-20 pays for floats too; ``factor``: of the relation.
-    # Under replace-one a removal and an addition are charged each (``privacy/one_sided.md``, 1).
+    # The same at a small dimension, where 2^-20 pays for floats too; ``factor`` is that of the
+    # relation. Under replace-one a removal and an addition are charged each
+    # (``privacy/one_sided.md``, 1).
     return square * GRID * _one_sided(relation)
 
 

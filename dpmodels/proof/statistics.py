@@ -44,7 +44,8 @@ Integers = npt.NDArray[np.object_]
 _ROOT2 = math.sqrt(2.0)
 
 
-#: Sizes of an integer of a sum, the radius of the set being 1: of numbers and of their products.
+#: Value of one integer step of a sum if the radius of the set is 1, for numbers and for their
+#: products.
 _NUMBERS, _PRODUCTS = 1.0 / STEPS, STEPS**-2
 
 

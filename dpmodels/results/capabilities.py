@@ -589,7 +589,7 @@ class Predictions(Held):
             raise RequestError(
                 (f"predict has no argument {name}=: " if name else "predict needs rows: ")
                 + "fit.predict(new), new a frame with the variables of the formula. A fit keeps no "
-                "rows of its own"
+                "rows"
             )
         what = _SCALES.get(what, what) if isinstance(what, str) else what
         if self._record.estimate.released and (hasattr(new, "keys") or hasattr(new, "columns")):

@@ -378,7 +378,7 @@ def _grid_notes(
     middles: list[str], centres: list[str], held: Mapping[str, float], *, relative: bool,
     link: str, what: str,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return the notes of adjusted means: what is held where, and their scale.
+    """Return the notes of adjusted means: the values at which variables are held, and the scale.
 
     ``held``: means that ``over=`` gives. ``relative``: to a first unit, without an intercept.
     """
@@ -531,7 +531,7 @@ def released_centre(fit: Any, name: str) -> float | None:
 
 
 def _cell_at(variable: Any, value: float) -> Any:
-    """Return the cell that is read as a number: of a date or a duration one in microseconds."""
+    """Return the cell of a number; a date or a duration is rounded to microseconds."""
     if variable.kind == "date":
         return np.datetime64(variable.start + round(value * TIME_UNITS[variable.unit]), "us")
     duration = getattr(variable, "duration", None)

@@ -60,7 +60,7 @@ class _Rows:
     table: dict[str, Any]
     n: int
     notes: tuple[str, ...]
-    #: Of released means: their names, and their covariance.
+    #: Names of released means, and their covariance.
     means: tuple[str, ...] = ()
     spread: Array | None = None
 
@@ -80,7 +80,7 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
         return _Rows(public_points(fit.design, 1, (1.0, 2.0)), 1, ("The same at every row.",))
     if newdata is None:
         raise RequestError(
-            "what is averaged differs from row to row, and a fit keeps no rows: give public ones, "
+            "this effect differs from row to row, and a fit keeps no rows: give public ones, "
             f"newdata=frame with {', '.join(needed)}, or released means, "
             f"newdata=dp.dp_mean('{' + '.join(needed)} ~ 1', ...)"
         )
@@ -268,12 +268,12 @@ def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
         )
     if data is None or "eps" not in given or "delta" not in given:
         raise RequestError(
-            "an average over private rows is a release of its own, of the means of the predictors: "
+            "an average over private rows needs another release, of the means of the predictors: "
             "newdata=data, eps=..., delta=..."
         )
     if _link(fit).name != "identity":
         raise RequestError(
-            f"with the link {_link(fit).name!r} an average over rows is no function of released "
+            f"with the link {_link(fit).name!r} an average over rows is not a function of released "
             "means: give public rows, or take the effect at the means, "
             "newdata=dp.dp_mean('x + z ~ 1', data, ...)"
         )

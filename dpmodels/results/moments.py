@@ -60,8 +60,8 @@ def moments_of(record: Record) -> MomentFacts:
     people = column_of(record.guarantee.unit) is not None
     if people and (record.guarantee.most or record.call.verb != "dp_moments"):
         raise NotReleasedError(
-            f"these moments are of kept rows of {record.guarantee.unit}: what follows from them "
-            "takes rows for independent. Fit the data itself: dp_ols(..., unit=...)"
+            f"these moments are of kept rows of {record.guarantee.unit}: results from them "
+            "assume independent rows. Fit the data itself: dp_ols(..., unit=...)"
         )
     design, back = record.design, np.asarray(arrays["released_map"])
     names = tuple(c.name for c in design.z)
@@ -371,7 +371,7 @@ def decomposition(
     held = [n for n in _chosen(given, record, facts) if n != name]
     came = [n for n in own if n not in (name, *held)]
     if not came:
-        raise RequestError(f"nothing came in beside {name}: leave something out of given=")
+        raise RequestError(f"nothing came in besides {name}: leave something out of given=")
     parts = _groups(groups, came, record)
     base = np.vstack([constant, columns[name], *(columns[n] for n in held)])
     found = decompose(

@@ -320,15 +320,15 @@ def _above(headers: Any, fits: int) -> list[list[str]]:
         counts = list(headers.values())
         if not all(isinstance(n, int) and n > 0 for n in counts) or sum(counts) != fits:
             raise RequestError(
-                f"headers= says above how many fits each text stands: the numbers add up to the "
-                f"{fits} fits of the table, for example headers={{'All': {fits}}}"
+                f"headers= gives the number of fits under each heading, and the numbers must sum "
+                f"to {fits}, for example headers={{'All': {fits}}}"
             )
         return [[str(text)] for text, n in headers.items() for _ in range(n)]
     listed = [headers] if isinstance(headers, str) else list(headers)
     if len(listed) != fits:
         raise RequestError(
-            f"headers= takes one text a fit: {fits} fits, {len(listed)} texts. A text above "
-            "several: headers={'Men': 2, 'Women': 1}"
+            f"headers= needs one heading per fit: {fits} fits, {len(listed)} headings. For one "
+            "above several: headers={'Men': 2, 'Women': 1}"
         )
     return [[str(text)] for text in listed]
 

@@ -71,7 +71,7 @@ _LOWEST = 2.0 ** (0.5 * (1 - AT_CLIP))
 
 
 def scoring_grid(design: Design) -> Grid | None:
-    """Return the grid by whose cells scoring passes of a design add up; None: by dense rows.
+    """Return the grid for scoring passes by cell, or None if a design needs dense rows.
 
     Public: a function of the design. Its predictors must all be functions of the cell.
     """
@@ -89,12 +89,12 @@ class _Adding:
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """What a pass knows of a cell before any data."""
+    """Public tables of a pass by cell."""
 
     seen: Array  # (K,): what the model sees of a row without its numbers; NaN in missing cells
     slopes: Array  # (d,): and what each of its numbers adds
     length: Array  # (K,): ``|w|`` in lattice steps of R_H
-    # (r, K): lattice vector that information and scores are multiples of: of unweighted rows w
+    # (r, K): lattice vector that information and scores are multiples of: for unweighted rows w
     # itself, in the ball of R_H ...
     zeta: Array
     kept: Array  # (K,): ... and its length there, before it is rounded.
@@ -177,7 +177,7 @@ class CellPass:
             sums.bins[0] += len(norm) - len(far)
 
     def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
-        """Return what :meth:`ScorePass.factors` gives: psi itself, but for long scores and rows."""
+        """Return :meth:`ScorePass.factors`: psi, made smaller for long scores and rows."""
         one, t, clip = self.one, self.tables, self.one.plan.clip
         k = end_of_numbers(psi, FACTOR * clip, TOP)
         others = norm > KEPT * clip
@@ -237,13 +237,13 @@ class CellPass:
 
 
 def _multiples(length: Array, radius: float) -> Array:
-    """Return ``trunc(2^20 (1 - 2^-24) min(1, length/radius))``: at most that whatever a row is."""
+    """Return at most ``trunc(2^20 (1 - 2^-24) min(1, length/radius))``, for any row."""
     return end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class CellPasses:
-    """Passes by cells that read the same rows at once, for whoever adds up."""
+    """Passes by cell that read the same rows at once, for the executor."""
 
     passes: tuple[CellPass, ...]
     grid: Grid
@@ -289,8 +289,7 @@ LONGEST_DEVIANCE = 12.0
 #: largest at which it is free.
 COUNT = 1.5
 _GRID = 4097
-#: Where a declared range of amounts ends at 0, their phi is told down to this part of its other
-#: end.
+#: If a declared range of amounts ends at 0, phi is resolved down to this part of its other end.
 _LEAST = 2.0**-30
 
 
@@ -299,10 +298,10 @@ class FitStatistics:
     """Released sums over whole rows and their noise."""
 
     whole: float  # Whole rows
-    sums: Array  # (3,): of y, phi(y) less its chord, and d(y, mu)
+    sums: Array  # (3,): sums of y, phi(y) less its chord, and d(y, mu)
     # (4, 3): what one sd of each independent noise, that of the count first, moves the sums by.
     lift: Array
-    sd: float  # Of the count
+    sd: float  # Noise sd of the count
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,7 +356,7 @@ class Deviance:
         return self.numbers(image[-1], block[-1])
 
     def numbers(self, eta: Array, y: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return the same of linear predictors and responses (m,)."""
+        """Return unit deviances of linear predictors and responses (m,), and which are valid."""
         alpha = self.alpha
         mean = self.link.inverse(np.clip(eta, *self.link.reach))
         convex = self.family.convex(y, alpha)
@@ -390,11 +389,11 @@ class Deviance:
         return FitStatistics(max(float(noisy[0]), 1.0), sums, lift, float(sd[0]))
 
     def cut(self, found: FitStatistics, bins: Array, last: PassPlan, phi: float) -> float:
-        """Return about what unit deviances beyond their range have lost in all, by score lengths.
+        """Return the approximate sum clipped from unit deviances, from released score lengths.
 
-        Of a row of mean leverage the squared score is p times the squared Pearson residual, over
-        phi; at the mean response that says its deviance. ``bins`` are what the pass ``last``
-        released, its scores over ``phi``.
+        For a row of mean leverage the squared score is p times the squared Pearson residual, over
+        phi. At the mean response this determines its deviance. ``bins`` are released by the pass
+        ``last``, with its scores over ``phi``.
         """
         squares = phi * last.clip**2 / last.p * 2.0 ** (np.arange(len(bins)) - AT_CLIP + 0.5)
         if self.family.is_event:
@@ -411,9 +410,9 @@ class Deviance:
         return above + self._cut_near_zero(found)
 
     def _cut_near_zero(self, found: FitStatistics) -> float:
-        """Return the same of amounts far below the mean, whose scores are short.
+        """Return the approximate sum clipped at amounts far below the mean, whose scores are short.
 
-        As of the gamma distribution whose mean deviance, so cut, is the released one.
+        It is that of the gamma distribution whose mean clipped deviance is the released one.
         """
         from scipy.special import digamma, gammaln
 
@@ -464,7 +463,7 @@ class Deviance:
 
 
 def _in_steps(t: Array, whole: npt.NDArray[np.bool_]) -> Array:
-    """Return (1, t - 1/2) of whole rows in lattice steps, (4, m), rounded towards zero; else 0."""
+    """Return (1, t - 1/2) of complete rows in lattice steps, (4, m), rounded towards zero, or 0."""
     out = np.where(whole, np.vstack([np.ones((1, t.shape[1])), t - 0.5]), 0.0)
     return end_of_numbers(out)
 
@@ -497,7 +496,7 @@ class _StatisticsPass:
         return total
 
     def _steps(self, block: Any) -> Array:
-        """Return what rows, or people, of a block add, (4, m)."""
+        """Return the contributions (4, m) of the rows, or people, of a block."""
         if self.of_people:
             rows = _in_steps(*self.deviance.rows_and_which(block.rows, self.affine))
             own = sums(rows, block.starts)
@@ -510,7 +509,7 @@ class _StatisticsPass:
 
     @functools.cached_property
     def _seen(self) -> tuple[Array, Array]:
-        """What the model sees of a cell (K,), NaN in missing ones, and the slopes of numbers."""
+        """Return the model's view of cells (K,), NaN in missing ones, and the slopes of numbers."""
         assert self.grid is not None
         matrix, shift = self.affine
         seen = mapped(matrix[-1:], self.grid.table)[0]

@@ -1,4 +1,4 @@
-"""Estimate how long scores are, where to clip them, and what lies beyond the clip.
+"""Estimates of score lengths, the clip, and the excess over the clip.
 
 By released histograms of the lengths of scores in half octaves (``theory.md``, 4;
 ``expand_theory.md``, 4). Sees no row.
@@ -52,8 +52,9 @@ _FALLING = (-1.6, 0.7, 47), (0.0, 0.6, 13)
 _UNIMODAL = (-1.6, 3.0, 47), (0.2, 2.0, 13)
 #: Where C may lie in the bulk: counts of normal scores fall ever faster, bends up to 2.
 _WIDE = (-1.6, 3.0, 47), (0.0, 2.0, 21)
-#: Bins beyond C that stand so many errors above the curve count as they are; of the half octaves of
-#: people, which are many and reach far (noise of 2.5 errors in the last would be most of the sum).
+#: Bins beyond C that are this many errors above the curve count as they are. The second number is
+#: for the half octaves of people, which are many and extend far (noise of 2.5 errors in the last
+#: would be most of the sum).
 _APART, _APART_OF_PEOPLE = 2.5, 4.0
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
 _MIDDLES = 2.0 ** ((np.arange(BINS - _FIRST) + _FIRST - AT_CLIP + 0.5) / 2.0)
@@ -62,7 +63,7 @@ _BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
 
 @dataclass(frozen=True)
 class Overflow:
-    """What lies beyond, in units of C."""
+    """Excess of scores over the clip, in units of C."""
 
     # total, error: ``sum (|s|/C - 1)+`` and its error.
     total: float
@@ -73,7 +74,7 @@ class Overflow:
 def overflow(
     bins: Array, sd: float, radius: float = math.inf, *, unimodal: bool = False, apart: bool = False
 ) -> Overflow:
-    """Return an estimate of what lies beyond C, by released counts of ``|s|/C`` in half octaves.
+    """Return an estimate of the excess over C from released counts of ``|s|/C`` in half octaves.
 
     Counts of the tail are ``exp(a + b k - c k^2)``, c >= 0; (b, c) on a grid with equal prior
     weight, a by least squares: mean and sd of the overflow over the posterior. Squares count beyond
@@ -147,8 +148,9 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
 #: With weights: errors of a count by which rows may hide beyond C, at most this part of those
 #: that are within two octaves below it.
 UNSEEN_TAIL, OF_NEAR = 1.1, 0.12
-#: Part of what lies beyond C on both sides alike that counts as of one sign, and the mu n up to
-#: which: beyond, in proportion to 1 / (mu n). Fits that small have other biases (``theory.md``, 4).
+#: Part of the excess over C that is even in sign but counts as of one sign, and the mu n up to
+#: which it does. Above, in proportion to 1 / (mu n). Fits that small have other biases
+#: (``theory.md``, 4).
 EVEN, WEAK = 0.75, 400.0
 #: Part of C that a row beyond it may have moved the sum by.
 MOVED_PART = 0.35
@@ -168,7 +170,7 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
 
 
 def tail_of(released: Released, plan: PassPlan) -> Tail:
-    """Return what lies beyond C, by the released histogram of the last pass."""
+    """Return the excess over C from the released histogram of the last pass."""
     assert released.bins is not None
     if plan.whole:
         return Tail()
@@ -184,8 +186,8 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         there = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
         unseen = plan.clip * min(UNSEEN_TAIL * sd, OF_NEAR * there)
     if released.signed is not None:
-        # How much of what is beyond .71 C has one sign; noise counts as one sign. What has none
-        # moves nothing; it counts in part where mu n is small.
+        # The part beyond .71 C that has one sign; noise counts as one sign. The even part moves
+        # nothing, but counts in part if mu n is small.
         counts, net = bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
         by_noise = sd * math.sqrt(len(counts))
         net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
@@ -200,7 +202,7 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
 # -- Which way scores beyond the clip point, from the released sum of their directions
 
 
-#: Chance of noise to be taken for scores beyond C: in all directions together, and of any group.
+#: Chance that noise looks like scores beyond C: in all directions together, and of any group.
 FAR_CHANCE, GROUP_CHANCE = 0.01, 0.1
 #: Bounds of the mean length beyond C of a clipped score, in units of C, by the histogram.
 BEYOND_OF_ONE = 0.25, 2.0
@@ -275,7 +277,7 @@ CLEAR, NEAR = 9.0, 4.0
 _PARTS = 8
 #: Bins that hold most units, where noise hides which.
 WINDOW = 7
-#: Quantiles of the histograms up to which squares are averaged: of scales, of scores.
+#: Quantiles of the histograms up to which squares are averaged, for scales and for scores.
 SCALE_UP_TO, SCORES_UP_TO = 0.98, 0.995
 # -- What a released histogram of half octaves says
 
@@ -299,7 +301,7 @@ def kept(counts: Array, sd: float) -> Array:
 
 
 def without_rounding(counts: Array) -> Array:
-    """Return histograms of squares without the open lowest bin: what rounding leaves of a zero."""
+    """Return histograms of squares without the open lowest bin, which holds rounded zeros."""
     out = np.array(counts, dtype=float)
     out[..., 0] = 0.0
     return out
@@ -328,11 +330,11 @@ class Lengths:
     """The released histogram of the lengths of scores of one pass."""
 
     counts: Array  # (OCTAVES,)
-    sd: float  # Of a count
+    sd: float  # Noise sd of a count
 
     @functools.cached_property
     def square(self) -> float:
-        """Mean squared length of all units; of none that is seen the least there is."""
+        """Mean squared length of all units, or the least possible value if no unit is seen."""
         square, there = mean_square(without_rounding(self.counts), self.sd, SCORES_UP_TO)
         total = max(float(np.sum(self.counts)), there, 1.0)
         return max(square * there / total, 2.0**-OCTAVE_ZERO)
@@ -353,13 +355,13 @@ class Lengths:
         return mean * clip, error * clip
 
     def squares(self, clip: float, radius: float) -> float:
-        """Return ``sum (min(|s|, C)^2 - R^2)_+``: what squares up to R miss of clipped scores."""
+        """Return ``sum (min(|s|, C)^2 - R^2)_+``: the excess of clipped squared scores over R^2."""
         square = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
         more = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
         return max(float(self.counts @ more), 0.0)
 
     def lengthened(self, clip: float) -> float:
-        """Return what softening (``sums.softened``) adds to the lengths of scores below C."""
+        """Return the total added to lengths of scores below C by softening (``sums.softened``)."""
         inside = (np.arange(_PARTS) + 0.5) / _PARTS  # of a bin, even in the logarithm
         size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
         grown = softened(size, clip)
@@ -378,7 +380,7 @@ def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
 
 
 def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
-    """Return C: of a grid about C_0 the one of least expected half width.
+    """Return the C of least expected half width, from a grid about C_0.
 
     ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
     both over the root mean square of one coordinate (.45 of it where those just below C stand for

@@ -34,15 +34,16 @@ CLIP, GROWS_OF_CLUSTERS = 2.5, 0.12
 #: Noise of J over its guessed size that the upper radius brings; up to twice its lower end that of
 #: people, of whom there are fewer than rows: sums were pulled, and intercepts covered .87.
 NOISE, OF_PEOPLE = 0.25, 0.5
-#: Of errors of single coordinates, shrunk to their average: the noise may be so many times as
-#: large, times p^(1/4); and their share is larger.
+#: Allowed noise of errors of single coordinates, shrunk to their average, over that of others
+#: (times p^(1/4)), and their larger share.
 LOOSE, AVERAGED_SHARE = 1.1, 0.20
 #: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
 #: errors by cluster are given; as guessed, up to which units are compared in pairs.
 HIGH_NOISE, TOO_NOISY, QUIET = 0.5, 1.0, 0.35
-#: A design effect below this is not believed: of the released meat of rows.
+#: Least credible design effect, relative to the released meat of rows.
 FLOOR_OF_CLUSTERS = 0.7
-#: A bought number of clusters below LEAST_BOUGHT and so many of its errors is refused.
+#: An estimated number of clusters is refused below LEAST_BOUGHT and below this multiple of its
+#: error.
 LEAST_BOUGHT, SEEN_CLUSTERS = 60, 2.0
 #: Share of mu^2 of stratum totals; their noise in J over its guessed size, up to which means of
 #: strata are taken out by them.
@@ -53,7 +54,7 @@ TOTALS_SHARE, SMALL_CLUSTERS = 0.02, 0.15
 class SampleDesign:
     """The sample of a call."""
 
-    frame: Frame  # How labels become clusters
+    frame: Frame  # Rule by which labels become clusters
     design: Design  # That of the call, with the labels of rows beside them
 
     @property
@@ -63,7 +64,7 @@ class SampleDesign:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What is declared of the columns of units and strata: public, as a schema is saved."""
+        """Declarations of the columns of units and strata: public, as a schema is saved."""
         survey, schema = self.frame.survey, self.design.schema
         names = [n for n in (survey.psu, survey.strata) if n is not None and n in schema.variables]
         return dict(schema.restrict(names).to_dict())
@@ -76,19 +77,19 @@ class SampleDesign:
 
 @dataclass(frozen=True, eq=False)
 class ClusterPlan:
-    """What the pass by cluster releases."""
+    """Plan of the pass by cluster."""
 
     sample: SampleDesign  # With the frame that says how means of strata are taken out
-    # mu, count, totals: of J, all chains together; of the number of clusters, 0: it is declared; of
-    # stratum totals, all chains together, 0: there are none.
+    # mu, count, totals: mu of J for all chains together; mu of the number of clusters, 0 if it is
+    # declared; mu of stratum totals for all chains together, 0 without them.
     mu: float
     count: float
     totals: float
     n: int  # Units, public or the guess
     relation: str
-    chains: tuple[str, ...]  # What is added to the name of the step, of each
+    chains: tuple[str, ...]  # Suffix of the step's name, per chain
     people: bool = False  # Units are people, who may have rows in several clusters
-    # How much more noise J may have than that of a fit, where it is averaged afterwards.
+    # Allowed noise of J over that of a fit, if J is averaged afterwards.
     loose: float = 1.0
     part: float = SHARE  # Share of J
 
@@ -142,7 +143,7 @@ class ClusterPlan:
 
     @property
     def centring(self) -> str:
-        """How means of strata are taken out, in words."""
+        """Description of the way in which means of strata are removed."""
         if self.frame.pairs:
             return "units compared in pairs within strata"
         if self.frame.totals:
@@ -208,7 +209,7 @@ class ClusterPlan:
         )
 
     def _enough(self, p: int) -> str:
-        """Say how much more eps would bring the noise down to where it does not rule. Public."""
+        """Return a sentence with the factor of eps that makes the noise small enough. Public."""
         for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
             then = replace(self, mu=self.mu * more).radii(p)
             steady = then.noise * self.frame.correction
@@ -223,11 +224,11 @@ class ClusterPlan:
 
     @property
     def frame(self) -> Frame:
-        """How clusters are made."""
+        """Sampling frame: the clusters and how they are formed."""
         return self.sample.frame
 
     def radii(self, p: int, clusters: float | None = None) -> Radii:
-        """Return the radii for this many clusters; None: as declared."""
+        """Return the radii for a number of clusters, or for the declared number if it is None."""
         survey, pairs = self.frame.survey, bool(self.frame.pairs)
         total = survey.total if clusters is None else clusters
         if survey.psu is None or total is None:  # rows are their own clusters
@@ -252,7 +253,7 @@ class ClusterPlan:
 
 @dataclass(frozen=True, eq=False)
 class Paid:
-    """What a Gaussian call pays beside its own steps: ranges first, its sums by cluster last."""
+    """Steps added to those of a Gaussian call: ranges before them, sums by cluster after them."""
 
     request: Request
     ranges: Part
@@ -268,7 +269,7 @@ class Paid:
         sample: SampleDesign | None = None, averaged: bool = False,
         by_cluster: bool | None = None,
     ) -> Paid:  # fmt: skip
-        """Plan what is paid beside, ``ranges`` being what :func:`gaussian_part` says.
+        """Plan the added steps; ``ranges`` is the result of :func:`gaussian_part`.
 
         ``labels`` are of the models of the call (empty: the only one); the sample is that of the
         request, unless it is given; sums ``by_cluster`` are released where there are clusters, or
@@ -294,7 +295,7 @@ class Paid:
         shares: Mapping[str, float] | None = None, scales: Mapping[str, float] | None = None,
         advice: Sequence[str] = (), **facts: Any,
     ) -> Plan[Any]:  # fmt: skip
-        """Return the plan of the call: its own steps and passes between what is paid.
+        """Return the plan of the call: its steps and passes between ranges and sums by cluster.
 
         ``shares``: as printed, where several steps are one share.
         """
@@ -331,7 +332,7 @@ class Radii:
 
 
 def statistic(p: int, radii: Radii, *, people: bool = False) -> ClusterGram:
-    """Return what the pass releases, the radius of a pulled sum being 1."""
+    """Return the statistic of the pass, for pulled sums of radius 1."""
     return ClusterGram(Ball(p), clip=radii.clip / radii.bound, several=people)
 
 
@@ -343,7 +344,7 @@ def totals_statistic(
 
 
 def clip_of(p: int, n: int, mu: float) -> float:
-    """Return C, by public numbers; of the number of clusters it knows nothing."""
+    """Return C from public numbers. It does not depend on the number of clusters."""
     return math.sqrt(p) * max(CLIP, GROWS_OF_CLUSTERS * (mu * n) ** 0.45)
 
 

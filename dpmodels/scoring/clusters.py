@@ -81,7 +81,7 @@ class Scored:
 
     @property
     def back(self) -> Array | None:
-        """Q, where scores come turned: ``Q J Q'`` is J; None: they do not."""
+        """Rotation Q for which ``Q J Q'`` is J, or None if scores are not rotated."""
         return self.one.map.turn
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
@@ -99,7 +99,7 @@ class Scored:
 class ClusterSums:
     """Sums of clipped scores by cluster. **Private**: nothing of it leaves without noise."""
 
-    labels: Array  # (k,): of the clusters that have a row, ascending
+    labels: Array  # (k,): labels of the clusters that have a row, ascending
     sums: npt.NDArray[np.int64]  # (chains, r, k) int64 array: in steps of ``C / 2^20``
     # tuple of (r, r) object arrays: ``sum s s'`` over the rows that are in no cluster, in squared
     # steps, one a chain.
@@ -146,7 +146,7 @@ class ClusterSums:
 
 
 def add_products(total: ExactSum, z: Array) -> None:
-    """Add ``z z'`` of integers of at most 2^20, so many columns at a time as are exact."""
+    """Add ``z z'`` of integers of at most 2^20, in blocks of columns whose sums are exact."""
     for first in range(0, z.shape[1], _EXACT):
         total.add(cross_product(z[:, first : first + _EXACT]))
 
@@ -194,11 +194,11 @@ def together(
 class ClusterPasses:
     """The pass of all chains over rows with labels: a pass of a query, and a job of its tasks."""
 
-    passes: tuple[Any, ...]  # What scores rows, of each chain (:class:`Scored`)
+    passes: tuple[Any, ...]  # Pass that scores rows, per chain (:class:`Scored`)
     design: Design  # With labels
     frame: Frame
     clip: float  # C
-    slack: float = 0.0  # Of people: what each of their parts takes of C, for rounding
+    slack: float = 0.0  # Part of C that each part of a person needs for rounding
     of_people: ClassVar[bool] = False
 
     def total(self, rows: Any, reading: dict[str, Any]) -> ClusterSums:
@@ -220,7 +220,7 @@ class ClusterPasses:
     def parts(
         self, block: Any, kept: list[int], places: Places
     ) -> tuple[Array, list[Array]]:
-        """Return (cluster of each part, the parts in each chain as integers (r, m)): of a row one.
+        """Return (cluster of each part, parts in each chain as integers (r, m)); a row is one part.
 
         ``kept`` and ``places`` are what :meth:`split` returns.
         """
@@ -257,7 +257,7 @@ class ClusterPasses:
         return ClusterSums(one_of, all_of, tuple(w.integers() for w in totals), singles)
 
     def accepts(self, found: Any) -> bool:
-        """Say whether a part returned sums by cluster of these shapes."""
+        """Return whether a task returned sums by cluster of these shapes."""
         k, r = len(self.passes), self.passes[0].size
         return (
             type(found) is ClusterSums and type(found.singles) is int
@@ -271,13 +271,13 @@ class ClusterPasses:
 # -- Release and what is made of it
 
 
-#: Noise sds of the sum of design effects where J does not stand out of its noise.
+#: Noise sds of the sum of design effects if J does not exceed its noise.
 UPPER = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterRelease:
-    """What a pass by cluster released."""
+    """Release of a pass by cluster."""
 
     # tuple of (r, r) arrays: J per row, of each chain, in the coordinates of its last pass.
     products: tuple[Array, ...]
@@ -299,15 +299,15 @@ class ClusterRelease:
         return self.radii.noise / size if size > 0.0 else math.inf
 
     def determined(self, chain: int) -> bool:
-        """Say whether J stands out of its noise; else errors are bounds from above."""
+        """Return whether J exceeds its noise. Otherwise errors are upper bounds."""
         return not self.few and self.noise(chain) <= TOO_NOISY
 
     def meat(self, chain: int, of_rows: Array) -> Array:
-        """Return J per row: shrunk as far as noise explains its spread, no less than of rows.
+        """Return J per row, shrunk by the spread that noise explains, and at least that of rows.
 
-        Where it does not stand out of its noise the design effects add up to no more than released,
-        plus two noise sds, and each but one is at least ``FLOOR_OF_CLUSTERS``: the one may be any.
-        A design effect below .7 of the released meat of rows is not believed.
+        If it does not exceed its noise, the design effects sum to at most the released value plus
+        two noise sds, and each but one is at least ``FLOOR_OF_CLUSTERS``: the one may be any. Each
+        design effect is raised to at least .7 of the released meat of rows.
         """
         J = self.correction * self.products[chain]
         root, back = roots(of_rows)
@@ -377,17 +377,16 @@ def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
 # -- Errors by cluster where people are the units, each with rows in any number of clusters.
 #
 # A person adds one part into every cluster it has rows in: the sum of its scores there. The lengths
-# of its parts, with what rounding may add to each, are brought down to C *together*: then it moves
+# of its parts, each with an allowance for rounding, are scaled down to C *together*: then it moves
 # ``J = sum_k a_k a_k'`` by 2BC at most, 4BC where it is replaced (``proof/theory.md``, 1.9). The
-# bound of a row, 2 g(B, C), would not do. A person inside one cluster is treated as a row is, but
-# for
-# the bound.
+# bound of a row, 2 g(B, C), would not do. A person inside one cluster is treated as a row is,
+# except for the bound.
 
 
 Index = npt.NDArray[np.intp]
 #: A score longer than this, in these steps, voids its person.
 _LONGEST = 1e140
-#: Pays for what a sum of rounded lengths, a quotient and a product lose.
+#: Pays for the rounding of summed lengths, of a quotient and of a product.
 _SAFE = 1.0 - 2.0**-30
 
 
@@ -405,7 +404,7 @@ class PersonScores:
         return len(self.root)
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Refuse: a proof for rows says nothing of people."""
+        """Raise an error: a proof for rows does not cover people."""
         raise NotImplementedError
 
     def of_rows(self, block: BlockOfPeople, factor: Array) -> Array:
@@ -458,7 +457,7 @@ class PeopleByCluster(ClusterPasses):
     def parts(
         self, block: BlockOfPeople, kept: list[int], places: Places
     ) -> tuple[Array, list[Array]]:
-        """Return (cluster of each part, the parts in each chain): of a person one a cluster."""
+        """Return (cluster of each part, parts in each chain); a person has one part per cluster."""
         label, factor = self.placed(block.rows, places)
         own = BlockOfPeople(block.rows[kept], block.starts, block.counts)
         out = []

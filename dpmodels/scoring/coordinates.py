@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 
-#: The response enters a start as sqrt(3) t, t in [-1, 1]: of unit variance if uniform.
+#: The response enters a start as sqrt(3) t, t in [-1, 1], which has unit variance if uniform.
 RESPONSE = math.sqrt(3.0)
 #: Points of the box: at least, a column, at most.
 POINTS = (1 << 12, 64, 1 << 15)
@@ -34,7 +34,7 @@ POINTS = (1 << 12, 64, 1 << 15)
 ALIASED = 1e-10
 #: Coefficients with this much of their squared length in aliased directions are not identified.
 _UNIDENTIFIED = 1e-6
-#: Of a narrowed box: least eigenvalue that is whitened, over the largest.
+#: Least eigenvalue that is whitened over the largest, in a narrowed box.
 BEND = 1e-4
 #: Columns with this part of their own square beyond the columns before them are combinations.
 _DEPENDENT = 1e-8
@@ -44,7 +44,7 @@ _DEPENDENT = 1e-8
 class Coordinates:
     """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response."""
 
-    unit: UnitScale  # Of the design, response last
+    unit: UnitScale  # Unit scale of the design, response last
     W0: Array  # (r, p): r <= p: aliased columns share directions
     # (p,): coefficients that the design determines, whatever the rows.
     identified: npt.NDArray[np.bool_]
@@ -82,7 +82,7 @@ class Coordinates:
 
     @functools.cached_property
     def affine(self) -> tuple[Array, Array]:
-        """Return (matrix, shift) of the affine map of a block to u: worked out once."""
+        """Matrix and shift of the affine map of a block to u, computed once."""
         M = np.zeros((len(self.W0), len(self.unit.scale)))
         M[:, : self.W0.shape[1]] = self.W0
         return M * self.unit.scale, (M @ self.unit.shift)[:, None]
@@ -113,7 +113,7 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
 
 
 def worked_out(design: Design, key: object, make: Callable[[], Any]) -> Any:
-    """Return what a design keeps of public numbers, worked out once."""
+    """Return a cached function of a design's public numbers, made at its first use."""
     if key not in design.worked_out:
         design.worked_out[key] = make()
     return design.worked_out[key]
@@ -175,7 +175,7 @@ def scoring_rows(design: Design) -> UnitScale:
 def narrowed(
     coordinates: Coordinates, design: Design, box: Mapping[str, tuple[float, float]]
 ) -> Coordinates:
-    """Return coordinates whose box is narrower: of variables by name, cut to their own ranges.
+    """Return coordinates for a narrower box: named variables are clipped to their new ranges.
 
     The same W0 as before where the box says nothing (a bought range, a subset).
 
@@ -216,7 +216,7 @@ def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
 
 
 def _by_column(M: Array, cell: Array | None) -> tuple[Array, Array]:
-    """Return the map that centres and scales columns of second moments M, and what is left."""
+    """Return the map that centres and scales columns of second moments M, and its result."""
     T = np.eye(len(M))
     if cell is not None:
         T -= np.outer(np.where(np.abs(cell) > 1e-9, 0.0, M @ cell), cell)
@@ -255,14 +255,14 @@ def unweighted(design: Design) -> Design:
 
 
 def most_root(design: Design) -> float:
-    """Return the largest root of a weight that rows are multiplied by; 1: they are not."""
+    """Return the largest root of a weight by which rows are multiplied, or 1 without weights."""
     weights = None if design.program is None else design.program.weights
     interval = None if weights is None else weights.interval
     return 1.0 if interval is None else math.sqrt(interval[1])
 
 
 def response_range(design: Design) -> tuple[float, float] | None:
-    """Return the public range of the response before any weight; None: it is not known."""
+    """Return the public range of the response before any weight, or None if it is unknown."""
     if design.scaled and (design.bought or design.unknown):  # of rows as they are multiplied
         return None
     plain = unweighted(design).response
@@ -270,7 +270,7 @@ def response_range(design: Design) -> tuple[float, float] | None:
 
 
 def constant_columns(design: Design) -> Array | None:
-    """Return v with ``x'v = 1`` in every row before any weight; None: there is none.
+    """Return v with ``x'v = 1`` in every row before any weight, or None if there is no such v.
 
     Looked for over points of the box: ``C(g) - 1``, indicators that are complete. What is shifted
     along v is a part of the fit whatever ``x'v`` is elsewhere: no answer rests on it.
@@ -386,7 +386,7 @@ def _box_block(
     design: Design, box: Mapping[str, tuple[float, float]],
     unknown: tuple[float, float] | None = None,
 ) -> Array | None:  # fmt: skip
-    """Return filled rows of the design over its box, (q, m); None: it is not declared.
+    """Return complete rows of the design over its box, (q, m), or None if a range is not declared.
 
     ``unknown``: the range of a variable without a declared one.
     """

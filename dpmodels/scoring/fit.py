@@ -1,4 +1,4 @@
-"""A scoring fit as a backend: what every room of regressions plans, releases and estimates.
+"""Scoring backend: plan, release and estimate of every regression that fits by scoring.
 
 A room says which models (chains), where the start looks from, and what its options mean; here is
 the plan and the release, over rows or over units (:mod:`dpmodels.scoring.run`), and the way from
@@ -74,10 +74,10 @@ def plan_fit(
     """
     if not model.meat and request.unit is not None:
         raise RequestError(
-            "vcov='iid' takes rows for independent, and those of a person are not: leave vcov= out"
+            "vcov='iid' assumes independent rows, and those of a person are not: leave vcov= out"
         )
     if not model.meat and request.sample is not None and request.sample.needed:
-        raise RequestError("vcov='iid' takes rows for unrelated, and those of a cluster are not")
+        raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
     own: ScoringEngine = ROWS
     if of_units or request.unit is not None:
         from dpmodels.scoring.units import UNITS
@@ -126,7 +126,7 @@ def plan_fit(
 
 
 def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
-    """Release what is asked first, the passes, what closes the fit, and sums by cluster.
+    """Release the first questions, the passes, the closing step, and sums by cluster.
 
     Privacy
     -------
@@ -182,15 +182,15 @@ _CLIPPED_UNITS = (
 SPREAD = 12.0
 #: And how much of it the start must have seen: at less than that the noise of the start is all.
 SEEN_SPREAD = 3.0
-#: Of units the same by the released distribution of the response, whose noise is even over the
-#: declared range: 40 and more where they are, at most 20 (of visits 35) where not.
+#: The same limit for units, by the released distribution of the response, whose noise is even over
+#: the declared range: 40 and more for dispersed units, otherwise at most 20 (35 for visits).
 SPREAD_OF_UNITS = 25.0
 #: Part of its half width by which the cut scores of one group may move a coefficient.
 MOVED_OF_HALF = 0.5
 #: Sampling errors are no smaller than this part of those by the residual variance of the start.
 NARROWEST = 0.9
-#: A last step over units so many sds of its noise long has not arrived. Of 105 fits of people by
-#: nonlinear models, with noise, none was longer (one in ten than half of that).
+#: A last step over units longer than this many noise sds has not converged. Of 105 fits of people
+#: by nonlinear models, with noise, none was longer (one in ten was longer than half of that).
 STEPS_OF_NOISE = 5.0
 
 
@@ -208,15 +208,16 @@ class Part:
     inference: Inference
     params: Array  # (p,)
     T: Array  # (p, r): maps a step in w to coefficients
-    # (p,): coefficients along unresolved directions, or with intervals too wide to be of use over
-    # the declared ranges, or of noise alone.
+    # (p,): coefficients along unresolved directions, with intervals too wide for the declared
+    # ranges to be useful, or of noise alone.
     undetermined: Mask
     unit: float = 1.0  # Unit responses to one of the user's
-    constant: Array | None = None  # (r,): a with ``a'w = 1`` in every complete row; of units none
+    # (r,): a with ``a'w = 1`` in every complete row, or None for units
+    constant: Array | None = None
 
     @property
     def before(self) -> State:
-        """Where the last pass looked from."""
+        """State at which the last pass was evaluated."""
         return self.release.before
 
     @property
@@ -272,9 +273,9 @@ def estimate_fit(
             constant = np.asarray(np.linalg.solve(fit.before.W, a1))
         seen = most = 0.0
         if not inference.plan.whole:
-            # Of least squares of rows what the start saw, and may have seen, of the residual
-            # variance, over what the scores of the last pass hold: these are clipped harder than
-            # the rows of the start, so that long responses are missing in them.
+            # For least squares of rows: the residual variance that the start saw, and may have
+            # seen, over that in the scores of the last pass. These are clipped harder than the rows
+            # of the start, so that long responses are missing in them.
             phi = fit.before.phi
             least = max(phi * inference.variance(constant), 1e-12 * phi)
             seen, most = (one / least for one in fit.before.seen)
@@ -428,7 +429,7 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
 
 
 def _free(plan: Plan[Any], rank: int) -> float:
-    """Return the small-sample factor of the errors: of HC1, of CRV1, or none of a survey."""
+    """Return the small-sample factor of the errors: HC1, CRV1, or 1 for the errors of a survey."""
     n, sample = plan.detail.rows, plan.request.sample
     if sample is None:
         return n / max(n - rank, 1.0)
@@ -475,7 +476,7 @@ def _marks(
 
 
 def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inference, Mask]:
-    """Return the inference that allows for clipped scores of one group, and what they may move.
+    """Return inference with an allowance for clipped scores of one group, and the marked ones.
 
     Groups are the public rows of the fit. A coefficient is marked where the scores of a group that
     noise does not explain, each taken to be twice as long as C, move it by half of its half width.
@@ -493,9 +494,9 @@ def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inferenc
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:
-    """Return how much the response of units may vary by its distribution, over what is left.
+    """Return the ratio of the possible variance of unit responses to their residual variance.
 
-    Of least squares (else 0): as what the scores of rows leave is left in those of the last pass.
+    It is 0 except for least squares. The residual variance is that of the last pass's scores.
     """
     values = getattr(fit.model, "values", None)
     if values is None or not (fit.model.averages and fit.score.of_residual):
@@ -506,9 +507,9 @@ def _beside_places(fit: Fitting, inference: Inference) -> float:
 
 
 def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
-    """Return where the last pass looked from, with the second moments of rows.
+    """Return the state at which the last pass was evaluated, with the second moments of rows.
 
-    Of units those by their information, as far as it is released; no second moments are.
+    For units they are replaced by the released information: second moments are not released.
     """
     a = coordinates.constant
     if not fit.plans[-1].people or a is None:
@@ -519,10 +520,10 @@ def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
 
 
 def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
-    """Say which coefficients the last step over units moved further than noise explains.
+    """Return a mask of the coefficients that the last step over units moved by more than noise.
 
-    By more than ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
-    and two sampling errors, of models whose steps are not exact.
+    The limit is ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
+    and two sampling errors, for models whose steps are not exact.
     """
     sd = math.hypot(*(one.noise.score / one.rows for one in fit.plans[-2:]))
     rotated = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
@@ -559,7 +560,7 @@ def _too_wide(
     plan: Plan[Any], design: Design, names: Sequence[str], fit: Fitting, inference: Inference,
     T: Array, params: Array,
 ) -> Mask:  # fmt: skip
-    """Say which coefficients of people have intervals too wide to be of use."""
+    """Return a mask of the coefficients of people whose intervals are too wide to be useful."""
     linear = plan.request.verb in LINEAR if fit.score is None else bool(fit.score.of_residual)
     return too_wide(design, names, half_widths(inference, T), linear=linear, params=params)
 

@@ -27,7 +27,7 @@ from dpmodels.scoring.passes import AT_CLIP, Released
 from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.step import Step
 
-#: How far the noise of the meat of units pulls it towards round.
+#: Part of the meat of units that its noise pulls towards a multiple of the identity.
 SHRUNK = 0.3
 #: Noise of the information over its size from which intervals are stretched, and at which they
 #: are ``STRETCHED`` times as wide (people: ``STRETCHED_PEOPLE``) and nothing is tested.
@@ -43,13 +43,13 @@ UNITS_BEAR, BOUNDED_BEAR, ROWS_BEAR = (0.6, 1.2), (0.35, 0.4), (4.0, 8.0)
 #: same coverage. Coefficients beyond the limit are not tested.
 STRETCHED, STRETCHED_PEOPLE = 100.0, 4.0
 #: People: eigenvalues of the information are lowered by this many noise variances over their size,
-#: which pays for what dividing by a noisy number does to coverage; at most by one noise sd.
+#: to keep the coverage when dividing by a noisy number; at most by one noise sd.
 SECOND_ORDER = 1.0
-#: What an eigenvalue below the floor counts as, over the floor: where H was not shrunk, at least
-#: where it was.
+#: Value of an eigenvalue below the floor, over the floor: if H was not shrunk, and the least if it
+#: was.
 UNSEEN, UNSEEN_SHRUNK = 0.1, 0.2
-#: A last step of a model of rows that shrinks may miss so many times, in any direction, what of its
-#: square is more than so many times what its noise explains.
+#: LEFT_OVER times the part of a last step's square above EXPLAINED times its explained noise is
+#: allowed for, in any direction, in models of rows that shrink.
 LEFT_OVER, EXPLAINED = 2.0, 3.0
 #: Public noise of the information of such a model above which none of its coefficients is tested.
 SIGNAL_IS_NOISE = 3.0
@@ -93,10 +93,10 @@ class Inference:
         return float(np.trace(np.linalg.solve(self.H, J))) / len(J)
 
     def undetermined(self, rows: Array) -> npt.NDArray[np.bool_]:
-        """Say which linear functions of d are not determined at this budget.
+        """Return a mask of the linear functions of d that are not determined at this budget.
 
-        Those that lie mostly in unresolved directions; with many columns those along which there
-        is little information (``theory.md``, 4).
+        These are mostly in unresolved directions, or, with many columns, along directions with
+        little information (``theory.md``, 4).
         """
         if self.plan.policy.shrinks:
             ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
@@ -128,7 +128,7 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
 
 
 def _left(clipped: Array, d: Array, noise: float) -> Array:
-    """Return what the step leaves where people are clipped: (r,), in units of H d.
+    """Return the missing part of the step if people are clipped, (r,), in units of H d.
 
     The sum of clipped scores moves with theta as the information of those that are not clipped
     does (L), but the step divides by that of all (H): ``(H - L) d`` is missing, and as random as
@@ -140,7 +140,7 @@ def _left(clipped: Array, d: Array, noise: float) -> Array:
 
 
 def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least: float) -> Array:
-    """Return J per row: shrunk, with what its own clip cut off, and no less than the model says.
+    """Return J per row: shrunk, with the excess over its clip, and at least the model's minimum.
 
     ``missed``: what squared lengths miss beyond R_J, per row and direction: any may hold it.
     ``least``: J over the floored information ``safe``.
@@ -203,7 +203,7 @@ def infer(
         noisy_H += np.outer(left, left)
     left_over = phi * score.remainder(before, step.d) / n * np.eye(r)
     privacy = inverse @ (phi * sd**2 * of_score + noisy_H + left_over) @ inverse
-    # the noise of the information is the cause: what it adds is said to be of privacy
+    # the noise of the information is the cause: its part is reported as privacy error
     found = max(float(np.trace(released.information)) / (r * n), 1e-300)
     noise = plan.noise.information / n * math.sqrt(2.0 * r) / found
     limits = (UNITS_BEAR if score.leverage else BOUNDED_BEAR) if plan.people else ROWS_BEAR

@@ -1,4 +1,4 @@
-"""Use what is known exactly of a matrix ``sum omega x x'``, whatever the rows.
+"""Exact properties of a matrix ``sum omega x x'`` that hold for any rows, and their use.
 
 Levels of one factor never meet, so their entry is zero; a dummy squared is itself, so two entries
 are equal. A released matrix is projected on the matrices with these properties: post-processing,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: Multiplications that a projection may take at most: beyond it nothing is projected.
 MOST_WORK = 2e9
-#: What a projection leaves of the spectral norm of noise, over the root of what it leaves of its
-#: mean square: .94 to 1.2 in eight designs of factors and products, by 12 draws each.
+#: Spectral norm of noise after a projection, over the root of its mean square, both relative to
+#: before: .94 to 1.2 in eight designs of factors and products, by 12 draws each.
 SPECTRAL = 1.15
 #: A pair of columns of a design.
 Pair = tuple[int, int]
@@ -44,7 +44,7 @@ class Known:
     back: Array  # (p, r): x = back u in every row
 
     def projection(self, W: Array) -> Projection | None:
-        """Return the projection in coordinates w = W u; None: it would take too long."""
+        """Return the projection in coordinates w = W u, or None if it would take too long."""
         B = self.back @ np.linalg.inv(W)
         r, many = len(W), len(self.zero) + len(self.equal)
         if many * many * r * (r + 1) > MOST_WORK:
@@ -73,7 +73,7 @@ class Projection:
     """A projection of symmetric (r, r) matrices."""
 
     r: int
-    forms: Array  # (c, r (r + 1) / 2): on svec, each zero for what is known
+    forms: Array  # (c, r (r + 1) / 2): linear forms on svec, each zero for known entries
     root: Array  # (c, c): lower triangular, of their inner products
 
     def of(self, M: Array) -> Array:
@@ -101,7 +101,7 @@ class Projection:
 
 
 def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
-    """Return what is known of the entries of a design; None: nothing, or u holds no row whole."""
+    """Return known entries of a design, or None if none is known or u holds no row completely."""
     p, unit = design.p, coordinates.unit
     shift = unit.shift[:p]
     if coordinates.rank != p or design.bought or (shift.any() and not unit.intercept):
@@ -116,7 +116,7 @@ def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
     return Known(zero, equal, back / unit.scale[:p, None])
 
 
-#: What a column is a product of: (dummies, each a factor and a level, or a 0/1 number; numbers).
+#: Factors of a column: (dummies, each a factor and a level, or a 0/1 number; numbers).
 _Parts = tuple[frozenset[tuple[Any, Any]], tuple[Any, ...]]
 
 
@@ -141,7 +141,7 @@ def _entries(design: Design) -> tuple[tuple[Pair, ...], tuple[tuple[Pair, Pair],
 
 
 def _parts(design: Design) -> list[_Parts]:
-    """Return what each column is a product of."""
+    """Return the factors of each column, which is their product."""
     program = design.program
     out: list[_Parts] = [(frozenset(), (("column", j),)) for j in range(design.p)]
     if program is None:

@@ -42,8 +42,8 @@ class Working:
 
     family: Family
     log: bool  # ``log(y + offset)``; else ``2 y - 1``
-    small: float  # What is added before the logarithm
-    # middle, half: of its public range.
+    small: float  # Constant added before the logarithm
+    # middle, half: middle and half width of its public range.
     middle: float
     half: float
     place: int | None = None  # Row of the block that holds an offset, subtracted from the logarithm
@@ -88,7 +88,7 @@ class MeanModel(Model):
 
     @classmethod
     def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanModel:
-        """Return the score of a family with a link; ``alpha``: as given, None: by moments."""
+        """Return the score of a family with a link; without ``alpha`` it is found by moments."""
         return cls(
             family=family,
             link=link,
@@ -145,7 +145,7 @@ class MeanModel(Model):
     def curved_of_units(
         self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
     ) -> Curved:
-        """Return what the curvature leaves; where events are rare the information moves with d."""
+        """Return the curvature error over units. For rare events the information moves with d."""
         plain = Curved(self.bends(state, moved))
         if values is None:
             return plain
@@ -199,9 +199,9 @@ class MeanModel(Model):
         return theta, math.exp(min(max(float(theta @ centre), most - 12.0), most)), spread
 
     def _few_counts(self, start: Start) -> tuple[Array, float, float] | None:
-        """Return the start of counts with a mean below 1; None: it is not, or they are no counts.
+        """Return the start of counts with a mean below 1, or None for any other response or mean.
 
-        There the logarithm of the mean is not the mean of the logarithm: the mean is read off
+        For such means the logarithm of the mean is not the mean of the logarithm. It is found by
         ``E log(y + small)`` of a Poisson y, and slopes are over its derivative.
         """
         w, family = self.working, self.family
@@ -219,7 +219,7 @@ class MeanModel(Model):
         return theta, math.exp(eta), 1.0
 
     def typical_long(self, state: State) -> float:
-        """Return C for the scores of rare events and counts; 0: the model has none.
+        """Return C for the scores of rare events and counts, or 0 if the model has none.
 
         ``|s| = |w| |psi|``, ``|w|^2 = r/omega``: of an event with probability m and information
         ``m (1 - m)`` this is ``sqrt(r (1 - m)/m)``, of a count of 1 ``sqrt(r/mean)``.
@@ -234,7 +234,7 @@ class MeanModel(Model):
         return BEYOND_EVENTS * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE else 0.0
 
     def rarer(self, eta: Array) -> Array:
-        """Return ``|psi|`` of the rarer outcome: of an event; of a count of 1, about 1."""
+        """Return ``|psi|`` of the rarer outcome of an event, or about 1 for a count of 1."""
         if not self.is_event:
             return np.ones_like(eta)
         mean = self.link.inverse(eta)
@@ -248,7 +248,7 @@ class MeanModel(Model):
         return np.asarray(rarer / np.maximum(omega, 1e-300))
 
     def left_at(self, eta: Array, step: Array) -> Array:
-        """Return half of what a step leaves at rows of their own: means move by ``mu' step``."""
+        """Return half of the curvature error of a step at rows whose means move by ``mu' step``."""
         eta = np.clip(eta, *self.link.reach)
         mean = self.link.inverse(eta)
         after = mean + self.link.slope(eta) * step
@@ -269,7 +269,7 @@ class MeanModel(Model):
         return 1.0 / state.phi if least else 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return what the curvature leaves; where events are rare the information moves with d."""
+        """Return the curvature error. If events are rare the information moves with d."""
         plain = super().curved(state, d, H, noise)
         return curved(self.family, self.link, state, d, H, noise, plain)
 
@@ -344,9 +344,9 @@ def _least_mean(start: Start) -> float:
 RARE = 1.0
 #: Least share of the rarer outcome that is believed: by a logit's information; by a mean.
 _LEAST_LOGIT, _LEAST_SHARE = 1e-4, 1e-3
-#: Of the change of the information along a step, half is what second order leaves.
+#: Half of the change of the information along a step is the second-order error.
 HALF = 0.5
-#: A step leaves at least this part of the mean of a row (and of what it is short of 1).
+#: Least mean of a row after a step, and least distance from 1 for events, over that before.
 LEAST_KEPT = 0.05
 #: The information falls at most to this part of itself (log) along a last step.
 _LEAST_STRETCH = -1.5
@@ -381,7 +381,7 @@ def _count_mean(family: Family, state: State) -> float:
 
 
 def few_counts(family: Family, state: State) -> bool:
-    """Say whether the response is of whole counts that are rare."""
+    """Return whether the response is of whole counts that are rare."""
     if family.counts != "whole" or state.constant is None:
         return False
     return _count_mean(family, state) < RARE
@@ -391,7 +391,7 @@ def curved(
     family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved,
     mean: float | None = None,
 ) -> Curved:  # fmt: skip
-    """Return what the curvature of a likelihood leaves of a last step (``theory.md``, 5.9).
+    """Return the curvature error of a last step for a likelihood (``theory.md``, 5.9).
 
     With q = d'H d the mean squared change of the linear predictor in units of the information
     h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it

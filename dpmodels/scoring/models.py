@@ -1,4 +1,4 @@
-"""What a model is to a fit by scoring: its score, its information, its start, and its state.
+"""Models for scoring fits: the score, information, start and state of each.
 
 Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile: here) see the
 standardised residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links:
@@ -40,7 +40,7 @@ class Information:
 
     matrix: Array
     noise: float
-    bias: float = 0.0  # Of an entry, once whitened
+    bias: float = 0.0  # Bias of an entry, once whitened
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,11 @@ class State:
     phi: float  # Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``
     M: Array  # (r, r): second moments of u, released by the start
     earlier: Information | None = None  # Unfloored information of an earlier pass, to average with
-    # What else a model learns on the way (alpha of a variance, sd of the residual).
+    # Other parameters that passes estimate (alpha of a variance, sd of the residual).
     nuisance: float = 0.0
     constant: Array | None = None  # (r,): a with ``a'u = 1`` in every complete row
-    # (float, float): of least squares of rows: the residual variance of the start, and with two
-    # noise sds.
+    # (float, float): residual variance of the start, and with two noise sds (least squares of
+    # rows).
     seen: tuple[float, float] = (0.0, 0.0)
 
     def length(self, v: Array) -> float:
@@ -78,22 +78,22 @@ def floored(H: Array, floor: float, known: tuple[Array, Array] | None = None) ->
 
 
 def roots(H: Array, known: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
-    """Return (H^{1/2}, H^{-1/2}) of a positive matrix; ``known``: what ``eigh`` says of it."""
+    """Return (H^{1/2}, H^{-1/2}) of a positive matrix; ``known`` is the result of ``eigh``."""
     values, vectors = np.linalg.eigh(H) if known is None else known
     root = np.sqrt(values)
     return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
 
 
 def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
-    """Return the scale after a pass whose mean squared score was ``ratio`` of what it should be."""
+    """Return the scale after a pass, from the ratio of mean squared score to its expected value."""
     return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)
 
 
 def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25) -> Array:
-    """Return J shrunk to its mean eigenvalue, as far as its noise explains its spread.
+    """Return J shrunk to its mean eigenvalue by the part of its spread that noise explains.
 
-    By ``part`` of that, in variances of the noise. Eigenvalues are floored at ``least`` of the mean
-    one; at half the noise where that is more, up to a quarter of the mean.
+    ``part`` scales the variance of the noise. Eigenvalues are floored at ``least`` of the mean one,
+    or at half the noise if that is more, up to a quarter of the mean.
     """
     tau = max(float(np.trace(J)) / r, noise, 1e-12)
     away = J - tau * np.eye(r)
@@ -104,7 +104,7 @@ def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 
     return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)
 
 
-#: Of the noise variance of a shrunk information, what is left at least.
+#: Least remaining part of the noise variance of a shrunk information.
 LEAST_LEFT = 0.05
 
 
@@ -132,7 +132,7 @@ _LEAST_MASS = 0.1
 
 
 def mass_of(M: Array, constant: Array) -> float:
-    """Return what the ball of the start leaves of the 1 of a row on average, ``a'M a``."""
+    """Return the mean share of a row's constant 1 that the ball of the start keeps, ``a'M a``."""
     return max(float(constant @ M @ constant), _LEAST_MASS)
 
 
@@ -160,7 +160,7 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 #: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6), and
 #: the multiple of its spectral noise.
 START_FLOOR, START_NOISE = 1e-7, 0.7
-#: What the ball of a start takes from an entry of its second moments, in whitened coordinates.
+#: Bias of an entry of the second moments from the ball of a start, in whitened coordinates.
 START_BIAS = 0.2
 #: Noise sds up to which a part of the start's fit counts as noise.
 ABOVE_NOISE = 2.0
@@ -173,7 +173,7 @@ class Start:
     """The released start: least squares of the (working) response from the joint ball."""
 
     theta: Array  # (r,): for u, in units of the response of the start
-    variance: float  # Of its residual
+    variance: float  # Variance of its residual
     M: Array  # (r, r): second moments of u, floored
     raw: Information  # The same, not floored
     constant: Array | None  # (r,): a with ``a'u = 1`` in every complete row
@@ -241,7 +241,7 @@ def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) 
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """Where passes over units start: from a released distribution of the response alone."""
+    """Start of passes over units, from a released distribution of the response alone."""
 
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
     constant: Array | None
@@ -263,7 +263,7 @@ class Beginning:
 
     @property
     def sd(self) -> float:
-        """Spread of the unit response; of one that was not asked about that of its range."""
+        """Spread of the unit response, or that of its range if it was not measured."""
         return 0.5 if self.values is None else self.scale * self.values.sd
 
     def state(self, theta: Array, phi: float = 1.0, nuisance: float = 0.0) -> State:
@@ -278,7 +278,7 @@ class Beginning:
 
 @dataclass(frozen=True)
 class Curved:
-    """What second order leaves of a step."""
+    """Second-order error of a Newton step."""
 
     bend: float = 0.0  # Allowance of a coefficient over what the step moved it
     every: float = 0.0  # Allowance in every direction, a length in w
@@ -287,15 +287,15 @@ class Curved:
 
 @dataclass(frozen=True)
 class Model(ABC):
-    """A model, as far as the engine must know it: its score, its information and its start."""
+    """Model as the engine sees it: its score, its information and its start."""
 
     rules: Rules = LINEAR  # Shares of the passes
     leverage: float = 4.0  # Factor c of l_j in the allowance for a bias
     # Longest step before the last pass, root mean square change of the linear predictor: in
     # residual sds (models of a residual), or as it is.
     longest: float = 1.4
-    # What the curvature of the loss adds to the allowance: this times ``|d|_M |d_j|``, over the
-    # residual sd (models of a residual).
+    # Factor of ``|d|_M |d_j|`` in the allowance for the curvature of the loss, over the residual sd
+    # (models of a residual).
     curvature: float = 0.0
     # The information does not depend on theta, so that of earlier passes helps.
     averages: bool = True
@@ -311,7 +311,8 @@ class Model(ABC):
     is_event: bool = False  # The response is an event
     # Rare responses have long scores: events and counts, one of two values.
     can_be_rare: bool = False
-    counts_events: bool = False  # At a row so many events (or counts) are expected: `events_of`
+    # Whether an expected number of events (or counts) is defined at a row: `events_of`
+    counts_events: bool = False
 
     @abstractmethod
     def begin(self, start: Beginning) -> State:
@@ -323,20 +324,20 @@ class Model(ABC):
 
     @abstractmethod
     def evaluate(self, state: State, k: int) -> Evaluate:
-        """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
+        """Return the map of pass k from rows to ``(psi, omega)``, from released numbers only."""
 
     def bound(self, design: Design, unit: UnitScale | None = None) -> Model:
         """Return the model of a design whose ranges are known (declared or bought)."""
         return self
 
     def bends(self, state: State, moved: float) -> float:
-        """Return what curvature adds to the allowance, over what the step moved."""
+        """Return the curvature's part of the allowance, relative to the movement of the step."""
         return self.curvature * moved / self.unit(state)
 
     def curved_of_units(
         self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
     ) -> Curved:
-        """Return what the curvature of the loss leaves of a last step over units.
+        """Return the curvature error of a last step over units.
 
         ``moved``: root mean square change of the linear predictor by the step; ``values``: the
         released distribution of the response.
@@ -355,12 +356,12 @@ class Model(ABC):
         return math.inf, math.inf
 
     def typical_long(self, state: State) -> float:
-        """Return C for the scores of rare events or counts; 0: there are none."""
+        """Return C for the scores of rare events or counts, or 0 if the model has none."""
         return 0.0
 
     @property
     def jump(self) -> float:
-        """The larger ``|psi|`` where psi has two values whatever the fit; 0: it has more."""
+        """Larger ``|psi|`` if psi has two values for any fit, or 0 if it has more."""
         return 0.0
 
     def rarer(self, eta: Array) -> Array:
@@ -372,7 +373,7 @@ class Model(ABC):
         raise NotImplementedError
 
     def left_at(self, eta: Array, step: Array) -> Array:
-        """Return half of what a linear step leaves of linear predictors: 0 of straight models."""
+        """Return half of the error of a linear step in linear predictors, 0 for linear models."""
         return np.zeros_like(eta)
 
     def farthest(self, eta: float) -> float:
@@ -380,11 +381,11 @@ class Model(ABC):
         return 0.0
 
     def least_meat(self, state: State) -> float:
-        """Return the least J over H that the model allows; 0: none."""
+        """Return the least J over H that the model allows, or 0 without a lower bound."""
         return 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return what the curvature of the loss leaves of a last step d from ``state``.
+        """Return the curvature error of a last step d from ``state``.
 
         H is the floored information per row in w, ``noise`` what it adds to ``d'H d`` on average.
         """
@@ -402,7 +403,7 @@ class Model(ABC):
         return roots(H)[1]
 
     def common(self, other: Model) -> float:
-        """Return the correlation of the scores of two chains in a row; 0: as if unrelated."""
+        """Return the correlation of a row's scores in two chains, or 0 to assume none."""
         return 0.0
 
     @property
@@ -411,7 +412,7 @@ class Model(ABC):
         return math.inf
 
     def unit(self, state: State) -> float:
-        """Return the unit of ``longest``, and what ``curvature`` is over."""
+        """Return the unit of ``longest`` and of ``curvature``."""
         return math.sqrt(state.phi)
 
 
@@ -445,11 +446,11 @@ class LeastSquares(Model):
         return replace(state, constant=start.constant, seen=seen)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
-        """Return the map of pass k from rows to ``(psi, omega)``: of released numbers only."""
+        """Return the map of pass k from rows to ``(psi, omega)``, from released numbers only."""
         return plain
 
     def typical_long(self, state: State) -> float:
-        """Return C for the scores of rare events or counts; 0: there are none."""
+        """Return C for the scores of rare events or counts, or 0 if the model has none."""
         if self.ends is None or state.constant is None:
             return 0.0
         mean = np.array([float(state.theta @ mean_row(state.M, state.constant))])
@@ -537,11 +538,11 @@ class Quantile(Model):
         return max(self.tau, 1.0 - self.tau) / self._root
 
     def remainder(self, state: State, d: Array) -> float:
-        """Return that of the rows between the two fits, whose scores jump (``theory.md``, 5.2)."""
+        """Return the error from rows between both fits, whose scores jump (``theory.md``, 5.2)."""
         return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
 
     def bends(self, state: State, moved: float) -> float:
-        """Return what the slope of a normal density leaves of a step, away from the median.
+        """Return the error of a step from the slope of a normal density, away from the median.
 
         ``f'/f = z/sd``: half of that along the step, over the local scale of the quantile.
         """

@@ -1,4 +1,4 @@
-"""What is said of a scoring fit: what its errors cover, and marks found at public rows.
+"""Notes of a scoring fit on the coverage of its errors, and marks found at public rows.
 
 At these a fit is looked at without looking at any row of the data: how far a step moves them, what
 it leaves there, whether a pass more is needed (``theory.md``, 5.9).
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.clusters import ClusterRelease
 
 
-#: A share of empty rows below this is not worth a note; one within so many noise sds is none.
+#: Least share of empty rows worth a note, and its least number of noise sds.
 EMPTY, SEEN_SDS = 0.05, 3.0
 
 
@@ -61,7 +61,7 @@ def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> li
 
 
 def counted(plan: Plan[Any]) -> str:
-    """Return the noun for what n counts: rows or people."""
+    """Return the noun for the units of n: rows or people."""
     return "rows" if plan.request.unit is None else "people"
 
 
@@ -150,7 +150,7 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
 
 # -- Public rows of a design: where a fit is looked at without looking at any row of the data.
 #
-# Each level of each factor, both ends and the middle of each number; of variables that share a
+# Each level of each factor, both ends and the middle of each number. For variables that share a
 # column (products, powers) every combination, at most ``MOST_ROWS_OF_A_SET``. All else is at its
 # middle.
 
@@ -159,28 +159,28 @@ Mask = npt.NDArray[np.bool_]
 
 #: Rows of a set of variables, at most.
 MOST_ROWS_OF_A_SET = 400
-#: An estimated effect over the declared range of its variables is no more than so many ranges of
-#: the response.
+#: An estimated effect over the declared range of its variables is at most this many ranges of the
+#: response.
 RANGES = 3.0
 #: An effect is known where the half width of its interval is at most this part of it.
 KNOWN = 0.5
 #: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
-#: ratio that is not known to this factor is of no use.
+#: ratio that is uncertain by more than this factor is not useful.
 LINEAR, RATIO_OF_USE = frozenset({"dp_ols", "dp_feols"}), 100.0
-#: Events cut at a public row move its score by at most so many noise sds ...
+#: Clipped events at a public row move its score by at most this many noise sds ...
 LOST = 1.0
-#: ... as long as C is at most so many lengths of the typical long score (``MeanModel.typical_long``
-#: has 1.75 of a typical event; 3 of it were as good on tame models and reach rarer groups).
+#: ... as long as C is at most this many lengths of the typical long score
+#: (``MeanModel.typical_long`` has 1.75 of a typical event; 3 of it were as good on tame models and
+#: include rarer groups).
 LONGEST_OF_EVENTS = 3.0 / 1.75
-#: A level with fewer expected events than this (or counts) is not tested; so many noise sds of
-#: them do not count.
+#: Least expected events (or counts) of a level that is tested, above this many of their noise sds.
 FEW_EVENTS, FEW_SDS = 25.0, 0.5
 #: Sd of a linear predictor, in logits, beyond which events are taken to be separated. Part of it
 #: from which on a column belongs to that.
 SEPARATED, OWN_PART = 5.0, 0.25
-#: The same of a fit that has not arrived: of rows, and of people, whose steps are shorter.
+#: The same of a fit that has not converged, for rows, and for people, whose steps are shorter.
 ON_ITS_WAY, ON_ITS_WAY_OF_PEOPLE = 4.0, 3.0
-#: Ends of a number lie at most so many released sds from its released mean.
+#: Ends of a number are at most this many released sds from its released mean.
 FAR_ENDS = 3.0
 
 
@@ -218,7 +218,7 @@ Ends = Mapping[str, tuple[float, float]] | None
 
 
 def public_rows(design: Design, ends: Ends = None) -> PublicRows | None:
-    """Return the public rows of a design; None: a variable has no declared range, or none moves.
+    """Return the public rows of a design, or None if a range is not declared or no variable moves.
 
     ``ends``: where numbers lie by released scales; their declared ranges are cut to these.
     """
@@ -316,7 +316,7 @@ def too_wide(
     design: Design, names: Sequence[str], half: Array, *, linear: bool,
     params: Array | None = None,
 ) -> Mask:  # fmt: skip
-    """Say which coefficients have intervals wider than their declared ranges allow to be of use.
+    """Return a mask of coefficients with intervals too wide, by declared ranges, to be useful.
 
     ``half``: half widths. A coefficient that is known (:func:`is_known`) is of use however wide its
     range is declared. Of effects on the response itself (``linear``): wider, over the range of
@@ -337,11 +337,11 @@ def too_wide(
 
 
 def wide_for_rows(design: Design, half: Array, params: Array, ends: Ends) -> Mask:
-    """Say which coefficients of a model of the response have intervals too wide to be of use.
+    """Return a mask of coefficients whose intervals are too wide, in a model of the response.
 
-    Of a level an interval as wide as the declared range of the response; of a number one twice as
-    wide, over where the number lies by released scales. Not of constants, nor of what is known
-    (:func:`is_known`).
+    The interval of a level is too wide if it is as wide as the declared range of the response, that
+    of a number if it is twice as wide, over the number's range by released scales. Constants and
+    known coefficients (:func:`is_known`) are not marked.
     """
     response = None if design.response is None else design.response.interval
     if response is None or design.scaled:
@@ -361,7 +361,7 @@ def effects_beyond(
     design: Design, params: Array, half_widths: Callable[[Array], Array] | None = None,
     ends: Ends = None,
 ) -> Mask:  # fmt: skip
-    """Say which columns belong to variables with an effect that no declared range allows.
+    """Return a mask of columns of variables with an effect that no declared range allows.
 
     Such an effect is noise if its interval is as wide: an effect that is known
     (:func:`is_known`) only says that the range was declared too widely. ``half_widths`` returns
@@ -439,7 +439,7 @@ def few_events(
     design: Design, coordinates: Coordinates, state: State, theta: Array, score: Model, H: Array,
     n: float, privacy: Array,
 ) -> Mask:  # fmt: skip
-    """Say which columns belong to levels at which fewer than ``FEW_EVENTS`` events are expected.
+    """Return a mask of columns of levels with fewer than ``FEW_EVENTS`` expected events.
 
     The last pass looked from ``state`` to the fit ``theta``, for u; H is the information per row,
     ``privacy`` the covariance of the noise of its step, in w. At most ``n/(w'H^-1 w)`` of the
@@ -473,13 +473,13 @@ def few_events(
 # -- What a step leaves at public rows: how far it moves them, and what is missing. Sees no row.
 
 
-#: A step that moves the linear predictor of a public row by more than this (of a model of a mean),
-#: and by more than so many of its noise sds, has not arrived.
+#: A step has not converged if it moves the linear predictor of a public row (in a model of a mean)
+#: by more than the first number, and by more than the second number of its noise sds.
 ARRIVED, NOISE_SDS = 0.3, 3.0
 #: The same of a model of a residual, over the residual at which scores of the row are clipped.
 SETTLES = 0.6
-#: A step so many times as long (squared) as its noise and that of the pass before explain is none
-#: of noise; if it is no shorter than the step before, the fit is on its way.
+#: Least ratio of a step's squared length to the part that its noise and that of the pass before
+#: explain, from which on it is not noise. If it is as long as the step before, the fit still moves.
 LONG = 3.0
 
 
@@ -491,15 +491,15 @@ def noise_at(rows: Array, privacy: Array) -> Array:
 def still_moving(
     rows: Array, d: Array, privacy: Array, least: float | Array = ARRIVED
 ) -> npt.NDArray[np.bool_]:
-    """Say at which rows (k, r) in w a step d has not arrived; no move below ``least`` counts."""
+    """Return a mask of rows (k, r) in w that a step d moves by more than ``least`` and noise."""
     return np.asarray(np.abs(rows @ d) > np.maximum(least, NOISE_SDS * noise_at(rows, privacy)))
 
 
 def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | Array:
-    """Return how far a step may move public rows (in w) that has arrived.
+    """Return the largest move of public rows (in w) by a step that has converged.
 
-    Of a model of a mean in link units; of a residual a part of the size at which scores of rows
-    there are clipped, or change sign.
+    For a model of a mean it is in link units. For a model of a residual it is a part of the size at
+    which scores of rows there are clipped, or change sign.
     """
     if not score.of_residual:
         return ARRIVED
@@ -508,7 +508,7 @@ def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | 
 
 
 def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool:
-    """Say whether a step is longer than the noise of its pass and of the one before explains.
+    """Return whether a step is longer than the noise of its pass and of the one before explains.
 
     ``|d|^2 > LONG phi (sd^2 + sd_before^2) |H^-1|_F^2``: of fits that have arrived it is about 1.
     """
@@ -521,9 +521,9 @@ def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool
 def moves_on(
     seen: Array, score: Model, plans: Sequence[PassPlan], state: State, step: Step
 ) -> bool:
-    """Say whether the step of the last of the passes ``plans`` from ``state`` has not arrived.
+    """Return whether the step of the last pass of ``plans`` from ``state`` has not converged.
 
-    At some public row (k, r) in u, or as a whole: it is longer than noise explains.
+    It has not if it is longer than noise explains, at some public row (k, r) in u or as a whole.
 
     **Privacy.** A function of released numbers and public rows: which pass comes next may depend
     on it.
@@ -540,11 +540,11 @@ def moves_on(
 
 
 def floored_short(inference: Inference) -> Array:
-    """Return what a last step misses where its information was floored, (r, k), a column each.
+    """Return the missing part of a last step with floored information, (r, k), by direction.
 
-    Along a direction whose information lies below its floor a step is too short, by as much as an
-    interval takes the information to be lower (:func:`dpmodels.scoring.intervals.infer`); of the
-    step less its noise.
+    Along a direction whose information is below its floor a step is too short, by the factor by
+    which an interval lowers the information (:func:`dpmodels.scoring.intervals.infer`). The step is
+    taken less its noise.
     """
     axes = inference.unresolved
     lower = np.sum(axes * (inference.inverse @ axes), axis=0)  # 1 over the lower information
@@ -563,11 +563,11 @@ def above_noise(step: Array, noise: Array) -> Array:
 def arrived(
     inference: Inference, seen: Array, state: State, score: Model
 ) -> tuple[Inference, npt.NDArray[np.bool_]]:
-    """Return the inference that allows for what the last step leaves, and where it is not there.
+    """Return inference with an allowance for the error of the last step, and unconverged rows.
 
-    Half of what a linear step leaves of the curve of the model, of the step less its noise; what
-    floors of the information leave; where it has not arrived as much again as the step. ``seen``:
-    public rows (k, r) in u; ``state``: where the last pass looked from.
+    The allowance has three parts: half of the curvature error of the step less its noise, the part
+    that floors of the information leave, and, at unconverged rows, at least the step's length.
+    ``seen``: public rows (k, r) in u; ``state``: the state at which the last pass was evaluated.
     """
     rows = seen @ state.W
     step, noise = rows @ inference.allowance.d, noise_at(rows, inference.privacy)

@@ -61,14 +61,14 @@ MATRICES = ("information", "meat", "spread")
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Where a pass looks from: public or released numbers only."""
+    """State at which a pass is evaluated: public or released numbers only."""
 
-    unit: UnitScale  # Of the block: columns, what stands aside, response
+    unit: UnitScale  # Scale of the block: columns, auxiliary columns, response
     W0: Array  # (r, p): public coordinates ``u = W0 (unit row)``
     theta: Array  # (r,): fit so far, for u
     W: Array  # (r, r): whitens: ``w = W u``
     phi: float  # A standardised residual is ``(y - eta)/sqrt(phi)``
-    evaluate: Evaluate = plain  # Of the model (:mod:`dpmodels.scoring.models`)
+    evaluate: Evaluate = plain  # Map from rows to (psi, omega) (:mod:`dpmodels.scoring.models`)
     # The model sees the standardised residual; else the linear predictor and the response.
     of_residual: bool = True
     # offset, weights: rows of the block that hold them.
@@ -146,7 +146,7 @@ class Adding:
 
 
 class Affine(NamedTuple):
-    """The affine map of a block of rows to w and what the model sees (:func:`affine_of`)."""
+    """Affine map of a block of rows to w and to the model's variables (:func:`affine_of`)."""
 
     # Lattice steps of a unit of v: rows of length R_H are ``2^20 (1 - 2^-36)`` steps long.
     step: float
@@ -241,7 +241,7 @@ class ScorePass:
     def rows(
         self, block: Any, by_cell: ByCell | None = None
     ) -> tuple[Array, Array, Array | None, Array, Any]:
-        """Return :func:`seen_rows`, w in lattice steps; by cell of blocks (numbers, cells)."""
+        """Return :func:`seen_rows`, with w in lattice steps, of a block or of (numbers, cells)."""
         if by_cell is not None:
             (grid, images, slopes), (numbers, cells) = by_cell, block
             weights = self.centre.weights
@@ -255,7 +255,7 @@ class ScorePass:
         return seen_rows(self.centre, image, block)
 
     def back(self, released: Any) -> Any:
-        """Return what was released in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
+        """Return the release in the coordinates of the centre: ``Q X Q'``, ``Q s``."""
         turn = self.map.turn
         if turn is None:
             return released
@@ -283,7 +283,7 @@ class ScorePass:
 
     @functools.cached_property
     def map(self) -> Affine:
-        """The map of rows, worked out once."""
+        """Affine map of rows, computed once."""
         step = STEPS / self.plan.information * SHRINK
         matrix, shift = affine_of(self.centre, step)
         if not self.rotated:
@@ -297,7 +297,7 @@ class ScorePass:
 
 
 def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
-    """Return (matrix, shift) of the map of a block to ``step w`` and to what the model sees.
+    """Return (matrix, shift) of the map of a block to ``step w`` and to the model's variables.
 
     What the model sees is the last row; rows between are zero, up to a height whose products are
     fast.
@@ -328,7 +328,7 @@ def seen_rows(
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
-    if len(z) == len(image):  # it stands where a row of zeros is to be
+    if len(z) == len(image):  # its place is that of a row of zeros
         seen = seen.copy()
         image[-1] = 0.0
     psi, omega = centre.evaluate(seen, block[-1])
@@ -351,7 +351,7 @@ def seen_rows(
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """Passes that read the same rows at once, for whoever adds up."""
+    """Passes that read the same rows at once, for the executor."""
 
     passes: tuple[ScorePass, ...]
     grid: Grid | None = None  # Blocks are numbers and cells; None: filled rows
@@ -404,7 +404,7 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
 
     ``low``: True where a row is of the second lot of bins, which then stand behind the first.
     """
-    # 2^octave <= square < 2^(octave + 1); of zero the exponent is the least there is
+    # 2^octave <= square < 2^(octave + 1); a zero has the least exponent
     bins = (relative * relative).view(np.int64)
     bins >>= _MANTISSA
     bins -= FIRST
@@ -417,9 +417,9 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
 
 # -- The release of a scoring pass: its matrices and scores jointly, scale and histogram apart.
 #
-# What one unit may add is a :class:`~dpmodels.proof.statistics.RankOne`, made of the radii and
-# noises of the pass; how far that moves is the prover's business. A plan that asks for less noise
-# than its radii need gets a larger sensitivity at the charged mu, not less noise.
+# The contribution of one unit is in a :class:`~dpmodels.proof.statistics.RankOne`, made of the
+# radii and noises of the pass; its sensitivity is the prover's business. A plan that asks for less
+# noise than its radii need gets a larger sensitivity at the charged mu, not less noise.
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,7 +433,7 @@ class Released:
     spread: Array | None = None
     scale: float | None = None
     bins: Array | None = None  # (k,)
-    # (k,): of a histogram by sign: lengths of positive scores less those of negative ones.
+    # (k,): signed histogram: lengths of positive scores less those of negative ones.
     signed: Array | None = None
     far: Array | None = None  # (r,): the sum of the directions of scores beyond C
 
@@ -466,7 +466,7 @@ def ask_pass(
     ask: Ask, plan: PassPlan, over: Pass, pick: Callable[[Any], PassSums], label: str, r: int,
     read: Read = ALL,
 ) -> Released:  # fmt: skip
-    """Release the sums of a pass: of the chain that ``pick`` chooses among those ``over`` rows.
+    """Release the sums of a pass, for the chain that ``pick`` chooses among those ``over`` rows.
 
     Privacy
     -------

@@ -75,18 +75,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowsPlan(ScoringPlan):
-    """What a fit over rows will release."""
+    """Plan of a scoring fit over rows."""
 
     # start, radius: mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
     start: float
     radius: float
-    passes: tuple[PassPlan, ...]  # Of each chain
-    # tuple of (PassPlan, PassPlan): one pass more from the reserve and the last pass after it, two,
-    # ...; empty: the last pass is as planned.
+    passes: tuple[PassPlan, ...]  # Passes of each chain
+    # tuple of (PassPlan, PassPlan): extra passes from the reserve, each with the last pass after
+    # it. Empty if the last pass is as planned.
     more: tuple[tuple[PassPlan, PassPlan], ...] = ()
     reserve: float = 0.0  # mu of the last pass, or of those in its place
     noise: float = 0.0  # Spectral noise of the last information, relative to it: a public number
-    readings: int = 0  # How often the rows are read before the fit closes, at most
+    readings: int = 0  # Readings of the rows before the fit closes, at most
     opening: Opening | None = None  # Start of another kind, or None for that of the joint ball
     forecast: ClassVar[Forecast] = OF_ROWS
 
@@ -106,7 +106,7 @@ class RowsPlan(ScoringPlan):
         yield last
 
     def remarks(self, found: ScoringRelease) -> Mapping[str, str]:
-        """Say how many passes the reserve paid for, of how many it could."""
+        """Return a remark on the number of extra passes that the reserve paid for."""
         if not self.more:
             return {}
         planned, used = len(self.passes), len(found.fits[0].plans) - len(self.passes)
@@ -127,7 +127,7 @@ class RowsPlan(ScoringPlan):
 
 
 def _pass_steps(one: PassPlan, label: str) -> Iterator[tuple[str, float]]:
-    """Yield name and mu of what a pass releases of a chain."""
+    """Yield name and mu of each release of a pass for a chain."""
     parts = (
         ("information and scores", one.mu_joint), ("scale", one.mu_scale),
         ("score lengths", one.mu_histogram), ("far scores", one.mu_far),
@@ -190,7 +190,7 @@ def plan_scoring(
 def _scales(
     request: Request, design: Design, model: ModelSpec, mu: float, rows: int
 ) -> tuple[ScalePlan | WeightPlan, ...]:
-    """Return what is released before the start: centre and scale of numbers, mean of weights.
+    """Return the releases before the start: centre and scale of numbers, mean of weights.
 
     Numbers are asked about where their ranges are declared; not with coordinates of the room's own
     (public rows), nor with ``split=``. The response is asked about by models of a residual.
@@ -220,10 +220,10 @@ START_MOST, START_MOST_OF_STRONG, START_STRONG = 2.0, 4.0, 2_000.0
 
 
 def start_radius(detail: ScoredDetail, rank: int) -> float:
-    """Return the radius of a start from measured scales, or 0: by rule.
+    """Return the radius of a start from measured scales, or 0 to choose it by rule.
 
-    By rule where no predictor is measured, and of models of a mean: events and counts may be rare,
-    and their start is noise before it is anything else.
+    The rule is used if no predictor is measured, and for models of a mean: events and counts may be
+    rare, and their start is then mostly noise.
     """
     measured = any(isinstance(one, ScalePlan) and one.predictors for one in detail.scales)
     if not measured or not detail.chains[0].score.of_residual:
@@ -377,7 +377,7 @@ class _WorkedJob:
 
     @property
     def grid(self) -> Any:
-        """The grid of whose cells blocks are; None: they are filled."""
+        """Grid of the cells in blocks by cell, or None if blocks hold complete rows."""
         return getattr(self.job, "grid", None)
 
     def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
@@ -403,7 +403,7 @@ class RowEngine(ScoringEngine):
     def schedule(
         self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
     ) -> Schedule:
-        """Return chains, shares of start and passes, and what is asked about first."""
+        """Return chains, shares of start and passes, and the releases before the start."""
         scales = _scales(request, design, model, mu, rows)
         mu *= math.sqrt(1.0 - math.fsum(one.share for one in scales))
         p, rules = design.p, model.chains[0].score.rules
@@ -443,7 +443,7 @@ class RowEngine(ScoringEngine):
         if high_noise or design.unknown or model.coordinates is not None or not model.guess:
             return numbers, {}
         # the noise of the scores, mapped by a public guess: uncorrelated columns about the middle
-        # of their ranges, their sd a quarter of the range; and the room's guess of the spread of a
+        # of their ranges, their sd a quarter of the range; and the verb's guess of the spread of a
         # score
         coordinates = detail.coordinates(design)
         last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]
@@ -458,10 +458,10 @@ class RowEngine(ScoringEngine):
         return numbers, out
 
     def advice(self, scoring: RowsPlan) -> tuple[str, ...]:
-        """Say what would help a model that the budget does not carry."""
+        """Return advice for a model for which the budget is too small."""
         return (
             f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.high_noise:.0%}): this "
-            "budget does not carry this model, intervals will be wide and coefficients not "
+            "budget is too small for this model, so intervals will be wide and coefficients not "
             "determined. More rows, a larger eps, narrower ranges or fewer terms "
             "help; for predictions alone inference=False spends nothing on errors",
         )
@@ -526,7 +526,8 @@ class RowEngine(ScoringEngine):
             passes.append(ScorePass(own, centre, rotated=True))
         read = plan.pilot.read(last=one.last)
         if any(own.plan.unimodal for own in passes):
-            # events are few where rows are many: of one row in k their noise were k times larger
+            # events are few where rows are many: for one row in k their noise would be k times
+            # larger
             passes = [
                 replace(own, plan=replace(own.plan, rows=plan.n, tail_rows=plan.n))
                 for own in passes

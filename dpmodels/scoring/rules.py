@@ -34,19 +34,19 @@ COLUMNS_OF_MEANS = 10
 
 @dataclass(frozen=True)
 class ClipPolicy:
-    """What differs between kinds of models in a pass over rows."""
+    """Options of a pass over rows that differ between kinds of models."""
 
     # Scores carry the weight ``min(1, R_H^2/|v|^2)`` that the ball of the information gives a row
     # anyway: step and information are of one weighted fit (Mallows).
     by_leverage: bool = False
-    # The released information is shrunk towards its mean eigenvalue as far as noise explains its
-    # spread; the last step loses a part of what noise explains.
+    # The released information is shrunk towards its mean eigenvalue by the part of its spread that
+    # noise explains. The last step loses a part of its noise.
     shrinks: bool = False
     signed: bool = False  # The histogram of lengths is by the sign of the score
     narrow: bool = False  # The radius of the information follows its noise
     clip: float = 1.5  # Least C over sqrt p
     ordinary: float = 2.0  # Least R_L^2 over p: up to there rows count as ordinary
-    far: bool = False  # What lies beyond C is released too where mu n is large
+    far: bool = False  # Whether the excess over C is released too if mu n is large
 
 
 #: Scores with a bound (quantiles, Huber), with few columns.
@@ -62,7 +62,7 @@ MANY = ClipPolicy(by_leverage=True, shrinks=True)
 
 
 def columns_noise(mu: float, n: int, p: int) -> float:
-    """Return ``p^1.5/(mu n)``: what the spectral noise of an information grows with. Public."""
+    """Return ``p^1.5/(mu n)``, which the spectral noise of an information grows with. Public."""
     return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
 
 
@@ -79,7 +79,7 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     return MANY if p >= COLUMNS else TAME
 
 
-#: How far from the mean row a start of events or counts may be at public rows, in units of the
+#: Largest distance of a start of events or counts from the mean row at public rows, in units of the
 #: link (``theory.md``, 3): a pass takes back about three.
 REACH_OF_START = 4.0
 #: Where n is private, a released count this many noise sds above zero stands for its guess.
@@ -94,8 +94,9 @@ def released_count(counts: Array, sd: float) -> float | None:
 
 #: Radius of the meat, over p: least, and factor of the root of mu n / p.
 MEAT = (4.0, 0.8)
-#: Largest squared score that counts in the scale, over p; of rows with weights (whose scores have
-#: long tails, and whose scale is that of their tails): the same at least, and (so many C)^2.
+#: Largest squared score that counts in the scale, over p. For rows with weights (whose scores have
+#: long tails, and whose scale is that of their tails) it is at least the second number, and the
+#: third number times C, squared.
 CUT, CUT_OF_WEIGHTS, CLIPS_OF_WEIGHTS = 6.0, 36.0, 1.5
 #: Noise of their meat over the size that it has, up to which its radius grows to C.
 MEAT_NOISE = 0.10
@@ -120,8 +121,8 @@ class Rules:
     information: float = 0.30
     score: float = 0.66
     scale: float = 0.04
-    # spread, last_information, last_score, meat, histogram: shares within the last pass: of it
-    # ``spread`` goes to the information of ordinary rows, of the rest the others.
+    # spread, last_information, last_score, meat, histogram: shares within the last pass. ``spread``
+    # is the share of the information of ordinary rows; the others divide the remainder.
     spread: float = 0.05
     last_information: float = 0.18
     last_score: float = 0.68
@@ -131,19 +132,19 @@ class Rules:
 
 LINEAR = Rules((0.15, 0.20, 0.65))
 #: The same after a start of another kind (:class:`~dpmodels.scoring.run.Opening`), which is noisier
-#: than that of the joint ball: a pass more.
+#: than that of the joint ball: it has an additional pass.
 OPENED = Rules((0.15, 0.09, 0.13, 0.63))
 #: Shares of models of a residual with many columns: the noise of the early passes decides.
 #: The same where it is small: two, as it takes two steps to see that a fit is on its way.
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
 EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
-#: Models with a bounded score (no scale is released: its density says it).
+#: Models with a bounded score (their density gives the scale, so none is released).
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 
-#: Models of a residual: a pass more takes this part of what is left for the last one, which keeps
-#: at least this share of all; at most so many passes are before it (``theory.md``, 3.2).
+#: Models of a residual: an additional pass takes this part of the last one's share, which stays at
+#: least LEAST_LAST of all. At most MOST_PASSES are before the last (``theory.md``, 3.2).
 A_PASS_MORE, LEAST_LAST, MOST_PASSES = 0.18, 0.2, 6
 #: The step that pays for the last pass and those.
 RESERVE = "passes from the reserve"
@@ -180,8 +181,8 @@ class PassPlan:
 
     p: int  # Dimension of u
     last: bool
-    # mu_joint, mu_scale, mu_histogram: of the joint release of matrices and scores, of the scale,
-    # and of the histogram (0: none).
+    # mu_joint, mu_scale, mu_histogram: mu of the joint release of matrices and scores, of the
+    # scale, and of the histogram (0 if it is not released).
     mu_joint: float
     mu_scale: float
     mu_histogram: float
@@ -197,26 +198,25 @@ class PassPlan:
     # sums; and meat and ordinary information.
     rows: float
     tail_rows: float
-    weighted: bool = False  # Rows have weights omega: scores are rounded on a lattice of their own
+    weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
     # No score of the declared box is longer than C: none is clipped or softened.
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
-    policy: ClipPolicy = TAME  # How rows are treated
+    policy: ClipPolicy = TAME  # Clipping and weighting of rows
     plain: bool = False  # Scores are cut at C and not softened below it
     # Most long scores are of one length, that of rare events: C lies beyond it.
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
-    mu_far: float = 0.0  # Of the release of the directions of scores beyond C; 0: none
+    mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
     energy: float = 1.0
-    # Rows have weights of their own: the meat counts scores up to C, and what lies beyond may all
-    # have one sign.
+    # Rows have case weights: the meat counts scores up to C, and the excess may all have one sign.
     of_weights: bool = False
 
     @property
     def count(self) -> float:
-        """Noise sd of a bin of lengths: of a signed histogram two are added."""
+        """Noise sd of a bin of lengths, or of the sum of two bins of a signed histogram."""
         return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
 
     @property
@@ -275,7 +275,7 @@ def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
 
 
 def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
-    """Yield the shares of a fit with one pass more, two, ...: of the last one's, fixed before data.
+    """Yield the shares of a fit with extra passes, paid by the last pass and fixed before data.
 
     ``passes``: those of the start and the planned passes.
     """
@@ -362,7 +362,7 @@ def _radius(x: float, p: int, policy: ClipPolicy) -> float:
 
 
 def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
-    """Return what each sum of a pass gets of it; 0: not released."""
+    """Return each sum's share of the pass's mu^2, 0 if the sum is not released."""
     if not last:
         return {
             "information": rules.information, "score": rules.score, "meat": 0.0, "spread": 0.0,
@@ -390,16 +390,16 @@ FIRST_NOISE = 1e-4
 PILOT_EVERY = (32, 4)
 #: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
 PILOT_COINS = 8
-#: ... from at least so many places of the table ...
+#: ... from at least this many places of the table ...
 PILOT_PLACES = (8, 16)
-#: ... that are at most so many windows apart (2^21 rows).
+#: ... that are at most this many windows apart (2^21 rows).
 PILOT_PERIOD = 256
 #: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
 _SPREAD = ("intercept", "numeric", "product")
 
 
 def noise_ratio(mu: float, p: int, n: int) -> float:
-    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise beside the trace of X'X."""
+    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise relative to the trace of X'X."""
     return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
 
 
@@ -433,7 +433,7 @@ def power_of_two(most: float) -> int:
 
 @dataclass(frozen=True)
 class Pilot:
-    """Which rows of a large table the passes before the last read, and meat and ordinary rows."""
+    """Pilot samples of a large table: rows for early passes, and for meat and ordinary rows."""
 
     every: int = 1  # Each row with probability 1 / every, by secret coins ..
     # ... or whole windows of rows, where the order of the rows is public.
@@ -454,7 +454,7 @@ class Pilot:
         return max(n // self.every, 1)
 
     def read_start(self, passes: int) -> Read:
-        """Return what the start reads; the coins of ``passes`` early passes go with its own.
+        """Return the rows for the start, and with them the coins of ``passes`` early passes.
 
         Whoever reads the rows for the start may keep what they choose.
         """
@@ -462,7 +462,7 @@ class Pilot:
         return Read(self.first, then=(self.every,) * ahead)
 
     def read(self, *, last: bool = False) -> Read:
-        """Return what a pass reads: the last every row, some for meat and ordinary information."""
+        """Return the rows for a pass: all for the last, with a sample for meat and information."""
         if last:
             return Read(inner=self.every)
         return Read(1 if self.windows.every > 1 else self.every, self.windows)
@@ -473,18 +473,18 @@ class Pilot:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a plan says of the noise of the information over its size."""
+    """Limits for the noise of the information over its size, and the words for them in a plan."""
 
     # low_noise, high_noise: up to the first intervals are as narrow as they can be; above the
     # second coefficients are not determined.
     low_noise: float
     high_noise: float
-    # between, beyond: what intervals are between the two, and what is said above the second.
+    # between, beyond: words for intervals between the two limits, and above the second.
     between: str
     beyond: str
 
     def of(self, noise: float) -> tuple[str, str]:
-        """Return what is expected of the coefficients, in a word and in the sentence of a plan."""
+        """Return a forecast for the coefficients: one word, and the sentence of a plan."""
         said = f"forecast: noise is {noise:.0%} of the signal, so "
         low, high = f"{self.low_noise:.0%}", f"{self.high_noise:.0%}"
         if noise <= self.low_noise:
@@ -494,11 +494,11 @@ class Forecast:
         return "not determined", f"{said}{self.beyond} (above {high})"
 
 
-#: Of rows: the planned spectral noise ``nu sqrt(2 p)`` beside the information of the declared box.
+#: Rows: the planned spectral noise ``nu sqrt(2 p)`` over the information of the declared box.
 OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
-#: Of units, of linear models of units, and of quantiles and bounded losses: that of the released
-#: one, beside what the rows hold. Of 2 200 random designs 4.0 % fell on the other side of it than
-#: their fits (``scoring/intervals.py``).
+#: Units, linear models of units, and quantiles with bounded losses: the noise of the released
+#: information over the information of the rows. Of 2 200 random designs 4.0 % fell on the other
+#: side of it than their fits (``scoring/intervals.py``).
 OF_UNITS, OF_LINEAR_UNITS, OF_BOUNDED_UNITS = (
     Forecast(0.35, high_noise, "wide", "coefficients will not be determined at this budget")
     for high_noise in (1.0, 1.2, 0.4)
@@ -535,7 +535,7 @@ FLOOR_OF_UNITS, DAMPED_OF_UNITS = 0.02, 0.5
 
 @dataclass(frozen=True)
 class UnitShares:
-    """Shares within a pass: of the histogram of lengths, and of the sums."""
+    """Shares of mu^2 within a pass: the histogram of lengths, and the sums."""
 
     lengths: float
     information: float
@@ -549,12 +549,13 @@ class UnitShares:
 EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
 LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
 LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
-#: What the scale takes from the scores of an early pass, where a model learns from it, as of rows.
+#: Share of the scores of an early pass that the scale takes, if a model learns from it, as for
+#: rows.
 OF_SCALE = 0.04
 
 
 def many_for_units(mu: float, N: int, p: int) -> bool:
-    """Say whether columns are many for a budget: as of rows. Public."""
+    """Return whether a budget is small for the number of columns, as for rows. Public."""
     return p >= COLUMNS and columns_noise(mu, N, p) > WIDE_NOISE
 
 

@@ -1,4 +1,4 @@
-"""The shell of a fit by scoring: what it plans and releases, and the one loop of its passes.
+"""Shell of a scoring fit: its plan, its release, and the one loop of its passes.
 
 Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` reads. What passes
 over rows and over units do each in their way are two :class:`ScoringEngine` classes
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chain:
-    """One model of a call, and what its steps are called."""
+    """One model of a call, with the label of its steps."""
 
     score: Any
     label: str = ""  # Empty for the only one of a call
@@ -66,29 +66,29 @@ class Chain:
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """What a scoring fit will release; each engine has a plan of its own kind."""
+    """Plan of a scoring fit; each engine has a subclass."""
 
     engine: ClassVar[ScoringEngine]
 
     # p, n: dimension of theta; units: public, or the guess.
     p: int
     n: int
-    mu: float  # Of all releases together
+    mu: float  # mu of all releases together
     relation: str
-    pilot: Pilot  # What passes before the last read
+    pilot: Pilot  # Pilot sample for the passes before the last
     # Models that are fitted to the same rows; each gets an equal part of every pass.
     chains: tuple[Chain, ...]
-    closing: Closing | None  # What is released after the passes
+    closing: Closing | None  # Release after the passes
 
-    # Besides: ``noise``, public, of the last information over its size; the ``forecast`` of what it
-    # lets expect; ``readings``, how often the rows are read before the fit closes.
+    # Besides: ``noise``, public, of the last information over its size; the ``forecast`` for
+    # coefficients; ``readings`` of the rows before the fit closes.
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[Any]:
-        """Yield what each pass is planned as; ``fits``: the models after the pass before."""
+        """Yield the plan of each pass; ``fits`` returns the models after the pass before."""
         raise NotImplementedError
 
     def remarks(self, found: ScoringRelease) -> Mapping[str, str]:
-        """Return what steps turned out to be, for the ledger."""
+        """Return remarks on the steps as they were carried out, for the ledger."""
         return {}
 
     @property
@@ -104,27 +104,27 @@ class ScoringPlan:
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """A model on its way: what it released, and what the passes made of it."""
+    """State of one model after each pass, with its releases."""
 
     chain: Chain
     model: Any  # As it was initialised, at the ranges of the design
     state: State  # Where the next pass looks from
-    # What was released before the passes, by name.
+    # Values released before the passes, by name.
     values: Mapping[str, Any] = field(default_factory=dict)
     # (k, r): public rows in u, of models of events and counts of rows, and where passes have a
     # reserve.
     public: Array | None = None
     # As they were run: radii no larger than rows and scores can be.
     plans: tuple[PassPlan, ...] = ()
-    lengths: tuple[Any, ...] = ()  # Of units: released before each pass
+    lengths: tuple[Any, ...] = ()  # Histograms of lengths released before each pass, for units
     released: tuple[Released, ...] = ()
-    # Where the last pass looked from; of units W is that of the information.
+    # State at which the last pass was evaluated. For units W is that of the information.
     before: State = None  # type: ignore[assignment]
-    # Of the last pass.
+    # Step of the last pass.
     last: Step = None  # type: ignore[assignment]
-    # (r, r): of units: the W in which the next pass looks at the information.
+    # (r, r): whitening for the next information matrix (units only).
     look: Array | None = None
-    # (r, r): of units: from the coordinates of scores to those of the information.
+    # (r, r): map from coordinates of scores to those of the information (units only).
     turn: Array | None = None
     # The last step is longer than noise explains, and no shorter than the one before.
     on_its_way: bool = False
@@ -133,7 +133,7 @@ class Fitting:
 
     @property
     def score(self) -> Any:
-        """The model of rows that this is; None: of whole units."""
+        """Row-level model, or None if the model is of complete units."""
         return self.model if isinstance(self.model, Model) else getattr(self.model, "score", None)
 
     def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
@@ -161,9 +161,9 @@ class Aimed:
     """A pass of one model, decided by public and released numbers."""
 
     plan: PassPlan
-    over: Pass  # Of one or several models
+    over: Pass  # Pass over the rows, of one or several models
     pick: Callable[[Any], PassSums]  # The sums of this model among those of the pass
-    take: Callable[[Released], Fitting]  # Of what was released: the model after the step
+    take: Callable[[Released], Fitting]  # Updates the model from the released sums
 
 
 class ScoringEngine(ABC):
@@ -172,7 +172,7 @@ class ScoringEngine(ABC):
     Everything but :meth:`locate`, :meth:`begin` and :meth:`aim` is public.
     """
 
-    before: ClassVar[tuple[str, ...]]  # What ``split=`` calls the shares before the passes
+    before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
     together: ClassVar[bool]  # Models of one payment read the rows together, from one start
 
     @abstractmethod
@@ -200,7 +200,7 @@ class ScoringEngine(ABC):
         self, detail: ScoredDetail, scoring: Any, coordinates: Coordinates, design: Design,
         ask: Ask,
     ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
-        """Release where numbers lie; return coordinates that look from there, and what it said."""
+        """Release centres of numbers; return coordinates about them, with the releases."""
 
     @abstractmethod
     def begin(
@@ -223,19 +223,19 @@ class ScoringEngine(ABC):
         """Return the scores at the final fit, for sums by cluster, and the turns to them."""
 
     def names(self, many: int) -> tuple[str, ...]:
-        """Return what ``split=`` calls so many shares."""
+        """Return the names in ``split=`` for a number of shares."""
         return (*self.before, *_ORDINALS[: many - len(self.before) - 1], "last")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What an engine decides of a call before its first row."""
+    """Decisions of an engine about a call, before its first row."""
 
     chains: tuple[Chain, ...]  # Models as the engine plans them
-    mu: float  # Of start and passes
-    shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
-    pilot: Pilot  # Which rows the passes before the last read
-    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # What is released before the start
+    mu: float  # mu of start and passes
+    shares: tuple[float, ...]  # Shares of the releases before the passes, and of the passes
+    pilot: Pilot  # Pilot sample for the passes before the last
+    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
 
 
 _ORDINALS = ("first", "second", "third", "fourth")
@@ -243,17 +243,19 @@ _ORDINALS = ("first", "second", "third", "fourth")
 
 @dataclass(frozen=True, eq=False)
 class ModelSpec:
-    """What a room fits."""
+    """Specification of the models that a verb fits."""
 
     chains: tuple[Chain, ...]  # One, or several of one payment
-    coordinates: Coordinates | None = None  # Public ones of the room's own; None: the declared box
-    radius: float = 0.0  # Of the start; 0: by rule
-    row_norm: float | None = None  # Declared length of a unit row's slopes; None: of the box
+    # Public coordinates of the verb, or None for the declared box
+    coordinates: Coordinates | None = None
+    radius: float = 0.0  # Radius of the start, or 0 to choose it by rule
+    # Declared length of a unit row's slopes, or None for that of the box
+    row_norm: float | None = None
     meat: bool = True  # Release the meat of the sandwich (robust errors)
     # Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
     # whitened by the second moments. 0: none.
     guess: float = 0.5
-    closing: Closing | None = None  # What is released after the passes
+    closing: Closing | None = None  # Release after the passes
     opening: Opening | None = None  # Start of a fit of rows, or None for that of the joint ball
 
     @property
@@ -269,7 +271,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Opening(ABC):
-    """Start of a fit of rows by a method of its own, in place of that of the joint ball.
+    """Start of a fit of rows by another method, in place of that of the joint ball.
 
     The passes go on from it, so that estimate and errors are of the last pass whatever starts.
     """
@@ -292,9 +294,9 @@ class Opening(ABC):
 
 @dataclass(frozen=True)
 class Closing:
-    """What a room releases after the passes, in one step."""
+    """Release after the passes, in one step."""
 
-    name: ClassVar[str]  # Of the step
+    name: ClassVar[str]  # Name of the step
     share: ClassVar[float]  # Of mu^2
 
     def of(self, mu: float) -> LedgerStep:
@@ -314,7 +316,7 @@ class FitStatistics(Closing):
     share: ClassVar[float] = STATISTICS_SHARE
 
     def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
-        """Release them, with what the deviance cuts by the lengths of scores of rows."""
+        """Release the statistics; the deviance allows for its clip by released score lengths."""
         first, c = found.fits[0], found.coordinates
         score, last, bins = first.score, first.plans[-1], first.released[-1].bins
         assert design.response is not None and design.response.interval is not None
@@ -330,26 +332,27 @@ class FitStatistics(Closing):
 
 @dataclass(frozen=True, eq=False)
 class ScoredDetail:
-    """What a scoring fit decided before the first row."""
+    """Decisions of a scoring fit before the first row."""
 
-    model: ModelSpec  # As the room gave it
+    model: ModelSpec  # Specification from the verb
     engine: ScoringEngine  # Over rows, or over units
     chains: tuple[Chain, ...]  # As the engine plans them
     design: Design  # As planned
     rows: int  # Units of the public rules
-    mu: float  # Of all releases but those of ranges, scales and clusters
-    shares: tuple[float, ...]  # Of what comes before the passes, and of the passes
-    pilot: Pilot  # What the passes before the last read
-    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # What is released before the start
+    mu: float  # mu of all releases except ranges, scales and clusters
+    shares: tuple[float, ...]  # Shares of the releases before the passes, and of the passes
+    pilot: Pilot  # Pilot sample for the passes before the last
+    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
     clusters: ClusterPlan | None = None  # The pass by cluster, after the others
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
-    known: dict[tuple[int, str], ScoringPlan] = field(default_factory=dict)  # Of the planned design
+    # Plans for the planned design, by (rank, relation)
+    known: dict[tuple[int, str], ScoringPlan] = field(default_factory=dict)
     look: Look | None = None  # Count of usable rows before the fit
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
-        """Return the plan of the passes for a design of this rank; of the planned one made once."""
+        """Return the plan of the passes for a design and its rank (cached for the planned one)."""
         if design is not None and design is not self.design:
             return self.engine.plan(self, rank, relation, design)
         if (rank, relation) not in self.known:
@@ -368,7 +371,7 @@ class ScoredDetail:
 def centre_of(
     score: Model, state: State, k: int, coordinates: Coordinates, design: Design
 ) -> Centre:
-    """Return where pass k of a model of rows looks from."""
+    """Return the centre at which pass k of a model of rows is evaluated."""
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
         score.evaluate(state, k), score.of_residual, design.auxiliary_place("offset"),
@@ -378,15 +381,15 @@ def centre_of(
 
 @dataclass(frozen=True, eq=False)
 class ScoringRelease:
-    """What went out of a scoring fit."""
+    """Released numbers of a scoring fit."""
 
     coordinates: Coordinates
     fits: tuple[Fitting, ...]
-    # Of what closes the fit, with errors; empty unless asked for.
+    # Closing statistics of the fit, with errors. Empty unless requested.
     statistics: dict[str, float] = field(default_factory=dict)
-    clusters: ClusterRelease | None = None  # Of a pass by cluster
-    # tuple of (r, r) arrays: of units: from the coordinates of each model's scores to those of its
-    # pass by cluster.
+    clusters: ClusterRelease | None = None  # Release of the pass by cluster, if any
+    # tuple of (r, r) arrays: maps from the coordinates of each model's scores to those of its pass
+    # by cluster (units only).
     turns: tuple[Array, ...] = ()
 
     def meat(self, i: int, of_units: Array) -> Array:

@@ -57,21 +57,21 @@ SHARES = (0.02, 0.03)
 SHARE = sum(SHARES)
 #: Half octaves of distances from a centre.
 DISTANCE_OCTAVES = 24
-#: Least part of the distances that the tail holds by which the scale is told, and noise sds of the
-#: count beyond a distance from which on it is seen.
+#: Least part of the distances in the tail that determines the scale, and noise sds of the count
+#: beyond a distance from which on it is visible.
 TAIL_PART, VISIBLE = 0.1, 2.0
-#: A tail is of at least so many noise sds where a sample of the rows is read.
+#: Least noise sds of a tail if a sample of the rows is read.
 CLEAR_TAIL = 100.0
 #: A tail of more than this part of the rows tells no scale. Where more than this part of the
 #: distances lies in one half octave (a 0/1 number, many zeros) there is no tail of a normal.
 LONGEST_TAIL, ONE_LENGTH = 0.7, 0.5
-#: Half the range of a response is at least so many scales.
+#: Half the range of a response is at least this many scales.
 SCALES_OF_RESPONSE = 3.0
 #: Noise of a start over the scale of the response that a wider range may bring.
 CALLED_FOR = 0.5
 #: Part of the range's own variance in the squared scale of a predictor.
 OWN = 0.004
-#: Public rows lie within so many released sds of the centre.
+#: Public rows are within this many released sds of the centre.
 ENDS = 4.0
 #: A float64: bits of its mantissa, bias of its exponent.
 _MANTISSA, _BIAS = 52, 1023
@@ -79,11 +79,11 @@ _MANTISSA, _BIAS = 52, 1023
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """Which numbers are asked about, and what for."""
+    """Numbers whose scales are released, and their budget."""
 
     names: tuple[str, ...]  # Variables, the response last if it is asked about
     response: bool  # Whether it is
-    mu: float  # Of the whole scoring, scales included
+    mu: float  # mu of all scoring, scales included
     relation: str
     rows: float  # That are read: public, or the guess (expected under coins)
     read: Read = ALL
@@ -94,7 +94,7 @@ class ScalePlan:
     def of(
         cls, names: tuple[str, ...], response: bool, mu: float, relation: str, n: int
     ) -> ScalePlan:
-        """Plan the release over n rows; of many rows one in k is read, while noise allows it."""
+        """Plan the release over n rows, of which one in k is read if there are enough."""
         plan = cls(names, response, mu, relation, n)
         every = power_of_two(min(TAIL_PART * n / (CLEAR_TAIL * plan.noise(1)), PILOT_COINS))
         return replace(plan, rows=n / every, read=Read(every))
@@ -159,7 +159,7 @@ class ScalePlan:
 
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return (names, places) of the numeric variables that are columns of their own."""
+    """Return (names, places) of the numeric variables that are single columns."""
     names, places = [], []
     for j, column in enumerate(design.columns):
         variable = design.kinds.get(column.name)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 FLOOR_NOISE, FLOOR = 0.7, 0.1
 #: The same where it was shrunk first.
 FLOOR_SHRUNK = 0.05
-#: Part of what noise explains that the last step loses, and the mu n up to which all of it.
+#: Part of the noise of a last step that shrinkage removes, and the mu n up to which it removes all.
 DAMPED, STRONG = 0.5, 4000.0
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one pass says, in its own coordinates w = W u."""
+    """Newton step of one pass, in its coordinates w = W u."""
 
     H: Array  # (r, r): information per row, averaged (and shrunk), not floored
     nu: float  # Noise sd of its entries (svec)
@@ -54,7 +54,7 @@ class Step:
     state: State  # After the step. After the last one only theta is new: no pass looks from there.
     axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
     sd: float  # Noise sd of a score over n, far ones above noise included
-    # (r, r): of units: the W in which the next pass looks at the information.
+    # (r, r): whitening for the next information matrix (units only).
     look: Array = None  # type: ignore[assignment]
 
 
@@ -119,7 +119,7 @@ def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, 
 def _early_of_rows(
     step: Step, released: Released, plan: PassPlan, state: State, model: Model, in_u: Array
 ) -> Step:
-    """Return an early step over rows: no longer than the model allows, with what it taught."""
+    """Return an early step over rows, no longer than the model allows, with the updated state."""
     ratio = scale_ratio(released, plan, plan.rows * len(state.theta))
     updated = model.updated(state, step.H, ratio)
     length, most = state.length(step.d), model.longest * model.unit(updated)
@@ -157,7 +157,7 @@ def _early_of_units(
 
 
 def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None:
-    """Return the mean squared score over what it should be, as far as it is no noise of it.
+    """Return the mean squared score over its expected value, after an allowance for its noise.
 
     ``(ratio + s^2)/(1 + s^2)``, s the sd of its noise: without that a fit of noise alone learns in
     every pass that its scale is a tenth of the last one, and prints errors of nothing. ``size``:
@@ -170,7 +170,7 @@ def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None
 
 
 def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
-    """Return the sum of scores, with what clipping took from it above noise, and its noise sd."""
+    """Return the sum of scores plus its clipped excess above noise, and its noise sd."""
     if released.far is None:
         return released.score, plan.noise.score
     missing, sd = long_scores(released, plan).missing
@@ -212,7 +212,8 @@ def _whitening(
     m, r = plan.rows, len(look)
     mean = released.score / m
     turn = look @ back
-    J = released.meat / m - np.outer(mean, mean)  # of scores about their mean: of an early fit
+    # covariance of scores about their mean, for an early fit
+    J = released.meat / m - np.outer(mean, mean)
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
     J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
     if least > 0.0:

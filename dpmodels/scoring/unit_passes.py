@@ -1,4 +1,4 @@
-"""Passes over units: what a unit's own rows come to at released numbers, clipped and added up.
+"""Score sums by person: each person's rows are summed, clipped, and added in exact integers.
 
 A regression needs of a unit (a row, or a person with any number of rows) a score and an
 information. Here a public function of the unit's *own rows* and of released numbers makes both:
@@ -103,11 +103,11 @@ class Expansion:
     stops: ClassVar[bool] = False
 
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
-        """Return the expansion of pass k; ``clip``: C, for what is used up by it."""
+        """Return the expansion of pass k; ``clip`` is C, for a model that depends on it."""
         raise NotImplementedError
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the state with what a pass taught beside theta.
+        """Return the state with updates from a pass other than theta.
 
         H is the information over that of rows of weight 1, the identity where they are equal;
         ``ratio`` the mean squared score of rows over their information, if it was released.
@@ -133,22 +133,22 @@ class Expansion:
         return LONGEST_STEP
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
-        """Return C where the model chooses it; 0: by the released histogram."""
+        """Return C if the model chooses it, or 0 to choose it by the released histogram."""
         return 0.0
 
     def least_meat(self, state: State) -> float:
-        """Return the least covariance of scores over the information; 0: none is known."""
+        """Return the least covariance of scores over the information, or 0 if it is unknown."""
         return 0.0
 
     def typical_long(self, state: State) -> float:
-        """Return the length of the scores of rare units, from released numbers; 0: there are none.
+        """Return the score length of rare units, from released numbers, or 0 if there are none.
 
         C is no smaller: few long scores are lost in the noise of a histogram.
         """
         return 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return what the curvature of the loss leaves of a last step (H in w)."""
+        """Return the curvature error of a last step (H in w)."""
         raise NotImplementedError
 
     def remainder(self, state: State, d: Array) -> float:
@@ -157,7 +157,7 @@ class Expansion:
 
 
 def in_u(coordinates: Coordinates, rows: Array) -> Array:
-    """Return u of the rows of a block, (r, m), of each by itself."""
+    """Return u of each row of a block, (r, m), computed row by row."""
     matrix, shift = coordinates.affine
     u = mapped(matrix, rows)
     u += shift
@@ -165,7 +165,7 @@ def in_u(coordinates: Coordinates, rows: Array) -> Array:
 
 
 def predictor(theta: Array, u: Array) -> Array:
-    """Return ``theta'u`` of rows (r, m), of each by itself: coordinate by coordinate."""
+    """Return ``theta'u`` of each row (r, m), computed row by row: coordinate by coordinate."""
     eta = np.zeros(u.shape[1])
     for b, cells in zip(theta, u, strict=True):
         eta += b * cells
@@ -173,7 +173,7 @@ def predictor(theta: Array, u: Array) -> Array:
 
 
 def own_sum(cells: Array, counts: Index) -> Array:
-    """Return the sums over units of floats, along the last axis: of each unit's own cells alone.
+    """Return the sums over units of floats, along the last axis, each from the unit's cells alone.
 
     ``np.add.reduceat`` adds a unit's cells in an order that is a function of their number.
     """
@@ -198,7 +198,7 @@ class RegressionRows:
     centre: Centre  # Where the pass looks from
     # w and the residual less their means over the unit's own rows (fixed effects).
     demean: bool = False
-    equal: bool = False  # Units count alike: each of its T rows that are there as 1/T
+    equal: bool = False  # Units count equally: each of its T complete rows as 1/T
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array | None]:
@@ -271,12 +271,12 @@ class Regression(Expansion):
         return self.score.updated(state, H, ratio)
 
     def _constant(self, H: Array) -> float:
-        """Return what a unit's weights omega add up to, by the information of the constant."""
+        """Return the sum of a unit's weights omega, by the information of the constant."""
         a = self.coordinates.constant
         return max(float(a @ H @ a), 1e-3) if a is not None else 1.0
 
     def events(self, H: Array) -> float:
-        """Return what a unit's weights add up to: of counts its events; of others at least 1."""
+        """Return the sum of a unit's weights: its events for counts, otherwise at least 1."""
         omega = self._constant(H)
         return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
 
@@ -288,7 +288,7 @@ class Regression(Expansion):
         return LONGEST_STEP * sd
 
     def least_meat(self, state: State) -> float:
-        """Return that of the model: events and few counts vary as it says, or more."""
+        """Return the row model's minimum: events and few counts vary at least that much."""
         return self.score.least_meat(state)
 
     def typical_long(self, state: State) -> float:
@@ -313,14 +313,14 @@ class Regression(Expansion):
         return min(long * float(np.linalg.norm(state.W @ u)), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return what the curvature leaves, by the released distribution of the response."""
+        """Return the curvature error, by the released distribution of the response."""
         root = np.linalg.inv(state.W)
         omega = self._constant(root @ H @ root.T)
         moved = math.sqrt(max(float(d @ H @ d), 0.0) / omega)
         return self.score.curved_of_units(state, d, H, moved, noise, self.values)
 
     def remainder(self, state: State, d: Array) -> float:
-        """Return that of a row: with m equal rows a unit no less by a factor of sqrt(m)."""
+        """Return the row model's error (a unit's, for m equal rows, is no less by sqrt(m))."""
         return self.score.remainder(state, d)
 
 
@@ -347,7 +347,7 @@ def octaves(squares: Array) -> npt.NDArray[np.int64]:
 
 
 def units_of(blocks: Iterable[Any]) -> Iterator[BlockOfPeople]:
-    """Yield blocks of whole units: of rows each is one."""
+    """Yield blocks of complete units; each row of a block of rows is one unit."""
     for block in blocks:
         if isinstance(block, BlockOfPeople):
             yield block
@@ -414,13 +414,14 @@ class PlacesJob:
     """Shares of each unit's rows in cells of numbers: ``floor(2^20/rows)`` a row and number."""
 
     places: tuple[int, ...]  # Rows of the block
-    # tuple of (cells - 1,) arrays: inner edges of the cells of each; of as many cells.
+    # tuple of (cells - 1,) arrays: inner edges of the cells of each number, all of one count.
     edges: tuple[Array, ...]
     of_people: bool
     # (p,): columns that add up to the root of a row's weight, by which predictors are multiplied.
     # None if they are not.
     root: Array | None = None
-    # (numbers,): cells are of distances from these; None: of the numbers themselves.
+    # (numbers,): centres of distances that are in cells, or None for cells of the numbers
+    # themselves.
     centre: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
@@ -473,7 +474,7 @@ class UnitsJob:
                 score += self._scores(own, size).astype(object)
                 if plan.mu_scale:
                     square = (of_rows * GRAIN) ** 2 / plan.scale_cut
-                    if found.shares is not None:  # a row's own square, by what part it is
+                    if found.shares is not None:  # a row's squared score, by its share
                         square = square / found.shares
                     part = own_sum(end_of_numbers(square, low=0.0), found.scores)
                     scale += int(np.minimum(part, STEPS).sum())

@@ -1,4 +1,4 @@
-"""Release where numbers lie and how large columns are, before the first pass over units.
+"""Release centres of numbers and scales of columns, before the first pass over units.
 
 A declared range says where values may lie, not where they do. Histograms of each number over its
 range, and of its distances from there, give a centre and a scale; those of each column's own sum of
@@ -54,8 +54,8 @@ SCALES = "scales of the information"
 _OUTER, _OUTER_SDS = (0.1, 0.9), 2.563
 #: Part of the units in cells that are clear of the noise that is enough.
 MOST_CLEAR = 0.7
-#: Of a number without a cell that holds half of the units the root mean square is at most so many
-#: sds by its outer tenths.
+#: Largest root mean square of a number in sds from its outer tenths, if no cell holds half of the
+#: units.
 MOST_OF_SD = 1.5
 #: Least spread of a number, in cells of its range.
 _LEAST_CELL = 0.3
@@ -129,7 +129,7 @@ class Spread:
     number: Number
     shares: Array  # (CELLS,)
     noise: float = 0.0  # Sd of the noise of a share
-    scale: float | None = None  # Of a predictor, over its range; None: none was told
+    scale: float | None = None  # Scale of a predictor, over its range, or None if none was released
 
     @property
     def mean(self) -> float:
@@ -152,7 +152,7 @@ class Spread:
         """
         middles = self.number.middles()
         size = math.sqrt(float(self.shares @ (middles - self.mean) ** 2))
-        if float(np.max(self.shares)) < ONE_LENGTH:  # noise of far cells is no spread
+        if float(np.max(self.shares)) < ONE_LENGTH:  # noise of far cells is not a spread
             size = min(size, MOST_OF_SD * self.sd)
         return max(size, _LEAST_CELL * float(np.min(np.diff(self.number.bounds()))))
 
@@ -164,7 +164,7 @@ class Spread:
 
 
 def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
-    """Return the numbers to ask about: numeric columns of their own, the response last.
+    """Return the numbers to ask about: numeric columns, and the response last.
 
     ``response``: its cells (:attr:`Number.kind`); empty: it is not asked about.
     """
@@ -197,7 +197,7 @@ def weight_number(design: Design) -> tuple[Number, ...]:
 
 
 def places_of(many: int, *, people: bool, cells: int = CELLS) -> Stack:
-    """Return the histograms of so many numbers: a unit's shares of each, or its one cell."""
+    """Return a stack of histograms, one per number: a unit's shares of cells, or its one cell."""
     one: Any = OneHot(cells)
     each = Sum(ConvexHull(one)) if people else Sum(one)
     return Stack((each,) * many, (1.0,) * many)
@@ -227,7 +227,7 @@ def ask_distances(
     ask: Ask, spreads: tuple[Spread, ...], design: Design, n: float, *, people: bool,
     read: Read = ALL, root: Array | None = None, private: bool = False,
 ) -> tuple[Spread, ...]:  # fmt: skip
-    """Release how far numbers of predictors lie from their centres; return these with scales.
+    """Release distances of predictors from their centres, and return these with scales.
 
     Privacy
     -------
@@ -269,7 +269,7 @@ def ask_scales(
     ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
     read: Read = ALL, private: bool = False,
 ) -> tuple[Array, float]:  # fmt: skip
-    """Release the mean of each column's own sum of squares, (r,), and what it is a mean over.
+    """Release the mean sum of squares of each column, (r,), and the count that it is a mean over.
 
     ``n``: the number of units, or its guess where it is private. There the released count stands
     for it, if it is clear of its noise.

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
 
 class UnitModel:
-    """A model as it is planned: what it asks for itself, and how it begins."""
+    """Planned unit model: its steps before the first pass, and its start."""
 
     # Whether the score is linear in theta: three passes, else four.
     averages: ClassVar[bool] = False
@@ -113,7 +113,7 @@ class UnitModel:
         return rank
 
     def prelude(self, mu: float) -> tuple[LedgerStep, ...]:
-        """Return steps of its own before the first pass; their shares are of mu^2."""
+        """Return the model's steps before the first pass; their shares are of mu^2."""
         return ()
 
     def begin(
@@ -129,8 +129,8 @@ class Initialised:
     """A model before its first pass."""
 
     expansion: Expansion
-    state: State  # theta, and W whatever it is
-    values: Mapping[str, Any] = field(default_factory=dict)  # What it released for itself, by name
+    state: State  # theta, and any W
+    values: Mapping[str, Any] = field(default_factory=dict)  # Values of its own release, by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,16 +182,16 @@ class RowModel(UnitModel):
             values, equal=self.equal,
         )  # fmt: skip
         state = score.begin(at)
-        # a public fit of the caller's own (0 where there is none)
+        # a public fit by the caller (0 if there is none)
         return Initialised(model, replace(state, theta=state.theta + coordinates.centre))
 
 
 @dataclass(frozen=True)
 class UnitsPlan(ScoringPlan):
-    """What a fit over units will release."""
+    """Plan of a scoring fit over units."""
 
     people: bool  # Units are people, else rows
-    shares: tuple[float, ...]  # Of places, scales and passes, of what the prelude leaves
+    shares: tuple[float, ...]  # Shares of places, scales and passes, after the prelude
     asked: tuple[Number, ...] = ()  # Numbers whose places are asked about
     scaled: bool = False  # Whether some are predictors, whose scales are asked about too
 
@@ -202,7 +202,7 @@ class UnitsPlan(ScoringPlan):
 
     @property
     def forecast(self) -> Forecast:
-        """What the noise of the information lets expect."""
+        """Forecast from the noise of the information."""
         model = self.chains[0].score
         if isinstance(model, RowModel) and not model.score.leverage:
             return OF_BOUNDED_UNITS
@@ -217,7 +217,7 @@ class UnitsPlan(ScoringPlan):
 
     @property
     def each(self) -> float:
-        """What is left of mu for each model."""
+        """Remaining mu for each model."""
         return self.left / math.sqrt(len(self.chains))
 
     def part(self, share: float) -> float:
@@ -244,7 +244,7 @@ class UnitsPlan(ScoringPlan):
 
     @property
     def passes(self) -> tuple[float, ...]:
-        """Shares of the passes; of places too where no number is asked about."""
+        """Shares of the passes, with the share of places if no number is asked about."""
         places, _, *early, last = self.shares
         return (*early, last + (0.0 if self.asked else places))
 
@@ -259,7 +259,7 @@ class UnitsPlan(ScoringPlan):
 
     @property
     def readings(self) -> int:
-        """How often the rows are read before the fit closes."""
+        """Number of readings of the rows before the fit closes."""
         own = (2 * self.many + 1) * len(self.chains)
         return own + len(self.prelude) + len(self.asking)
 
@@ -326,7 +326,7 @@ def unit_pass(
     scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
     many: bool = False,
 ) -> PassPlan:  # fmt: skip
-    """Return a pass: radii by what was released, and the noise of its sums.
+    """Return a pass: radii by released lengths, and the noise of its sums.
 
     ``mu`` is of the pass, its histogram of lengths included; N the units that it reads (public, a
     guess, or expected under coins), ``tail`` those of meat and ordinary information; ``trace`` of
@@ -408,7 +408,7 @@ class UnitEngine(ScoringEngine):
         return {"noise of the information": scoring.noise}, {}
 
     def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
-        """Say what would help a model that the units do not carry."""
+        """Return advice for a model for which there are too few units."""
         N, p = scoring.n, scoring.p
         more, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
         counted = "people" if scoring.people else "rows"

@@ -38,9 +38,9 @@ USABLE_BY_VARIABLE = "usable by variable"
 LOOK_SHARE_MIN, LOOK_SHARE_MAX, LOOK_SHARE_FACTOR = 0.0005, 0.01, 900.0
 #: The same of the counts by variable, times their number.
 BLAME_SHARE_MIN, BLAME_SHARE_MAX, BLAME_SHARE_FACTOR = 0.005, 0.02, 36.0
-#: The call stops below this share of the rows, and below so many sds of the count.
+#: The call stops below this share of the rows, and below this many sds of the count.
 STOP_SHARE, STOP_SDS = 0.1, 3.0
-#: No look where so many sds of the count are more than this part of the rows.
+#: No count is released if this many sds of it are more than this part of the rows.
 LOOK_MAX_NOISE = 1.0 / 3.0
 #: Bits of a float that are whole numbers, for which variables a row has.
 VARIABLES_PER_ROW = 50
@@ -50,14 +50,14 @@ _ONE = 1 << 20
 
 @dataclass(frozen=True)
 class Look:
-    """What the look of a call releases, decided by public numbers."""
+    """Noisy count of usable units below which a call stops early, decided by public numbers."""
 
     n: int  # Public number of units (rows, or people), or the guess
-    mu: float  # Of the whole call
-    share: float  # Of the count, of mu^2
+    mu: float  # mu of the whole call
+    share: float  # Share of mu^2 for the count
     stop_below: float  # Units
-    variables: tuple[str, ...]  # Of the design, as they are declared
-    units: str = "rows"  # What is counted
+    variables: tuple[str, ...]  # Variables of the design, as they are declared
+    units: str = "rows"  # Noun for the counted units
 
     @property
     def sd(self) -> float:
@@ -98,7 +98,7 @@ class Look:
 
     @property
     def printed(self) -> dict[str, float]:
-        """Return what a plan prints of it."""
+        """Return the facts that a plan prints about it."""
         return {
             f"stops below usable {self.units} (of {self.n})": self.stop_below,
             "part of mu^2 that goes back then": 1.0 - self.share - (self.blame.share or 0.0),
@@ -118,7 +118,7 @@ class Look:
         )  # fmt: skip
 
     def ask(self, plan: Plan[Any], ask: Ask, payer: str) -> Release | None:
-        """Release the count; where it is too small, what each variable leaves. None: go on.
+        """Release the count and, if it is too small, the count for each variable. None: go on.
 
         Privacy
         -------

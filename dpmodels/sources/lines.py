@@ -30,7 +30,7 @@ from dpmodels.variables import NA_WORDS
 # the parser must find one row in it.
 
 
-#: No column is taken for an index because of the first row, no cell stops the reader.
+#: No column becomes an index because of the first row, no cell stops the reader.
 _CSV: dict[str, Any] = {"index_col": False, "encoding_errors": "replace"}
 #: Bytes that are read at once.
 _BYTES = 1 << 20
@@ -254,8 +254,8 @@ def _check_sep(cell: str, name: str, dialect: Dialect) -> None:
     for sep in ";\t|,":
         if sep in cell and sep != dialect.sep:
             raise SourceError(
-                f"{name}: with sep={dialect.sep!r} the file has one column, and {sep!r} stands in "
-                f"its name. Say what separates the columns: {_as_typed(name, 'sep', sep)}. "
+                f"{name}: with sep={dialect.sep!r} the file has one column, and {sep!r} is in "
+                f"its name. Give the separator of the columns: {_as_typed(name, 'sep', sep)}. "
                 "Nothing was charged"
             )
 

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 # -- People of a Dask frame: moved so that each is whole in one partition, then added up there.
 #
 # A partition of the frame as it comes may hold some rows of a person and not others, and two balls
-# a person would be twice the sensitivity. So rows without an id are left out, the cells that the
-# design needs become numbers, and rows move by their *canonical* id: what is one person here
-# (``units.py``) is one there, whatever its cells look like.
+# per person would be twice the sensitivity. So rows without an id are left out, the cells that the
+# design needs become numbers, and rows move by their *canonical* id: ids that are one person here
+# (``units.py``) are one there, in any spelling.
 
 
 #: Name of the column of ids in a frame whose people are whole.
@@ -306,7 +306,7 @@ class PeopleRows(OfRows):
         self.n = n
 
     def blocks(self, *_: Any, **__: Any) -> Iterator[Array]:
-        """Refuse: a proof for rows does not cover people."""
+        """Raise an error: a proof for rows does not cover people."""
         raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
 
     raw = skim = blocks
@@ -610,5 +610,5 @@ class CappedRows(Rows):
         self._of.close()
 
     def raw(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Refuse: the choice of the kept rows is private."""
+        """Raise an error: the choice of the kept rows is private."""
         raise PrivacyBugError("columns of kept rows are not public")

@@ -80,8 +80,8 @@ class Coins:
     every: int  # A power of two, at most 256
     # callable(size) -> uint8 array: secret uniform bytes.
     draw: Callable[[int], npt.NDArray[np.uint8]]
-    # Of passes after this one, fresh ones each. Whoever reads the rows for this pass may toss them
-    # too, and keep what they choose.
+    # Coins of later passes, fresh for each. The reader of the rows for this pass may toss them too,
+    # and keep the chosen rows.
     then: tuple[Coins, ...] = ()
     tossed: int = _TOSSED  # How many are tossed at once
     #: Tossed and not yet asked for: the coin of a row depends on no chunk.
@@ -138,7 +138,7 @@ class OfRows:
         return blocks
 
     def close(self) -> None:
-        """Free the memory and files of the rows."""
+        """Release the memory and files of the rows."""
 
 
 # -- Secret coins that can be tossed twice: a keyed stream, so that a task done again agrees
@@ -146,7 +146,7 @@ class OfRows:
 
 #: Length of a key.
 KEY_BYTES = 32
-#: The key fills a whole block of SHAKE256: what follows is a function keyed by its state.
+#: The key fills a whole block of SHAKE256, so the stream is a function keyed by its state.
 _RATE = 136
 #: The part that all parts are whose place is known.
 _BY_PLACE = (1 << 64) - 1
@@ -375,7 +375,7 @@ class Rows(OfRows):
             yield block
 
     def people(self, design: Design, coins: Coins | None = None) -> Iterator[Any]:
-        """Refuse: no column of people was declared."""
+        """Raise an error: no column of people was declared."""
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
     def cell_blocks(
@@ -449,8 +449,9 @@ class Rows(OfRows):
                 yield seen - start, columns, start, [(start, seen)] if seen > start else []
                 del columns
             return
-        # A source that can skip rows gives (rows left out before it, chunk). What it leaves out is
-        # never in the windows; its last chunk may be empty, with the rows left out at the end.
+        # A source that can skip rows gives (rows left out before it, chunk). Rows that it leaves
+        # out are never in the windows; its last chunk may be empty, with the rows left out at the
+        # end.
         own = getattr(source, "chosen", None)
         parts = own(names, windows) if own else map(lambda c: (0, c), source.chunks(names))
         for skipped, chunk in parts:

@@ -339,8 +339,8 @@ class _Counts:
         self._open = 0
 
 
-#: Ways to spill, best first: settings, and what is said to DuckDB. From 2.0 on DuckDB encrypts with
-#: its own library only where it is told that this will do.
+#: Ways to spill, best first: settings, and the statements for DuckDB. From 2.0 on DuckDB encrypts
+#: with its own library only if a setting allows it.
 _ENCRYPTED = {"temp_file_encryption": "true"}
 _WAYS = tuple(
     (_ENCRYPTED, words)

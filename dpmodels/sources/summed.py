@@ -59,7 +59,7 @@ class Task:
     design: Design
     job: Job
     windows: Windows = ALL_ROWS
-    key: Key | None = None  # Of the coins that choose which rows are read at all ..
+    key: Key | None = None  # Key of the coins that choose which rows are read at all ..
     inner: Key | None = None  # ... and of those that the job tosses.
     # Types of the table's columns, where a part comes with types of its own.
     types: Mapping[str, str] | None = None
@@ -74,7 +74,7 @@ class Task:
         rows = Rows(source, 0, public_n=False, first=first or 0)
         coins = None if self.key is None else self.key.coins(index, 0, first)
         inner = None if self.inner is None else self.inner.coins(index, 1, first)
-        placed = getattr(self.job, "placed", None)  # of jobs that go by the places of rows
+        placed = getattr(self.job, "placed", None)  # jobs that depend on the places of rows
         job = self.job if placed is None else placed(first or 0)
         with np.errstate(all="ignore"):
             blocks = rows.blocks_for(job, self.design, windows=self.windows, coins=coins)

@@ -330,7 +330,8 @@ class DictSource:
             _check_column(name, cells)
         data = _aligned_series(data)
         self._data = {k: own_column(v) for k, v in data.items()}
-        for name, column in self._data.items():  # what only its array shows, as of a sparse matrix
+        # properties that only its array shows, as of a sparse matrix
+        for name, column in self._data.items():
             _check_column(name, column)
         lengths = {len(v) for v in self._data.values()}
         if len(lengths) > 1:
@@ -454,7 +455,7 @@ class ArrowSource:
         self._data = data
         schema = data.schema if isinstance(getattr(data, "schema", None), pa.Schema) else None
         if schema is None:
-            # A lazy query is run to find its columns: of no rows, where it can say so.
+            # A lazy query is run to find its columns, without rows if it supports that.
             lazy = type(data).__module__.split(".")[0].lstrip("_") == "duckdb"
             query = data.limit(0) if lazy and hasattr(data, "limit") else data
             if type(data).__module__.split(".")[0] == "polars":
@@ -694,17 +695,17 @@ def cells_of(columns: Sequence[Any], variable: Variable) -> Array:
 
 # -- A part of a table, read by the types of the whole table.
 #
-# A library types a part by its own cells: text where one of them is no number. If the others of the
-# part were then read as text, one row would decide how they are read ("07" and 7 are two values).
-# So the types are those of the whole (the first part, Dask's meta, what was declared), and a part
-# of another type is read cell by cell or refused.
+# A library types a part by its own cells: text where one of them is not a number. If the others of
+# the part were then read as text, one row would decide how they are read ("07" and 7 are two
+# values). So the types are those of the whole (the first part, Dask's meta, the declaration), and a
+# part of another type is read cell by cell or refused.
 
 
-#: What has the types, where they were declared or are those of a lazy frame.
+#: Owner of the types, if they were declared or are those of a lazy frame.
 WHOLE = "the whole table"
-#: What a cell may come as, where the table says numbers (or truth values).
+#: Kinds of cells that are accepted if the table's type is numbers (or truth values).
 _READABLE = ("numeric", "bool", "text", "category", "category of numbers", "object", "unknown")
-#: Cells that are read one by one as they are written, whatever their part was taken for.
+#: Cells that are read one by one as they are written, for any type of their part.
 _WRITTEN = {"text", "category", "object", "unknown"}
 
 
@@ -839,8 +840,8 @@ class Renamed:
 
 # -- One row a person: what a person's rows come to, first, before any model sees them.
 #
-# A cell of a person is a function of its own rows in the order of the table, bit for bit, whoever
-# stands between them (``units.md``, 13). Calls on such a table protect people, or are refused.
+# A cell of a person is a function of its own rows in the order of the table, bit for bit, whatever
+# rows are between them (``units.md``, 13). Calls on such a table protect people, or are refused.
 
 
 Codes = npt.NDArray[np.int64]

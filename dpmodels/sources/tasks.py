@@ -134,7 +134,7 @@ class Elsewhere:
         return f"<table elsewhere, {len(self.kinds)} columns, {self.n} rows>"
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Refuse: the rows are not on this machine."""
+        """Raise an error: the rows are not on this machine."""
         raise SourceError(
             "this call reads rows themselves, not sums of them, and they are not here. Use a "
             "method of sums: the default of dp_ols, dp_glm (but for very small eps), dp_quantreg, "
@@ -500,7 +500,8 @@ def partial_sums(task: bytes, part: int, rows: Any) -> bytes:
 # caller. Proofs: ``theory.md``.
 
 
-#: Rows of a part: of many small ones a file is opened, and the head of a row group decoded, often.
+#: Rows per part. With many small parts a file is opened, and the head of a row group decoded,
+#: often.
 _THREAD_ROWS, _WORKER_ROWS = 1 << 19, 1 << 20
 #: The least that is worth a thread's while; and parts of a table of threads.
 _LEAST, _PARTS = 1 << 17, 8
@@ -515,7 +516,7 @@ class Threads:
 
     count: int
     knows_parts: ClassVar[bool] = False
-    rows: int = _THREAD_ROWS  # Of a part, about
+    rows: int = _THREAD_ROWS  # Rows per part, about
     wide: int = 0  # Columns of a design up to which one thread reads
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
@@ -552,7 +553,7 @@ class Cluster:
 
     client: Any
     knows_parts: ClassVar[bool] = False
-    rows: int = _WORKER_ROWS  # Of a part of a file, about
+    rows: int = _WORKER_ROWS  # Rows per part of a file, about
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
@@ -580,7 +581,7 @@ class Cluster:
                 yield unwrap_result(future.result())
                 future.release()
         except Exception as error:
-            # What tasks raise comes back as a value: the rest is a failure of the cluster, or not.
+            # Errors of tasks come back as values: other errors are failures of the cluster, or not.
             its_own = isinstance(error, (OSError, TimeoutError, CancelledError)) or (
                 type(error).__module__.startswith("distributed")
                 or getattr(self.client, "status", "running") != "running"

@@ -93,15 +93,15 @@ def parsed(file: Path) -> tuple[dict[str, Any], Places]:
     line, column = where.groups() if where else (text.count("\n") + 1, 1)
     said = re.sub(r" \(at .*\)$", "", problem)
     raise StudyError(
-        f"{file.name}:{line}:{column}: this is no TOML: {said}. Texts stand in quotes, "
-        'title = "Wages"; lists in brackets, ["a", "b"]; a key once in its table'
+        f"{file.name}:{line}:{column}: this is not TOML: {said}. Strings need quotes, "
+        'title = "Wages"; lists need brackets, ["a", "b"]; a key may occur once in its table'
     )
 
 
 # -- What a study may call: verbs and their options, what is computed after them, sources of rows.
 
 
-#: Keys of ``[[release.after]]`` -> method of a fit: functions of what was released, free.
+#: Keys of ``[[release.after]]`` -> method of a fit: functions of released numbers, free.
 AFTER = {
     "wald": "wald_test", "contrasts": "contrast", "slopes": "avg_slopes",
     "comparisons": "avg_comparisons", "averages": "avg_predictions", "predictions": "predict",
@@ -517,7 +517,7 @@ class _Reader:
                 self.fault((*path, "name"), "a name becomes a file: letters, digits and _, first "
                            'a letter, at most 40: name = "wage"')  # fmt: skip
             if name.lower() in seen:
-                self.fault((*path, "name"), f"the name {name!r} stands twice (capitals do not "
+                self.fault((*path, "name"), f"the name {name!r} is used twice (capitals do not "
                            f'count). Each release has its own: name = "{name}2"')  # fmt: skip
             try:
                 verb = verb and verb_named(verb).removeprefix("dp_")
@@ -576,7 +576,7 @@ class _Reader:
                 continue
             for key in (key for key in _PAID if key in one):
                 self.fault((*path, k, key), f"what comes after a release is free: leave {key} out. "
-                           "A release of its own is a [[release]]")  # fmt: skip
+                           "A separate release is a [[release]]")  # fmt: skip
             rest = {key: value for key, value in one.items() if key not in (found[0], *_PAID)}
             yield After(found[0], one[found[0]], rest, (*path, k, found[0]))
 

@@ -361,7 +361,7 @@ class Ask:
         caller = sys._getframe(1)
         where = f"{caller.f_globals['__name__'].removeprefix('dpmodels.')}:{caller.f_code.co_name}"
         if where not in proof.where:
-            raise PrivacyBugError(f"{where} is not where the proof {proof.name!r} stands")
+            raise PrivacyBugError(f"{where} is not where the proof {proof.name!r} is")
         return Raw(self._rows, self, proof)
 
 

@@ -64,7 +64,7 @@ LOW_NOISE = 20
 SHORTENED = 1.0 - 2.0**-24
 #: A row of full length is this multiple of its cell's vector.
 MULTIPLE = STEPS * SHORTENED
-#: Of a float64 that holds integers exactly, and of a part of a lattice vector.
+#: Bits of the integers that a float64 holds exactly, and of a part of a lattice vector.
 _EXACT, _PART = 53, 10
 #: Rows whose sum of integers of at most 2^40 float64 holds exactly, and how many such sums
 #: together fit 64 bits.

@@ -24,8 +24,9 @@ from dpmodels.sources.rows import ROW_PAD
 
 #: Rows of a symmetric product per block.
 _AT_ONCE = 4
-#: Columns for which a product with itself is cut up: for fewer it does not pay, more are many
-#: numbers; and up to so many the plain product of two halves beats the symmetric one, or does not.
+#: Columns from which on a product with itself is cut up: for fewer it does not pay, more are many
+#: numbers. Up to the second number the plain product of two halves beats the symmetric one, or does
+#: not.
 _FEW, _HALVES = 4, 16
 #: numpy holds its lock during a product that returns fewer numbers.
 _MANY = 512
@@ -37,8 +38,8 @@ _SMALL_KERNELS = frozenset({"skylakex", "cooperlake", "sapphirerapids"})
 _ONE_BY_ONE, _WIDTH = 144, 1024
 #: Bits of an integer that a float64 holds.
 _EXACT = 53
-#: Of a float64 as an integer: where its exponent is, one more of it, and that of 2^1022, from
-#: which it is subtracted for a power of two that takes a number into [1/2, 1).
+#: Fields of a float64 as an integer: its exponent, one step of it, and that of 2^1022, from which
+#: it is subtracted for a power of two that takes a number into [1/2, 1).
 _EXPONENT, _ONE_MORE, _REFLECTED = (np.int64(x << 52) for x in (2047, 1, 2045))
 
 

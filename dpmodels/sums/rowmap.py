@@ -80,9 +80,9 @@ class UnitScale:
     scale: Array
     shift: Array
     intercept: bool
-    # (p,): columns of a design without a constant of its own that add up to it, in the design's
-    # units (to the root of the weight, where rows are multiplied by it). Only the response is
-    # shifted then: what it is shifted by is a part of the fit that the design has.
+    # (p,): columns of a design without a constant that sum to it, in the design's units (to the
+    # root of the weight, where rows are multiplied by it). Only the response is shifted then: its
+    # shift is a part of the fit that the design has.
     one: Array | None = None
 
     def back(self) -> tuple[Array, Array]:
@@ -463,13 +463,12 @@ def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tup
 # -- Sums by person: rows of whole people into a ball of their own, exact integers throughout.
 #
 # ``G_p = sum_t z_t z_t'`` of a person's rows, scaled so that its trace is at most R^2. Every step
-# is
-# one multiplication, addition, division or root after the other, each rounded by itself: what comes
-# of a person does not depend on who stands beside (``units.md``, 2).
+# is one multiplication, addition, division or root after the other, each rounded separately: the
+# sums of a person do not depend on other people in the block (``units.md``, 2).
 
 
 Index = npt.NDArray[np.intp]
-#: A row longer than this many radii is taken for one of that length, before people are summed.
+#: A row longer than this many radii is scaled to that length, before people are summed.
 ROW_MOST = 16.0
 #: Squared lengths are counted in steps of this, rounded up: integers of at most 2^40 a row.
 _COARSE = 2.0**8

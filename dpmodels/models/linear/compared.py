@@ -85,7 +85,7 @@ class UnitRows:
 def _plan(
     request: Request, design: Design, n: int | None, parts: Sequence[tuple[str, float]]
 ) -> Plan[Any]:
-    """Return the plan of steps with these shares of what ranges leave; its detail is the first."""
+    """Return the plan of steps that share the budget after ranges, with the detail of the first."""
     split = Split(request, design, {name: (name, share) for name, share in parts})
     return split.plan(n, shares={}, detail=split[parts[0][0]])
 
@@ -368,11 +368,11 @@ class PaperDetail:
     # rx, ry: truncation radii, ``rx^2 = d (1 + log(2n/eta))``, ``ry^2 = 1 + log(2n/eta)``.
     rx: float
     ry: float
-    mu: float  # Of each of the two releases
+    mu: float  # mu of each of the two releases
 
 
 def published_mu(request: Request) -> float:
-    """Return the mu of the whole call: of ``rho=`` (a total) if given, else of (eps, delta)."""
+    """Return the mu of the whole call, from ``rho=`` (a total) if given, or from (eps, delta)."""
     mu = mu_gdp(request.eps, request.delta)
     rho = request["rho"]
     if rho is None:

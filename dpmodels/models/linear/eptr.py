@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.models import Start
 
 
-#: Shares of mu^2 (of what the ranges leave) by (needs the scale matrix, needs the variance).
+#: Shares of mu^2 (after the ranges) by (needs the scale matrix, needs the variance).
 _SHARES = {
     (True, True): {"scale": 0.20, "bound": 0.12, "coef": 0.60, "variance": 0.08},
     (True, False): {"scale": 0.20, "bound": 0.12, "coef": 0.68},
@@ -461,7 +461,7 @@ def begin_eptr(
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
-    """Return why a call releases ePTR alone, in words, or "" if it ends by scores. Public."""
+    """Return the reason why a call releases ePTR alone, or "" if it ends by scores. Public."""
     return why_alone(request, OF_RELEASE, "the release of ePTR alone")
 
 
@@ -472,7 +472,7 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
 
 
 def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
-    """Map the last step to the user's units, and add what ePTR released."""
+    """Map the last step to the user's units, and add the arrays and notes of the ePTR start."""
     found = scored.estimate(plan, release)
     if not release.reply:
         return found

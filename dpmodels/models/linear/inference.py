@@ -1,4 +1,4 @@
-"""What fits by moments share: stages of a release, then coefficients and errors."""
+"""Inference of moment fits: the stages of a release, then coefficients and errors."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def expected_se(
         return {}
     noise = ball_sd(mechanism, radius, design.q, relation) / math.sqrt(2.0) / n
     slope = spreads(design)
-    # whitened: residual in units of its sd, column in units of its own; else 1 / second moment
+    # whitened: residual and column each in units of their sd; else 1 / second moment
     size = SPREAD / slope if whitened else 1.0 / slope**2
     return expected_errors(design.names, A * size, noise)
 
@@ -158,7 +158,7 @@ V_FLOOR = 1e-3
 
 
 def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float) -> Errors:
-    """Delta method: ``V = A (v M + Cn) A``.
+    """Compute errors by the delta method: ``V = A (v M + Cn) A``.
 
     ``v = max((t - 2 h'd + d'Md + tr(A Cn)) / (n_eff - p), floor)``; the trace takes the
     second-order bias of the quadratic form off. Where M is not positive (a ridge is then active)
@@ -213,7 +213,7 @@ def last_fit(facts: Report) -> LastFit:
 
 
 def report(facts: Report) -> Estimate:
-    """Unshrunk least squares from the last stage (a ridge only where noise dominates)."""
+    """Report unshrunk least squares from the last stage (a ridge only where noise dominates)."""
     fit = last_fit(facts)
     d, lam, found = fit.d, fit.lam, fit.errors
     warnings, notes = list(facts.warnings), list(facts.notes)
@@ -230,7 +230,7 @@ def report(facts: Report) -> Estimate:
 
 
 def shrink_report(facts: Report) -> Estimate:
-    """Coefficients of the Stein ridge; errors of the unshrunk last stage, and a note that says so.
+    """Report coefficients of the Stein ridge, with errors of the unshrunk last stage and a note.
 
     Where noise dominates, the errors are those of the shrunk coefficients under a public prior.
     """
@@ -292,7 +292,7 @@ def _params(facts: Report, stage: Stage, d: Array) -> Array:
 def _finish(
     facts: Report, d: Array, found: Errors, *, lam: float, notes: list[Note], warnings: list[str]
 ) -> Estimate:
-    """Map to the user's units and collect everything."""
+    """Map coefficients and errors to the user's units and build the estimate."""
     stage, keep = facts.stages[-1], facts.request.inference
     T = facts.unit.back()[0] @ stage.slope
     sampling, privacy = T @ found.sampling @ T.T, T @ found.privacy @ T.T
@@ -334,7 +334,7 @@ def _finish(
         if facts.scores.outside is not None:
             out["scores_outside"] = facts.scores.outside
     out["moments"] = stage.Q
-    # the last release is kept for what is done with a fit; R-squared where it means one
+    # the last release is kept for later uses of a fit; R-squared where it means one
     back = unit_back(facts.unit) @ stage.L
     m = SecondMoments(stage.Q, stage.V, float(facts.rows), back[0] if facts.known else None)
     out |= kept_moments(m, back)
@@ -364,7 +364,7 @@ def unit_back(unit: UnitScale) -> Array:
 
 @dataclass(frozen=True)
 class Passes:
-    """What every pass of one call shares."""
+    """State that all passes of one call share."""
 
     ask: Ask
     design: Design
@@ -382,7 +382,7 @@ class Passes:
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """What a call released, in the order of the passes: the detail of its release."""
+    """Released stages of a call, in the order of the passes: the detail of its release."""
 
     unit: UnitScale
     stages: tuple[Stage, ...]
@@ -425,7 +425,7 @@ def whitened_stage(
     read = n if first_n is None else first_n
     noise = first.s * math.sqrt(2.0 * q) / read
     K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
-    # whitened is the trace of a person: phi speaks of rows, of which each has so many
+    # whitened is the trace of a person: phi is for rows, of which each person has `per`
     R = radius or second_radius(mu_like(mechanism, q), q, n, phi / (passes.per or 1.0))
     L = first.L @ K
     grid = None if passes.per else passes.design.grid
@@ -504,12 +504,12 @@ def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]
 class ScoreMap:
     """``g = matrix x (r - x'd)`` of mapped rows (x, r), in the ball of ``radius``, to integers."""
 
-    rows: RowMap  # Of the last stage: row factor included
+    rows: RowMap  # Row map of the last stage: row factor included
     d: Array  # (p,): released coefficients of that stage
     matrix: Array  # (p, p): released whitening of the scores
     radius: float
-    # Scores of rows that were scaled onto the ball of the stage stand in p coordinates of their
-    # own: a row has zeros in one half or the other, and the same norm.
+    # Scores of rows that were scaled onto the ball of the stage have p separate coordinates: a row
+    # has zeros in one half or the other, and the same norm.
     apart: bool = False
 
     @property
@@ -542,7 +542,7 @@ class ScoreMap:
         return out
 
     def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
-        """Return lattice scores (p, m), and which of them stand apart; None: nothing does."""
+        """Return lattice scores (p, m), and the mask of separate rows or None if none is."""
         z = self.rows.real(block)
         x = z[:-1]
         g = mapped(self.matrix, x)

@@ -101,7 +101,7 @@ OPEN_RATIO = 0.1
 
 @dataclass(frozen=True)
 class SspDetail:
-    """What ``ssp`` decided before the first row."""
+    """Decisions of ``ssp`` before the first row is read."""
 
     rows: int  # Row count of the public rules (n, or the guess)
     # The query of the first stage with separate bounds; None: rows scaled into a ball.
@@ -114,7 +114,7 @@ class SspDetail:
     row_norm: float = math.inf  # Declared length of a unit row's slopes
     windows: Windows = ALL_ROWS  # The rows that the first of two stages reads
     every: int = 1  # It reads each of them with probability 1 / ``every``, by secret coins
-    scores: Gaussian | Pure | None = None  # Of the scores, for ``vcov="hetero"``
+    scores: Gaussian | Pure | None = None  # Mechanism of the scores, for ``vcov="hetero"``
 
 
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -192,7 +192,7 @@ def _bounded(request: Request, design: Design) -> SplitMoments:
 
 
 def _unit_rows(design: Design, row_norm: float) -> tuple[UnitScale, float]:
-    """Return the map to unit rows, and what the ball makes room for of their squared slopes.
+    """Return the map to unit rows, and the mean squared slopes for which the ball has room.
 
     A declared length is less than the box has; the ball is what privacy rests on, so that a row
     which is longer costs bias alone.
@@ -260,7 +260,7 @@ def _advice(x: float) -> tuple[str, ...]:
 
 
 def release(plan: Plan[SspDetail], ask: Ask) -> Release:
-    """Release noisy second moments of the rows, in one or two passes; of the scores in one more.
+    """Release noisy second moments of rows in one or two passes, then those of scores if asked for.
 
     Privacy
     -------
@@ -323,7 +323,7 @@ def _finished(
 
 
 def _facts(plan: Plan[Any], design: Design, released: Stages) -> Report:
-    """Collect what the estimate is made from: public and released numbers."""
+    """Collect the public and released numbers of which the estimate is made."""
     detail, rows = plan.detail, float(plan.detail.rows)
     public = isinstance(detail, PmtDetail)
     first = "the public fit" if public else "zero"
@@ -359,17 +359,17 @@ PUBLIC_LEAST = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class PmtDetail:
-    """What ``pmt`` decided from public facts."""
+    """Decisions of ``pmt`` from public facts."""
 
     white: PublicWhitening
     rows: int  # Row count of the public rules (n, or the guess)
     first: Gaussian | Pure
     second: Gaussian | Pure | None
-    # radius, second_radius: of the two passes; ``second_radius`` 0: by rule.
+    # radius, second_radius: radii of the two passes. The second is chosen by rule if it is 0.
     radius: float
     second_radius: float
     phi: float
-    scores: Gaussian | Pure | None = None  # Of the scores, for ``vcov="hetero"``
+    scores: Gaussian | Pure | None = None  # Mechanism of the scores, for ``vcov="hetero"``
     per: float = 0.0  # Public guess of the rows of a person, where that is the unit; 0: rows
 
 
@@ -444,7 +444,7 @@ def _public_scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]
 
 
 def _public_advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ...]:
-    """Public advice, given before anything is spent."""
+    """Return public advice, before anything is spent."""
     white, n, m = detail.white, detail.rows, detail.white.moments.m
     q = p + 1
     out = []
@@ -470,7 +470,7 @@ def _public_advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ..
 
 
 def release_pmt(plan: Plan[PmtDetail], ask: Ask) -> Release:
-    """Release noisy second moments of whitened rows, in one or two passes; of scores in one more.
+    """Release noisy second moments of whitened rows in one or two passes, then those of scores.
 
     Privacy
     -------
@@ -517,7 +517,7 @@ def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
 def beside(
     white: PublicWhitening, names: tuple[str, ...]
 ) -> tuple[PublicFit | None, list[Note], dict[str, Array]]:
-    """Return the public-only fit, the note that shows it, and its arrays; None: there is none."""
+    """Return the public-only fit (None without one), the note that shows it, and its arrays."""
     fit = public_fit(white.moments) if white.moments.response_scale is None else None
     if fit is None:
         return None, [], {}
@@ -531,7 +531,7 @@ def beside(
 
 
 def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
-    """Map the last stage back, beside the public-only fit; combine on request."""
+    """Map the last stage back, show the public-only fit next to it, and combine them on request."""
     detail = plan.detail
     released: Stages = release.detail
     request, design = plan.request, release.design
@@ -588,7 +588,7 @@ def plan_pmt_scored(request: Request, design: Design, n: int | None) -> Plan[Any
 
 
 def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
-    """Return the estimate of a scoring fit, beside the public-only fit."""
+    """Return the estimate of a scoring fit, with the public-only fit next to it."""
     detail, model = plan.detail, plan.detail.model
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white
@@ -627,7 +627,7 @@ _ERRORS = one_of(
 _ROW_NORM = positive(
     "row_norm",
     "public bound on the length of a row of predictors, each over half of its declared range "
-    "(about the middle where there is an intercept); None: what the ranges allow",
+    "(about the middle where there is an intercept); None: the bound by the ranges",
 )
 _RADIUS = positive("radius", "radius of the rows of the last stage; None: by rule")
 

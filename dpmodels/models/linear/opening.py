@@ -65,7 +65,7 @@ OPENED_OPTIONS = (
 
 
 def why_alone(request: Request, own: Sequence[str], what: str, other: str = "") -> str:
-    """Return why a call releases its start alone, in words, or "" if it ends by scores. Public.
+    """Return the reason why a call releases its start alone, or "" if it ends by scores. Public.
 
     ``own``: options of the release by itself; ``other``: a reason of the method's own.
     """

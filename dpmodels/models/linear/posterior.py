@@ -275,7 +275,7 @@ class LinearReleased:
     lam_min: float
     lam_star: float
     rbar: float
-    # gamma, sigma: of a draw: posterior precision factor, or sd of the score noise (the other is
+    # gamma, sigma: posterior precision factor, or sd of the score noise, of a draw (the other is
     # NaN).
     gamma: float
     sigma: float
@@ -552,7 +552,7 @@ def begin_draw(
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
-    """Return why a call releases draws alone, in words, or "" if it ends by scores. Public."""
+    """Return the reason why a call releases draws alone, or "" if it ends by scores. Public."""
     other = "" if request.relation == "replace" else "its proof is of relation='replace'"
     return why_alone(request, OF_DRAWS, "the draws alone", other)
 

@@ -175,7 +175,7 @@ def constant_first(given: PublicMoments, names: Sequence[str]) -> PublicMoments:
 
 
 def _with_response(C: Array, scale: float, centre: float, names: Sequence[str]) -> Array:
-    """Moments of (x, y) for a response of public scale about a constant centre."""
+    """Return moments of (x, y) for a response of public scale about a constant centre."""
     if not (scale > 0 and math.isfinite(scale)):
         raise RequestError(f"response_scale must be positive, got {shown(scale)}")
     p = len(C)
@@ -332,7 +332,7 @@ def public_radius(
 
 
 def is_moments(given: Any) -> bool:
-    """Say whether ``public=`` holds moments rather than a table."""
+    """Return whether ``public=`` holds moments rather than a table."""
     return isinstance(given, PublicMoments) or (isinstance(given, Mapping) and "moments" in given)
 
 
@@ -407,7 +407,7 @@ def combined(estimate: Estimate, public: PublicFit) -> Estimate:
 # -- The ending of ``ssp`` and ``pmt`` that their intervals rest on: private Fisher scoring.
 
 
-#: Options that belong to the ending by moments: a value of one's own asks for that ending.
+#: Options for the ending by moments: setting one of them asks for that ending.
 OF_MOMENTS = (
     "stages", "query", "ridge", "phi", "radius", "inference_method", "combine", "whitening",
 )  # fmt: skip
@@ -458,7 +458,7 @@ class LinearModel(ModelSpec):
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
-    """Return why a call does not end by scoring, in words; empty if it does. Public."""
+    """Return the reason why a call does not end by scoring, or "" if it does. Public."""
     asked = request.options.get("scoring")
     if asked and request.delta == 0:
         raise RequestError(
@@ -481,7 +481,7 @@ def why_not(request: Request, design: Design, n: int | None) -> str:
 
 
 def _nothing_to_determine(request: Request, design: Design, n: int | None) -> str:
-    """Return why scoring would leave every coefficient open, in words; empty if it would not.
+    """Return the reason why scoring would leave every coefficient open, or "" if it would not.
 
     Moments then give errors of a few, and predict where scoring can only answer the public guess
     (``theory.md``, 3.6). Not for a call that asks for what scoring alone gives.
@@ -504,7 +504,7 @@ def _nothing_to_determine(request: Request, design: Design, n: int | None) -> st
 
 
 def _why_moments(request: Request, asked: bool | None) -> str:
-    """Return why a call ends by moments, in words; empty if it does not."""
+    """Return the reason why a call ends by moments, or "" if it does not."""
     if asked is not None:
         return "" if asked else "scoring=False was given"
     if not request.inference:
@@ -567,7 +567,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     return replace(found, notes=(*found.notes, messages.R_SQUARED()))
 
 
-#: What leverage may move the residual variance by, as a part of it.
+#: Largest change of the residual variance by leverage, as a part of it.
 _BY_LEVERAGE = 0.03
 
 
@@ -605,14 +605,14 @@ def _r_squared(
     p, phi = coordinates.rank, part.before.phi
     if not release.design.has_intercept or a is None or last.people:
         return {}
-    # as a function of rows: of aliased columns there is no other
+    # as a function of rows: aliased columns have no other
     units = np.linalg.inv(of_columns(coordinates.unit, release.design.p).back()[0])
     fitted = np.linalg.lstsq(units @ part.T, units @ part.params, rcond=None)[0]
     H = found.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)
-    # What noise adds to it goes. What sampling adds stays: it is part of the table's own R-squared,
-    # and only the adjusted one takes it away.
+    # The noise part is subtracted. The sampling part stays: it is part of the table's own
+    # R-squared, and only the adjusted one subtracts it.
     spread = float(t @ H @ t - np.sum(H * found.privacy))
     steep, noisy = H @ t, H @ found.privacy
     of_fit = 4.0 * steep @ found.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)

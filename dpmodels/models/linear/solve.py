@@ -170,7 +170,7 @@ class Stage:
     Q: Array  # (q, q): response last
     V: Array  # (q, q): noise variance of each entry
     L: Array  # (q, q): lower triangular: unit rows are ``L`` times mapped rows (before the ball)
-    radius: float  # Of the ball; infinity: none
+    radius: float  # Radius of the clipping ball, inf if rows are not clipped
 
     @property
     def moments(self) -> Moments:
@@ -211,22 +211,23 @@ class Stage:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report of a moment fit needs."""
+    """Facts for the report of a moment fit."""
 
     design: Design
     unit: UnitScale
     stages: tuple[Stage, ...]
     rows: float  # n, or the released count (without one, the public guess)
     request: Request
-    towards: str  # What the ridge shrinks towards, in words
+    towards: str  # Description of the target of the ridge
     # Print standard errors (with a warning) even where the ridge is active.
     biased_errors: bool = False
-    # notes, warnings: of the method, before those of this module.
+    # notes, warnings: notes and warnings of the method, before those of this module.
     notes: tuple[Note, ...] = ()
     warnings: tuple[str, ...] = ()
     stats: tuple[tuple[str, float], ...] = ()
     arrays: tuple[tuple[str, Array], ...] = ()
-    # Of the last stage, for errors that allow unequal variances; None: one residual variance.
+    # Scores of the last stage, for errors that allow unequal variances. None: one residual
+    # variance.
     scores: Scores | None = None
 
     @property
@@ -259,14 +260,14 @@ class Errors:
 class Scores:
     """Released second moments of whitened scores (``models/linear/inference.py``)."""
 
-    # (p, p): of ``K^{-1} g`` over the rows, noise included; g is the score in the stage's
-    # coordinates.
+    # (p, p): second moments of ``K^{-1} g`` over the rows, noise included; g is the score in the
+    # stage's coordinates.
     inside: Array
     K: Array  # (p, p): lower triangular
-    radius: float  # Of the ball the whitened scores were scaled into
+    radius: float  # Radius of the ball into which the whitened scores were scaled
     sd: float  # Noise scale of S in svec coordinates
-    # (p, p): of the rows that were scaled onto the ball of the stage; ``inside`` is then the
-    # others.
+    # (p, p): those of the rows that were scaled onto the ball of the stage; ``inside`` then holds
+    # the others.
     outside: Array | None = None
 
     @property
@@ -327,7 +328,7 @@ PRIOR_SD = 1.0
 NOISE_INFORMATION = 2.0
 #: A coefficient whose posterior sd exceeds this part of its prior sd was not determined.
 DETERMINED_SD = 0.5
-#: Rounds of the iteration at most, and the relative change at which it ends: what float leaves.
+#: Rounds of the iteration at most, and the relative change at which it ends: float precision.
 _ROUNDS, _CLOSE = 60, 1e-8
 
 
@@ -363,7 +364,7 @@ def _close(new: Array, old: Array) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float]:
-    """Return what row weights take off a deviation from the centre, (intercept, slopes).
+    """Return the shrinkage of deviations from the centre by row weights, (intercept, slopes).
 
     The factor ``min(1, R/|w|)`` of a row depends on its residual ``r = x'd0 + e``, so least
     squares of r on x with weights c^2 gives ``(1 - kappa) d0`` to first order. For Gaussian rows
@@ -387,9 +388,9 @@ def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float
 
 
 def allowance(facts: Report, d: Array) -> Array:
-    """Return what the row weights may have taken off d, ``kappa/(1 - kappa) d``, (p,).
+    """Return the allowance (p,) for the shrinkage of d by row weights, ``kappa/(1 - kappa) d``.
 
-    Only where rows were whitened by a released matrix: the factor is that of whitened rows.
+    It is 0 unless a released matrix whitened the rows: the factor is that of whitened rows.
     """
     if len(facts.stages) < 2:
         return np.zeros(len(d))
@@ -401,7 +402,7 @@ def allowance(facts: Report, d: Array) -> Array:
 
 
 def dominated(facts: Report, d: Array, found: Errors) -> Errors:
-    """Errors of a shrunk estimate d: its mean squared error under a public prior.
+    """Compute errors of a shrunk estimate d: its mean squared error under a public prior.
 
     ``E[(d0 - d)(d0 - d)' | release] = P + (mean - d)(mean - d)'`` for the prior that unit-row
     coefficients lie about the centre with sd ``PRIOR_SD``.

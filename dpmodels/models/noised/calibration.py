@@ -159,7 +159,7 @@ class NoisePlan:
     # each step.
     shapes: tuple[float, ...]
     sensitivities: tuple[float, ...]
-    # eps, delta: of these steps.
+    # eps, delta: guarantee of these steps.
     eps: float
     delta: float
     record_pair: tuple[float, float] | None = None  # (eps, delta): for the unit "attribute"
@@ -215,7 +215,7 @@ def plan_noise(
     clear_prob: float = 0.0, tight: bool = True,
     blocks: tuple[tuple[int, ...], ...] | None = None,
 ) -> NoisePlan:  # fmt: skip
-    """Calibrate the noise of the rows themselves (what ranges cost has been taken off).
+    """Calibrate the noise of the rows themselves, after the cost of ranges is subtracted.
 
     ``tight``: exact finite-d calibration of SL noise; ``blocks``: SL noise with one radius a block,
     eps and delta split evenly (sums).
@@ -255,7 +255,7 @@ def plan_noise(
 
 
 def _laplace(layout: Layout, eps: float, delta: float, unit: str) -> NoisePlan:
-    """Independent Laplace noise: eps = sqrt2 sum of ldiam / lambda (theory.md 2.5)."""
+    """Plan independent Laplace noise: eps = sqrt2 sum of ldiam / lambda (theory.md 2.5)."""
     d = layout.d
     weights = (1.0,) * d if unit == "record" else layout.laplace_weights()
     reach = layout.record[1] if unit == "record" else 1.0
@@ -289,7 +289,7 @@ def _sl(
     layout: Layout, eps: float, delta: float, unit: str, clear_prob: float, tight: bool,
     blocks: tuple[tuple[int, ...], ...] | None,
 ) -> NoisePlan:  # fmt: skip
-    """SL or ZIL noise: one radius a block and record; blocks compose by sums."""
+    """Plan SL or ZIL noise with one radius per block and record; blocks compose by sums."""
     parts = blocks if blocks is not None else (tuple(range(layout.d)),)
     if sorted(j for b in parts for j in b) != list(range(layout.d)) or not all(parts):
         raise RequestError("blocks must name every noised column exactly once")
@@ -431,7 +431,7 @@ _TERMS = 7
 
 
 def _series(eta: Array, b: float) -> Filtered:
-    """F^k g = sum_m binom(m + k - 1, k - 1) b^{2m} g^{(2m)}, for b < 0.1."""
+    """Compute F^k g = sum_m binom(m + k - 1, k - 1) b^{2m} g^{(2m)}, for b < 0.1."""
     from scipy.special import expit
 
     size = 2 * _TERMS + 4
@@ -481,7 +481,7 @@ def _two_sided(values: Array, b: float, weights: Array, offsets: Array) -> tuple
 
 
 def _hermite(value: Array, slope: Array, t: Array, i: npt.NDArray[np.intp]) -> Array:
-    """Cubic Hermite interpolation at fraction t of cell i."""
+    """Interpolate by a cubic Hermite polynomial at fraction t of cell i."""
     y0, y1 = value[i], value[i + 1]
     m0, m1 = slope[i] * _FILTER_STEP, slope[i + 1] * _FILTER_STEP
     c2 = 3.0 * (y1 - y0) - 2.0 * m0 - m1
@@ -524,7 +524,7 @@ def logistic_filter(eta: Array, b: float) -> Filtered:
 
 
 def _second(pair: tuple[Array, Array], before: tuple[Array, Array] | int, b: float) -> Array:
-    """Second derivative on the grid: (F g - g) / b^2."""
+    """Compute the second derivative on the grid: (F g - g) / b^2."""
     from scipy.special import expit
 
     if isinstance(before, int):

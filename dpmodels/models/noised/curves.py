@@ -314,7 +314,7 @@ def delta_hull(eps: float, c: float, d: int, knot: float) -> float:
 
 
 def sl_hull_curve(eps: float, *, c: float, d: float, p: float, knot: float) -> float:
-    """Profile of a block inside a composition, where thousands of points are needed."""
+    """Return the profile of a block inside a composition, where thousands of points are needed."""
     return with_clear(delta_hull(eps, c, int(d), knot), p)
 
 

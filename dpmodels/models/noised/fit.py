@@ -144,7 +144,7 @@ def box_of(request: Request, names: Sequence[str]) -> tuple[Array, Array] | None
 
 
 def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: bool) -> None:
-    """Refuse what has no correction: a function of the request and of public facts only."""
+    """Refuse a loss without a correction: a function of the request and of public facts only."""
     loss = loss_of(request)
     h = request.options.get("h")
     name = request.method.name
@@ -192,7 +192,7 @@ def check_loss(request: Request, noise: str, blocks: int, p: float, noisy_y: boo
 def sandwich(
     objective: Objective, theta: Array, scale: Array, V: Array | None = None
 ) -> tuple[Array, Array] | None:
-    """Return V^{-1} and V^{-1} A V^{-1} / n, A the score moment; None: the Hessian V is indefinite.
+    """Return V^{-1} and V^{-1} A V^{-1} / n, A the score moment, or None if V is indefinite.
 
     ``V`` given for kinked losses.
     """
@@ -341,7 +341,7 @@ class _Fitted:
 
     @staticmethod
     def without_errors(signal: float, resampled: bool) -> list[str]:
-        """Return the warning of a fit without errors, where the signal does not say it."""
+        """Return the warning of a fit without errors, unless the weak signal explains it."""
         if resampled:
             return [_FEW_CONVERGED]
         if signal < TOO_WEAK:
@@ -349,7 +349,7 @@ class _Fitted:
         return ["the Hessian is not positive definite at the estimate; no standard errors"]
 
     def sandwich(self) -> tuple[Array, Array] | None:
-        """Return the inverse Hessian and the sandwich; None: the Hessian is indefinite."""
+        """Return the inverse Hessian and the sandwich, or None if the Hessian is indefinite."""
         V, used = None, self.objective.with_h(self.solution.h)
         if self.objective.loss.kinked:
             mad = residual_mad(self.objective, self.solution.naive)
@@ -360,7 +360,7 @@ class _Fitted:
         return sandwich(used, self.solution.theta, self.scale, V)
 
     def bootstrap(self) -> Array | None:
-        """Return the covariance of fits of resampled rows; None: too few converged."""
+        """Return the covariance of fits of resampled rows, or None if too few of them converged."""
         radius = float(self.request.options.get("radius") or BOX_RADIUS)
         return resampled_covariance(
             resampled_fits(
@@ -371,7 +371,7 @@ class _Fitted:
 
 
 def _clean_variance(loss: Loss, model: Model, inverse: Array, M: Array) -> Array | None:
-    """Return what the covariance would be without noise, where the loss says it."""
+    """Return the covariance for data without noise, or None if the loss does not determine it."""
     total = float(model.n) if model.weights is None else float(model.weights.sum())
     if model.weights is not None or isinstance(loss, IndexLoss):
         return None
@@ -431,7 +431,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-#: What fits one model without noised rows, by verb.
+#: Calls that fit one model without noised rows, by verb.
 _WITHOUT_ROWS = {
     "dp_ols": "dp_ols(..., method='ssp')",
     "dp_glm": "dp_glm(..., method='scoring')",
@@ -440,7 +440,7 @@ _WITHOUT_ROWS = {
 
 
 def _foreseen(request: Request, made: TablePlan) -> tuple[Outlook, str]:
-    """Return the outlook of a fit on its release, and what is said of a poor one."""
+    """Return the outlook of a fit on its release, and a warning if it is poor."""
     design = made.design
     known = (*design.names, *(() if design.response is None else (design.response.name,)))
     guesses = checked_guesses("variances", request.options.get("variances"), known)
@@ -495,7 +495,7 @@ _REFERENCE = "Long, Chen, Qiu: Versatile differentially private learning for gen
 
 #: Options of the release that a straight fit makes.
 RELEASE_OPTIONS = (
-    one_of("unit", "what is protected: 'record' or 'attribute'", "record", "attribute"),
+    one_of("unit", "protected unit: 'record' or 'attribute'", "record", "attribute"),
     one_of("noise", "kind of noise", "auto", "sl", "laplace", "gaussian"),
     Option("blocks", "columns that share one radius of SL noise: list of lists", None, object),
     Option("clear_prob", "probability that a record is published UNPERTURBED", 0.0, (float, int)),
@@ -515,8 +515,8 @@ PLAN_OPTIONS = (
 
 ERRORS = one_of(
     "errors",
-    "standard errors of losses but least squares: of the 'sandwich', or by a 'bootstrap' of the "
-    "released rows (free; seconds to minutes); None: the second where the signal is weak",
+    "standard errors of losses but least squares: the 'sandwich', or a 'bootstrap' of the "
+    "released rows (free; seconds to minutes); by default the bootstrap if the signal is weak",
     "sandwich",
     "bootstrap",
     default=None,
@@ -533,7 +533,7 @@ _TITLES = {
 
 
 def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
-    """Register the methods of this room for a verb."""
+    """Register the methods of this package for a verb."""
     for name, title in _TITLES.items():
         own = (VARIANT, DRAW) if name == "drcl" else (DRAW,) if name in ("sdrcl", "sl") else ()
         register_method(

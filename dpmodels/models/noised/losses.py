@@ -1,4 +1,4 @@
-"""Corrected index losses: what each loss contributes to the objective and its derivatives.
+"""Corrected index losses: the terms of each loss in the objective and its derivatives.
 
 For a loss l(y, eta), eta = x'theta, and one block of SL noise with q = phi'K phi (phi = (theta, -1)
 if the loss depends on y - eta, else (theta, 0)):
@@ -34,7 +34,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class Loss:
-    """What every loss answers."""
+    """Base class of the corrected losses."""
 
     name = ""
     of_residual = False  # The loss depends on y - eta: then the noise of y enters q
@@ -76,7 +76,7 @@ def _assemble(
     l: tuple[Array, Array, Array | None], f: Filtered, q: float, p: float, kappa: float,
     fourth: Array | None, second: bool,
 ) -> Terms:  # fmt: skip
-    """C and derivatives from l, l', l'' and the filters of l''."""
+    """Assemble C and its derivatives from l, l', l'' and the filters of l''."""
     c = l[0] - kappa * 0.5 * q * f.one
     e = l[1] - kappa * 0.5 * q * f.one_slope
     cq = (-0.5 * kappa * f.two)[None]
@@ -160,7 +160,7 @@ class SmoothLoss(Loss):
     def corrected(
         self, y: Array, eta: Array, q: Array, p: float, t: float, h: float, second: bool
     ) -> Terms:
-        """Integrated correction (p > 0: filters; p = 0: l'' itself)."""
+        """Return the integrated correction (filters if p > 0, l'' itself if p = 0)."""
         kappa, q0 = t * (1.0 - p), float(q[0])
         if p == 0.0:  # l - t (q/2) l'': the product operator of a single block
             return self.product(y, eta, q[:1], t, second)
@@ -176,7 +176,7 @@ class SmoothLoss(Loss):
     def laplacian(
         self, y: Array, eta: Array, q: Array, p: float, t: float, h: float, second: bool
     ) -> Terms:
-        """-kappa (q/2) l''."""
+        """Return -kappa (q/2) l''."""
         k = t * (1.0 - p)
         q0 = float(q[0])
         d = self.derivatives(y, eta, [2, 3, 4] if second else [2, 3])
@@ -188,7 +188,7 @@ class SmoothLoss(Loss):
         )
 
     def product(self, y: Array, eta: Array, q: Array, t: float, second: bool) -> Terms:
-        """prod_b (1 - v_b d^2) l = sum_k (-1)^k e_k(v) l^{(2k)}."""
+        """Return prod_b (1 - v_b d^2) l = sum_k (-1)^k e_k(v) l^{(2k)}."""
         combos, pairs = self.combinations(q, t, second)
         blocks = len(q)
         rows = self.combine(y, eta, combos)
@@ -312,7 +312,7 @@ class Logistic(SmoothLoss):
         C, powers = self._powers(eta, combos)
         weighted = w * self._weight(y)
         scalar, vector = C @ (powers @ weighted), C @ (powers @ (x * weighted[:, None]))
-        # what is no polynomial in sigma: l itself in C, and -y in C_eta
+        # the part that is not a polynomial in sigma: l itself in C, and -y in C_eta
         value = scalar[0] + weighted @ np.logaddexp(0.0, eta) - (w * y) @ eta
         grad = vector[1] - (w * y) @ x
         B, none = len(q), np.zeros((0, 0))
@@ -337,7 +337,7 @@ class Poisson(SmoothLoss):
         return [known.get(k, mean) for k in orders]
 
     def filtered(self, y: Array, eta: Array, b: float) -> Filtered:
-        """E e^{bL} = 1 / (1 - b^2)."""
+        """Return the filtered exponential: E e^{bL} = 1 / (1 - b^2)."""
         if b >= 1.0:
             bad = np.full_like(eta, math.nan)
             return Filtered(bad, bad, bad, bad, bad)
@@ -435,7 +435,7 @@ class KinkLoss(Loss):
     def corrected(
         self, y: Array, eta: Array, q: Array, p: float, t: float, h: float, second: bool
     ) -> Terms:
-        """Integrated correction of the smoothed loss."""
+        """Return the integrated correction of the smoothed loss."""
         u = y - eta
         kappa, q0 = t * (1.0 - p), float(q[0])
         l = self._base(y, u, h)
@@ -449,7 +449,7 @@ class KinkLoss(Loss):
     def laplacian(
         self, y: Array, eta: Array, q: Array, p: float, t: float, h: float, second: bool
     ) -> Terms:
-        """-kappa (q/2) l_h''."""
+        """Return -kappa (q/2) l_h''."""
         if h <= 0.0:
             raise RequestError(f"the {self.name} loss has kinks: method='sdrcl' needs h > 0")
         k, q0 = t * (1.0 - p), float(q[0])

@@ -67,7 +67,7 @@ class Model:
 
 
 def schema_of(rel: NoisyTable) -> Schema:
-    """Return what a formula on the release may assume of its variables.
+    """Return the schema that a formula on the release may assume.
 
     A public column without a declaration is described by its public values.
     """
@@ -199,7 +199,7 @@ class _Matcher:
             return np.asarray(np.broadcast_to(node.evaluate(block), (self.rel.n,)), dtype=float)
 
     def refuse(self, text: str) -> FormulaError:
-        """Return the refusal of a term, with what to release instead."""
+        """Return the refusal of a term, with the release to ask for instead."""
         names = ", ".join(self.rel.names)
         return FormulaError(
             f'term `{text}` in "{self.design.formula}"\n'

@@ -212,15 +212,15 @@ _START_ROWS = 40_000
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the path ended."""
+    """End of the path, and whether it is a minimum."""
 
     theta: Array  # (p,)
     converged: bool
-    why: str  # What was not reached
+    why: str  # Reason for a failure, or empty
     gradient: float  # Norm of the gradient in standardised units
     naive: Array  # (p,): the naive fit the path started from
     h: float = 0.0  # Smoothing in force
-    # (p,): which coefficients stand at an end of the box, where one was given.
+    # (p,): coefficients at an end of the box, if there is one.
     edge: npt.NDArray[np.bool_] | None = None
 
 
@@ -248,7 +248,7 @@ class Ball:
         )
 
     def norm(self, z: Array) -> float:
-        """Length of the slopes."""
+        """Return the length of the slopes."""
         return float(np.linalg.norm(z[self.slopes]))
 
     def pull(self, z: Array) -> Array:
@@ -265,7 +265,7 @@ def _newton(
     f: Callable[[Array], tuple[float, Array, Array]], value: Callable[[Array], float], z: Array,
     ball: Ball, tol: float, most: int,
 ) -> tuple[Array, float]:  # fmt: skip
-    """Safeguarded Newton: eigenvalues made positive, capped steps, Armijo halving."""
+    """Minimise by safeguarded Newton: eigenvalues made positive, capped steps, Armijo halving."""
     v, g, H = f(z)
     for _ in range(most):
         size = float(np.linalg.norm(g))
@@ -468,7 +468,7 @@ def _kinked(
 def _accept(
     objective: Objective, ball: Ball, z: Array, size: float, tol: float, naive: Array, h: float
 ) -> Solution:
-    """Say whether the end of the path is a minimum inside the ball."""
+    """Return the solution, with a check that the end of the path is a minimum inside the ball."""
     theta = z / ball.scale
     value, g = objective.gradient(theta, 1.0)
     size = float(np.linalg.norm(g / ball.scale))

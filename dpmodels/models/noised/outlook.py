@@ -1,4 +1,4 @@
-"""What a fit on a release may be expected to give: from public numbers, before anything is read.
+"""Outlook of a fit on a release, from public numbers, before anything is read.
 
 The outlook is the expected signal of the weakest predictor (``theory.md``, 5.1). A call of which no
 estimate is to be expected is refused before the charge, with the rows and the eps that would do.
@@ -39,7 +39,7 @@ _LARGEST_EPS = 64.0
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the noise of a release lets expect of a regression on it. Public."""
+    """Expected noise and signal of a regression on a release. Public."""
 
     noise: float  # Largest noise sd of a predictor, over the sd that is assumed of it
     signal: float  # Expected smallest eigenvalue of the corrected moments, in its standard errors
@@ -64,8 +64,8 @@ class Outlook:
         }
         return (
             f"forecast: the noise is {self.noise:.2g} times the sd of a predictor (assumed: a "
-            "quarter of a declared range, a seventh of a bought one), and the weakest signal about "
-            f"{self.signal:.2g} of its standard errors, so {said[self.verdict]} (fine from "
+            "quarter of a declared range, a seventh of an estimated one), and the weakest signal "
+            f"about {self.signal:.2g} of its standard errors, so {said[self.verdict]} (fine from "
             f"{FINE:g} on)"
         )
 
@@ -113,7 +113,7 @@ def outlook(made: TablePlan, variances: Mapping[str, float] | None = None) -> Ou
 def poor_outlook(
     made: TablePlan, seen: Outlook, variances: Mapping[str, float] | None = None, other: str = ""
 ) -> str:
-    """Return what is said of a release with a poor outlook, and what would do; empty: it is none.
+    """Return a warning of a poor outlook and its remedies, or "" if the outlook is not poor.
 
     ``other``: a call that fits one model without a release.
     """
@@ -138,7 +138,7 @@ def poor_outlook(
 
 
 def refusal(seen: Outlook, said: str, accepted: bool) -> str:
-    """Return why a release is refused before the charge; empty: it is not."""
+    """Return the reason why a release is refused before the charge, or "" if it is not."""
     if accepted or not said or seen.signal >= NO_ESTIMATE:
         return ""
     return (
@@ -156,7 +156,7 @@ def foreseen(made: TablePlan, accepted: bool) -> TablePlan:
 
 
 def _enough(made: TablePlan, variances: Mapping[str, float] | None) -> float | None:
-    """Return an eps at which the outlook is fine, a tenth too large at most; None: too large."""
+    """Return an eps (a tenth too large at most) with a fine outlook, or None above a limit."""
     bought = made.purchase is not None
 
     def is_fine(eps: float) -> bool:

@@ -166,7 +166,7 @@ def plan_table(
     design: Design, n: int, eps: float, delta: float, settings: Settings,
     declared: Schema | None = None,
 ) -> TablePlan:  # fmt: skip
-    """Plan a release: what is bought, which noise, and what it guarantees."""
+    """Plan a release: estimated ranges, the noise, and the guarantee."""
     layout = layout_of(design, settings.public_columns)
     warned = settings.check_clear(n)
     unknown = set(design.unknown)
@@ -176,8 +176,8 @@ def plan_table(
     if to_buy:
         if delta == 0:
             raise RequestError(
-                "delta = 0 needs declared bounds for every column: ranges cannot be bought with "
-                f"it. Declare {', '.join(to_buy)}: bounds={{{to_buy[0]!r}: (lower, upper)}}"
+                "delta = 0 needs declared bounds for every column: ranges cannot be estimated "
+                f"with it. Declare {', '.join(to_buy)}: bounds={{{to_buy[0]!r}: (lower, upper)}}"
             )
         mu = mu_gdp(RANGE_EPS * eps, RANGE_DELTA * delta)
         purchase, steps = plan_purchase(to_buy, mu, RANGE_FAILURE * delta, RANGE_EPS)

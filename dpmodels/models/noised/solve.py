@@ -34,7 +34,7 @@ _ROWS_OF_BLOCK = 65_536
 
 @dataclass(frozen=True)
 class LinearFit:
-    """What the closed form gives."""
+    """Closed-form linear fit: coefficients, covariance and signal."""
 
     theta: Array  # (p,) array, NaN where the signal is below the noise
     cov: Array | None  # (p, p): sandwich covariance of theta
@@ -278,7 +278,7 @@ def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable
         out = np.asarray(loss(m.y, m.X, theta), dtype=float)
         if out.shape != (m.n,):
             raise RequestError(
-                f"loss(y, X, theta) must return one number a row: shape ({m.n},), got {out.shape}"
+                f"loss(y, X, theta) must return one number per row: shape ({m.n},), got {out.shape}"
             )
         return out
 

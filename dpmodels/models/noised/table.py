@@ -68,7 +68,7 @@ class NoisyTable(Written):
     public: Mapping[str, npt.NDArray[Any]]
     lower: Array
     scale: Array
-    batches: tuple[int, ...]  # Sizes of the release and of what was appended, in order
+    batches: tuple[int, ...]  # Sizes of the release and of the appended batches, in order
     bought: Names = ()
     keep_order: bool = False
     expected_clear: float = 0.0
@@ -291,7 +291,7 @@ class NoisyTable(Written):
 
     @classmethod
     def load(cls, path: str | Path) -> NoisyTable:
-        """Read what :meth:`save` wrote."""
+        """Read a table written by :meth:`save`."""
         _, facts = _paths(path)
         if not facts.exists():
             raise RequestError(f"there is no file {str(facts)!r}")
@@ -354,7 +354,7 @@ class NoisyTable(Written):
         return self.summary()
 
     def tidy(self) -> pd.DataFrame:
-        """Return one row a noised column: its mean and range, and the sd of its noise.
+        """Return one row per noised column: its mean and range, and the sd of its noise.
 
         Means are of noised cells: unbiased for those of the clipped cells, with the noise and the
         sampling of n rows in their errors.
@@ -447,7 +447,7 @@ CELL_GRID = 2.0**-20
 
 @dataclass(frozen=True)
 class Noised:
-    """What left the private stage: the noised cells, and public columns as they were."""
+    """Output of the private stage: the noised cells, and public columns unchanged."""
 
     values: Array  # (d, n)
     public: Mapping[str, npt.NDArray[Any]]  # mapping of str to (n,) array
@@ -532,7 +532,7 @@ def _public_columns(
 
 
 class Origin:
-    """Which object or file a batch came from, without holding it. Never saved or pickled."""
+    """Identity of the object or file of a batch, without holding it. Never saved or pickled."""
 
     def __init__(self, data: Any = None) -> None:
         self._path: Path | None = None
@@ -550,7 +550,7 @@ class Origin:
         self._refs = tuple(refs)
 
     def same(self, data: Any) -> bool:
-        """Tell if ``data`` is the object or the file of this batch."""
+        """Return whether ``data`` is the object or the file of this batch."""
         other = Origin(data)
         if self._path is not None:
             return other._path == self._path
@@ -566,7 +566,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is public about records to come; ``n`` counts those of earlier batches too."""
+    """Public facts of records to come; ``n`` includes the records of earlier batches."""
 
     table: NoisyTable
     guarantee: Guarantee
@@ -575,7 +575,7 @@ class Batch:
 
 
 def _noised(plan: Batch, ask: Ask) -> Noised:
-    """Noise the new rows as the old ones were."""
+    """Add noise to the new rows as to the earlier ones."""
     table = plan.table
     return noised_rows(
         table.design, table.layout, table.plan, table.public_columns, ask,
@@ -602,7 +602,7 @@ def _hash(values: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
-#: What a file holds of the noise as it is.
+#: Fields of the noise plan that a file stores unchanged.
 _OF_PLAN = (
     "noise", "unit", "blocks", "sd", "clear_prob", "c", "shapes", "sensitivities", "eps", "delta",
 )  # fmt: skip
@@ -634,7 +634,7 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
         "plan": {
             **{name: getattr(plan, name) for name in _OF_PLAN},
             "steps": [s.name for s in plan.steps],
-            # infinity is no number of JSON
+            # JSON has no infinity
             "record_pair": plan.record_pair
             and [v if math.isfinite(v) else str(v) for v in plan.record_pair],
         },

@@ -229,14 +229,14 @@ def residual(line: Timeline, mass: Array) -> Array:
 
 # -- Harrell's C of a released fit: one more table, by tenths of the released risk.
 #
-# Which of two units has its event first, and which of them the fit says is at higher risk, is a
-# question about pairs; a table of (tenth of risk, cell of time, event | censored | beyond) answers
+# Concordance compares pairs: the unit whose event is first, and the unit that the fit predicts at
+# higher risk. A table of (tenth of risk, cell of time, event | censored | beyond) answers
 # it. ``theory.md``, 9.
 
 
 #: Groups of risk.
 TENTHS = 10
-#: Comparable pairs below so many of their noise sds: not determined.
+#: Comparable pairs below this many of their noise sds: not determined.
 _DETERMINED_PAIRS = 4.0
 
 
@@ -330,7 +330,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
 class Concordance(Closing):
     """The table that C is read off, released after the passes."""
 
-    layout: Layout  # Of the baseline's table
+    layout: Layout  # Layout of the baseline's table
     people: bool
     N: int
 

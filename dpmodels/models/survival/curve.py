@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-#: A number at risk below so many of its noise sds ends the curve: a quotient by it says nothing.
+#: A number at risk below this many of its noise sds ends the curve: a quotient by it is noise.
 _DETERMINED_AT_RISK = 4.0
 
 
@@ -46,7 +46,7 @@ class Curve:
 
     layout: Layout
     noise: CellNoise
-    cells: Array  # (M,): of the whole table; noisy, consistent, never clipped
+    cells: Array  # (M,): cells of the whole table; noisy, consistent, never clipped
     group: int
 
     # -- the life table --------------------------------------------------------------------

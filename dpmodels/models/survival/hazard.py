@@ -227,7 +227,7 @@ class FollowedUp:
     def _own(
         block: BlockOfPeople, start: Array, T: Array, there: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return the mask of counted episodes of a person: of overlapping ones the earliest."""
+        """Return the mask of a person's counted episodes: the earliest of overlapping ones."""
         person = np.repeat(np.arange(len(block.counts)), block.counts)
         order = np.lexsort((*ties, T, start, person))
         order = order[there[order]]
@@ -325,7 +325,7 @@ class FollowedUp:
         weight = np.minimum(1.0, C / np.maximum(entry, 1e-300))
         width = np.diff(line.edges)[:, None]
         of_cells = np.ascontiguousarray((self._hazards * width.T).T)  # (K, S)
-        mass = length * (weight * risk)  # (K, m): of whole cells
+        mass = length * (weight * risk)  # (K, m): mass of whole cells
         mass *= of_cells if len(line.rates) == 1 else np.take(of_cells, stratum, axis=1)
         length *= weight
         mass[length > C * (1.0 + 1e-9)] = np.inf

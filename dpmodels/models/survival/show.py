@@ -350,7 +350,7 @@ def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
 # -- The picture of survival curves: bands, and numbers at risk under the axis.
 
 
-#: Times at which numbers at risk stand under the axis.
+#: Times at which numbers at risk are printed under the axis.
 _RISK = 6
 
 

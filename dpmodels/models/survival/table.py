@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
 
 
-#: Intervals where the call does not say, and most of which each has noise of its own.
+#: Intervals by default, and most intervals for which each has separate noise.
 INTERVALS, FLAT = 16, 32
 #: Whole numbers in an interval from which on it does not matter that breaks are none of them.
 _PERIODS = 8
@@ -178,7 +178,7 @@ def layout_of(design: Design, options: Mapping[str, Any], *, opening: bool = Tru
     assert survival is not None
     column = design.z[survival.time]
     name = column.name
-    if name not in design.schema:  # an expression: what is declared is a variable of it
+    if name not in design.schema:  # an expression: a variable of it is declared
         name = next((v for v in design.variables if v in name), name)
     edges = _edges(name, column.interval, options.get("times"), options.get("breaks"), opening)
     entries = survival.start is not None
@@ -490,7 +490,7 @@ class CellNoise:
     """The noise of the cells of a layout, where every released number has one variance."""
 
     layout: Layout
-    sd: float  # Of the noise of every released number, in units
+    sd: float  # Noise sd of every released number, in units
 
     @functools.cached_property
     def _tree(self) -> tuple[Array, Array]:
@@ -505,7 +505,7 @@ class CellNoise:
         lay = self.layout
         if not lay.entries:  # everybody is in one cell
             return np.ones((1, lay.M))
-        C = np.zeros((lay.G, lay.M))  # whoever enters a group leaves it
+        C = np.zeros((lay.G, lay.M))  # everyone who enters a group leaves it
         for g in range(lay.G):
             C[g, lay.run(g, 0).start : lay.run(g, 2).stop] = C[g, lay.beyond(g)] = -1.0
             C[g, lay.run(g, 3).start : lay.run(g, 4).stop] = 1.0

@@ -45,7 +45,7 @@ MOST_EVENTS = 2.0
 _LIGHT = 0.25
 #: Least eigenvalue of a correlation matrix, and of second moments in whitened columns.
 _LEAST_EIGENVALUE, _LEAST_MOMENT = 1e-3, 0.02
-#: Expected events below so many of their noise sds: not determined.
+#: Expected events below this many of their noise sds: not determined.
 _DETERMINED_EVENTS = 4.0
 SCORES_STEP = "scores by interval"
 TRANSFORMS = ("rank", "identity", "log")
@@ -144,7 +144,7 @@ class ByInterval(FollowedUp):
     """The follow-up of units at a released fit, laid out by intervals of time."""
 
     layout: Intervals
-    ends: Array  # (J + 1,): of the intervals, among the ends of cells
+    ends: Array  # (J + 1,): ends of the intervals, among the ends of cells
 
     def _squares(self, u: Array, stratum: Index) -> Array:
         """Return ones: expected events use up the bound, for any predictors."""
@@ -206,7 +206,7 @@ class IntervalsJob:
 class ZphPlan:
     """Everything public about one check."""
 
-    design: Design  # Of the fit
+    design: Design  # Design of the fit
     n: int  # Units
     local: ByInterval
     guarantee: Guarantee
@@ -309,7 +309,7 @@ def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
     V = (Q - np.einsum("sj,sjp,sjq->pq", safe, m, m)) / total
     values, vectors = np.linalg.eigh(V)
     V = vectors * np.maximum(values, _LEAST_MOMENT) @ vectors.T
-    # never less than what is there: noise of the second moments and of the events on top
+    # at least the released value: noise of the second moments and of the events on top
     wide = V + of_Q / total * np.eye(p)
     grow = events + of_e * math.sqrt(lay.S)
     mm = np.einsum("sjp,sjq->jpq", m, m)
@@ -350,7 +350,7 @@ def transformed(ends: Array, events: Array, transform: str) -> Array:
 _NOTES = (
     "Score tests of b + slope g(t), each coefficient by itself and all together; the noise is in "
     "their variances, and P is never smaller for it.",
-    "Predictors are taken to vary alike at all times among those at risk, as in Grambsch and "
+    "Predictors are assumed to vary equally at all times among those at risk, as in Grambsch and "
     "Therneau (1994); later follow-up of units with more than two expected events is left out.",
 )
 
@@ -363,10 +363,10 @@ class CoxZph(Result):
     # one.
     transform: str
     tests: Any  # ``term, slope, std_error, statistic, df, p_value``, ``GLOBAL`` last
-    by_interval: Any  # Of each coefficient and interval: ``term, low, high, estimate, std_error``
+    by_interval: Any  # Frame by coefficient and interval: ``term, low, high, estimate, std_error``
     privacy: Guarantee
-    # layout, ends, params, W, flat, sd: what was released, and how it is laid out: of which all of
-    # this is made again.
+    # layout, ends, params, W, flat, sd: released numbers and their layout, from which the tests are
+    # recomputed.
     layout: Intervals
     ends: Array
     params: Array

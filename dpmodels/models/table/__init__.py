@@ -1,1 +1,1 @@
-"""Tables, quantiles and tests: what comes before a regression. ``theory.md`` has the proofs."""
+"""Tables, quantiles and tests, the steps before a regression. ``theory.md`` has the proofs."""

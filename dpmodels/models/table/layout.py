@@ -1,4 +1,4 @@
-"""What a table call releases, from its formula and options alone; and how it is counted."""
+"""Layout of a table call, from its formula and options alone, and the counting of its cells."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from dpmodels.sources.people import BlockOfPeople
 
 
-#: What the last cell of every axis is called: a missing or undeclared level, a row left out.
+#: Name of the last cell of every axis: a missing or undeclared level, or a row left out.
 MISSING = "(missing)"
-#: What is released of a number with a median.
+#: Quantiles released of a number with a median.
 QUARTILES = (0.25, 0.5, 0.75)
 #: Above this many cells a table is refused; above as many as there are rows the plan warns.
 MOST_CELLS = 1 << 18
@@ -44,7 +44,8 @@ class Axis:
     # range).
     kind: str
     labels: tuple[str, ...]  # The last one is :data:`MISSING`
-    edges: tuple[float, ...] = ()  # Of bins, as printed; empty: equal parts of a range to be bought
+    # Edges of bins, as printed. Empty: equal parts of a range to be estimated
+    edges: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
@@ -63,10 +64,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of what is shown."""
+    """One part of a printed table."""
 
     kind: str  # "counts", "means" or "quantiles"
-    axes: tuple[int, ...]  # Of the counts, or of the group
+    axes: tuple[int, ...]  # Axes of the counts, or of the group
     number: int = -1  # As in :class:`Block`
     variable: str = ""  # Name of the number
 
@@ -89,7 +90,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Layout:
-    """Axes, what is released, and what is shown of it."""
+    """Axes of a table, its released blocks, and its printed sections."""
 
     axes: tuple[Axis, ...]
     blocks: tuple[Block, ...]
@@ -128,7 +129,7 @@ class Layout:
         )
 
     def items(self, section: Section) -> list[Item]:
-        """Return what a section shows, in the order of its numbers."""
+        """Return the items of a section, in the order of its numbers."""
         if section.kind == "counts":
             return [
                 Item("n", "", self.labels(section.axes, cell))
@@ -470,5 +471,5 @@ def placed(
         yield place + e * stride, part
 
 
-#: What the entries of tables, quantiles and tests have in common.
+#: Shared fields of the entries of tables, quantiles and tests.
 table_method = functools.partial(Method, proof="models/table/theory.md", needs=("one pass",))

@@ -1,4 +1,4 @@
-"""Which noise a table gets by public rules, and the consistent table that it leaves."""
+"""Noise of a table, chosen by public rules, and the consistent table after the noise."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Measured:
     """A noisy margin."""
 
     axes: Axes  # Increasing
-    values: Array  # Of the shape of its axes
-    variance: float  # Of the noise of every cell
+    values: Array  # Cells, in the shape of its axes
+    variance: float  # Variance of the noise of every cell
     laplace: float = 0.0  # Scale of the noise if it is Laplace, else 0
 
 
@@ -68,7 +68,7 @@ class Effects:
         self.tables = tuple(tables)
         self.total = total
         self._effect: dict[Axes, Array] = {}
-        self._variance = {}  # of a margin over S, as far as its own effect goes
+        self._variance = {}  # variance of a margin over S: the part of its own effect
         for s in {s for t in self.tables for s in subsets(t.axes)}:
             used = [self._margin_variance(t, s) for t in self.tables if set(s) <= set(t.axes)]
             exact = not s and total is not None
@@ -190,7 +190,7 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
 
 
 def _tail(c: float, b: float, s: float) -> float:
-    """P(Laplace(b) + N(0, s^2) > c), c >= 0."""
+    """Return P(Laplace(b) + N(0, s^2) > c), c >= 0."""
     from scipy.special import log_ndtr, ndtr
 
     k = 0.5 * (s / b) ** 2
@@ -219,7 +219,7 @@ def share_interval(
 
 
 def fieller(total: Array, count: Array, variance: Array, z: float) -> tuple[Array, Array]:
-    """Return the set of m with ``(T - m N)^2 <= z^2 (a + m^2 b)``, NaN where it is no interval.
+    """Return the set of m with ``(T - m N)^2 <= z^2 (a + m^2 b)``, NaN if it is not an interval.
 
     ``variance`` (2, ...): a (of T - m N at m = 0: sampling and noise) and b (noise of the count).
     """
@@ -242,7 +242,7 @@ class TableNoise:
 
     kind: str
     budget: float  # mu, or eps, of the joint release
-    shares: tuple[float, ...]  # Of the blocks; of mu^2, or of eps
+    shares: tuple[float, ...]  # Shares of the blocks, in mu^2 or in eps
     whole: bool = False  # Integer noise on integer counts (the geometric mechanism)
 
     def statistic(self, layout: Layout) -> Cells:
@@ -285,7 +285,7 @@ class TableNoise:
         return 2.0 * q / (1.0 - q) ** 2
 
     def loss(self, layout: Layout) -> float:
-        """Return the mean log sd of what is shown: counts and sums, after consistency."""
+        """Return the mean log sd of the printed counts and sums, after consistency."""
         effects = self.measured(layout, None, 0.0)
         variances = []
         for s in layout.sections:

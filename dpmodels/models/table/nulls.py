@@ -132,7 +132,7 @@ def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
 
 
 def uncorrelated(sums: Array, V: Array, copies: float = 1.0) -> Null:
-    """Test that two numbers are independent, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
+    """Test independence of two numbers, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
 
     ``u = Sxy - Sx Sy / N`` with variance ``N v_x v_y`` and the noise of the five sums, V (6,), the
     product of two of them included: Sx and Sy may be noise alone.
@@ -266,9 +266,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     if request.copies > 1:
         raise RequestError(
-            "a test of one's own takes rows for independent, and those of one person are not: no "
-            "level could be promised. Keep one row a person, max_rows=1, or make a table of one "
-            "row a person first"
+            "a custom test assumes independent rows, so with unit= its level is unknown. Keep one "
+            "row per person, max_rows=1, or make a table of one row per person first"
         )
     m, a0 = request["parts"], request["a0"]
     if m is not None and m > n:

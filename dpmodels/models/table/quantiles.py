@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 # -- Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).
 #
 # Candidates are grid points; the utility of x is minus the distance of the rank ``q m`` from the
-# *interval* of ranks ``[#{< x}, #{<= x}]`` of x, where m counts the values that are there. With the
-# rank of x alone heaps would be missed: no x of a heap has the rank that is asked for.
+# *interval* of ranks ``[#{< x}, #{<= x}]`` of x, where m counts the valid values. With the rank of
+# x alone heaps would be missed: no x of a heap has the requested rank.
 
 
 #: Steps of a person's mass, where its ranks are asked for.
@@ -87,7 +87,7 @@ def grid_of(interval: tuple[float, float], points: int) -> Array:
 
 
 def grid_for(design: Design, number: int, points: int) -> Array:
-    """Return the public grid of a column with a known range; of a declared count, its integers."""
+    """Return the public grid of a column with a known range: the integers of a declared count."""
     column = design.columns[number]
     assert column.interval is not None
     variable = design.schema.variables.get(column.name)
@@ -143,7 +143,7 @@ class HistogramOfPeople:
     grid: Array
     group: Mapping[int, int]
     unit: int
-    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; what it leaves is not counted
+    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; the remainder is not counted
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
@@ -168,9 +168,9 @@ class HistogramOfPeople:
 
 @dataclass(frozen=True, eq=False)
 class GridCounts:
-    """Counts at the points of every grid, by group; ``unit`` > 1: of people, in steps of 1/unit.
+    """Counts at the points of every grid, by group; if ``unit`` > 1 of people, in steps of 1/unit.
 
-    Of rows, or of their masses, in one pass; of people one a number.
+    Rows, or their masses, need one pass; people need one per number.
     """
 
     design: Design
@@ -223,7 +223,7 @@ class QuantilePart:
     steps: tuple[Step, ...]
     # tuple of (step name, column, group axes, quantile)
     jobs: tuple[tuple[str, int, tuple[int, ...], float], ...]
-    points: int  # Of the grid
+    points: int  # Points of the grid
 
     def rank_scale(self, section: Any, q: float) -> float:
         """Return the scale of the error of the rank of a quantile, in ranks."""
@@ -326,7 +326,7 @@ def cells_for(design: Design, number: int, grid: Array, *, bought: bool) -> Cell
 def outward(
     counts: npt.NDArray[np.int64], q: Fraction, offset: int, unit: int = 0
 ) -> npt.NDArray[np.int64]:
-    """Return the penalties of an end: of a bound beyond the grid, and of every grid point.
+    """Return the penalties of both candidates of an end: a bound beyond the grid, and every point.
 
     ``max(0, L - r, r - E)`` with the target ``r = q m + offset`` not cut. What is beyond the grid
     has 0 values up to it (offset < 0; it comes first) or all m below it (offset > 0; last), so
@@ -350,12 +350,12 @@ FAILS = 0.005
 
 @dataclass(frozen=True)
 class QuantileDetail:
-    """What is asked for."""
+    """Public facts of a quantile call."""
 
     jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
     points: int  # Most points of a grid
     each: float = 0.0  # eps of one draw ("em")
-    mu: float = 0.0  # Of each number's tree ("tree")
+    mu: float = 0.0  # mu of each number's tree ("tree")
 
 
 def probabilities(given: Any, name: str) -> tuple[float, ...]:
@@ -400,7 +400,7 @@ def names_of(design: Design, jobs: tuple[tuple[int, float], ...]) -> tuple[str, 
 
 
 def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one draw a quantile, three with intervals. Reads no row."""
+    """Plan one draw per quantile, or three with intervals. Reads no row."""
     jobs = checked(request, design)
     part = pair_part(request, design.unknown)
     ends = ("", " low", " high") if request.inference else ("",)
@@ -478,7 +478,7 @@ def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
     if not said:
         return ""
     bought = any(is_bought(plan, j) for j, _ in plan.detail.jobs)
-    more = " Where a range was bought, nothing is said of values beyond it: such an end is inf."
+    more = " Where a range was estimated, values beyond it are unknown: such an end is inf."
     return (
         f" Values count at the nearest point of a grid, in steps of {', '.join(said)}: the ends "
         f"lie half a step further out.{more if bought else ''}"
@@ -486,7 +486,7 @@ def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
 
 
 def estimate_em(plan: Plan[QuantileDetail], release: Release) -> Estimate:
-    """Quantiles, and the ends of their intervals."""
+    """Return quantiles, and the ends of their intervals."""
     detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
@@ -556,7 +556,7 @@ class Tree:
     """Least squares on noisy counts of :func:`tree_counts`."""
 
     levels: int
-    variance: float  # Of the noise of every count
+    variance: float  # Noise variance of every count
 
     def split(self, noisy: Array) -> tuple[list[Array], Array]:
         """Return the counts by level (..., 4^l), and the missing cell (...)."""
@@ -620,7 +620,7 @@ def isotonic(values: Array) -> Array:
 
 #: Fewest and most leaves where the call does not say: noise is drawn for every one of them.
 LEAVES, MOST_LEAVES = 4096, 65_536
-#: What a leaf of ten times the mean mass may hold, over the error of a rank.
+#: Largest count of a leaf of ten times the mean mass, over the error of a rank.
 _IN_A_LEAF = 0.5
 
 
@@ -647,7 +647,7 @@ def tree_step(design: Design, number: int) -> str:
 
 
 def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one tree a number. Reads no row."""
+    """Plan one tree per number. Reads no row."""
     jobs = checked(request, design)
     numbers = numbers_of(design)
     trees = {tree_step(design, j): (tree_step(design, j), 1.0 / len(numbers)) for j in numbers}
@@ -702,7 +702,7 @@ def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Ad
 def read_tree(
     plan: Plan[Any], grid: Array, values: Mapping[str, Array], j: int, n: int
 ) -> tuple[Tree, Array, float]:
-    """Return (tree, distribution function on its grid, what is not missing) of a number."""
+    """Return (tree, distribution function on its grid, valid count) of a number."""
     levels = levels_for(len(grid))
     tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
     leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
@@ -711,7 +711,7 @@ def read_tree(
 
 
 def estimate_tree(plan: Plan[QuantileDetail], release: Release) -> Estimate:
-    """Quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
+    """Return quantiles and intervals: {x: |F(x) - n q| <= z sqrt(n q (1 - q) + tau_x^2)}."""
     detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
@@ -750,7 +750,7 @@ def read_off(
         return np.minimum(np.searchsorted(cdf, rank, side="left"), last)
 
     def noise(at: Array) -> Array:
-        """Noise sd of F(x) - q m at grid places."""
+        """Return the noise sd of F(x) - q m at grid places."""
         weights = np.arange(WAYS**tree.levels) <= at[:, None]
         return np.sqrt(tree.functional_variance(weights - q[:, None]))
 

@@ -1,4 +1,4 @@
-"""What tables, tests and quantiles look like: summaries, tidy frames, crosstabs. Nothing new."""
+"""Summaries, tidy frames and crosstabs of tables, tests and quantiles, from released numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def layout_from(record: Any) -> Layout:
 
 
 def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
-    """Return the sections of a table: what they show, its items, and their numbers."""
+    """Return the sections of a table, each with its items and their numbers."""
     layout, out, at = layout_from(record), [], 0
     for section in layout.sections:
         items = layout.items(section)
@@ -56,7 +56,7 @@ def _dotted(cells: list[str]) -> list[str]:
 
 
 def number(x: float, decimals: int, error: float = math.nan) -> str:
-    """Return ``x`` with two digits of its error or more; without one with so many decimals."""
+    """Return ``x`` with at least two digits of its error, or with ``decimals`` if it has none."""
     (few,) = places([error], decimals)
     return _dotted([cell(x, few, decimals)])[0]
 
@@ -205,7 +205,7 @@ _TIDY = {
 
 
 def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
-    """Return one row a statistic: term, what it is, its group, estimate, errors, share."""
+    """Return one row per statistic: term, statistic, its group, estimate, errors, share."""
     import pandas as pd
 
     if conf_int:
@@ -300,7 +300,7 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
 
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
-    """Return one row an estimate, with the statistic and the p-value of the test."""
+    """Return one row per estimate, with the statistic and the p-value of the test."""
     import pandas as pd
 
     est = record.estimate
@@ -337,7 +337,7 @@ def quantile_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tup
 
 
 def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
-    """Return one row a quantile: term, quantile, estimate, ends of the interval."""
+    """Return one row per quantile: term, quantile, estimate, ends of the interval."""
     import pandas as pd
 
     est = record.estimate

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # -- From noisy counts and sums to what a table shows. Post-processing (``theory.md``, 1.3 to 1.6).
 
 
-#: What is kept of every item of a table.
+#: Columns stored for every item of a table.
 COLUMNS = (
     "estimate", "se_sampling", "se_privacy", "low", "high",
     "share", "share_se", "share_low", "share_high", "missing", "missing_se",
@@ -348,8 +348,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError(f"noise={kind!r} estimates no ranges: declare that of {to_buy[0]!r}")
     if kind == "geometric" and request.by_person:
         raise RequestError(
-            "noise='geometric' is for whole numbers, and a person counts in each cell by the share "
-            "of own rows: leave noise= out"
+            "noise='geometric' is for whole numbers, and a person counts in each cell by a share "
+            "of their rows: leave noise= out"
         )
     if kind == "geometric" and any(b.number >= 0 for b in layout.blocks):
         raise RequestError("noise='geometric' is for counts alone: this table has means as well")
@@ -378,7 +378,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def _scales(layout: Layout, noise: TableNoise, n: int) -> dict[str, float]:
-    """Return the expected noise of what is shown: counts after consistency, sums."""
+    """Return the expected noise of printed numbers: counts after consistency, and sums."""
     effects = noise.measured(layout, None, float(n))
     out = {}
     for s in layout.sections:
@@ -458,7 +458,7 @@ def _counted(exact: npt.NDArray[np.object_]) -> Added:
 
 
 def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
-    """Return what the table shows: consistent counts, means, sds, quantiles, with intervals."""
+    """Return printed numbers: consistent counts, means, sds and quantiles, with intervals."""
     detail = plan.detail
     names = [item.name for s in detail.layout.sections for item in detail.layout.items(s)]
     if not release.reply:
@@ -473,7 +473,7 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     return Estimate(
         tuple(names),
         arrays["estimate"],
-        # of single rows: whoever asked for kept ones of people multiplies it
+        # for single rows; the caller multiplies it for kept rows of people
         vcov_sampling=_diagonal(arrays["se_sampling"] / math.sqrt(plan.request.copies)),
         vcov_privacy=_diagonal(arrays["se_privacy"]),
         notes=notes,
@@ -482,7 +482,7 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
 
 
 def _diagonal(se: Array) -> Array | None:
-    """Return variances on a diagonal; covariances are not worked out. None for large tables."""
+    """Return a diagonal covariance matrix with NaN off the diagonal, or None for large tables."""
     if len(se) > 1000:
         return None
     out = np.full((len(se), len(se)), np.nan)
@@ -504,7 +504,7 @@ BACKEND = Backend(plan, release, estimate, people=True)
 class Moments:
     """Released moments."""
 
-    design: Design  # Of the columns x
+    design: Design  # Design of the columns x
     C: Array  # (q, q): moments per row of (x, 1)
     covariance: Array  # Noise covariance of the upper triangle of C, row by row
     n: int

@@ -22,7 +22,7 @@ from dpmodels.tables.numbers import fixed, places
 from dpmodels.tables.table import Table
 from dpmodels.units import column_of
 
-#: What may be asked for beside the table itself: arguments of ``summary`` and of the call.
+#: Optional columns next to the table itself: arguments of ``summary`` and of the call.
 REQUESTS = ("errors", "smd", "p_values")
 #: A count of missing cells is shown where it is clear of its noise at this level, all columns of
 #: its row together.
@@ -88,11 +88,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class Released:
-    """Numbers of a table by section, and what it is a table of."""
+    """Numbers of a table by section, with the description of the table."""
 
     layout: Layout
     numbers: Mapping[tuple[str, tuple[int, ...], int], Mapping[str, Array]]
-    axes: tuple[int, ...]  # Of the groups
+    axes: tuple[int, ...]  # Axes of the groups
     left_out: bool  # Rows that subset= leaves out count as missing
     weighted: bool
     by_design: bool
@@ -116,13 +116,13 @@ class Released:
 
 
 def terms_of(record: Any) -> tuple[tuple[int, ...], ...]:
-    """Return the variables of a table, as axes of its layout, each with what it is crossed with."""
+    """Return the variables of a table, as axes of its layout, each with its crossed variables."""
     program = program_of(record.design)
     return tuple(program.left or program.right)
 
 
 def largest_groups(record: Any) -> list[tuple[int, ...]]:
-    """Return the groups of a table that are no margins of others."""
+    """Return the groups of a table that are not margins of others."""
     program = program_of(record.design)
     groups = [tuple(sorted(g)) for g in program.right] if program.left else []
     return [g for g in groups if g and not any(set(g) < set(h) for h in groups)]
@@ -137,7 +137,7 @@ def is_table_one(record: Any, requests: Mapping[str, Any]) -> bool:
 
 
 def requested(record: Any, given: Mapping[str, Any]) -> dict[str, bool]:
-    """Return what is asked for beside the numbers: now, or else in the call."""
+    """Return the columns requested next to the numbers, by this print or else by the call."""
     options = record.call.options
     return {
         name: bool(options.get(name) if given.get(name) is None else given[name])
@@ -224,12 +224,12 @@ class Level:
 
 @dataclass(frozen=True)
 class Variable:
-    """What the table shows of one variable. Arrays are by column, (c,) or (c, levels)."""
+    """Numbers of one variable in the table. Arrays are by column, (c,) or (c, levels)."""
 
     label: str
     missing: Level | None
     levels: tuple[tuple[str, Level], ...] = ()
-    # Of a number: (mean, sd) or (median, lower and upper quartile), with their noise sds.
+    # (mean, sd) or (median, lower and upper quartile) of a number, with their noise sds.
     values: tuple[Array, ...] = ()
     errors: tuple[Array, ...] = ()
     medians: bool = False
@@ -252,7 +252,7 @@ def _missing_shown(columns: Columns, count: Array, noise: Array) -> bool:
 
 
 def _by_column(columns: Columns, values: Array) -> Array:
-    """Return values of groups with their total; of the total alone, as they are."""
+    """Return values with their total if there are groups, or else unchanged."""
     return _with_total(values) if columns.group else values
 
 
@@ -494,7 +494,7 @@ def _value(variable: Variable, k: int, decimals: int, errors: bool) -> str:
 
 @dataclass(frozen=True)
 class Printed:
-    """How rows of variables are written: with errors, differences and P, or without."""
+    """Print options of rows of variables: with errors, differences and P, or without."""
 
     columns: Columns
     errors: bool
@@ -569,7 +569,7 @@ def kind_is_number(declared: Any) -> bool:
 def footnote(
     record: Any, found: Released, columns: Columns, variables: Sequence[Variable], printed: Printed
 ) -> str:
-    """Return the one footnote: what the numbers are, and how large their noise is."""
+    """Return the one footnote: a description of the numbers, and the size of their noise."""
     people = column_of(record.guarantee.unit) is not None
     counted = "people" if people else "rows"
     parts = {
@@ -599,7 +599,7 @@ def footnote(
 
 
 def _contents(variables: Sequence[Variable]) -> str:
-    """Return what the cells hold, in words."""
+    """Return a description of the numbers in the cells."""
     levels = any(v.levels for v in variables)
     words = [
         *(["mean (SD)"] if any(not v.levels and not v.medians for v in variables) else []),

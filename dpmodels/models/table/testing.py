@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # -- Which test a formula calls for, and what it tests: public, checked before anything is read.
 
 
-#: What ``test=`` may say.
+#: Values of ``test=``.
 NAMES = (
     "t", "mean", "paired", "welch", "anova", "proportion", "fit", "chi2", "independence",
     "correlation",
@@ -158,7 +158,7 @@ def null_of(request: Request, design: Design, kind: str) -> tuple[float, ...]:
 
 
 def check_name(test: Any) -> Any:
-    """Return a known name of a test, None, or a function; else refuse it."""
+    """Return a known name of a test, None, or a function. Refuse anything else."""
     if test is None or callable(test):
         return test
     meant = {"ttest": "t", "t.test": "t", "t-test": "t", "student": "t", "chisq": "chi2",
@@ -172,12 +172,12 @@ def check_name(test: Any) -> Any:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about a test."""
+    """Public facts of a test."""
 
     kind: str  # "mean", "groups", "fit", "independence" or "correlation"
     layout: Layout | None  # None for a correlation
     noise: TableNoise | None
-    mu: float  # Of the release
+    mu: float  # mu of the release
     null: tuple[float, ...] = ()  # Hypothesised mean, in the user's units; or shares
     copies: int = 1  # Rows that may depend on each other (those of a person that are kept)
 
@@ -291,13 +291,13 @@ def power_of(
 
 
 _SUMS_STEP = "sums of the test"
-#: Where they stand in the Gram matrix of (x, y, 1).
+#: Their places in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
 
 @dataclass(frozen=True)
 class Solved:
-    """A test with what it says of the size of the effect."""
+    """Test with its estimate of the size of the effect."""
 
     test: nulls.Null
     names: tuple[str, ...]
@@ -307,7 +307,7 @@ class Solved:
 
 
 def facts_of(request: Request, design: Design, mu: float) -> Facts:
-    """Return what is public about a test: its kind, layout and noise."""
+    """Return the public facts of a test: its kind, layout and noise."""
     kind = kind_of(request, design)
     null = null_of(request, design, kind)
     if kind == "correlation":
@@ -326,8 +326,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if facts.layout is None and request.unit is not None and request.by_person:
         raise RequestError(
             "the test of a correlation has no form for people: a regression has, "
-            f'dp_ols("y ~ x", data, unit={request.unit.column!r}); or keep one row a person, '
-            "max_rows=1 (with max_rows=m it pays for m, and allows for m rows that go together)"
+            f'dp_ols("y ~ x", data, unit={request.unit.column!r}); or keep one row per '
+            "person, max_rows=1 (max_rows=m pays for m, and allows for m correlated rows)"
         )
     if facts.noise is None:
         sd = float(pair_noise(facts.mu)[1])
@@ -383,7 +383,7 @@ def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
 
 
 def estimate(plan: Plan[Facts], release: Release) -> Estimate:
-    """Return the test, and what it says of the effect."""
+    """Return the test, and the estimate of the effect."""
     facts = plan.detail
     if not release.reply:
         return Estimate.silent(("test",))
@@ -446,7 +446,7 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     place = block.axes.index(layout.number_axis(block.number))
     section = Section("means", layout.group(block), block.number)
     cells, K = cells_of_groups(layout, effects, section)
-    # the covariance leaves out the last cell of every axis: of a number, the missing one
+    # the covariance leaves out the last cell of every axis, which is the missing one for a number
     kept = [layout.axes[j].size - 1 for j in block.axes]
     whole = effects.noise_covariance(block.axes).reshape(*kept, *kept)
     C = whole.sum(axis=(place, place + len(kept)))

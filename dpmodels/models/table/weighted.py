@@ -79,10 +79,10 @@ _LONG = 1.2
 
 @dataclass(frozen=True)
 class CellCoordinates:
-    """What a pass adds of a table: the sections whose cells are coordinates. Public."""
+    """Coordinates that a table adds to a pass: the cells of its sections. Public."""
 
     layout: Layout
-    sections: tuple[Section, ...]  # Counts that are no margins of others, and all means
+    sections: tuple[Section, ...]  # Counts that are not margins of others, and all means
     weight: bool = False  # The last coordinate is u
 
     def cells(self, section: Section) -> int:
@@ -130,7 +130,8 @@ class CellCoordinates:
                 cell = np.array(np.unravel_index(np.arange(self.cells(own)), shape))[keep]
                 sizes = [shape[i] for i in keep]
                 to = np.ravel_multi_index(tuple(cell), sizes)
-                k = int(np.prod(sizes)) - 1  # the last one holds the last cell, which is not laid
+                # the last one holds the last cell, which has no coordinate
+                k = int(np.prod(sizes)) - 1
                 L = np.zeros((k, self.size))
                 inside = to < k
                 L[to[inside], at.start + np.flatnonzero(inside)] = 1.0
@@ -139,7 +140,7 @@ class CellCoordinates:
 
 
 def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
-    """Return what is added of a layout, or refuse."""
+    """Return the coordinates that a layout adds, or refuse."""
     counts = [s for s in layout.sections if s.kind == "counts"]
     own = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
     means = [s for s in layout.sections if s.kind == "means"]
@@ -160,7 +161,7 @@ class CellScores:
     # middle, scale: (d,) arrays; p of cells and m of groups; factors.
     middle: Array
     scale: Array
-    # centre, half: (q,) arrays; of the numbers.
+    # centre, half: (q,) arrays, centres and half-ranges of the numbers.
     centre: Array
     half: Array
     top: float  # T, where weights are cut
@@ -226,7 +227,7 @@ def scales(
         middle[-1], part[-1] = 0.0, clip
     factor = scale_for(variance, reach, square, part)
     typical = factor**2 * variance * square
-    if coordinates.weight:  # a sum of weights is no share: PSUs of one size have the same
+    if coordinates.weight:  # a sum of weights is not a share: PSUs of one size have the same
         typical[-1] = 0.0
     return middle, factor, typical
 
@@ -237,15 +238,15 @@ def scales(
 # effect of the PSUs (``theory.md``, 4.3, 4.4 and 4.7).
 
 
-#: Of the trimmed part of the weight, how far beyond its own difference a share may be moved.
+#: Distance beyond its own difference by which a share may be moved, over the trimmed part.
 MOVED, ALLOWED = 1.5, 0.75
-#: Below so many sds of its noise a sum of squares says nothing of heavy rows, and a group has no
+#: Below this many sds of its noise a sum of squares does not show heavy rows, and a group has no
 #: mean.
 CLEAR, SMALL = 4.0, 3.0
 
 
 def effects_of(layout: Layout, noise: TableNoise, noisy: Array, n: int) -> Effects:
-    """Return the effects of released tables; n less what is unused is their total, with noise."""
+    """Return effects of released tables, whose noisy total is n less the unused mass."""
     tables, at = [], 0
     for b, block in enumerate(layout.blocks):
         shape = [layout.axes[j].size for j in block.axes]
@@ -365,7 +366,7 @@ def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array
 
 @dataclass(frozen=True)
 class Groups:
-    """Released sums of a number in groups: of masses, and of squared ones."""
+    """Released sums of masses, and of squared masses, of a number in groups."""
 
     # K, KS: noise covariance of the four cells of a group, of masses and of squared ones.
     K: Array
@@ -436,13 +437,13 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
 # -- Backend of ``dp_table(weights=)``: weighted totals, shares and means by group, as ``svyby``.
 
 
-#: Share of what is left for the tables of squares.
+#: Share of the remaining budget for the tables of squares.
 SQUARES = 0.15
 
 
 @dataclass(frozen=True)
 class WeightedTable:
-    """What is public of a weighted table.
+    """Public facts of a weighted table.
 
     ``squares`` is None where there are no weights, ``clusters`` where rows are drawn one by one,
     ``coordinates`` what its pass adds.
@@ -458,7 +459,7 @@ class WeightedTable:
 
 @dataclass(frozen=True)
 class WeightedTableReleased:
-    """Middles and half-ranges of the columns, where weights were cut, and what PSUs told."""
+    """Centres and half-ranges of columns, the released clip of weights, and errors from PSUs."""
 
     centre: Array
     half: Array
@@ -530,7 +531,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 @ranged
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
-    """Release where weights are cut, the tables of u and those of u^2.
+    """Release the clip of weights, the tables of u and those of u^2.
 
     **Privacy.** Unit: one row, or one person; replace-one, their number public. A row is one unit
     of mass in every table, a person the mean of its rows.
@@ -590,7 +591,7 @@ def _ask_by_psu(
 def _context(
     plan: Plan[WeightedTable], part: WeightedTableReleased, values: Mapping[str, Array]
 ) -> Context:
-    """Return what the sections are made of. Without weights u^2 is u."""
+    """Return the released effects from which sections are made. Without weights u^2 is u."""
     detail, layout, n = plan.detail, plan.detail.layout, plan.public_n
     mass = effects_of(layout, detail.noise, values["table"], n)
     squares = mass

@@ -84,7 +84,7 @@ ALLOWED = 0.75
 
 @dataclass(frozen=True)
 class WeightedTree(QuantileDetail):
-    """A weighted tree with the public size of the population, and what PSUs ask for."""
+    """Weighted tree with the public size of the population, and the plan of its pass by cluster."""
 
     population: float | None = None
     clusters: ClusterPlan | None = None
@@ -118,7 +118,7 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
 class Ranks:
     """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing."""
 
-    grids: Mapping[int, Array]  # Of the numbers
+    grids: Mapping[int, Array]  # Grids of the numbers
     jobs: tuple[tuple[int, float], ...]  # tuple of (int, float): number and q of each
     at: npt.NDArray[np.intp]  # (k,): places of x among the points of the grid
     scale: Array  # (k,)
@@ -128,7 +128,7 @@ class Ranks:
 
     @property
     def size(self) -> int:
-        """How many quantiles."""
+        """Number of quantiles."""
         return len(self.jobs)
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
@@ -144,7 +144,7 @@ class Ranks:
 
 @ranged
 def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Release:
-    """Release where weights are cut, and the tree of weights of each number.
+    """Release the clip of weights, and the tree of weights of each number.
 
     **Privacy.** Unit: one row, or one person; replace-one, their number public. Of each level a
     row adds one unit of mass at most, a person the mean of its rows.
@@ -189,7 +189,7 @@ def _ask_by_psu(
 
 
 def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
-    """Quantiles and intervals (Woodruff): ``|F(x) - q U| <= z sqrt(q (1 - q) sum u^2 + tau^2)``."""
+    """Estimate Woodruff intervals: ``|F(x) - q U| <= z sqrt(q (1 - q) sum u^2 + tau^2)``."""
     detail = plan.detail
     names = names_of(plan.design, detail.jobs)
     if not release.reply:
@@ -263,7 +263,7 @@ _LEAST_LEVEL = 1e-3
 
 @dataclass(frozen=True)
 class RaoScott:
-    """What is public of the test: its table, its noise, and the pass by cluster."""
+    """Public facts of the test: its table, its noise, and the pass by cluster."""
 
     layout: Layout
     noise: TableNoise
@@ -274,7 +274,7 @@ class RaoScott:
 
 @dataclass(frozen=True)
 class RaoScottReleased:
-    """Released cells with their margins, and what the pass by cluster told."""
+    """Released cells with their margins, and the release of the pass by cluster."""
 
     cells: Array
     rows: Array
@@ -303,7 +303,7 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     whole = layout_of(design)
     layout = Layout(whole.axes, (Block((0, 1)),), whole.sections)
     frame = request.sample.frame
-    # contrasts are products: where a and b go with the unit, they do so by the product
+    # contrasts are products: if a and b are correlated with the unit, so is their product
     survey = replace(frame.survey, icc=frame.survey.icc**1.5)
     sample = replace(request.sample, frame=replace(frame, survey=survey))
     dim = (layout.axes[0].size - 2) * (layout.axes[1].size - 2)
@@ -349,7 +349,7 @@ class Contrasts:
 
 
 def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
-    """Release where weights are cut, the cells, and the products of contrasts by cluster.
+    """Release the clip of weights, the cells, and the products of contrasts by cluster.
 
     **Privacy.** Unit: one row; replace-one, n public. Every query is one of the prover.
     """

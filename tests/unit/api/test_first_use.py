@@ -30,8 +30,8 @@ def frame(table):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"subset": pd.Series([True])}, r"subset= takes a text.*got Series"),
-        ({"weights": pd.Series([1.0])}, r"weights= takes a text.*got Series"),
+        ({"subset": pd.Series([True])}, r"subset= must be a string.*got Series"),
+        ({"weights": pd.Series([1.0])}, r"weights= must be a string.*got Series"),
         ({"subset": "g == 'low' & a > 0"}, r"bind tighter"),
         ({"subset": "b > 0 & a > 0"}, r"bind tighter"),
         ({"schema": pd.DataFrame({"a": [1]})}, r"schema= must be a Schema"),

@@ -56,7 +56,7 @@ def test_verbs_without_a_plan(verb, said):
     [
         ("y ~ lag(x)", {}, FormulaPrivacyError, r"reads the row before[\s\S]*y ~ x_lag"),
         ("y ~ log(x)", {}, FormulaError, r"log1p\(x\)[\s\S]*clip\(x, 0.1, 1\)[\s\S]*lower bound"),
-        ("y == 1 ~ x", {}, FormulaError, r"stands in braces: \{y == 1\} ~ x"),
+        ("y == 1 ~ x", {}, FormulaError, r"must be in braces: \{y == 1\} ~ x"),
         ("y ~ x", {"weights": "hourz"}, FormulaError, r"'hourz' in weights='hourz' is not a column"),
         ("y ~ x", {"subset": "xx > 1"}, FormulaError, r"'xx' in subset='xx > 1' is not a column"),
         ("y ~ xx", {"weights": "x"}, FormulaError, r"'xx' in \"y ~ xx\" is not a column"),

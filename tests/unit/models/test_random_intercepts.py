@@ -330,7 +330,7 @@ def test_what_has_no_form_is_refused_before_a_row_is_read(formula, more, says):
 def test_counts_have_none_and_means_are_of_random_intercepts_alone():
     with pytest.raises(RequestError, match="of dp_feols"):
         dp.dp_fepois("c ~ x", people(), eps=1, **CALL)
-    with pytest.raises(RequestError, match="belongs to re="):
+    with pytest.raises(RequestError, match="needs re="):
         dp.dp_feols("y ~ x | id", people(), eps=1, delta=1e-6, unit="id", mundlak=False,
                     bounds=SIDES)  # fmt: skip
 

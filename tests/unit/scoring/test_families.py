@@ -278,7 +278,7 @@ def test_scoring_serves_every_model_with_errors_whatever_the_noise(quiet):
         formula, n=3000, eps=0.2, delta=1e-6, verb="dp_glm", event=1,
         bounds={**BOUNDS, **words, "b": (0, 1)},
     )  # fmt: skip
-    assert "does not carry this model" in plan.advice[0] and "forecast" in plan.forecast
+    assert "is too small for this model" in plan.advice[0] and "forecast" in plan.forecast
     assert dp.dp_glm("b ~ x + z", wide, **{**call, "eps": 2.0}).method == "scoring"
     assert dp.dp_glm("b ~ x", d, inference=False, **{**call, "eps": 2.0}).method == "objpert"
     plan = dp.plan(
@@ -300,7 +300,7 @@ def test_scoring_serves_every_model_with_errors_whatever_the_noise(quiet):
                              method="scoring"), "negative_binomial"),
         (lambda d: dp.dp_glm("b ~ x", d, event=1, exposure="t", eps=1, delta=1e-6), "log link"),
         (lambda d: dp.dp_glm("c ~ x", d, family="poisson", offset=d["t"], eps=1, delta=1e-6),
-         "takes a text"),
+         "must be a string"),
         (lambda d: dp.dp_quantreg("y ~ x", d, tau=1.0, eps=1, delta=1e-6), "between 0 and 1"),
         (lambda d: dp.dp_quantreg("y ~ x", d, tau=[0.5, 0.5], eps=1, delta=1e-6), "different"),
         (lambda d: dp.dp_quantreg("y ~ x", d, h=0.1, eps=1, delta=1e-6), "'drcl'"),

@@ -54,13 +54,13 @@ formats = ["html", "csv"]
 AFTER_VISITS = 'eps = 1\n[[release.after]]\nwald = "disea"'
 #: What stands there, what stands there instead (the fault begins at the sign), what is said.
 BROKEN = [
-    # no TOML at all
+    # not TOML at all
     ("no quotes", 'title = "Doctor visits"', "title = §Doctor visits", "quotes"),
-    ("open quote", 'name = "visits"', 'name = "visits§', "no TOML"),
+    ("open quote", 'name = "visits"', 'name = "visits§', "not TOML"),
     ("key twice", "eps = 3\n", "eps = 3\neps = 4§\n", "once"),
-    ("open list", '["html", "csv"]', '["html", "csv"', "no TOML"),
-    ("table twice", "[budget]", "[data]§\nn = 3\n[budget]", "no TOML"),
-    ("no equals", "n = 20_190", "n §20_190", "no TOML"),
+    ("open list", '["html", "csv"]', '["html", "csv"', "not TOML"),
+    ("table twice", "[budget]", "[data]§\nn = 3\n[budget]", "not TOML"),
+    ("no equals", "n = 20_190", "n §20_190", "not TOML"),
     # sections
     ("section misspelt", "[budget]", "§[budgett]", "Did you mean 'budget'"),
     ("section unknown", "[report]", "§[output]\nx = 1\n[report]", "It has: study"),
@@ -101,7 +101,7 @@ BROKEN = [
     # releases
     ("no release", None, None, "[[release]] with name"),
     ("name with blanks", 'name = "visits"', '§name = "my visits"', "a name becomes a file"),
-    ("name twice", 'name = "deaths"', '§name = "Visits"', "stands twice"),
+    ("name twice", 'name = "deaths"', '§name = "Visits"', "is used twice"),
     ("name missing", 'name = "deaths"\n', "", 'name = "wage"'),
     ("verb misspelt", 'verb = "ols"', '§verb = "olss"', "Did you mean 'ols'"),
     ("verb of functions", 'verb = "ols"', '§verb = "eptr"', "Verbs: ols"),
@@ -195,7 +195,7 @@ def test_a_broken_file_is_told_its_line_and_remedy(tmp_path, name, old, new, sai
     line, column = place(text, name)
     where = [f for f in found if said in f]
     assert where, found
-    if "no TOML" in where[0]:  # the parser says where it stops, on that line or the next
+    if "not TOML" in where[0]:  # the parser says where it stops, on that line or the next
         assert abs(int(where[0].split(":")[1]) - line) <= 1 or "open list" in name
     else:
         assert where[0].startswith(f"study.toml:{line}:{column}: "), (where, line, column)

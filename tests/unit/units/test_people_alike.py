@@ -84,7 +84,7 @@ def test_an_updated_fit_keeps_them(visits):
 
 
 def test_they_belong_to_people(visits):
-    with pytest.raises(RequestError, match="belongs to unit="):
+    with pytest.raises(RequestError, match="needs unit="):
         fitted("dp_ols", "y ~ x", visits, person_weights="equal", unit=None, units=None)
     with pytest.raises(RequestError, match="person_weights"):
         fitted("dp_ols", "y ~ x", visits, person_weights="rows")

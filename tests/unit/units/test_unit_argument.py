@@ -111,8 +111,8 @@ def test_rows_without_an_id_count_for_nothing():
         ({"unit": 3}, "name of the column"),
         ({"unit": "flag"}, "type bool"),
         ({"unit": "attribute"}, "noised tables"),
-        ({"unit": None, "units": 5}, "units= belongs to unit="),
-        ({"unit": None, "rows_per_unit": 5}, "rows_per_unit= belongs to unit="),
+        ({"unit": None, "units": 5}, "units= needs unit="),
+        ({"unit": None, "rows_per_unit": 5}, "rows_per_unit= needs unit="),
         ({"units": 0}, "number of people"),
         ({"rows_per_unit": -1}, "public guess"),
         ({"n": 480}, "units="),
@@ -138,14 +138,14 @@ def test_other_refusals():
     data = panel()
     with pytest.raises(RequestError, match="Use method='clipped'; or keep at most m rows"):
         fit(data, dp.dp_mean, "y ~ 1", method="ptr", width=3.0)
-    with pytest.raises(RequestError, match="Keep at most m rows a person"):
+    with pytest.raises(RequestError, match="Keep at most m rows per person"):
         fit(data, dp.dp_npreg, "y ~ x")
     with pytest.raises(RequestError, match="no cell of the column is an id"):
         fit(data.assign(pid=np.nan))
     with pytest.raises(RequestError, match="units="):
         fit(iter([data]))
     for more in ({"unit": "pid"}, {"schema": dp.Schema(unit="pid", **BOUNDS)}):
-        with pytest.raises(RequestError, match="one row a person first"):
+        with pytest.raises(RequestError, match="one row per person first"):
             dp.dp_release(data, eps=1, delta=1e-5, **more)
 
 
@@ -467,7 +467,7 @@ def test_methods_of_rows_serve_capped_people(name):
     [
         ({"max_rows": 0, "method": "adassp"}, "number of rows of a person"),
         ({"max_rows": 3}, "leave max_rows= out"),
-        ({"max_rows": 3, "unit": None}, "max_rows= belongs to unit="),
+        ({"max_rows": 3, "unit": None}, "max_rows= needs unit="),
         ({"max_rows": 3, "method": "drcl"}, "noised table"),
         ({"max_rows": 3, "method": "adassp", "relation": "add-remove"}, "relation='replace'"),
         ({"max_rows": 3, "method": "adassp", "na": "impute-midpoint"}, "leave na= out"),

@@ -173,7 +173,7 @@ def test_a_loss_of_ones_own(rel, clear):
     assert own.bse.to_numpy() == pytest.approx(built_in.bse.to_numpy(), rel=0.02)
     mixed = dp.dp_mest(logistic, "y ~ a + b + c", clear, draw_seed=2)
     assert np.abs((mixed.params.to_numpy() - THETA) / mixed.bse.to_numpy()).max() < 4.5
-    with pytest.raises(ValueError, match="one number a row"):
+    with pytest.raises(ValueError, match="one number per row"):
         dp.dp_mest(lambda y, X, theta: 1.0, "y ~ a", rel)
 
 
