@@ -117,9 +117,9 @@ def test_other_units_are_refused_before_any_charge():
                                      budget=budget),
     )  # fmt: skip
     for verb in verbs:
-        with pytest.raises(RequestError, match="say so, unit='id'"):
+        with pytest.raises(RequestError, match="Add unit='id'"):
             verb()
-    with pytest.raises(RequestError, match="say so, unit='id'"):
+    with pytest.raises(RequestError, match="Add unit='id'"):
         dp.dp_ols(
             "total ~ most", dp.per_person(data, "id", k="count", total=("sum", "x"),
                                           most=("max", "x")),

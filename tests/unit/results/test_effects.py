@@ -243,6 +243,6 @@ def test_an_average_over_private_rows_is_charged():
         with pytest.raises(RequestError, match=says):
             fit.avg_slopes(d, **options)
     logit = dp.dp_glm("e ~ x", d, family="binomial", **call)
-    with pytest.raises(RequestError, match="no function of released means"):
+    with pytest.raises(RequestError, match="not a function of released means"):
         logit.avg_slopes(d, eps=1, delta=1e-6)
     assert budget.eps_spent(1e-6) < 0.6  # nothing of these was charged

@@ -119,7 +119,7 @@ def test_headings_are_number_response_and_model_and_what_headers_says(make_fit):
     assert [head.split("\n")[0] for head in said] == ["All", "Red", "White"]
     over = etable(fits, headers={"Pooled": 1, "By colour": 2}).fits
     assert [head.split("\n")[0] for head in over] == ["Pooled", "By colour", "By colour"]
-    with pytest.raises(RequestError, match=r"one text a fit: 3 fits, 2 texts"):
+    with pytest.raises(RequestError, match=r"one heading per fit: 3 fits, 2 headings"):
         etable(fits, headers=["a", "b"])
     with pytest.raises(RequestError, match=r"add up to the 3 fits"):
         etable(fits, headers={"a": 1, "b": 1})

@@ -56,7 +56,7 @@ def test_what_limits_a_fit_comes_before_what_explains_it():
     assert gone is not None and gone.any()
     assert {"fit.mostly_noise", "test.too_noisy"} & {note.code for note in fit.notes.records[:2]}
     text = str(fit.summary())
-    assert "n  not tested: too noisy" in text and "n/d" in text
+    assert "n  not tested (see the notes)" in text and "n/d" in text
 
 
 def test_nothing_says_p_of_what_is_not_determined():
