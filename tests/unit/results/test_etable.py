@@ -121,7 +121,7 @@ def test_headings_are_number_response_and_model_and_what_headers_says(make_fit):
     assert [head.split("\n")[0] for head in over] == ["Pooled", "By colour", "By colour"]
     with pytest.raises(RequestError, match=r"one heading per fit: 3 fits, 2 headings"):
         etable(fits, headers=["a", "b"])
-    with pytest.raises(RequestError, match=r"add up to the 3 fits"):
+    with pytest.raises(RequestError, match=r"must sum to 3"):
         etable(fits, headers={"a": 1, "b": 1})
 
 
