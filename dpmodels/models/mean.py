@@ -9,6 +9,7 @@ sensitivity ``sqrt(2) d``; ``1`` for d = 1) at a share of the budget.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models import weights
+from dpmodels.models.weights import powers
 from dpmodels.planning import Plan, expected_errors
 from dpmodels.privacy.mechanisms import Approximate, Pure, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
@@ -38,7 +40,7 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.sources.summed import sampled
-from dpmodels.sums.ask import Added, Ask, Moments, Query, first_array
+from dpmodels.sums.ask import Added, Ask, Counts, Moments, Query, first_array
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 
 if TYPE_CHECKING:
@@ -191,7 +193,8 @@ def release_pure(plan: Plan[Any], ask: Ask) -> Release:
     _, centre, half = mean_scale(design)
     squares = plan.request.inference
     own = weights.Coordinates(centre, half, 1.0, None)
-    over = weights.PowersPass(design, own, squares=squares, people=plan.request.by_person)
+    job = functools.partial(powers, own=own, squares=squares)
+    over = Counts(design, job, of_people=True)
     found = ask(_PURE_STEP, Query(pure_sums(d, squares=squares), over, first_array)).values
     values = {"count": found[:1], "sums": found[1 : d + 1]}
     if squares:

@@ -38,7 +38,7 @@ from dpmodels.scoring.scales import (
     weight_middles,
     weight_query,
 )
-from dpmodels.sources.summed import Integers, counted, summed
+from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Added, Ask, Counts, Query, as_is, first_array
 from dpmodels.sums.products import (
     ExactSum,
@@ -354,96 +354,35 @@ def products(d: int) -> Gram:
     return Gram(ConvexHull(Box(d, one=True)))
 
 
-def _of_means(
-    blocks: Iterable[Array], own: Coordinates, *, people: bool = False
-) -> tuple[npt.NDArray[Any], ...]:
-    """Return the sums of ``(u t, u)`` and of their products; blocks of people hold ``(u t, u)``."""
+def _of_means(blocks: Iterable[Any], own: Coordinates) -> tuple[npt.NDArray[Any], ...]:
+    """Return the sums of ``(u t, u)`` and of their products over rows, or over people."""
     d = len(own.centre)
     total, pairs = np.zeros(d + 1, dtype=np.int64), ExactSum(d + 1, d + 1)
     with np.errstate(all="ignore"):
         for block in blocks:
-            z = block if people else own.rows(block)
+            z = own.of(block)
             total += z.sum(axis=1).astype(np.int64)
             pairs.add(cross_product(z))
     return (total.astype(object), pairs.integers())
 
 
-@dataclass(frozen=True, eq=False)
-class MeansOfPeople:
-    """The sums of :func:`_of_means` where a person adds the mean of its complete rows.
-
-    A mean of points ``(u t, u)`` is one: ``|u t| <= u <= 1``, also after rounding towards zero.
-    """
-
-    own: Coordinates
-    of_people: ClassVar[bool] = True
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Integers:
-        """Return the sums over people. Confidential."""
-        return Integers(_of_means((self.of(b) for b in blocks), self.own, people=True))
-
-    def of(self, block: BlockOfPeople) -> Array:
-        """Return the integers (d + 1, k) that people add."""
-        z = self.own.rows(block.rows)
-        used = np.add.reduceat((z[-1] > 0.0).astype(np.float64), block.starts)
-        return towards_zero(np.add.reduceat(z, block.starts, axis=1) / np.maximum(used, 1.0))
-
-
-def _powers(
-    blocks: Iterable[Array], own: Coordinates, *, squares: bool, people: bool = False
+def powers(
+    blocks: Iterable[Any], own: Coordinates, *, squares: bool
 ) -> tuple[npt.NDArray[np.object_]]:
     """Return the count, the sums and the sums of squares (towards zero) of unit numbers."""
     d = len(own.centre)
     total = np.zeros(1 + d * (1 + squares), dtype=np.int64)
-    for block in blocks:
-        with np.errstate(all="ignore"):
-            z = block if people else own.rows(block)
-        parts = [z[-1:], z[:d], *([towards_zero(z[:d] ** 2 / STEPS)] if squares else [])]
-        total += np.concatenate(parts).sum(axis=1).astype(np.int64)
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            z = own.of(block)
+            parts = [z[-1:], z[:d], *([towards_zero(z[:d] ** 2 / STEPS)] if squares else [])]
+            total += np.concatenate(parts).sum(axis=1).astype(np.int64)
     return (total.astype(object),)
 
 
 @dataclass(frozen=True, eq=False)
-class PowersPass:
-    """Pass of :func:`_powers` over rows, or over people by the means of complete rows."""
-
-    design: Design
-    own: Coordinates
-    squares: bool
-    people: bool = False
-    of_people: ClassVar[bool] = True
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
-        """Return the sums. Confidential."""
-        if self.people:
-            found: Integers = summed(rows, self.design, self)
-            return found.arrays
-        job = functools.partial(_powers, own=self.own, squares=self.squares)
-        return counted(rows, self.design, job)
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Integers:
-        """Return the sums over people. Confidential."""
-        each = MeansOfPeople(self.own)
-        means = (each.of(block) for block in blocks)
-        return Integers(_powers(means, self.own, squares=self.squares, people=True))
-
-
-@dataclass(frozen=True, eq=False)
-class _SumsOfPeople:
-    """Pass of :class:`MeansOfPeople`."""
-
-    design: Design
-    own: Coordinates
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
-        """Return the sums. Confidential."""
-        found: Integers = summed(rows, self.design, MeansOfPeople(self.own))
-        return found.arrays
-
-
-@dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Contribution of a row: public and released numbers."""
+    """Contribution of a row, or of a person: public and released numbers."""
 
     centre: Array
     half: Array
@@ -457,6 +396,18 @@ class Coordinates:
         gone = np.isnan(t).any(axis=0)
         u = np.where(gone, 0.0, mass_of(block, self.place, self.top))
         return end_of_numbers(np.vstack([np.where(gone, 0.0, t) * u, u]))
+
+    def of(self, block: Any) -> Array:
+        """Return the integers (d + 1, k) that rows add, or people by the mean of complete rows.
+
+        A mean of points ``(u t, u)`` is one: ``|u t| <= u <= 1``, also after rounding towards zero.
+        """
+        starts = getattr(block, "starts", None)
+        if starts is None:
+            return self.rows(block)
+        z = self.rows(block.rows)
+        used = np.add.reduceat((z[-1] > 0.0).astype(np.float64), starts)
+        return towards_zero(np.add.reduceat(z, starts, axis=1) / np.maximum(used, 1.0))
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -500,9 +451,7 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
     trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n, people=people)
     own = Coordinates(centre, half, trim.top, design.auxiliary_place("weights"))
-    over: Any = Counts(design, functools.partial(_of_means, own=own))
-    if people:
-        over = _SumsOfPeople(design, own)
+    over = Counts(design, functools.partial(_of_means, own=own), of_people=True)
     found = ask("means and weight", Query(sums(d), over, first_array))
     values = {"sums": found.values[:d], "weight": found.values[d:]}
     if detail.mu_square:
