@@ -25,7 +25,7 @@ from dpmodels.results.record import (
 )
 from dpmodels.survey import Survey
 from dpmodels.tables.content import Column, Content, Layout, Page, Row
-from dpmodels.tables.numbers import by_row, number, places
+from dpmodels.tables.numbers import by_row, number, places, spaced
 from dpmodels.tables.table import Table, check_format
 from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
@@ -444,9 +444,8 @@ def _used(record: Record, share: float, sd: float) -> tuple[str, str]:
     if n is None:
         return label, f"{100 * share:.0f} % (noisy, +- {100 * sd:.1f} %)"
     step = 10 ** max(math.floor(math.log10(max(n * sd, 1.0))), 0)  # no finer than the noise
-    used, noise = (f"{round(x / step) * step:,}".replace(",", " ") for x in (n * share, n * sd))
-    whole = f"{n:,}".replace(",", " ")
-    return label, f"{used} of {whole} (noisy, +- {noise})"
+    used, noise = (spaced(round(x / step) * step) for x in (n * share, n * sd))
+    return label, f"{used} of {spaced(n)} (noisy, +- {noise})"
 
 
 def _with_error(stats: Mapping[str, float], key: str) -> str:

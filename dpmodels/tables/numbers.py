@@ -29,6 +29,11 @@ def fixed(x: float, decimals: int) -> str:
     return text[1:] if float(text) == 0 and text.startswith("-") else text
 
 
+def spaced(x: float) -> str:
+    """Return a whole number with spaces between thousands: ``1 020``."""
+    return f"{x:,.0f}".replace(",", " ")
+
+
 def places(errors: Iterable[float], digits: int) -> list[int | None]:
     """Return the decimals of a row with each error; below 0 tens are not known either.
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.models.table.layout import Layout, Section, program_of
+from dpmodels.models.table.nulls import independence
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
-from dpmodels.tables.numbers import fixed, places
+from dpmodels.tables.numbers import fixed, places, spaced
 from dpmodels.tables.table import Table
 from dpmodels.units import column_of
 
@@ -407,35 +408,20 @@ def p_of_means(found: Released, axis: int) -> float:
 
 
 def p_of_levels(found: Released, axis: int) -> float:
-    """Return P of equal shares in all groups: chi-squared, the noise of counts in its variance.
+    """Return P of equal shares in all groups, with the noise of counts: the test of ``dp_test``.
 
-    As in ``dp_test``: X = N_ij - r_i c_j/N, its covariance that of independence and of white noise
-    (``theory.md``, 4.5). The noise of consistent counts is that of white noise, or less.
+    The noise of consistent counts is that of white noise, or less (``theory.md``, 4.5).
     """
-    from scipy.special import chdtrc
-
     raw, noise = found.cells(axis, "estimate")[:, :-1], found.cells(axis, "se_privacy")
-    N = float(raw.sum())
-    r, c = raw.sum(axis=1) / max(N, 1.0), raw.sum(axis=0) / max(N, 1.0)
-    if not (np.isfinite(raw).all() and (r > 0.0).all() and (c > 0.0).all()) or len(r) < 2:
+    margins = [raw.sum(axis=a) for a in (0, 1)]
+    if not (np.isfinite(raw).all() and all((m > 0.0).all() for m in margins)) or len(raw) < 2:
         return math.nan
-    cells = (len(r) + 1) * (len(c) + 1)
+    cells = (raw.shape[0] + 1) * (raw.shape[1] + 1)
     v = float(np.nanmax(noise)) ** 2 * cells / (cells - 1.0)
-    P, C = ((np.eye(len(s)) - np.outer(s, np.ones(len(s)))) for s in (r, c))
-    keep = np.ix_(range(len(r) - 1), range(len(c) - 1))
-    X = (raw - N * np.outer(r, c))[keep].ravel()
-    last = [(np.diag(s) - np.outer(s, s))[:-1, :-1] for s in (r, c)]
-    white = [(Q @ Q.T)[:-1, :-1] for Q in (P, C)]
-    V = N * np.kron(*last) + v * np.kron(*white)
-    return float(chdtrc(len(X), float(X @ np.linalg.solve(V, X))))
+    return independence(raw, float(raw.sum()), v * np.eye(raw.size)).p_value
 
 
 # -- The printed table.
-
-
-def spaced(count: float) -> str:
-    """Return a whole number with its thousands apart: ``1 020``."""
-    return _NOT_KNOWN if count != count else f"{count:,.0f}".replace(",", " ")
 
 
 def p_text(p: float) -> str:
@@ -543,9 +529,11 @@ class Printed:
         out = [Column(left=True)]
         for k, label in enumerate(own.labels):
             noise = float(own.noise[k])
-            count = _pm(spaced(float(own.count[k])), _error(noise, 0) if noise else "", self.errors)
+            count = float(own.count[k])
+            text = spaced(count) if count == count else _NOT_KNOWN
+            text = _pm(text, _error(noise, 0) if noise else "", self.errors)
             group = title if k < own.groups else ""
-            out.append(Column(f"{label}\n({counted} = {count})", group))
+            out.append(Column(f"{label}\n({counted} = {text})", group))
         out += [Column("SMD")] if self.smd else []
         return (*out, Column("P")) if self.p_values else tuple(out)
 
