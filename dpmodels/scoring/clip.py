@@ -233,8 +233,8 @@ class LongScores:
         size = self.clip * self.beyond * self.part
         return size * self.towards, size * self.sd
 
-    def of_groups(self, rows: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return how many scores beyond C point along groups that do not count as missing yet.
+    def of_groups(self, rows: Array) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+        """Return the scores beyond C along groups that do not count as missing yet.
 
         Parameters
         ----------
@@ -243,17 +243,22 @@ class LongScores:
 
         Returns
         -------
-        counts : (k, r) array
-            Directions of the groups, as long as there are such scores.
+        moved : (k, r) array
+            What clipping took from the sum if each of them is twice as long as C.
+        allowed : (k, r) array
+            The part of it that intervals allow for.
         seen : (k,) array
-            Which are beyond what noise explains, of all k together.
+            Groups with more of them than noise explains, of all k together.
         """
         from scipy.special import ndtri
 
         directions = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
         counts = directions @ ((1.0 - self.part) * self.towards)
+        above = np.maximum(np.abs(counts) - GROUP_NOISE * self.sd, 0.0)
+        allowed = BEYOND_OF_GROUP * np.copysign(above, counts)
         threshold = -float(ndtri(GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
-        return directions * counts[:, None], np.abs(counts) > threshold
+        moved = self.clip * directions * counts[:, None]
+        return moved, self.clip * directions * allowed[:, None], np.abs(counts) > threshold
 
 
 def long_scores(released: Released, plan: PassPlan) -> LongScores:

@@ -23,7 +23,7 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
 from dpmodels.records import OPEN_ENDS, USABLE_ROWS, Estimate, Release, Request
-from dpmodels.scoring.clip import BEYOND_OF_GROUP, GROUP_NOISE, long_scores
+from dpmodels.scoring.clip import long_scores
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
@@ -482,15 +482,11 @@ def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inferenc
     noise does not explain, each taken to be twice as long as C, move it by half of its half width.
     """
     assert fit.public is not None
-    long, rows = long_scores(fit.released[-1], inference.plan), fit.public @ fit.before.W
-    counts, seen = long.of_groups(rows)
-    counts *= long.clip / inference.plan.rows
-    noise = GROUP_NOISE * long.sd * long.clip / inference.plan.rows
-    size = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-300)
-    allowed = BEYOND_OF_GROUP * np.maximum(1.0 - noise / size, 0.0) * counts
-    inference = replace(inference, allowance=replace(inference.allowance, groups=allowed))
-    moved = inference.allowance.by_group(T, counts[seen]).max(axis=1, initial=0.0)
-    return inference, moved > MOVED_OF_HALF * half_widths(inference, T)
+    long, n = long_scores(fit.released[-1], inference.plan), inference.plan.rows
+    moved, allowed, seen = long.of_groups(fit.public @ fit.before.W)
+    inference = replace(inference, allowance=replace(inference.allowance, groups=allowed / n))
+    most = inference.allowance.by_group(T, moved[seen] / n).max(axis=1, initial=0.0)
+    return inference, most > MOVED_OF_HALF * half_widths(inference, T)
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:

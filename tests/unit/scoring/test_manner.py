@@ -290,11 +290,15 @@ def test_long_scores_of_one_group_are_counted_along_its_row():
         released = Released(np.eye(4), np.zeros(4), far=E, bins=np.zeros(BINS))
         long = long_scores(released, one)
         assert long.part == 0.0
-        counts, seen = long.of_groups(groups)
+        moved, allowed, seen = long.of_groups(groups)
+        counts = moved / long.clip
         assert counts[1] == pytest.approx(E) and counts[2] == pytest.approx(np.zeros(4))
         assert seen.tolist() == [False, many > 2.0, False]
+        above = max(many - 2.0, 0.0) * one.noise.far  # two noise sds do not count
+        assert allowed[1] == pytest.approx(0.5 * one.clip * above * ahead)
     whole = replace(long, towards=100.0 * E)  # nearly all of it counts as missing
-    left, seen = whole.of_groups(groups)
+    left, _, seen = whole.of_groups(groups)
+    left = left / whole.clip
     assert np.linalg.norm(left[1]) < 0.01 * np.linalg.norm(whole.towards) and not seen.any()
 
 
