@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,14 +15,13 @@ from dpmodels.errors import RequestError
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.opening import (
     OPENED_OPTIONS,
-    above_noise,
+    Whitened,
+    WhitenedStart,
     clipped_residuals,
-    start_at,
-    whitened_rows,
     why_alone,
 )
 from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
-from dpmodels.privacy.mechanisms import Gaussian, Step, agm, upper_quantile
+from dpmodels.privacy.mechanisms import agm, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
     paper_midpoint,
@@ -48,14 +48,12 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.scoring.run import Opening
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Read
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.scoring.models import Start
 
 
 #: Shares of mu^2 (after the ranges) by (needs the scale matrix, needs the variance).
@@ -400,64 +398,54 @@ BOUND_STEP = "lower bound"
 
 
 @dataclass(frozen=True)
-class EptrStart(Opening):
+class EptrStart(WhitenedStart):
     """Start of a fit by scores: least squares by ePTR, with a ridge where the bound is low."""
 
-    readings: ClassVar[int] = 3
+    shares: ClassVar[Mapping[str, float]] = START_SHARES
+    names: ClassVar[Mapping[str, str]] = _STEP_NAMES | {"bound": BOUND_STEP}
 
-    def steps(self, mu: float) -> tuple[Step, ...]:
-        """Return scale matrix, lower bound, coefficients and residual variance."""
-        names = _STEP_NAMES | {"bound": BOUND_STEP}
-        return tuple(
-            Step(
-                names[k], Gaussian(mu * math.sqrt(share)), share=share,
-                failure=self.failure if k == "bound" else 0.0,
-            )
-            for k, share in START_SHARES.items()
-        )  # fmt: skip
+    def failures(self, mu: float) -> Mapping[str, float]:
+        """Return the failure probability of the lower bound."""
+        return {"bound": self.failure}
 
-    def begin(
-        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
-    ) -> tuple[Start, dict[str, Any]]:
-        """Release the start."""
-        return begin_eptr(self, mu, coordinates, design, ask, read, n)
+    def coefficients(
+        self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
+    ) -> tuple[Array, float, dict[str, Any]]:
+        """Release the lower bound and the coefficients."""
+        return begin_eptr(self, mu, rows, ask, read)
 
 
 def begin_eptr(
-    start: EptrStart, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read,
-    n: int,
-) -> tuple[Start, dict[str, Any]]:  # fmt: skip
-    """Release scale matrix, lower bound, coefficients and residual variance.
+    start: EptrStart, mu: float, rows: Whitened, ask: Ask, read: Read
+) -> tuple[Array, float, dict[str, Any]]:
+    """Release lower bound and coefficients of whitened rows, with the noise sd of these.
 
     Privacy
     -------
-    Unit: one row; replace-one. The steps of the start. Rows that coins leave out are zero rows,
-    and the projected ridge estimate moves by ``B(R)/(l - R^2 + rho)`` whatever n is.
+    Unit: one row; replace-one. These two steps of the start. Rows that coins leave out are zero
+    rows, and the projected ridge estimate moves by ``B(R)/(l - R^2 + rho)`` whatever n is.
     """
-    each = {k: mu * math.sqrt(share) for k, share in START_SHARES.items()}
-    r = coordinates.rank
-    raw = ask.raw(own_proof("ePTR, least squares"))
-    rows = whitened_rows(ask, each["scale"], coordinates, design, read, n)
-    over, rowmap, ry = rows.over, rows.rowmap, rows.bound
-    G = raw.total(over, read).real(rowmap.units)
+    each, raw = start.each(mu), ask.raw(own_proof("ePTR, least squares"))
+    over, radius, r = rows.over, rows.rowmap.radius, len(rows.W)
+    G = raw.total(over, read).real(rows.rowmap.units)
     S, b = G[:r, :r], G[:r, r]
-    radius, allowance = rowmap.radius, float_allowance(r, ask.n)
     lemma = Of("least eigenvalue", (radius * radius, r, ask.n))
     least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
     lower = float(ask(BOUND_STEP, least, read).at_least(start.failure)[0])
-    detail = OlsDetail("auto", False, radius, ry, math.inf, False, True, ridge=True, mu=each)
-    proposal = auto_noise(lower, detail, radius, ry, n, allowance)
+    detail = OlsDetail(
+        "auto", False, radius, rows.bound, math.inf, False, True, ridge=True, mu=each
+    )
+    allowance = float_allowance(r, ask.n)
+    proposal = auto_noise(lower, detail, radius, rows.bound, rows.n, allowance)
     assert proposal is not None  # a ridge always gives one
     rho, rtheta, h = proposal
     theta = solve_projected(S + rho * np.eye(r), b, rtheta)
     found = raw.gaussian_real(_STEP_NAMES["coef"], theta, h)
     sd = h / each["coef"]
-    begun, s2 = start_at(ask, rows, above_noise(found, sd), coordinates, read)
-    values = {
-        "scale": rows.moments, "lower": np.array(lower), "theta": rows.W @ found,
-        "ridge": np.array(rho), "noise": np.array(sd), "residual": np.array(s2),
+    return found, sd, {
+        "lower": np.array(lower), "theta": rows.W @ found, "ridge": np.array(rho),
+        "noise": np.array(sd),
     }  # fmt: skip
-    return begun, values
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:

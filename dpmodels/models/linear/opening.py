@@ -8,15 +8,17 @@ there, so that estimate and errors are of the last pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.scored import SCORING, VCOV
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import Ball, Interval
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring.models import (
@@ -27,6 +29,7 @@ from dpmodels.scoring.models import (
     Start,
     floored,
 )
+from dpmodels.scoring.run import Opening
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import RowMap
@@ -205,3 +208,47 @@ def start_at(
         seen=(s2, s2 + 2.0 * sd),
     )  # fmt: skip
     return start, s2
+
+
+@dataclass(frozen=True)
+class WhitenedStart(Opening):
+    """Start that releases coefficients of whitened rows, and the residual variance at these."""
+
+    readings: ClassVar[int] = 3
+    shares: ClassVar[Mapping[str, float]]  # Shares of mu^2 of the start, by step
+    names: ClassVar[Mapping[str, str]]  # Names of the steps in the ledger
+    labels: ClassVar[Mapping[str, str]] = {}  # Their mechanisms, if not Gaussian
+
+    @abstractmethod
+    def failures(self, mu: float) -> Mapping[str, float]:
+        """Return the failure probabilities of the steps that have one."""
+
+    @abstractmethod
+    def coefficients(
+        self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
+    ) -> tuple[Array, float, dict[str, Any]]:
+        """Release coefficients (for ``W u``); return them, their noise sd and released values."""
+
+    def each(self, mu: float) -> dict[str, float]:
+        """Return the mu of each step."""
+        return {k: mu * math.sqrt(share) for k, share in self.shares.items()}
+
+    def steps(self, mu: float) -> tuple[Step, ...]:
+        """Return the steps, with their failures."""
+        failures, each = self.failures(mu), self.each(mu)
+        return tuple(
+            Step(
+                self.names[k], Gaussian(each[k]), share=share, failure=failures.get(k, 0.0),
+                label=self.labels.get(k, ""),
+            )
+            for k, share in self.shares.items()
+        )  # fmt: skip
+
+    def begin(
+        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
+    ) -> tuple[Start, dict[str, Any]]:
+        """Release the start."""
+        rows = whitened_rows(ask, self.each(mu)["scale"], coordinates, design, read, n)
+        theta, sd, values = self.coefficients(mu, rows, coordinates, ask, read)
+        begun, s2 = start_at(ask, rows, above_noise(theta, sd), coordinates, read)
+        return begun, {"scale": rows.moments, **values, "residual": np.array(s2)}

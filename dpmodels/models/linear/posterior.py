@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,9 +22,8 @@ from dpmodels.models.linear.opening import (
     MATRIX_STEP,
     OPENED_OPTIONS,
     VARIANCE_STEP,
-    above_noise,
-    start_at,
-    whitened_rows,
+    Whitened,
+    WhitenedStart,
     why_alone,
 )
 from dpmodels.models.linear.profile import (
@@ -59,7 +59,6 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.scoring.run import Opening
 from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Read
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.scoring.models import Start
 
 __all__ = ["estimate", "plan", "release"]
 
@@ -480,10 +478,12 @@ OF_DRAWS = ("estimator", "draws", "lam", "fractions", "floor", "variant", "radiu
 
 
 @dataclass(frozen=True)
-class DrawStart(Opening):
+class DrawStart(WhitenedStart):
     """Start of a fit by scores: one posterior draw with tested bounds."""
 
-    readings: ClassVar[int] = 3
+    shares: ClassVar[Mapping[str, float]] = DRAW_SHARES
+    names: ClassVar[Mapping[str, str]] = _DRAW_STEPS
+    labels: ClassVar[Mapping[str, str]] = {"draw": "posterior sample"}
     notes: ClassVar[tuple[Note, ...]] = (FLOAT_NOTE,)
 
     def one_sided(self, mu: float) -> tuple[float, float, float]:
@@ -493,40 +493,29 @@ class DrawStart(Opening):
         cost = gaussian_replace(half, len(ONE_SIDED) * x)[1] / len(ONE_SIDED)
         return half, x, cost
 
-    def steps(self, mu: float) -> tuple[Step, ...]:
-        """Return the steps; the one-sided ones have twice the mu of their add/remove run."""
-        _, _, cost = self.one_sided(mu)
-        return tuple(
-            Step(
-                _DRAW_STEPS[k], Gaussian(mu * math.sqrt(share)), share=share,
-                failure=cost if k in ONE_SIDED else 0.0,
-                label="posterior sample" if k == "draw" else "",
-            )
-            for k, share in DRAW_SHARES.items()
-        )  # fmt: skip
+    def failures(self, mu: float) -> Mapping[str, float]:
+        """Return the failures of the one-sided steps, whose mu is twice that of their run."""
+        return dict.fromkeys(ONE_SIDED, self.one_sided(mu)[2])
 
-    def begin(
-        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
-    ) -> tuple[Start, dict[str, Any]]:
-        """Release the start."""
-        return begin_draw(self, mu, coordinates, design, ask, read, n)
+    def coefficients(
+        self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
+    ) -> tuple[Array, float, dict[str, Any]]:
+        """Release two bounds and the draw."""
+        return begin_draw(self, mu, rows, coordinates, ask, read)
 
 
 def begin_draw(
-    start: DrawStart, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read,
-    n: int,
-) -> tuple[Start, dict[str, Any]]:  # fmt: skip
-    """Release scale matrix, two bounds, a draw and the residual variance at it.
+    start: DrawStart, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
+) -> tuple[Array, float, dict[str, Any]]:
+    """Release two bounds and a draw from whitened rows, with a bound of the sd of its noise.
 
     Privacy
     -------
     Unit: one row; replace-one. One-sided composition of bounds and draw, whose Gaussian form
     composes with the Gaussian steps before and after (``privacy/one_sided.md``, 1.1).
     """
-    each = {k: mu * math.sqrt(share) for k, share in DRAW_SHARES.items()}
-    raw = ask.raw(own_proof("posterior draws"))
-    rows = whitened_rows(ask, each["scale"], coordinates, design, read, n)
-    over, r = rows.over, coordinates.rank
+    each, raw = start.each(mu), ask.raw(own_proof("posterior draws"))
+    over, r = rows.over, len(rows.W)
     G = raw.total(over, read).real(rows.rowmap.units)
     S, b = G[:r, :r], G[:r, r]
     _, x, _ = start.one_sided(mu)
@@ -536,19 +525,15 @@ def begin_draw(
     )  # fmt: skip
     done = _tested(ask, over, S, b, detail, coordinates.unit, read=read)
 
-
     def draw_of(normals: Array) -> Array:
         drawn = sample(S, b, done.lam, normals, gamma=done.gamma, sigma=done.sigma)
         return _on_grid(drawn, done)
 
     draw, sd = raw.inner_draw(_DRAW_STEPS["draw"], r, draw_of), noise_bound(done)
-    begun, s2 = start_at(ask, rows, above_noise(draw, sd), coordinates, read)
-    values = {
-        "scale": rows.moments, "lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar),
-        "draw": rows.W @ draw, "noise": np.array(sd), "ridge": np.array(done.lam),
-        "residual": np.array(s2),
+    return draw, sd, {
+        "lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar), "draw": rows.W @ draw,
+        "noise": np.array(sd), "ridge": np.array(done.lam),
     }  # fmt: skip
-    return begun, values
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
