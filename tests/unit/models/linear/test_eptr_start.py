@@ -13,14 +13,10 @@ from dpmodels.models.linear.opening import above_noise, scale_room
 from dpmodels.privacy.mechanisms import mu_gdp, upper_quantile
 from dpmodels.proof.sets import ls_bound
 from tests.privacy.cases.verbs import backend_release
+from tests.unit.models.linear.test_starts import least_squares
 
 CALL = dict(eps=1.0, delta=1e-6, method="eptr")
 XY = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
-
-
-def least_squares(frame):
-    X = np.column_stack([np.ones(len(frame)), frame["a"], frame["b"]])
-    return np.linalg.lstsq(X, frame["y"], rcond=None)[0]
 
 
 def test_the_default_ends_by_scores(quiet, table, bounds):
@@ -36,13 +32,6 @@ def test_the_default_ends_by_scores(quiet, table, bounds):
     assert fit.pvalues.notna().all()
     assert any("start from the coefficients that ePTR released" in note for note in fit.notes)
     assert fit.stats["ridge"] >= 0.0
-
-
-def test_without_noise_and_clipping_it_is_least_squares(noiseless, table):
-    frame = table(20_000, sd=0.1)
-    wide = {"a": (-3, 3), "b": (-3, 3), "y": (-4, 4)}
-    fit = dp.dp_ols("y ~ a + b", frame, bounds=wide, **CALL)
-    assert fit.params.to_numpy() == pytest.approx(least_squares(frame), abs=2e-5)
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
@@ -92,22 +81,6 @@ def test_bound_and_noise_are_those_of_the_claim(high):
     assert len(fit.state.theta) == r
 
 
-@pytest.mark.parametrize("spoil", ["constant", "duplicate", "all missing", "n = 4", "no noise"])
-def test_degenerate_tables_have_an_answer(quiet, table, bounds, spoil):
-    frame = table(4 if spoil == "n = 4" else 2000)
-    if spoil == "constant":
-        frame["b"] = 0.25
-    elif spoil == "duplicate":
-        frame["b"] = frame["a"]
-    elif spoil == "all missing":
-        frame["b"] = np.nan
-    elif spoil == "no noise":
-        frame["y"] = 0.5 + frame["a"]
-    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=1, **CALL)
-    assert fit.released
-    assert np.isfinite(fit.params).all()
-
-
 def test_only_ranges_can_have_no_reply(quiet, table):
     fit = dp.dp_ols("y ~ a + b", table(60), seed=1, **CALL)
     assert not fit.released
@@ -151,16 +124,6 @@ def test_weights_are_those_of_weighted_least_squares(noiseless, table, bounds):
     r = np.sqrt(frame["w"].to_numpy())
     wls = np.linalg.lstsq(X * r[:, None], frame["y"] * r, rcond=None)[0]
     assert fit.params.to_numpy() == pytest.approx(wls, abs=0.01)
-
-
-def test_sources_give_the_same_answer(quiet, table, bounds, tmp_path):
-    frame = table(3000)
-    frame.loc[5, "a"] = np.nan
-    frame.to_parquet(tmp_path / "t.parquet")
-    sources = [frame, tmp_path / "t.parquet", [frame.iloc[:7], frame.iloc[7:]]]
-    fits = [dp.dp_ols("y ~ a + b", s, bounds=bounds, seed=5, **CALL) for s in sources]
-    for fit in fits[1:]:
-        assert fit.params.to_numpy() == pytest.approx(fits[0].params.to_numpy(), rel=1e-9)
 
 
 def test_a_start_that_reads_some_rows_by_coins(quiet, table, bounds):

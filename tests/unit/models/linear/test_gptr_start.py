@@ -11,16 +11,12 @@ from dpmodels.models.linear.posterior import DRAW_SHARES
 from dpmodels.models.linear.profile import largest_s
 from dpmodels.privacy.mechanisms import gaussian_replace, mu_gdp, upper_quantile
 from tests.privacy.cases.verbs import backend_release
+from tests.unit.models.linear.test_starts import least_squares
 
 pytestmark = pytest.mark.usefixtures("quiet")
 CALL = dict(eps=1.0, delta=1e-6, method="gptr")
 XY = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
 ONE_SIDED = ("smallest eigenvalue", "residual bound", "coefficients")
-
-
-def least_squares(frame):
-    X = np.column_stack([np.ones(len(frame)), frame["a"], frame["b"]])
-    return np.linalg.lstsq(X, frame["y"], rcond=None)[0]
 
 
 def test_the_default_ends_by_scores(table, bounds):
@@ -38,13 +34,6 @@ def test_the_default_ends_by_scores(table, bounds):
     assert np.abs(draw - truth).max() < 1.0
     assert any("one posterior draw" in note for note in fit.notes)
     assert fit.privacy.notes
-
-
-def test_without_noise_and_clipping_it_is_least_squares(noiseless, table):
-    frame = table(20_000, sd=0.1)
-    wide = {"a": (-3, 3), "b": (-3, 3), "y": (-4, 4)}
-    fit = dp.dp_ols("y ~ a + b", frame, bounds=wide, **CALL)
-    assert fit.params.to_numpy() == pytest.approx(least_squares(frame), abs=2e-5)
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
@@ -98,19 +87,6 @@ def test_bounds_and_draw_are_those_of_the_add_remove_run(n, eps):
     assert math.fsum(DRAW_SHARES.values()) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("spoil", ["constant", "duplicate", "all missing", "n = 4"])
-def test_degenerate_tables_have_an_answer(table, bounds, spoil):
-    frame = table(4 if spoil == "n = 4" else 2000)
-    if spoil == "constant":
-        frame["b"] = 0.25
-    elif spoil == "duplicate":
-        frame["b"] = frame["a"]
-    elif spoil == "all missing":
-        frame["b"] = np.nan
-    fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=1, **CALL)
-    assert fit.released and np.isfinite(fit.params).all()
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -137,13 +113,3 @@ def test_several_draws_print_their_standard_deviation(table, bounds):
     (note,) = [n for n in fit.notes if n.startswith("The estimate is the mean of 5 draws")]
     assert f"a {draws.std(0, ddof=1)[1]:.3g}" in note and "no sampling error" in note
     assert fit.bse.isna().all()
-
-
-def test_sources_give_the_same_answer(table, bounds, tmp_path):
-    frame = table(3000)
-    frame.loc[5, "a"] = np.nan
-    frame.to_parquet(tmp_path / "t.parquet")
-    sources = [frame, tmp_path / "t.parquet", [frame.iloc[:7], frame.iloc[7:]]]
-    fits = [dp.dp_ols("y ~ a + b", s, bounds=bounds, seed=5, **CALL) for s in sources]
-    for fit in fits[1:]:
-        assert fit.params.to_numpy() == pytest.approx(fits[0].params.to_numpy(), rel=1e-9)
