@@ -143,6 +143,8 @@ def mean_row(M: Array, constant: Array) -> Array:
 
 #: C over the length of typical scores of rare events, counts and second values.
 BEYOND_EVENTS = 1.75
+#: C over the length of typical scores of the rarer side of a quantile.
+BEYOND_QUANTILE = 1.5
 
 
 # -- What a model is to the engine: its score, its information, its start, and what it learns.
@@ -531,6 +533,13 @@ class Quantile(Model):
         density = max(float(np.trace(H)) / len(H), 1e-3)
         local = max(min(state.nuisance, old / density), _FALL * old)
         return replace(state, phi=(_NORMAL * local) ** 2)
+
+    def typical_long(self, state: State) -> float:
+        """Return C for the rows on the rarer side: their scores are all of the length of the row.
+
+        Shares of rows that come near the clip say nothing about how many are beyond it.
+        """
+        return BEYOND_QUANTILE * self.jump * math.sqrt(len(state.theta))
 
     @property
     def jump(self) -> float:
