@@ -107,8 +107,8 @@ class Number:
         Cells that stand out of the noise, where these hold most units (a number of few values, or
         one whose range is far too wide), the others even over the range: what is not seen may be
         anywhere, and that is no less than the noise of those that are (a rare value, taken for
-        none, would be blown up). Counts that are not seen are at most twice those that are: anywhere
-        in a wide range, few of them would make a mean of their own. Else by a tree.
+        none, would be blown up). Counts that are not seen are at most twice those that are: a few
+        anywhere in a wide range would make a mean of their own. Else by a tree.
         """
         clear = kept(counts, sd)
         clear[self.cells :] = 0.0
