@@ -122,7 +122,8 @@ def poor_outlook(
     g = made.guarantee
     what = "no estimate is" if seen.signal < NO_ESTIMATE else "no determined coefficient is"
     model = "a regression on" if made.design.response is not None else "any regression on"
-    rows = f"{seen.rows:.2g}" if seen.rows >= 1e7 else f"{math.ceil(seen.rows):,}"
+    most = _rows(made, seen, variances)
+    rows = f"{most:.2g}" if most >= 1e7 else f"{math.ceil(most):,}"
     ways = [f"about {rows} rows at this eps"]
     eps = _enough(made, variances)
     if eps is not None:
@@ -155,12 +156,20 @@ def foreseen(made: TablePlan, accepted: bool) -> TablePlan:
     return replace(made, advice=advice, refusal=refused)
 
 
+def _rows(made: TablePlan, seen: Outlook, variances: Mapping[str, float] | None) -> float:
+    """Return the rows of a fine outlook, of which a part of eps may measure the scales."""
+    bought = () if made.purchase is None else made.purchase.columns
+    g, n = made.guarantee, math.ceil(seen.rows)
+    noise, _ = noise_at(made.layout, n, g.eps, g.delta, made.settings, bought)
+    return max(seen.rows, outlook(replace(made, n=n, noise=noise), variances).rows)
+
+
 def _enough(made: TablePlan, variances: Mapping[str, float] | None) -> float | None:
     """Return an eps (a tenth too large at most) with a fine outlook, or None above a limit."""
-    bought = made.purchase is not None
+    bought = () if made.purchase is None else made.purchase.columns
 
     def is_fine(eps: float) -> bool:
-        noise = noise_at(made.layout, eps, made.guarantee.delta, made.settings, bought)
+        noise, _ = noise_at(made.layout, made.n, eps, made.guarantee.delta, made.settings, bought)
         return outlook(replace(made, noise=noise), variances).signal >= FINE
 
     low = high = max(made.guarantee.eps, 0.01)
