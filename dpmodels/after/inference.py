@@ -360,7 +360,7 @@ def _unreadable(
 #
 # A function of any linear combination of coefficients, not of single ones: bounds of a contrast, an
 # adjusted mean or a prediction are far below the sum of those of its coefficients
-# (``scoring/theory.md``, 4). Released numbers only.
+# (``scoring/method.md``, 4). Released numbers only.
 
 
 #: Bias allowance in score-noise sds: ``min(BASE_BIAS + c l_j, MOST_BIAS)``, c of the model.
@@ -474,7 +474,7 @@ class Allowance:
         return np.clip(1.0 - part, 0.0, 1.0)
 
     def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
-        """Return the share of rows of leverage in all rows, and their |w|^2 (``theory.md``, 4)."""
+        """Return the share of rows of leverage in all rows, and their |w|^2 (``scoring/method.md``, 4)."""
         r = rows @ self.inverse
         square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)
         length = np.maximum(np.sum(r * r, axis=1), 1e-300)  # of an empty column 0
@@ -539,7 +539,7 @@ class Allowance:
         """Return the part of linear functions that the remainder of a step may add.
 
         Along directions that were floored, and at public rows: of L = sum c_i x_i it is at most
-        ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2`` (``theory.md``, 5.9).
+        ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2`` (``scoring/theory.md``, 5.9).
         """
         out = np.zeros(len(rows))
         if self.short is not None:
@@ -551,7 +551,7 @@ class Allowance:
         return np.asarray(out + self.left / size @ np.abs(parts))
 
     def _unsettled(self, rows: Array, few: Array) -> Array:
-        """Return the part of a step that clipped scores may have hidden (``theory.md``, 4).
+        """Return the part of a step that clipped scores may have hidden (``scoring/method.md``, 4).
 
         ``few``: parts of the information of coefficients in rows of large leverage.
         """

@@ -191,7 +191,7 @@ class CategoryModel(Expansion):
         """Return an eighth of the change of the linear predictor by the last step.
 
         Where a class is rare the information moves with the step, as of rare events
-        (``scoring/theory.md``, 5.9): half of the change in units of the class's own information.
+        (``scoring/method.md``, 5.9): half of the change in units of the class's own information.
         """
         square = max(float(d @ H @ d), 0.0)
         q = max(square - noise, 0.25 * square)

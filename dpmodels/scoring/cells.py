@@ -280,7 +280,7 @@ class CellPasses:
 # A unit deviance is a Bregman divergence, ``d(y, mu) = 2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``,
 # so
 # the null deviance is ``2 (sum phi(y) - n phi(mean y))``: three sums of bounded numbers, and the
-# number of rows in them, say both (``theory.md``, 5.7).
+# number of rows in them, say both (``method.md``, 5.7).
 
 
 #: A unit deviance counts up to this many dispersions.

@@ -1,7 +1,7 @@
 """Estimates of score lengths, the clip, and the excess over the clip.
 
-By released histograms of the lengths of scores in half octaves (``theory.md``, 4;
-``expand_theory.md``, 4). Sees no row.
+By released histograms of the lengths of scores in half octaves (``method.md``, 4 and
+8.4). Sees no row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #
 # ``sum (|s| - C)+`` over units (rows or people) bounds what clipping can have moved the sum of
 # scores, in every direction at once. Half octaves beyond C hold few of them, so their counts are
-# read off a curve through all the bins of the upper tail (``theory.md``, 4; ``units.md``,
+# read off a curve through all the bins of the upper tail (``method.md``, 4; ``units.md``,
 # 4).
 
 
@@ -150,7 +150,7 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
 UNSEEN_TAIL, OF_NEAR = 1.1, 0.12
 #: Part of the excess over C that is even in sign but counts as of one sign, and the mu n up to
 #: which it does. Above, in proportion to 1 / (mu n). Fits that small have other biases
-#: (``theory.md``, 4).
+#: (``method.md``, 4).
 EVEN, WEAK = 0.75, 400.0
 #: Part of C that a row beyond it may have moved the sum by.
 MOVED_PART = 0.35

@@ -2,7 +2,7 @@
 
 ``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, pulled into a ball of
 radius B. Rules are public functions of (mu, n, p) and of the number of clusters, which is declared
-or bought (``theory.md``, 6).
+or bought (``method.md``, 6).
 """
 
 from __future__ import annotations

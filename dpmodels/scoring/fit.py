@@ -178,7 +178,7 @@ _CLIPPED_UNITS = (
     "pass shows"
 )
 #: The residual variance that the start may have seen over that of the last scores, from which long
-#: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``theory.md``, 4).
+#: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``method.md``, 4).
 SPREAD = 12.0
 #: And how much of it the start must have seen: at less than that the noise of the start is all.
 SEEN_SPREAD = 3.0

@@ -1,6 +1,6 @@
 """Work out variances and the allowance for bias of the last pass.
 
-``theory.md``, 4. Everything is in the coordinates v = W u of the last pass.
+``method.md``, 4. Everything is in the coordinates v = W u of the last pass.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Inference:
         """Return a mask of the linear functions of d that are not determined at this budget.
 
         These are mostly in unresolved directions, or, with many columns, along directions with
-        little information (``theory.md``, 4).
+        little information (``method.md``, 4).
         """
         if self.plan.policy.shrinks:
             ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)

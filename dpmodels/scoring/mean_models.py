@@ -391,7 +391,7 @@ def curved(
     family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved,
     mean: float | None = None,
 ) -> Curved:  # fmt: skip
-    """Return the curvature error of a last step for a likelihood (``theory.md``, 5.9).
+    """Return the curvature error of a last step for a likelihood (``method.md``, 5.9).
 
     With q = d'H d the mean squared change of the linear predictor in units of the information
     h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it

@@ -112,7 +112,7 @@ def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, floa
     """Return H shrunk to its mean eigenvalue where noise explains its spread, and the noise left.
 
     Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
-    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``theory.md``, 3).
+    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``method.md``, 3).
     ``noise``: sd of the entries in svec coordinates; ``energy``: their mean square over that.
     """
     r = len(H)
@@ -225,7 +225,7 @@ class Start:
 
 
 def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
-    """Return the part of a start's fit that its noise explains (``theory.md``, 3).
+    """Return the part of a start's fit that its noise explains (``method.md``, 3).
 
     Along each eigenvector of the floored second moments; of directions with one eigenvalue (those
     that a floor made equal) the mean square stands for each: which vectors span them, rounding
@@ -538,7 +538,7 @@ class Quantile(Model):
         return max(self.tau, 1.0 - self.tau) / self._root
 
     def remainder(self, state: State, d: Array) -> float:
-        """Return the error from rows between both fits, whose scores jump (``theory.md``, 5.2)."""
+        """Return the error from rows between both fits, whose scores jump (``method.md``, 5.2)."""
         return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
 
     def bends(self, state: State, moved: float) -> float:

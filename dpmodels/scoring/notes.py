@@ -1,7 +1,7 @@
 """Notes of a scoring fit on the coverage of its errors, and marks found at public rows.
 
 At these a fit is looked at without looking at any row of the data: how far a step moves them, what
-it leaves there, whether a pass more is needed (``theory.md``, 5.9).
+it leaves there, whether a pass more is needed (``method.md``, 3.2 and 5.9).
 """
 
 from __future__ import annotations

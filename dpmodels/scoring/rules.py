@@ -1,6 +1,6 @@
 """Public rules of private Fisher scoring: shares, radii, clips, as functions of (mu, n, p).
 
-All shares are shares of mu^2. E|s|^2 is about p in all that follows (``theory.md``, 3).
+All shares are shares of mu^2. E|s|^2 is about p in all that follows (``method.md``, 3).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
 
 
 #: Largest distance of a start of events or counts from the mean row at public rows, in units of the
-#: link (``theory.md``, 3): a pass takes back about three.
+#: link (``method.md``, 3): a pass takes back about three.
 REACH_OF_START = 4.0
 #: Where n is private, a released count this many noise sds above zero stands for its guess.
 SEEN_COUNT = 4.0
@@ -144,7 +144,7 @@ BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.
 COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
 
 #: Models of a residual: an additional pass takes this part of the last one's share, which stays at
-#: least LEAST_LAST of all. At most MOST_PASSES are before the last (``theory.md``, 3.2).
+#: least LEAST_LAST of all. At most MOST_PASSES are before the last (``method.md``, 3.2).
 A_PASS_MORE, LEAST_LAST, MOST_PASSES = 0.18, 0.2, 6
 #: The step that pays for the last pass and those.
 RESERVE = "passes from the reserve"
@@ -409,12 +409,12 @@ def pilot_share(x: float) -> int:
 
 
 def first_share(x: float) -> int:
-    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
+    """Return k: the first of two stages reads each row with probability 1/k (``models/linear/theory.md`` 3.2)."""
     return power_of_two(min(FIRST_NOISE / x, PILOT_COINS))
 
 
 def pilot_windows(design: Design, n: int, x: float) -> Windows:
-    """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
+    """Return the rows that the first of two stages reads, by public numbers (``models/linear/theory.md`` 3.2).
 
     n is the public row count, so the relation must be replace-one; x the public noise ratio.
     """
@@ -506,7 +506,7 @@ OF_UNITS, OF_LINEAR_UNITS, OF_BOUNDED_UNITS = (
 
 
 # -- Passes over units. Found before the intervals were calibrated, and frozen since: by judgement
-# where no measurement is named ([C] of ``expand_theory.md``, whose sections are given)
+# where no measurement is named (``method.md``, 8)
 
 
 #: Places, scales and passes, in shares of mu^2 (3.1, 3.3, 3.4): three passes where a score is

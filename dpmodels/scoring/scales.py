@@ -2,7 +2,7 @@
 
 A range says where values may lie, not where they do. Of rows two histograms of each number are
 released, or one of their weights; of people one of each number, and one of each column of the
-information (``theory.md``, 3.1 and 3.3; ``expand_theory.md``, 3).
+information (``method.md``, 3.1, 3.3 and 8.3).
 """
 
 from __future__ import annotations

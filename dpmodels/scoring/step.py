@@ -1,6 +1,6 @@
 """Take the Newton step of a pass from its released sums. Sees no row.
 
-``theory.md``, 3; ``expand_theory.md``, 3.5. Everything is in the coordinates v = W u of the pass.
+``method.md``, 3 and 8.3. Everything is in the coordinates v = W u of the pass.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
 
 
 def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
-    """Return the part of a step that is kept: noise explains the rest (``theory.md``, 3).
+    """Return the part of a step that is kept: noise explains the rest (``method.md``, 3).
 
     A last step loses at most half of what it explains, less where mu n is large. Where events are
     rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of

@@ -330,7 +330,7 @@ class Regression(Expansion):
 # how long the scores are, and the sums of a scoring pass. The sets that a unit's part lies in are
 # those of the queries in :mod:`dpmodels.scoring.scales`,
 # :mod:`dpmodels.scoring.clip` and :mod:`dpmodels.scoring.passes`
-# (``expand_theory.md``, 2).
+# (``theory.md``, 8.2).
 
 
 #: Scores of rows are rounded to this before a unit's are added up: integers.

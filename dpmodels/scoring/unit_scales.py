@@ -2,7 +2,7 @@
 
 A declared range says where values may lie, not where they do. Histograms of each number over its
 range, and of its distances from there, give a centre and a scale; those of each column's own sum of
-squares a scale of the information (``expand_theory.md``, 3).
+squares a scale of the information (``method.md``, 8.3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Passes over units: places, scales, and scoring passes of two readings.
 
 One of the two engines of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
-scores are, then chooses its clip by that, then releases its sums (``expand_theory.md``, 3).
+scores are, then chooses its clip by that, then releases its sums (``method.md``, 8.3).
 """
 
 from __future__ import annotations

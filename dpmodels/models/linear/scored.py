@@ -595,7 +595,7 @@ def _residual_variance(part: Part, share: float) -> float:
 def _r_squared(
     plan: Plan[Any], release: Release, part: Part, residual: float, share: float
 ) -> dict[str, float]:
-    """Return R-squared of the last pass and its interval (``scoring/theory.md``, 5.8).
+    """Return R-squared of the last pass and its interval (``scoring/method.md``, 5.8).
 
     Nothing without an intercept, or of people, whose residual variance is not that of rows.
     """
