@@ -26,18 +26,17 @@ _FARTHEST = 9000 * 365.25 * 86400.0
 _LARGEST = 2.0**53
 
 
-def run(name: str, arguments: Mapping[str, Any], record: Any = None) -> dict[str, Any]:
+def run(name: str, arguments: Mapping[str, Any], owner: Any = None) -> dict[str, Any]:
     """Return the result of a function of the package, its warnings, and its error, if any.
 
     Parameters
     ----------
     name : str
-        A name of ``dpmodels``, as "dp_ols" or "Budget.open". With ``record=`` a method or an
-        attribute of that fit or budget.
+        A name of ``dpmodels``, as "dp_ols" or "Budget.open".
     arguments : mapping
         By name; one called "" is the first. R's columns are those of :func:`table`.
-    record : str or object, optional
-        The JSON text of a fit, or a budget.
+    owner : str or object, optional
+        The JSON text of a fit, or a budget: ``name`` is a method or an attribute of it.
 
     Returns
     -------
@@ -52,25 +51,22 @@ def run(name: str, arguments: Mapping[str, Any], record: Any = None) -> dict[str
     answer: dict[str, Any] = {"value": None, "error": "", "kind": []}
     with warnings.catch_warnings(record=True) as caught:
         try:
-            answer["value"] = plain(_result(name, arguments, record))
+            answer["value"] = plain(_result(name, arguments, owner))
         except Exception as error:
             answer["error"] = str(error)
             answer["kind"] = [
                 cls.__name__ for cls in type(error).__mro__ if issubclass(cls, Exception)
             ]
-    answer["warnings"] = [[str(one.message), one.category.__name__] for one in caught]
+    answer["warnings"] = [[str(record.message), record.category.__name__] for record in caught]
     return answer
 
 
-def _result(name: str, arguments: Mapping[str, Any], record: Any) -> Any:
+def _result(name: str, arguments: Mapping[str, Any], owner: Any) -> Any:
     import dpmodels
 
-    owner: Any = dpmodels
-    if isinstance(record, str):
-        owner = dpmodels.results.Fit.from_json(record)
-    elif record is not None:
-        owner = record
-    result = owner
+    result: Any = dpmodels if owner is None else owner
+    if isinstance(owner, str):
+        result = dpmodels.results.Fit.from_json(owner)
     for part in name.split("."):
         result = getattr(result, part)
     named = {key: argument(value) for key, value in arguments.items()}
@@ -124,9 +120,8 @@ def table(names: list[str], columns: list[Mapping[str, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    frame: pd.DataFrame = pd.DataFrame(
-        {place: _column(**column) for place, column in enumerate(columns)}, copy=False
-    )
+    cells = {place: _column(**column) for place, column in enumerate(columns)}
+    frame: pd.DataFrame = pd.DataFrame(cells, copy=False)
     frame.columns = pd.Index(names)
     return frame
 
@@ -137,7 +132,8 @@ def _column(kind: str, cells: bytearray, levels: Any = (), zone: str = "") -> An
 
     if kind == "text":
         codes = np.frombuffer(cells, np.int32)
-        return pd.Categorical.from_codes(np.where(codes == _NA, 0, codes) - 1, list(levels))
+        places = np.where(codes == _NA, 0, codes).astype(np.int64) - 1
+        return pd.Categorical.from_codes(places, pd.Index(list(levels), dtype=object))
     if kind == "logical":
         codes = np.frombuffer(cells, np.int32)
         return pd.arrays.BooleanArray(codes == 1, codes == _NA)
@@ -145,6 +141,8 @@ def _column(kind: str, cells: bytearray, levels: Any = (), zone: str = "") -> An
         whole = np.frombuffer(cells, np.int64)
         return np.where(whole == _NA64, np.nan, whole.astype(float))
     numbers = np.frombuffer(cells, np.float64)
+    with np.errstate(invalid="ignore"):  # R's NA is a signalling NaN, at which numpy would warn
+        numbers = np.where(np.isnan(numbers), np.nan, numbers)
     if kind == "number":
         return numbers
     seconds = numbers * 86400.0 if kind == "date" else numbers
@@ -220,7 +218,7 @@ def _plan(plan: Any) -> dict[str, Any]:
         "verdict": plan.verdict,
         "columns": columns_of(plan.to_frame()),
         **{
-            part: {"names": list(found), "values": [float(number) for number in found.values()]}
-            for part, found in (("shares", plan.shares), ("scales", plan.scales))
+            part: {"names": list(numbers), "values": [float(n) for n in numbers.values()]}
+            for part, numbers in (("shares", plan.shares), ("scales", plan.scales))
         },
     }

@@ -152,18 +152,11 @@ plain_classes <- c("numeric", "integer", "double", "character", "logical")
 
 column_bytes <- function(x, kind) {
   switch(kind,
-    number = , date = list(kind = kind, cells = number_bytes(x)),
+    number = , date = list(kind = kind, cells = writeBin(as.double(unclass(x)), raw())),
     integer64 = , logical = list(kind = kind, cells = writeBin(as.vector(unclass(x)), raw())),
-    time = list(kind = kind, cells = number_bytes(x), zone = zone_of(x)),
+    time = list(kind = kind, cells = writeBin(as.double(unclass(x)), raw()), zone = zone_of(x)),
     text = text_bytes(x)
   )
-}
-
-# NA is a signalling NaN, at which numpy would warn: it goes as the quiet one.
-number_bytes <- function(x) {
-  x <- as.double(unclass(x))
-  x[is.na(x)] <- NaN
-  writeBin(x, raw())
 }
 
 zone_of <- function(x) {
