@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-#: R's missing integer and logical; of the package bit64, the missing integer of 64 bits.
+#: The missing integer and logical of R, and the missing integer of 64 bits of its package bit64.
 _NA, _NA64 = -(2**31), -(2**63)
 #: Seconds that a date may be away from 1970: 9000 years.
 _FARTHEST = 9000 * 365.25 * 86400.0
@@ -138,8 +138,8 @@ def _column(kind: str, cells: bytearray, levels: Any = (), zone: str = "") -> An
         codes = np.frombuffer(cells, np.int32)
         return pd.arrays.BooleanArray(codes == 1, codes == _NA)
     if kind == "integer64":
-        whole = np.frombuffer(cells, np.int64)
-        return np.where(whole == _NA64, np.nan, whole.astype(float))
+        integers = np.frombuffer(cells, np.int64)
+        return np.where(integers == _NA64, np.nan, integers.astype(float))
     numbers = np.frombuffer(cells, np.float64)
     with np.errstate(invalid="ignore"):  # R's NA is a signalling NaN, at which numpy would warn
         numbers = np.where(np.isnan(numbers), np.nan, numbers)
@@ -200,7 +200,7 @@ def _cells(column: Any) -> list[Any]:
 
 
 def _fit(fit: Any) -> dict[str, Any]:
-    """Return what R keeps of a fit: its record as text, and what is often read."""
+    """Return the parts of a fit that R keeps: its record as text, and what is often read."""
     return {
         "record": fit.to_json(),
         "verb": fit.facts.verb,
@@ -212,7 +212,7 @@ def _fit(fit: Any) -> dict[str, Any]:
 
 
 def _plan(plan: Any) -> dict[str, Any]:
-    """Return what R keeps of a plan."""
+    """Return the parts of a plan that R keeps."""
     return {
         "text": plan.as_text(),
         "verdict": plan.verdict,

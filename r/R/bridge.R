@@ -91,7 +91,7 @@ argument <- function(value, name) {
 }
 
 as_dict_or_list <- function(value, name) {
-  inner <- if (is.null(names(value))) rep(name, length(value)) else names(value)
+  inner <- paste0(name, if (is.null(names(value))) "" else "$", names(value))
   as_dict(mapply(argument, value, inner, SIMPLIFY = FALSE))
 }
 

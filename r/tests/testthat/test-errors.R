@@ -36,6 +36,7 @@ test_that("arguments that Python cannot have are refused before it is asked", {
   expect_error(dp_lm(y ~ x, rows, eps = NA, delta = 1e-6), "eps holds NA", class = "dpmodels_error")
   expect_error(dp_lm(y ~ x, rows, eps = 1, delta = 1e-6, schema = list(c(0, 1))), "a name for each")
   expect_error(dp_lm(y ~ x, rows, eps = 1, delta = 1e-6, schema = list(x = c(0, NA))), "holds NA")
+  expect_error(dp_lm(y ~ x, rows, eps = 1, delta = 1e-6, bounds = list(x = c(0, NA))), "bounds\\$x holds NA")
   expect_error(dp_lm(y ~ x, 1:3, eps = 1, delta = 1e-6), "`data` is a data frame")
   expect_error(dp_lm(y ~ x, rows, 1, 1e-6, NULL, NULL, NULL, NULL, 5), "given by name")
   expect_error(dp_lm(y ~ x, rows, eps = 1, delta = 1e-6, weights = mean), "is a function")

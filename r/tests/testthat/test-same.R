@@ -84,6 +84,17 @@ test_that("tables and means are those of Python", {
   expect_same(fitted(dp_mean, c("x", "z")), "dp_mean", list("x", "z"), seed = 7L)
 })
 
+test_that("a file is read by Python, and a variable may be called schema", {
+  from_file <- seeded(dp_mean(~x, path, eps = 1, delta = 1e-6, schema = declared, seed = 7))
+  expect_equal(coef(from_file), coef(fitted(dp_mean, ~x)), tolerance = 1e-12)
+  odd <- data.frame(schema = rows$y, bounds = rows$x)
+  expect_equal(
+    unname(coef(seeded(dp_lm(schema ~ bounds, odd, eps = 1, delta = 1e-6, seed = 7,
+                             schema = list(schema = c(-1, 3), bounds = c(0, 1)))))),
+    unname(coef(fitted(dp_lm, y ~ x))), tolerance = 1e-12
+  )
+})
+
 test_that("plans are those of Python", {
   plan <- dp_plan(y ~ x + factor(g), declared, n = 5000, eps = 1, delta = 1e-6)
   there <- reticulate::py_run_string("
