@@ -8,7 +8,7 @@ texts.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,9 @@ _FARTHEST = 9000 * 365.25 * 86400.0
 _LARGEST = 2.0**53
 
 
-def run(name: str, arguments: Mapping[str, Any], owner: Any = None) -> dict[str, Any]:
+def run(
+    name: str, arguments: Mapping[str, Any], owner: Any = None, positional: Sequence[Any] = ()
+) -> dict[str, Any]:
     """Return the result of a function of the package, its warnings, and its error, if any.
 
     Parameters
@@ -34,9 +36,11 @@ def run(name: str, arguments: Mapping[str, Any], owner: Any = None) -> dict[str,
     name : str
         A name of ``dpmodels``, as "dp_ols" or "Budget.open".
     arguments : mapping
-        By name; one called "" is the first. R's columns are those of :func:`table`.
+        By name. R's columns are those of :func:`table`.
     owner : str or object, optional
         The JSON text of a fit, or a budget: ``name`` is a method or an attribute of it.
+    positional : sequence
+        Arguments without a name.
 
     Returns
     -------
@@ -51,7 +55,7 @@ def run(name: str, arguments: Mapping[str, Any], owner: Any = None) -> dict[str,
     answer: dict[str, Any] = {"value": None, "error": "", "kind": []}
     with warnings.catch_warnings(record=True) as caught:
         try:
-            answer["value"] = plain(_result(name, arguments, owner))
+            answer["value"] = plain(_result(name, arguments, owner, positional))
         except Exception as error:
             answer["error"] = str(error)
             answer["kind"] = [
@@ -61,7 +65,9 @@ def run(name: str, arguments: Mapping[str, Any], owner: Any = None) -> dict[str,
     return answer
 
 
-def _result(name: str, arguments: Mapping[str, Any], owner: Any) -> Any:
+def _result(
+    name: str, arguments: Mapping[str, Any], owner: Any, positional: Sequence[Any]
+) -> Any:
     import dpmodels
 
     result: Any = dpmodels if owner is None else owner
@@ -76,8 +82,7 @@ def _result(name: str, arguments: Mapping[str, Any], owner: Any) -> Any:
         named["schema"] = {key: _variable(spec) for key, spec in named["schema"].items()}
     if isinstance(named.get("design"), Mapping):
         named["design"] = dpmodels.Survey(**named["design"])
-    first = [named.pop("")] if "" in named else []
-    return result(*first, **named)
+    return result(*map(argument, positional), **named)
 
 
 def argument(value: Any) -> Any:
@@ -92,12 +97,14 @@ def argument(value: Any) -> Any:
 
 
 def _variable(spec: Any) -> Any:
-    """Return a declaration: two texts or more are levels, FALSE and TRUE are a 0/1 variable."""
+    """Return a declaration: texts are levels, FALSE and TRUE are a 0/1 variable."""
     from dpmodels.variables import Binary, Levels
 
     if isinstance(spec, list) and spec and all(isinstance(level, str) for level in spec):
         return Levels(spec)
-    return Binary() if spec == [False, True] and isinstance(spec[0], bool) else spec
+    if isinstance(spec, list) and spec and all(isinstance(level, bool) for level in spec):
+        return Binary()
+    return spec
 
 
 # -- Columns of R
@@ -112,7 +119,7 @@ def table(names: list[str], columns: list[Mapping[str, Any]]) -> pd.DataFrame:
     columns : list of mapping
         ``kind``, and ``cells`` as bytes. "number": doubles; "integer64"; "logical": integers of 32
         bits, as codes of texts are, which have ``levels``; "date": days since 1970; "time":
-        seconds since 1970, with ``zone``.
+        seconds since 1970, with ``zone``; "duration": seconds.
 
     Privacy
     -------
@@ -148,6 +155,8 @@ def _column(kind: str, cells: bytearray, levels: Any = (), zone: str = "") -> An
     seconds = numbers * 86400.0 if kind == "date" else numbers
     usable = np.abs(seconds) < _FARTHEST
     ticks = np.floor(np.where(usable, seconds, 0.0) * 1e6).astype(np.int64)
+    if kind == "duration":
+        return pd.Series(np.where(usable, ticks.astype("timedelta64[us]"), np.timedelta64("NaT")))
     times = pd.Series(np.where(usable, ticks.astype("datetime64[us]"), np.datetime64("NaT")))
     if kind == "date":
         return times.dt.floor("D")

@@ -25,8 +25,8 @@ refuse <- function(...) {
 
 # Run a function of Python, or with `record` a method of a fit or of a budget. Its warnings become
 # warnings, its error an error, with their text.
-python <- function(name, arguments = list(), record = NULL) {
-  answer <- bridge()$run(name, as_dict(arguments), record)
+python <- function(name, arguments = list(), record = NULL, positional = list()) {
+  answer <- bridge()$run(name, as_dict(arguments), record, positional)
   for (one in answer$warnings) {
     warning(structure(
       class = c(one[[2]], "dpmodels_warning", "warning", "condition"),
@@ -74,6 +74,9 @@ argument <- function(value, name) {
   if (is.factor(value)) {
     value <- as.character(value)
   }
+  if (inherits(value, c("Date", "POSIXct"))) {
+    value <- date_text(value)
+  }
   if (is.list(value)) {
     return(as_dict_or_list(if (name == "schema") schema_argument(value) else value, name))
   }
@@ -95,7 +98,7 @@ as_dict_or_list <- function(value, name) {
   as_dict(mapply(argument, value, inner, SIMPLIFY = FALSE))
 }
 
-# list(x = c(0, 1), g = c("a", "b")): a pair of numbers is a range, text are levels, and
+# list(x = c(0, 1), g = c("a", "b")): a pair of numbers or dates is a range, text are levels, and
 # c(FALSE, TRUE) is a logical column. More is said by a list, list(type = "count", upper = 10).
 schema_argument <- function(schema) {
   if (length(schema) > 0 && (is.null(names(schema)) || any(names(schema) == ""))) {
@@ -105,9 +108,20 @@ schema_argument <- function(schema) {
     if (anyNA(unlist(entry))) {
       refuse("schema: the declaration of ", name, " holds NA")
     }
+    if (inherits(entry, c("Date", "POSIXct")) && length(entry) == 2) {
+      ends <- date_text(entry)
+      return(list(type = "date", lower = ends[1], upper = ends[2]))
+    }
+    if (inherits(entry, "difftime") && length(entry) == 2) {
+      unit <- sub("^mins$", "minutes", sub("^secs$", "seconds", units(entry)))
+      ends <- as.numeric(entry)
+      return(list(type = "real", lower = ends[1], upper = ends[2], duration = unit))
+    }
     if (is.list(entry)) entry else as.list(unname(entry))
   }, schema, names(schema))
 }
+
+date_text <- function(x) format(x, if (inherits(x, "Date")) "%Y-%m-%d" else "%Y-%m-%d %H:%M:%S")
 
 # -- Columns
 
@@ -124,7 +138,8 @@ columns <- function(data, mentioned = NULL) {
   }
   for (place in which(kinds == "")) {
     refuse("column ", names(data)[place], " is a ", class(data[[place]])[1],
-           ": numbers, text, factors, logicals, dates (Date, POSIXct) and integer64 are read. ",
+           ": numbers, text, factors, logicals, dates (Date, POSIXct), difftime and integer64 are ",
+           "read. ",
            "Convert it first, for example with as.numeric()")
   }
   if (length(unique(lengths(unclass(data)))) > 1) {
@@ -142,6 +157,7 @@ column_kind <- function(x) {
   if (is.factor(x)) return("text")
   if (inherits(x, "Date")) return("date")
   if (inherits(x, "POSIXct")) return("time")
+  if (inherits(x, "difftime")) return("duration")
   if (inherits(x, "integer64")) return("integer64")
   if (length(setdiff(class(x), c(plain_classes, "AsIs", "haven_labelled", "labelled", "vctrs_vctr"))) > 0) {
     return("")
@@ -154,6 +170,7 @@ column_bytes <- function(x, kind) {
   switch(kind,
     number = , date = list(kind = kind, cells = writeBin(as.double(unclass(x)), raw())),
     integer64 = , logical = list(kind = kind, cells = writeBin(as.vector(unclass(x)), raw())),
+    duration = list(kind = kind, cells = writeBin(as.double(x, units = "secs"), raw())),
     time = list(kind = kind, cells = writeBin(as.double(unclass(x)), raw()), zone = zone_of(x)),
     text = text_bytes(x)
   )
@@ -161,7 +178,7 @@ column_bytes <- function(x, kind) {
 
 zone_of <- function(x) {
   zone <- attr(x, "tzone")[1]
-  if (is.null(zone) || is.na(zone) || zone == "") zone <- Sys.timezone()
+  if (is.null(zone) || is.na(zone) || zone == "") zone <- suppressWarnings(Sys.timezone())
   if (is.null(zone) || is.na(zone)) "UTC" else zone
 }
 

@@ -7,7 +7,19 @@ print.dp_fit <- function(x, ...) {
 
 summary.dp_fit <- function(object, level = NULL, full = FALSE, exponentiate = FALSE, ...) {
   asked <- list(level = level, full = if (full) TRUE, exponentiate = if (exponentiate) TRUE, ...)
-  as_text(python("summary", arguments_of(asked), object$record))
+  written <- as_text(python("summary", arguments_of(asked), object$record))
+  written$coefficients <- coefficient_table(tidy.dp_fit(object))
+  written
+}
+
+# The matrix that coef(summary(fit)) has in R; of results without tests, the columns that there are.
+coefficient_table <- function(numbers) {
+  columns <- c(Estimate = "estimate", "Std. Error" = "std.error", "z value" = "statistic",
+               "Pr(>|z|)" = "p.value")
+  columns <- columns[columns %in% names(numbers)]
+  cells <- as.matrix(numbers[columns])
+  dimnames(cells) <- list(numbers$term, names(columns))
+  cells
 }
 
 as_text <- function(sent) structure(list(text = sent$text), class = "dp_text")

@@ -89,18 +89,10 @@ budget_object <- function(budget) {
 
 # Ask a fit for a result that has no function of its own here.
 dp_result <- function(fit, name, ...) {
-  shaped(python(name, method_arguments(...), fit$record))
-}
-
-method_arguments <- function(...) {
   given <- list(...)
-  if (length(given) > 0 && (is.null(names(given)) || names(given)[1] == "")) {
-    names(given) <- c(" ", names(given)[-1])
-    given <- arguments_of(given)
-    names(given)[1] <- ""
-    return(given)
-  }
-  arguments_of(given)
+  unnamed <- if (is.null(names(given))) rep(TRUE, length(given)) else names(given) == ""
+  positional <- lapply(unname(given[unnamed]), argument, name = "of dp_result")
+  shaped(python(name, arguments_of(given[!unnamed]), fit$record, positional))
 }
 
 # Run a verb of Python and keep what R keeps of a fit: no data, and no environment that holds any.
@@ -115,7 +107,11 @@ fit_of <- function(verb, formula, data, ...) {
 # A family of R as its names: binomial("probit") is family = "binomial", link = "probit".
 with_family <- function(given) {
   family <- given[["family"]]
-  if (is.function(family)) family <- family()
+  if (is.function(family)) {
+    family <- tryCatch(family(), error = function(e) {
+      refuse("family is a name, or a family of R such as binomial(\"probit\")")
+    })
+  }
   if (inherits(family, "family")) {
     given$family <- tolower(family$family)
     given$link <- family$link

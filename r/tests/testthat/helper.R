@@ -19,7 +19,7 @@ made_rows <- function(n = 4000, seed = 20261127) {
   rows
 }
 declared <- list(x = c(0, 1), z = c(0, 9), g = c("a", "b", "c"), y = c(-1, 3), time = c(0, 12),
-                 dead = c(0, 1), when = list(type = "date", lower = "2020-01-01", upper = "2021-01-01"),
+                 dead = c(0, 1), when = as.Date(c("2020-01-01", "2021-01-01")),
                  ok = c(FALSE, TRUE))
 
 # A warning of the seed is not what a test is about.

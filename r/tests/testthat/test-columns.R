@@ -19,15 +19,27 @@ test_that("a missing cell is missing in Python, whatever its type, and types do 
   columns <- list(
     c(1.5, NA), c(1L, NA), c(TRUE, NA), c("a", NA), factor(c("b", NA)), as.Date(c("2020-02-29", NA)),
     as.POSIXct(c("2020-02-29 12:30:00", NA), tz = "Europe/Berlin"), I(c(2, NA)),
-    structure(c(1, NA), class = c("haven_labelled", "vctrs_vctr", "double"), labels = c(yes = 1))
+    structure(c(1, NA), class = c("haven_labelled", "vctrs_vctr", "double"), labels = c(yes = 1)),
+    as.difftime(c(1.5, NA), units = "days")
   )
-  first <- c("1.5", "1.0", "True", "a", "b", "2020-02-29 00:00:00", "2020-02-29 12:30:00", "2.0", "1.0")
+  first <- c("1.5", "1.0", "True", "a", "b", "2020-02-29 00:00:00", "2020-02-29 12:30:00", "2.0", "1.0",
+             "1 days 12:00:00")
   for (place in seq_along(columns)) {
     column <- columns[[place]]
     expect_identical(cells_of(column)$cells, c(first[place], "<missing>"))
     expect_identical(cells_of(column)$type, cells_of(column[c(1, 1)])$type)
     expect_identical(cells_of(column)$type, cells_of(column[c(2, 2)])$type)
   }
+})
+
+test_that("ranges of dates and of differences of times are declared by themselves", {
+  start <- as.Date("2020-01-01") + 0:999 %% 100
+  rows <- data.frame(start = start, wait = (start + 0:999 %% 10) - start, seen = as.POSIXct(start))
+  declared <- list(start = as.Date(c("2020-01-01", "2020-06-01")),
+                   seen = as.POSIXct(c("2020-01-01", "2020-06-01"), tz = "UTC"),
+                   wait = as.difftime(c(0, 10), units = "days"))
+  fit <- dp_mean(~ start + seen + wait, rows, eps = 100, delta = 1e-6, schema = declared)
+  expect_equal(unname(coef(fit)), c(49.5, 49.5, 4.5), tolerance = 0.01)
 })
 
 test_that("integers of 64 bits keep their value", {
@@ -55,10 +67,10 @@ test_that("dates and times that no calendar has are missing, silently", {
 test_that("a column of another class is refused if the call names it, and else left out", {
   rows <- made_rows(2000)
   rows$list <- as.list(rows$x)
-  rows$wait <- as.difftime(rows$x, units = "days")
+  rows$pair <- cbind(rows$x, rows$y)
   fit <- seeded(dp_mean(~x, rows, eps = 1, delta = 1e-6, schema = declared, seed = 1))
   expect_s3_class(fit, "dp_fit")
-  expect_match(message_of(dp_lm(wait ~ x, rows, eps = 1, delta = 1e-6)), "column wait is a difftime")
+  expect_match(message_of(dp_lm(pair ~ x, rows, eps = 1, delta = 1e-6)), "column pair is a matrix")
   expect_match(message_of(dp_lm(y ~ x, rows, eps = 1, delta = 1e-6, weights = "list")),
                "column list is a list")
 })

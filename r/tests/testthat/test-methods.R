@@ -14,6 +14,8 @@ test_that("the methods of R read released numbers", {
   expect_output(print(fit), "Differentially private linear regression")
   expect_output(print(summary(fit, full = TRUE)), "Notes:")
   expect_identical(class(fit), c("dp_ols", "dp_fit"))
+  expect_identical(coef(summary(fit))[, "Estimate"], coef(fit))
+  expect_identical(colnames(coef(summary(fit))), c("Estimate", "Std. Error", "z value", "Pr(>|z|)"))
 })
 
 test_that("tidy and glance are those of generics and broom", {
@@ -60,5 +62,6 @@ test_that("a result without a function of its own is asked by name", {
   expect_identical(rownames(dp_result(fit, "errors")), names(coef(fit)))
   expect_output(print(dp_result(fit, "wald_test", "g")), "chi2")
   expect_output(print(dp_result(fit, "ledger")), "Privacy ledger")
+  expect_s3_class(dp_result(fit, "update", "~ . - g", rows, eps = 1, delta = 1e-6), "dp_fit")
   expect_identical(dp_result(fit, "method"), "ssp")
 })

@@ -54,17 +54,19 @@ def test_each_kind_of_column_has_its_missing_cell_and_a_type_of_its_own():
         column("text", [MISSING, MISSING], np.int32, levels=[]),
         column("date", [18321.9, signalling], float),
         column("time", [1582975800.25, np.inf], float, zone="Europe/Berlin"),
+        column("duration", [5400.5, np.nan], float),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        frame = table([f"c{i}" for i in range(7)], given)
+        frame = table([f"c{i}" for i in range(8)], given)
     assert frame["c0"][0] == 1.5 and frame["c1"][0] == 2.0**40
     assert frame["c2"][0] is np.True_ and frame["c3"][0] == "b"
     assert str(frame["c5"][0]) == "2020-02-29 00:00:00"
     assert str(frame["c6"][0]) == "2020-02-29 12:30:00.250000"
+    assert str(frame["c7"][0]) == "0 days 01:30:00.500000"
     assert frame.iloc[1].isna().all()
     names = [str(kind).partition("[")[0] for kind in frame.dtypes]
-    assert names == ["float64", "float64", "boolean", "category", "category", *["datetime64"] * 2]
+    assert names == ["float64", "float64", "boolean", "category", "category", *["datetime64"] * 2, "timedelta64"]
 
 
 def test_a_fit_is_that_of_a_frame(rows):
@@ -80,7 +82,9 @@ def test_a_fit_is_that_of_a_frame(rows):
     assert tidy["columns"] == list(fit.tidy(style="r").columns)
     assert tidy["cells"][1] == list(fit.tidy()["estimate"])
     assert run("summary", {}, kept)["value"] == {"text": fit.summary().as_text()}
-    again = run("quantile", {"": 0.5}, kept)  # the text of the package, of a fit without quantiles
+    interval = run("conf_int", {}, kept, [0.9])["value"]
+    assert interval["columns"] == ["5 %", "95 %"] and interval["rows"][1] == "x"
+    again = run("quantile", {}, kept, [0.5])  # the text of the package, of a fit without quantiles
     assert again["value"] is None and "quantile" in again["error"]
     assert answer["value"]["ledger"]["cells"][2] == list(fit.ledger.to_frame()["what"])
 
