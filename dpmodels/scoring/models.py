@@ -143,6 +143,8 @@ def mean_row(M: Array, constant: Array) -> Array:
 
 #: C over the length of typical scores of rare events, counts and second values.
 BEYOND_EVENTS = 1.75
+#: C over the length of typical scores of the rarer side of a quantile.
+BEYOND_QUANTILE = 1.5
 
 
 # -- What a model is to the engine: its score, its information, its start, and what it learns.
@@ -532,6 +534,13 @@ class Quantile(Model):
         local = max(min(state.nuisance, old / density), _FALL * old)
         return replace(state, phi=(_NORMAL * local) ** 2)
 
+    def typical_long(self, state: State) -> float:
+        """Return C for the rows on the rarer side: their scores are all of the length of the row.
+
+        Shares of rows that come near the clip say nothing about how many are beyond it.
+        """
+        return BEYOND_QUANTILE * self.jump * math.sqrt(len(state.theta))
+
     @property
     def jump(self) -> float:
         """The larger of tau and 1 - tau, over the root of their product."""
@@ -665,3 +674,20 @@ class Expectile(Model):
             return weight * x, weight
 
         return rows
+
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the scale of the residual: scores of a normal one have its expected square."""
+        return super().updated(state, H, None if ratio is None else ratio / self._square)
+
+    @property
+    def _square(self) -> float:
+        """Mean squared score of a standard normal residual about its expectile."""
+        e = _normal_expectile(self.tau)
+        above = 0.5 * math.erfc(e / math.sqrt(2.0))
+        height = math.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
+        square = (1.0 + e * e) * above - e * height  # of (X - e)+
+        return 4.0 * (self.tau**2 * square + (1.0 - self.tau) ** 2 * (1.0 + e * e - square))
+
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return the root of the second moments of u: where few rows weigh most, none is longer."""
+        return before.W

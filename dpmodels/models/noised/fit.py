@@ -504,6 +504,10 @@ RELEASE_OPTIONS = (
     Option("public_columns", "variables published as they are: NOT PROTECTED", (), object),
     Option("keep_order", "state that the order of the rows is public", False, bool),
     Option("tight", "exact calibration of SL noise", True, bool),
+    Option(
+        "rescale", "measure scales first, and clip at so many a side (True: 4; False: no)", True,
+        (bool, float, int),
+    ),
 )  # fmt: skip
 
 #: For plan() only.

@@ -125,7 +125,8 @@ def poor_outlook(
     g = table.guarantee
     what = "no estimate is" if seen.signal < NO_ESTIMATE else "no determined coefficient is"
     model = "a regression on" if table.design.response is not None else "any regression on"
-    rows = f"{seen.rows:.2g}" if seen.rows >= 1e7 else f"{math.ceil(seen.rows):,}"
+    most = _rows(table, seen, variances)
+    rows = f"{most:.2g}" if most >= 1e7 else f"{math.ceil(most):,}"
     ways = [f"about {rows} rows at this eps"]
     eps = _enough(table, variances)
     if eps is not None:
@@ -140,13 +141,12 @@ def poor_outlook(
     return f"{poor}. One model needs no noised rows: {other}" if other else poor
 
 
-def refusal(seen: Outlook, warning: str, accepted: bool) -> str:
+def refusal(seen: Outlook, poor: str, accepted: bool) -> str:
     """Return the reason why a release is refused before the charge, or "" if it is not."""
-    if accepted or not warning or seen.signal >= NO_ESTIMATE:
+    if accepted or not poor or seen.signal >= NO_ESTIMATE:
         return ""
     return (
-        f"{warning}.\n  Nothing was read or charged. To release all the same: "
-        "accept_no_estimate=True"
+        f"{poor}.\n  Nothing was read or charged. To release all the same: accept_no_estimate=True"
     )
 
 
@@ -159,12 +159,22 @@ def foreseen(table: TablePlan, accepted: bool) -> TablePlan:
     return replace(table, advice=advice, refusal=refused)
 
 
+def _rows(table: TablePlan, seen: Outlook, variances: Mapping[str, float] | None) -> float:
+    """Return the rows of a fine outlook, of which a part of eps may measure the scales."""
+    bought = () if table.purchase is None else table.purchase.columns
+    g, n = table.guarantee, math.ceil(seen.rows)
+    noise, _ = noise_at(table.layout, n, g.eps, g.delta, table.settings, bought)
+    return max(seen.rows, outlook(replace(table, n=n, noise=noise), variances).rows)
+
+
 def _enough(table: TablePlan, variances: Mapping[str, float] | None) -> float | None:
     """Return an eps (a tenth too large at most) with a fine outlook, or None above a limit."""
-    bought = table.purchase is not None
+    bought = () if table.purchase is None else table.purchase.columns
 
     def is_fine(eps: float) -> bool:
-        noise = noise_at(table.layout, eps, table.guarantee.delta, table.settings, bought)
+        noise, _ = noise_at(
+            table.layout, table.n, eps, table.guarantee.delta, table.settings, bought
+        )
         return outlook(replace(table, noise=noise), variances).signal >= FINE
 
     low = high = max(table.guarantee.eps, 0.01)

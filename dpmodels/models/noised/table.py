@@ -342,7 +342,7 @@ class NoisyTable(Written):
             head.append(("Distance of neighbours", text))
         rows = [
             (
-                name, kind, f"[{lo:g}, {hi:g}]" + (" bought" if name in self.bought else ""),
+                name, kind, f"[{lo:g}, {hi:g}]" + (" released" if name in self.bought else ""),
                 f"{sd:.4g}", f"{sd / s:.3g}",
             )
             for name, kind, lo, hi, sd, s in zip(
