@@ -196,9 +196,9 @@ def _log_integrals(eps: Array, mu: float) -> Array:
     j = np.arange(1, int(halves.max()) + 1)
     small = np.where(j <= halves[:, None], 0.5**j, 0.0)[:, :, None]
     half = np.where(zero, 0.0, 0.5)[:, None, None]
-    rest = np.where(small > 0.0, small, 1.0) * (half + (1.0 - half) * nodes)
-    s = np.concatenate([1.0 - u, rest], axis=1)
-    u = np.concatenate([u, 1.0 - rest], axis=1)
+    distance = np.where(small > 0.0, small, 1.0) * (half + (1.0 - half) * nodes)
+    s = np.concatenate([1.0 - u, distance], axis=1)
+    u = np.concatenate([u, 1.0 - distance], axis=1)
     size = np.concatenate([size, small * (1.0 - half)], axis=1)
     # (y - top)(y + top) / 2 with y - top = k u / s + mu u / 2: no difference of near numbers
     away = u * (k[:, None, None] / s + mu / 2.0)
