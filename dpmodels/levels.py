@@ -203,7 +203,7 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     ) -> None:
         self.counts = {name: merged(values) for name, values in counts.items()}
         self.sd, self.threshold, self.privacy = plan.sd, plan.tau, plan.guarantee
-        self.people = plan.most > 0
+        self.people, self.n = plan.most > 0, plan.n or 1
         self._levels = {}
         for name, values in self.counts.items():
             other, words = others.get(name), plan.missing[plan.columns.index(name)]
@@ -221,6 +221,17 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self._levels)
+
+    def shares(self, n: int) -> dict[str, float]:
+        """Return the part of n units that the released levels of each column hold.
+
+        1 where others count as a level. Of people who have several values at most 1.
+        """
+        parts: dict[str, float] = {}
+        for name, level in self._levels.items():
+            held = sum(self.counts[name].get(str(text), 0.0) for text in level.levels)
+            parts[name] = 1.0 if level.other is not None else min(held / n, 1.0)
+        return parts
 
     def table(self) -> Table:
         """Return the released values and their noisy counts."""
