@@ -537,3 +537,14 @@ def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | No
 def _few(names: Iterable[str], most: int = 12) -> str:
     shown = [str(n) for n in names]
     return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
+
+
+def label_of(schema: Schema, name: str) -> str:
+    """Return the label of a variable, a number with its unit; the name if it has none."""
+    inner = name[2:-1] if name.startswith("C(") and name.endswith(")") else name
+    declared = schema.variables.get(inner.strip("`"))
+    if declared is None:
+        return name
+    label = str(getattr(declared, "label", None) or name)
+    unit = getattr(declared, "unit", None)
+    return f"{label}, {unit}" if unit and declared.kind in ("real", "count", "date") else label

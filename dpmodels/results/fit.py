@@ -326,6 +326,7 @@ class Fit(Written, Held, MaketablesPlugin):
         full: bool = False,
         level: float | None = None,
         exponentiate: bool = False,
+        labels: bool = False,
     ) -> Summary:
         """Return the summary table; ``print`` it, or convert it to HTML, LaTeX or Markdown.
 
@@ -344,6 +345,8 @@ class Fit(Written, Held, MaketablesPlugin):
         exponentiate : bool
             Show exp of estimates and of ends of intervals (odds or rate ratios); standard errors
             and tests stay on the scale of the coefficients.
+        labels : bool
+            Print the labels of the schema instead of names of coefficients.
 
         Privacy
         -------
@@ -353,7 +356,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
-            exponentiate=exponentiate,
+            exponentiate=exponentiate, labels=labels,
         )  # fmt: skip
 
     def _shown(self) -> Any:
@@ -673,6 +676,7 @@ class Tabulation(Numbers, Fit):
         full: bool = False,
         level: float | None = None,
         exponentiate: bool = False,
+        labels: bool = False,
         errors: bool | None = None,
         smd: bool | None = None,
         p_values: bool | None = None,
@@ -684,7 +688,7 @@ class Tabulation(Numbers, Fit):
 
         Parameters
         ----------
-        fmt, digits, stars, notes, full, level, exponentiate
+        fmt, digits, stars, notes, full, level, exponentiate, labels
             As for any fit.
         errors : bool, optional
             Print the standard deviation of the noise of each number. Default: as in the call.
@@ -701,7 +705,7 @@ class Tabulation(Numbers, Fit):
 
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
-            exponentiate=exponentiate, errors=errors, smd=smd, p_values=p_values,
+            exponentiate=exponentiate, labels=labels, errors=errors, smd=smd, p_values=p_values,
         )  # fmt: skip
 
     def __str__(self) -> str:

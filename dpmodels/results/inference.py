@@ -26,6 +26,7 @@ from dpmodels.after.inference import (
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.formula.schema import label_of
 from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, number
@@ -442,12 +443,55 @@ def plain_name(name: str) -> str:
     return re.sub(r"(^|:)C\((\w+)\)(?=\[)", r"\1\2", name)
 
 
+def schema_labels(*records: Record) -> dict[str, str]:
+    """Return coefficient (and response) -> label, of those whose variables have one in the schema.
+
+    ``sex[T.female]`` is "Sex: female"; other terms keep their form about the labels.
+    """
+    found: dict[str, str] = {}
+    for record in records:
+        schema = record.design.schema
+        known = {v: label_of(schema, v) for v in schema.variables if label_of(schema, v) != v}
+        if not known:
+            continue
+        words = re.compile(r"(?<![\w.])(" + "|".join(map(re.escape, known)) + r")(?![\w(])")
+
+        def told(part: str, known: Mapping[str, str] = known, words: Any = words) -> str:
+            level = re.fullmatch(r"(?:C\()?(\w+)\)?\[(?:T\.)?(.+)\]", part)
+            if level is not None:
+                return f"{known.get(level[1], level[1])}: {level[2]}"
+            return str(words.sub(lambda m: known[m[1]], part))
+
+        names = record.estimate.names
+        response = [] if record.design.response is None else [record.design.response.name]
+        for name in (*names, *response):
+            parts = re.split(r":(?![^\[]*\])", name)  # of an interaction; levels may hold colons
+            label = " \u00d7 ".join(map(told, parts)) if words.search(name) else name
+            if label != name:
+                found[name] = label
+    return found
+
+
+#: What ``labels=`` takes beside a mapping: the labels of the schema.
+Labels = Mapping[str, str] | str | None
+
+
+def all_labels(labels: Labels, *fits: Any) -> Mapping[str, str]:
+    """Return ``labels=`` as a mapping: the given one, or that of the schemas of fits."""
+    if isinstance(labels, str) and labels == "schema":
+        return schema_labels(*(fit._record for fit in fits))
+    if labels is not None and not isinstance(labels, Mapping):
+        raise RequestError(
+            "labels= takes a mapping, {'age': 'Age in years'}, or 'schema': the labels that the "
+            "schema has"
+        )
+    return labels or {}
+
+
 def labelled(name: str, labels: Mapping[str, str] | None) -> str:
     """Return the label of a coefficient; for an interaction, the labels of its parts."""
     if not labels:
         return name
-    if not isinstance(labels, Mapping):
-        raise RequestError("labels= takes a mapping, {'age': 'Age in years'}")
     if name in labels:
         return str(labels[name])
     parts = name.split(":")

@@ -10,7 +10,15 @@ import numpy as np
 
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
-from dpmodels.results.inference import labelled, plain_name, quantile, series, terms_of
+from dpmodels.results.inference import (
+    Labels,
+    all_labels,
+    labelled,
+    plain_name,
+    quantile,
+    series,
+    terms_of,
+)
 from dpmodels.tables.table import new_axes, one_line
 
 if TYPE_CHECKING:
@@ -45,7 +53,7 @@ def coefplot(
     level: float = 0.95,
     intercept: bool = False,
     color: str | None = None,
-    labels: Mapping[str, str] | None = None,
+    labels: Labels = None,
     names: Sequence[str] | None = None,
     scale: str = "raw",
     groups: Any = None,
@@ -64,8 +72,8 @@ def coefplot(
         Show the intercept too.
     color : str, optional
         Default: the next colour of the axes.
-    labels : mapping, optional
-        Coefficient -> what is printed.
+    labels : mapping or "schema", optional
+        Coefficient -> what is printed; "schema": the labels of the schema.
     names : sequence of str, optional
         Coefficients to show, in this order.
     scale : {"raw", "standardised"}
@@ -93,6 +101,7 @@ def coefplot(
             fit, groups, level=level, color=color, labels=labels, scale=scale,
             exponentiate=exponentiate,
         )  # fmt: skip
+    labels = all_labels(labels, fit)
     bars = _bars_of(fit, ax, level, scale, names)
     shown = bars.shown(names, intercept)
     chosen = list(names or shown)

@@ -17,6 +17,8 @@ from dpmodels.results.capabilities import Intervals
 from dpmodels.results.fit import Fit
 from dpmodels.results.inference import (
     AnovaTable,
+    Labels,
+    all_labels,
     anova_table,
     checked_errors,
     chosen,
@@ -135,7 +137,7 @@ def etable(
     se: str = "ci",
     stats: Sequence[str] | None = None,
     digits: int = 3,
-    labels: Mapping[str, str] | None = None,
+    labels: Labels = None,
     order: Any = None,
     keep: Any = None,
     drop: Any = None,
@@ -165,8 +167,9 @@ def etable(
         or any column of ``fit.glance()``.
     digits : int
         Decimals; a row has more where its standard error would show fewer than two digits.
-    labels : mapping, optional
-        Coefficient (or part of an interaction, or response) -> what is printed.
+    labels : mapping or "schema", optional
+        Coefficient (or part of an interaction, or response) -> what is printed; "schema": the
+        labels of the schema.
     order, keep, drop : str or list of str, optional
         Coefficients, or regular expressions of them: these first, only these, all but these.
     stars : bool
@@ -207,6 +210,7 @@ def etable(
     if exponentiate and se != "ci":
         raise RequestError("exponentiate=True shows intervals of ratios in brackets: leave se= out")
     names = chosen(_shared_names(shown_fits), order=order, keep=keep, drop=drop)
+    labels = all_labels(labels, *shown_fits)
     columns = [_cells(fit, se, digits, stars, exponentiate) for fit in shown_fits]
     rows = [
         Row((text, *(column.get(plain_name(name), ("-", ""))[k] for column in columns)))
@@ -545,7 +549,7 @@ def _score_test(small: Fit, large: Fit, places: list[int]) -> Any:
 
 def coef_plot(
     *fits: Any,
-    labels: Mapping[str, str] | None = None,
+    labels: Labels = None,
     order: Any = None,
     keep: Any = None,
     drop: Any = None,

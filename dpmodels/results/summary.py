@@ -339,6 +339,7 @@ def build(
     full: bool = False,
     level: float | None = None,
     exponentiate: bool = False,
+    labels: bool = False,
     **requests: Any,
 ) -> Summary:
     """Write the numbers of a record into a summary; ``requests`` are those of its kind's body."""
@@ -365,7 +366,7 @@ def build(
             columns, rows, further = body
     elif not no_table:
         columns, rows, legend = _table(
-            record, kind.estimates, digits, level, stars, exponentiate=exponentiate
+            record, kind.estimates, digits, level, stars, exponentiate=exponentiate, labels=labels
         )
     return Summary(
         title=f"Differentially private {kind.title}",
@@ -470,6 +471,7 @@ def _table(
     stars: bool,
     *,
     exponentiate: bool = False,
+    labels: bool = False,
 ) -> tuple[tuple[Column, ...], tuple[Row, ...], tuple[str, ...]]:
     """Return columns, rows and legend of the coefficients; ``n/a`` where nothing was released."""
     est = record.estimate
@@ -500,8 +502,10 @@ def _table(
     ]  # fmt: skip
     if biased and not exponentiate:
         errors.append(column("Bias <=", np.asarray(est.bias), 7, blocks=(1,)))
+    told = inference.schema_labels(record) if labels else {}
+    terms = [inference.labelled(name, told) for name in est.names]
     spec = (
-        (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), est.names),
+        (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), terms),
         column(estimates, params, 10),
         *errors,
         column(low_name, low, 7),

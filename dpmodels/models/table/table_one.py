@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.formula.schema import label_of
 from dpmodels.models.table.layout import Layout, Section, program_of
 from dpmodels.models.table.nulls import independence
 from dpmodels.tables.content import Column, Row
@@ -542,22 +543,6 @@ class Printed:
         return (*out, Column("P")) if self.p_values else tuple(out)
 
 
-def label_of(record: Any, name: str) -> str:
-    """Return the label of a variable with its unit, as the schema has them."""
-    inner = name[2:-1] if name.startswith("C(") and name.endswith(")") else name
-    declared = record.design.schema.variables.get(inner.strip("`"))
-    if declared is None:
-        return name
-    label = getattr(declared, "label", None) or name
-    unit = getattr(declared, "unit", None)
-    return f"{label}, {unit}" if unit and kind_is_number(declared) else str(label)
-
-
-def kind_is_number(declared: Any) -> bool:
-    """Return whether a declared variable is a number, whose unit is printed."""
-    return declared.kind in ("real", "count", "date")
-
-
 def footnote(
     record: Any,
     released: Released,
@@ -633,14 +618,14 @@ def table_one(
     variables = []
     for (axis,) in terms:
         name = layout.axes[axis].name
-        label = label_of(record, name)
+        label = label_of(record.design.schema, name)
         if layout.axes[axis].kind == "level":
             variable = levels_of(released, columns, axis, label)
         else:
             quantiles = layout.quantiles if name in medians else None
             variable = number_of(released, columns, axis, label, quantiles)
         variables.append(_compared(released, columns, axis, variable, requests))
-    title = " x ".join(label_of(record, layout.axes[j].name) for j in columns.group)
+    title = " x ".join(label_of(record.design.schema, layout.axes[j].name) for j in columns.group)
     counted = "weighted n" if released.weighted else "n"
     tables = [
         table_of(section) for section, _, _ in sections
