@@ -172,6 +172,7 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
 
 Mask = npt.NDArray[np.bool_]
 
+#: Verbs of people whose coefficients are effects on the response itself.
 EFFECT_VERBS = frozenset({"dp_ols", "dp_feols"})
 
 

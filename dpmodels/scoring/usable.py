@@ -1,8 +1,8 @@
 """A look before the fit: a noisy count of usable rows, and which variable is to blame.
 
 The first step of a scored call that is given ``stop=``. Below a public threshold the call stops,
-the last pass pays for counts by variable, and what was not drawn goes back to the budget. Rules,
-constants and claims: ``theory.md``, 7.
+the last pass pays for counts by variable, and what was not drawn goes back to the budget. Claims:
+``theory.md``, 7.
 """
 
 from __future__ import annotations
