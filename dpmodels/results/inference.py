@@ -472,7 +472,7 @@ def schema_labels(*records: Record) -> dict[str, str]:
     return found
 
 
-#: What ``labels=`` takes beside a mapping: the labels of the schema.
+#: Values of ``labels=``: a mapping, "schema" for the labels of the schema, or none.
 Labels = Mapping[str, str] | str | None
 
 
