@@ -34,7 +34,7 @@ import pandas as pd
 import dpmodels as dp
 from dpmodels.models.linear.moments import TWO_STAGE_NOISE, TWO_STAGE_RATIO, first_noise
 from dpmodels.privacy.mechanisms import eps_gdp
-from dpmodels.scoring.rules import noise_ratio
+from dpmodels.scoring.pass_plan import noise_ratio
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from common import data_folder, one_core, write

@@ -18,7 +18,7 @@ import pandas as pd
 
 import dpmodels as dp
 from dpmodels.models.linear import moments as ssp
-from dpmodels.scoring.rules import pilot_windows
+from dpmodels.scoring.pass_plan import pilot_windows
 from dpmodels.sources.rows import ALL_ROWS, Windows
 
 N = 1_000_000

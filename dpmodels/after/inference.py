@@ -362,42 +362,49 @@ def _unreadable(
     )
 
 
-# -- What an interval allows for beside variances: clipping, leverage, curvature.
+# -- Allowance for bias: clipping, leverage, curvature (scoring/method.md, 4)
 #
 # A function of any linear combination of coefficients, not of single ones: bounds of a contrast, an
-# adjusted mean or a prediction are far below the sum of those of its coefficients
-# (``scoring/theory.md``, 4). Released numbers only.
+# adjusted mean or a prediction are far below the sum of those of its coefficients. Released numbers
+# only. These constants are in the table of ``scoring/constants.md``.
 
 
-#: Bias allowance in score-noise sds: ``min(BASE_BIAS + c l_j, MOST_BIAS)``, c of the model.
-BASE_BIAS, MOST_BIAS = 0.35, 2.0
-#: Share of t, what rows just beyond C may have moved, in the allowance.
+#: Least allowance, in sds of the noise of scores: ``min(BASE_BIAS + c l_j, MOST_BIAS)``.
+BASE_BIAS = 0.35
+#: That allowance at most.
+MOST_BIAS = 2.0
+#: Part of t, what rows just beyond C may have moved, in the allowance.
 TAIL = 0.8
-#: Of the overflow, what may point in one direction where no information of a coefficient lies
-#: with what is clipped: at most, and over the root of the columns; as much more as does, at most
-#: all.
-ONE_WAY, ONE_WAY_ROOT = 0.45, 0.9
-#: The same of rows with weights.
+#: Part of the excess that may point in one direction: at most. [N 50]
+ONE_WAY = 0.45
+#: The same over the root of the columns.
+ONE_WAY_ROOT = 0.9
+#: The same over the number of columns, of rows with weights. [N 16]
 ONE_WAY_WEIGHTS = 1.0
-#: Errors of the overflow that are added, times that part of the information.
+#: Errors of the excess that are added, times the part of the information that is clipped.
 UNSURE = 1.0
-#: The same of people, and of the part that goes with what is clipped: where a group of people holds
-#: most of a coefficient's information and is clipped, all that is clipped lies its way.
-UNSURE_OF_PEOPLE, OF_CLIPPED = 3.0, 2.0
-#: Least squares with many columns: at most; the part for one sign, over the root of the columns;
-#: and what is left of t.
-MOST_ONE_WAY, ONE_SIGN, OLD = 0.8, 0.4, 2.5
+#: The same of people.
+UNSURE_OF_PEOPLE = 3.0
+#: Of people, the part that goes with clipped information: a clipped group points its way.
+OF_CLIPPED = 2.0
+#: Part of the excess in one direction, of least squares with many columns: at most. [N 27]
+MOST_ONE_WAY = 0.8
+#: The same for one sign, over the root of the columns. [N 25]
+ONE_SIGN = 0.4
+#: What is left of t there, over the number of columns. [N 27]
+OLD = 2.5
 #: From this part of its information in rows of large leverage a coefficient is named.
 FEW_ROWS = 0.15
-#: A step has not converged if it moves the scores of its rows by more than this part of the clip.
+#: A step has not converged if it moves the scores of its rows by more than this part of C. [N 28]
 SETTLED = 0.6
-#: Part of a group of rows whose scores may be expected in one half octave.
+#: Part of a group of rows whose scores may be expected in one half octave. [N 29]
 IN_ONE_BIN = 0.4
 #: Least part of the information that ordinary rows count as having.
 LONGEST = 0.02
-#: The remainder at a public row counts as at least this part of the largest if rows are combined.
+#: The remainder at a public row over the largest, at least, if rows are combined. [N 36]
+LEAST_LEFT = 1e-3
 #: Directions shorter than this part of the longest are not spanned.
-LEAST_LEFT, SPANNED = 1e-3, 1e-9
+SPANNED = 1e-9
 
 
 def one_way(r: int) -> float:
@@ -482,7 +489,10 @@ class Allowance:
         return np.clip(1.0 - part, 0.0, 1.0)
 
     def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
-        """Return the share of rows of leverage in all rows, and their |w|^2 (``theory.md``, 4)."""
+        """Return the share of rows of leverage in all rows, and their |w|^2.
+
+        ``scoring/method.md``, 4.
+        """
         r = rows @ self.inverse
         square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)
         length = np.maximum(np.sum(r * r, axis=1), 1e-300)  # of an empty column 0
@@ -547,7 +557,8 @@ class Allowance:
         """Return the part of linear functions that the remainder of a step may add.
 
         Along directions that were floored, and at public rows: of L = sum c_i x_i it is at most
-        ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2`` (``theory.md``, 5.9).
+        ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2``
+        (``scoring/theory.md``, 5.9).
         """
         out = np.zeros(len(rows))
         if self.short is not None:
@@ -559,7 +570,7 @@ class Allowance:
         return np.asarray(out + self.left / size @ np.abs(parts))
 
     def _unsettled(self, rows: Array, few: Array) -> Array:
-        """Return the part of a step that clipped scores may have hidden (``theory.md``, 4).
+        """Return the part of a step that clipped scores may have hidden (``scoring/method.md``, 4).
 
         ``few``: parts of the information of coefficients in rows of large leverage.
         """

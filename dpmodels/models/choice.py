@@ -20,9 +20,9 @@ from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, one_of
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, State
-from dpmodels.scoring.rules import CELLS
+from dpmodels.scoring.rules import CELLS, RARE_LENGTH_OF_UNITS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
-from dpmodels.scoring.unit_passes import BELIEVED_UP_TO, Expanded, Expansion, Local, in_u, predictor
+from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
 from dpmodels.sums.products import mapped
@@ -180,18 +180,19 @@ class CategoryModel(Expansion):
 
         A class of share s has scores of about ``1/sqrt(s)`` in coordinates in which all together
         have unit mean square a coordinate: a second hump that a noisy histogram does not show. By
-        theta, which noise may have led away, it is believed up to ``BELIEVED_UP_TO`` times that.
+        theta, which noise may have led away, it is believed up to ``RARE_LENGTH_OF_UNITS`` times
+        that.
         """
         p, grad = self.at_centre(state.theta)
         own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST_PROBABILITY)[:, None]).T, axis=0)
-        most = BELIEVED_UP_TO * math.sqrt(1.0 / self.rarest + len(state.theta))
+        most = RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / self.rarest + len(state.theta))
         return min(float(own.max()), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return an eighth of the change of the linear predictor by the last step.
 
         Where a class is rare the information moves with the step, as of rare events
-        (``scoring/theory.md``, 5.9): half of the change in units of the class's own information.
+        (``scoring/method.md``, 5.9): half of the change in units of the class's own information.
         """
         square = max(float(d @ H @ d), 0.0)
         q = max(square - noise, 0.25 * square)

@@ -65,7 +65,7 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
-from dpmodels.scoring.rules import first_share, noise_ratio
+from dpmodels.scoring.pass_plan import first_share, noise_ratio
 from dpmodels.sums.ask import Ask, Moments, ball_map, moments_query
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, identity_scale, unit_rows
 

@@ -41,7 +41,7 @@ from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.scoring.rules import noise_ratio
+from dpmodels.scoring.pass_plan import noise_ratio
 from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
 from dpmodels.sums.products import TOP, ExactSum, cross_product, mapped, towards_zero
 from dpmodels.sums.rowmap import UnitScale, column_sums, rescaling, unit_scale

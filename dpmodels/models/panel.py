@@ -25,10 +25,10 @@ from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
-from dpmodels.scoring.rules import LINEAR_UNITS, Pilot
+from dpmodels.scoring.pass_plan import Pilot
+from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP_OF_UNITS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
 from dpmodels.scoring.unit_passes import (
-    LONGEST_STEP,
     Expanded,
     Expansion,
     Local,
@@ -305,7 +305,7 @@ class Intercepts(Expansion):
 
     def longest(self, state: State) -> float:
         """Return two spreads of the response."""
-        return LONGEST_STEP * self.sd
+        return MAX_EARLY_STEP_OF_UNITS * self.sd
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return none: the loss is quadratic."""

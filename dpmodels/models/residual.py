@@ -1,6 +1,6 @@
 """``dp_quantreg`` and ``dp_mest`` on data: models of a residual by private Fisher scoring.
 
-The score is not smoothed, only its information is (``scoring/theory.md`` 5.2). Several quantiles
+The score is not smoothed, only its information is (``scoring/method.md`` 5.2). Several quantiles
 share their start and read the rows together.
 """
 

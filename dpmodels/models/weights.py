@@ -28,16 +28,11 @@ from dpmodels.proof.statistics import Cells, Gram, Sum
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid
+from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
-from dpmodels.scoring.scales import (
-    CLEAR_SDS,
-    WEIGHT_BINS,
-    WEIGHT_STEP,
-    weight_middles,
-    weight_query,
-)
+from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, VISIBLE_SDS, WEIGHT_BINS, WEIGHT_STEP
+from dpmodels.scoring.scales import weight_middles, weight_query
 from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Added, Ask, Counts, Query, as_is, first_array
 from dpmodels.sums.products import (
@@ -97,7 +92,7 @@ class DesignErrors:
     n: int
     level: float
     kinds: Array | None = None  # (d,) what each coordinate is of: shares, or a number; None: one
-    least: float = FLOOR_OF_CLUSTERS  # Design effects below it are not believed
+    least: float = MIN_DESIGN_EFFECT  # Design effects below it are not believed
 
     @property
     def average(self) -> tuple[float, float]:
@@ -227,7 +222,7 @@ def trimmed(
 ) -> Trim:
     """Return the clip of weights, by the released histogram of ``w/most``. Sees no row."""
     middle = weight_middles(most)
-    seen = np.where(counts > CLEAR_SDS * sd, counts, 0.0)
+    seen = np.where(counts > VISIBLE_SDS * sd, counts, 0.0)
     total = float(np.sum((seen * middle)[:-1]))
     mean = total / n if population is None else population / n
     mean = min(max(mean, middle[-2]), most)

@@ -22,11 +22,8 @@ from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Box, ConvexHull
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.notes import SEEN_SDS
+from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import (
-    AT_CLIP,
-    BINS,
-    FACTOR,
     MATRICES,
     Centre,
     ManySums,
@@ -35,7 +32,18 @@ from dpmodels.scoring.passes import (
     counted_lengths,
     softened,
 )
-from dpmodels.scoring.rules import KEPT, STATISTICS_STEP, PassPlan
+from dpmodels.scoring.rules import (
+    AT_CLIP,
+    BINS,
+    COUNT_WEIGHT,
+    DEVIANCE_POINTS,
+    EMPTY_SDS,
+    MAX_DEVIANCE,
+    MIN_AMOUNT_PART,
+    ROW_FACTOR_MAX,
+    SOFT_CLIP_START,
+    STATISTICS_STEP,
+)
 from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Ask, Query
 from dpmodels.sums.cells import (
@@ -179,8 +187,8 @@ class CellPass:
     def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
         """Return :meth:`ScorePass.factors`: psi, made smaller for long scores and rows."""
         one, t, clip = self.one, self.tables, self.one.plan.clip
-        k = end_of_numbers(psi, FACTOR * clip, TOP)
-        others = norm > KEPT * clip
+        k = end_of_numbers(psi, ROW_FACTOR_MAX * clip, TOP)
+        others = norm > SOFT_CLIP_START * clip
         others |= np.abs(k) >= TOP - 1.0
         if t.cut.any():
             others |= t.cut.take(cells)
@@ -280,17 +288,7 @@ class CellPasses:
 # A unit deviance is a Bregman divergence, ``d(y, mu) = 2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``,
 # so
 # the null deviance is ``2 (sum phi(y) - n phi(mean y))``: three sums of bounded numbers, and the
-# number of rows in them, say both (``theory.md``, 5.7).
-
-
-#: A unit deviance counts up to this many dispersions.
-LONGEST_DEVIANCE = 12.0
-#: Weight of the count of whole rows beside three sums of numbers in [-1/2, 1/2] over them: the
-#: largest at which it is free.
-COUNT = 1.5
-_GRID = 4097
-#: If a declared range of amounts ends at 0, phi is resolved down to this part of its other end.
-_LEAST = 2.0**-30
+# number of rows in them, say both (``method.md``, 5.7).
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,10 +322,11 @@ class Deviance:
         interval: tuple[float, float],
     ) -> Deviance:  # fmt: skip
         """Return the map for responses in a public interval."""
-        y = np.linspace(*interval, _GRID)
+        y = np.linspace(*interval, DEVIANCE_POINTS)
         y = np.append(y, np.arange(max(interval[0], 0.0), min(interval[1], 4096.0) + 1.0))
         if interval[1] > 0.0:
-            y = np.append(y, np.geomspace(max(interval[0], _LEAST * interval[1]), interval[1], 513))
+            least = max(interval[0], MIN_AMOUNT_PART * interval[1])
+            y = np.append(y, np.geomspace(least, interval[1], 513))
         y = y[family.valid(y)]
         y = np.sort(y) if len(y) else np.ones(1)
         values = family.convex(y, alpha)
@@ -336,7 +335,7 @@ class Deviance:
         ends = np.array(
             [
                 [min(interval), float(values.min()), 0.0],
-                [max(interval), float(values.max()), LONGEST_DEVIANCE * max(phi, 1e-6)],
+                [max(interval), float(values.max()), MAX_DEVIANCE * max(phi, 1e-6)],
             ]
         )
         width = np.maximum(ends[1] - ends[0], 1e-12)
@@ -381,7 +380,7 @@ class Deviance:
         three = Box(3, radius=0.5)
         of = ConvexHull(three) if people else three
         over = _StatisticsPass(self, design, affine, people)
-        found = ask(STATISTICS_STEP, Query(Sum(of, count=COUNT, count_first=True), over))
+        found = ask(STATISTICS_STEP, Query(Sum(of, count=COUNT_WEIGHT, count_first=True), over))
         noisy = found.values
         middle, sd = self.low + self.width / 2.0, found.sd
         lift = np.vstack([sd[0] * middle, np.diag(sd[1:] * self.width)])
@@ -404,7 +403,7 @@ class Deviance:
             y = np.minimum(y, float(self.low[0] + self.width[0]))
             beyond = self.family.convex(y, self.alpha) - self.family.convex(mean, self.alpha)
             each = 2.0 * (beyond - self.family.convex_slope(mean, self.alpha) * (y - mean))
-        seen = np.where(bins > SEEN_SDS * last.noise.count, bins, 0.0)
+        seen = np.where(bins > EMPTY_SDS * last.noise.count, bins, 0.0)
         seen[0] = 0.0  # open below: its rows may have any length down to 0
         above = float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
         return above + self._cut_near_zero(found)

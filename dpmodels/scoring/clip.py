@@ -1,7 +1,7 @@
 """Estimates of score lengths, the clip, and the excess over the clip.
 
-By released histograms of the lengths of scores in half octaves (``theory.md``, 4;
-``expand_theory.md``, 4). Sees no row.
+By released histograms of the lengths of scores in half octaves (``method.md``, 4 and
+8.4). Sees no row.
 """
 
 from __future__ import annotations
@@ -9,34 +9,51 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.inference import Tail, critical_value, one_way
+from dpmodels.after.inference import BASE_BIAS, Tail, critical_value, one_way
 from dpmodels.arrays import Array
-from dpmodels.scoring.passes import AT_CLIP, BINS, Released, softened
+from dpmodels.scoring.pass_plan import PassPlan
+from dpmodels.scoring.passes import Released, softened
 from dpmodels.scoring.rules import (
-    GROWS,
-    NOISE_PART,
+    AT_CLIP,
+    BIN_PARTS,
+    BINS,
+    BULK_TAILS,
+    CLEAR_SDS,
+    CLIP_FACTOR_OF_UNITS,
+    CLIP_POWER,
+    CLIP_STEPS_OF_UNITS,
+    EVEN_PART,
+    EVEN_STRONG,
+    FALLING_TAILS,
+    FAR_CHANCE,
+    GROUP_CHANCE,
+    GROUP_EXCESS,
+    GROUP_NOISE_SDS,
+    HIDDEN_BINS,
+    MEAN_EXCESS,
+    MOVED_PART,
+    NEAR_CLEAR_SDS,
+    NEIGHBOUR_RATIOS,
     OCTAVE_ZERO,
     OCTAVES,
-    POWER,
-    STEPS_OF_C,
+    ONE_LENGTH_TAILS,
+    SCORE_QUANTILE,
+    TAIL_BIN_SDS,
+    TAIL_BIN_SDS_OF_PEOPLE,
     UNITS_POLICY,
-    PassPlan,
+    UNSEEN_TAIL_PART,
+    UNSEEN_TAIL_SDS,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 # -- How far scores lie beyond the clip, from their released histogram. Sees no row.
 #
 # ``sum (|s| - C)+`` over units (rows or people) bounds what clipping can have moved the sum of
 # scores, in every direction at once. Half octaves beyond C hold few of them, so their counts are
-# read off a curve through all the bins of the upper tail (``theory.md``, 4; ``units.md``,
+# read off a curve through all the bins of the upper tail (``method.md``, 4; ``units.md``,
 # 4).
 
 
@@ -45,17 +62,6 @@ Grid = tuple[tuple[float, float, int], tuple[float, float, int]]
 
 #: The first bin of the tail: C / 2.8.
 _FIRST = AT_CLIP - 3
-#: Log slopes and curvatures of counts over half octaves. Counts fall ever faster or in proportion
-#: (a power law), at most as fast as given; they may rise a little at first.
-_FALLING = (-1.6, 0.7, 47), (0.0, 0.6, 13)
-#: Where most long scores are of one length, counts rise to it and fall quickly behind.
-_UNIMODAL = (-1.6, 3.0, 47), (0.2, 2.0, 13)
-#: Where C may lie in the bulk: counts of normal scores fall ever faster, bends up to 2.
-_WIDE = (-1.6, 3.0, 47), (0.0, 2.0, 21)
-#: Bins beyond C that are this many errors above the curve count as they are. The second number is
-#: for the half octaves of people, which are many and extend far (noise of 2.5 errors in the last
-#: would be most of the sum).
-_APART, _APART_OF_PEOPLE = 2.5, 4.0
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
 _MIDDLES = 2.0 ** ((np.arange(BINS - _FIRST) + _FIRST - AT_CLIP + 0.5) / 2.0)
 _BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
@@ -82,8 +88,8 @@ def overflow(
     beyond C that stand far above the curve count in full.
     """
     counts = np.asarray(bins[_FIRST:], dtype=float)
-    grid = _UNIMODAL if unimodal else _FALLING
-    mean, error, seen = _tail(counts, sd, grid, _BEYOND, _APART if apart else math.inf)
+    grid = ONE_LENGTH_TAILS if unimodal else FALLING_TAILS
+    mean, error, seen = _tail(counts, sd, grid, _BEYOND, TAIL_BIN_SDS if apart else math.inf)
     squares = np.zeros(len(counts))
     if math.isfinite(radius):
         squares = np.maximum(_MIDDLES**2 - radius**2, 0.0)
@@ -138,24 +144,12 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     Of released counts of half octaves of the upper tail, C in the fourth; ``beyond``: what a unit
     of each adds.
     """
-    mean, error, _ = _tail(np.asarray(counts, dtype=float), sd, _WIDE, beyond, _APART_OF_PEOPLE)
+    counts, apart = np.asarray(counts, dtype=float), TAIL_BIN_SDS_OF_PEOPLE
+    mean, error, _ = _tail(counts, sd, BULK_TAILS, beyond, apart)
     return mean, error
 
 
 # -- What lies beyond the clip, from the released histogram of a last pass. Sees no row
-
-
-#: With weights: errors of a count by which rows may hide beyond C, at most this part of those
-#: that are within two octaves below it.
-UNSEEN_TAIL, OF_NEAR = 1.1, 0.12
-#: Part of the excess over C that is even in sign but counts as of one sign, and the mu n up to
-#: which it does. Above, in proportion to 1 / (mu n). Fits that small have other biases
-#: (``theory.md``, 4).
-EVEN, WEAK = 0.75, 400.0
-#: Part of C that a row beyond it may have moved the sum by.
-MOVED_PART = 0.35
-#: Bounds of the ratio of neighbouring bins.
-NEIGHBOUR_RATIOS = (0.1, 0.7)
 
 
 def tail_weight(bins: Array, clip: float, sd: float) -> float:
@@ -184,14 +178,14 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         # count to show. Where few rows come near C none is taken to be beyond.
         below = bins[AT_CLIP - 4 : AT_CLIP]
         there = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
-        unseen = plan.clip * min(UNSEEN_TAIL * sd, OF_NEAR * there)
+        unseen = plan.clip * min(UNSEEN_TAIL_SDS * sd, UNSEEN_TAIL_PART * there)
     if released.signed is not None:
         # The part beyond .71 C that has one sign; noise counts as one sign. The even part moves
         # nothing, but counts in part if mu n is small.
         counts, net = bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
         by_noise = sd * math.sqrt(len(counts))
         net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
-        even = EVEN * min(1.0, WEAK / plan.strength)
+        even = EVEN_PART * min(1.0, EVEN_STRONG / plan.strength)
         one_sided = even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
     return Tail(
         near / n, plan.clip * found.total / n, plan.clip * found.error / n, one_sided,
@@ -200,14 +194,6 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
 
 
 # -- Which way scores beyond the clip point, from the released sum of their directions
-
-
-#: Chance that noise looks like scores beyond C: in all directions together, and of any group.
-FAR_CHANCE, GROUP_CHANCE = 0.01, 0.1
-#: Bounds of the mean length beyond C of a clipped score, in units of C, by the histogram.
-BEYOND_OF_ONE = 0.25, 2.0
-#: Of a group whose sum noise may explain: so many noise sds do not count, the rest is so much of C.
-GROUP_NOISE, BEYOND_OF_GROUP = 2.0, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,8 +240,8 @@ class LongScores:
 
         directions = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
         counts = directions @ ((1.0 - self.part) * self.towards)
-        above = np.maximum(np.abs(counts) - GROUP_NOISE * self.sd, 0.0)
-        allowed = BEYOND_OF_GROUP * np.copysign(above, counts)
+        above = np.maximum(np.abs(counts) - GROUP_NOISE_SDS * self.sd, 0.0)
+        allowed = GROUP_EXCESS * np.copysign(above, counts)
         threshold = -float(ndtri(GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
         moved = self.clip * directions * counts[:, None]
         return moved, self.clip * directions * allowed[:, None], np.abs(counts) > threshold
@@ -266,8 +252,8 @@ def long_scores(released: Released, plan: PassPlan) -> LongScores:
     assert released.far is not None and released.bins is not None
     total = overflow(released.bins, plan.count, apart=True).total
     many = float(np.sum(np.maximum(released.bins[AT_CLIP:], 0.0)))
-    low, high = BEYOND_OF_ONE
-    beyond = min(max(total / max(many, GROUP_NOISE * plan.count), low), high)
+    low, high = MEAN_EXCESS
+    beyond = min(max(total / max(many, GROUP_NOISE_SDS * plan.count), low), high)
     return LongScores(released.far, plan.noise.far, plan.clip, beyond)
 
 
@@ -276,14 +262,6 @@ def long_scores(released: Released, plan: PassPlan) -> LongScores:
 
 #: Share of a bin's own octave: its mean over its lower end, uniform in the logarithm.
 _MIDDLE = 1.0 / math.log(2.0)
-#: Runs of three bins that are clear of the noise, and such beside them, in noise sds of a bin.
-CLEAR, NEAR = 9.0, 4.0
-#: Parts of a bin, where a function of lengths is averaged over it.
-_PARTS = 8
-#: Bins that hold most units, where noise hides which.
-WINDOW = 7
-#: Quantiles of the histograms up to which squares are averaged, for scales and for scores.
-SCALE_UP_TO, SCORES_UP_TO = 0.98, 0.995
 # -- What a released histogram of half octaves says
 
 
@@ -295,7 +273,7 @@ def kept(counts: Array, sd: float) -> Array:
     seldom beside the others.
     """
     runs = np.convolve(counts, np.ones(3), mode="same")
-    grown, some = runs > CLEAR * sd, runs > NEAR * sd
+    grown, some = runs > CLEAR_SDS * sd, runs > NEAR_CLEAR_SDS * sd
     for _ in range(len(counts)):
         wider = grown | (some & (np.convolve(grown, np.ones(3), mode="same") > 0.0))
         if (wider == grown).all():
@@ -316,13 +294,13 @@ def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
     """Return (mean of the numbers below their ``up_to`` quantile, how many there are).
 
     From a histogram of octaves, bin i from ``2^(i - OCTAVE_ZERO)`` on. Where no run is clear of the
-    noise the fullest window of ``WINDOW`` bins stands for it.
+    noise the fullest window of ``HIDDEN_BINS`` bins stands for it.
     """
     found = kept(counts, sd)
     if not float(found.sum()) > 0.0:
-        at = int(np.argmax(np.convolve(counts, np.ones(WINDOW), mode="same")))
+        at = int(np.argmax(np.convolve(counts, np.ones(HIDDEN_BINS), mode="same")))
         found = np.zeros_like(counts)
-        near = slice(max(at - WINDOW // 2, 0), at + WINDOW // 2 + 1)
+        near = slice(max(at - HIDDEN_BINS // 2, 0), at + HIDDEN_BINS // 2 + 1)
         found[near] = np.maximum(counts[near], 0.0)
     total = max(float(found.sum()), 1e-300)
     below = np.clip(up_to * total - (np.cumsum(found) - found), 0.0, found)
@@ -340,7 +318,7 @@ class Lengths:
     @functools.cached_property
     def square(self) -> float:
         """Mean squared length of all units, or the least possible value if no unit is seen."""
-        square, there = mean_square(without_rounding(self.counts), self.sd, SCORES_UP_TO)
+        square, there = mean_square(without_rounding(self.counts), self.sd, SCORE_QUANTILE)
         total = max(float(np.sum(self.counts)), there, 1.0)
         return max(square * there / total, 2.0**-OCTAVE_ZERO)
 
@@ -367,7 +345,7 @@ class Lengths:
 
     def lengthened(self, clip: float) -> float:
         """Return the total added to lengths of scores below C by softening (``sums.softened``)."""
-        inside = (np.arange(_PARTS) + 0.5) / _PARTS  # of a bin, even in the logarithm
+        inside = (np.arange(BIN_PARTS) + 0.5) / BIN_PARTS  # of a bin, even in the logarithm
         size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
         grown = softened(size, clip)
         more = np.where(size < clip, np.minimum(grown, clip) - size, 0.0)
@@ -381,7 +359,7 @@ class Lengths:
 def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
     """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
     least = UNITS_POLICY.clip * math.sqrt(p)
-    return max(least, GROWS * (mu_score * N) ** POWER) * math.sqrt(square / p)
+    return max(least, CLIP_FACTOR_OF_UNITS * (mu_score * N) ** CLIP_POWER) * math.sqrt(square / p)
 
 
 def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
@@ -393,12 +371,12 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     histogram.
     """
     unit = math.sqrt(lengths.square / p)
-    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (np.array(STEPS_OF_C) / 4.0)
+    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (np.array(CLIP_STEPS_OF_UNITS) / 4.0)
     noise = 2.0 * grid / (mu_score * N) / unit
     beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
     grown = np.array([lengths.lengthened(float(c)) for c in grid])
     over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, one_way(p))
     se = np.sqrt(1.0 / N + noise**2)
-    bias = np.maximum(NOISE_PART * noise, part * over)
+    bias = np.maximum(BASE_BIAS * noise, part * over)
     width = se * critical_value(bias / se, 0.95)
     return float(grid[int(np.argmin(width))])

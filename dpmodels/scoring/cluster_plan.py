@@ -2,7 +2,7 @@
 
 ``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, pulled into a ball of
 radius B. Rules are public functions of (mu, n, p) and of the number of clusters, which is declared
-or bought (``theory.md``, 6).
+or bought (``method.md``, 6).
 """
 
 from __future__ import annotations
@@ -19,35 +19,29 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, ClusterTotals
+from dpmodels.scoring.rules import (
+    CLIP_POWER,
+    CLUSTER_CLIP_FACTOR,
+    CLUSTER_COUNT_SHARE,
+    CLUSTER_NOISE,
+    CLUSTER_NOISE_AVERAGED,
+    CLUSTER_NOISE_AVERAGED_MAX,
+    CLUSTER_NOISE_HIGH,
+    CLUSTER_NOISE_MAX,
+    CLUSTER_NOISE_OF_PEOPLE,
+    CLUSTER_SHARE,
+    CLUSTER_SHARE_AVERAGED,
+    MIN_CLUSTER_CLIP,
+    PAIRS_NOISE,
+    TOTALS_NOISE,
+    TOTALS_SHARE,
+)
 from dpmodels.survey import LEAST, Frame
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.ranges import Part
     from dpmodels.records import Request
-
-
-#: Shares of mu^2: the products of sums; the number of clusters, where it is bought.
-SHARE, COUNT_SHARE = 0.10, 0.01
-#: C of a row's score over sqrt p: least, and factor of (mu n)^.45, as of any clip of scores.
-CLIP, GROWS_OF_CLUSTERS = 2.5, 0.12
-#: Noise of J over its guessed size that the upper radius brings; up to twice its lower end that of
-#: people, of whom there are fewer than rows: sums were pulled, and intercepts covered .87.
-NOISE, OF_PEOPLE = 0.25, 0.5
-#: Allowed noise of errors of single coordinates, shrunk to their average, over that of others
-#: (times p^(1/4)), and their larger share.
-LOOSE, AVERAGED_SHARE = 1.1, 0.20
-#: Noise of J over its size as guessed, beyond which a plan warns, and as released, beyond which no
-#: errors by cluster are given; as guessed, up to which units are compared in pairs.
-HIGH_NOISE, TOO_NOISY, QUIET = 0.5, 1.0, 0.35
-#: Least credible design effect, relative to the released meat of rows.
-FLOOR_OF_CLUSTERS = 0.7
-#: An estimated number of clusters is refused below LEAST_BOUGHT and below this multiple of its
-#: error.
-LEAST_BOUGHT, SEEN_CLUSTERS = 60, 2.0
-#: Share of mu^2 of stratum totals; their noise in J over its guessed size, up to which means of
-#: strata are taken out by them.
-TOTALS_SHARE, SMALL_CLUSTERS = 0.02, 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +85,7 @@ class ClusterPlan:
     people: bool = False  # Units are people, who may have rows in several clusters
     # Allowed noise of J over that of a fit, if J is averaged afterwards.
     loose: float = 1.0
-    part: float = SHARE  # Share of J
+    part: float = CLUSTER_SHARE  # Share of J
 
     @classmethod
     def of(
@@ -115,11 +109,13 @@ class ClusterPlan:
                 "with unit= the number of clusters must be declared, psus=<number>: one person may "
                 "be the only one of any number of clusters, so it is not bought"
             )
-        part = AVERAGED_SHARE if averaged else SHARE
+        part = CLUSTER_SHARE_AVERAGED if averaged else CLUSTER_SHARE
         own = cls(
-            sample, mu * math.sqrt(part), 0.0 if declared else mu * math.sqrt(COUNT_SHARE), 0.0,
+            sample, mu * math.sqrt(part),
+            0.0 if declared else mu * math.sqrt(CLUSTER_COUNT_SHARE), 0.0,
             n, relation, tuple(chains), people,
-            min(LOOSE * size**0.25, 1.6) if averaged else 1.0, part,
+            min(CLUSTER_NOISE_AVERAGED * size**0.25, CLUSTER_NOISE_AVERAGED_MAX)
+            if averaged else 1.0, part,
         )  # fmt: skip
         return own._centred(mu * math.sqrt(TOTALS_SHARE), size)
 
@@ -131,7 +127,7 @@ class ClusterPlan:
         """
         frame = self.frame
         if frame.pairs:
-            if self.radii(size).ratio <= QUIET * self.loose:
+            if self.radii(size).ratio <= PAIRS_NOISE * self.loose:
                 return self
             sample = replace(self.sample, frame=replace(frame, labelled=False))
             return replace(self, sample=sample)._centred(mu, size)
@@ -139,7 +135,7 @@ class ClusterPlan:
             return self
         centred = replace(self.sample, frame=replace(frame, totals=True))
         plan = replace(self, sample=centred, totals=mu)
-        return plan if plan.blurred(size) <= SMALL_CLUSTERS else self
+        return plan if plan.blurred(size) <= TOTALS_NOISE else self
 
     @property
     def centring(self) -> str:
@@ -154,7 +150,7 @@ class ClusterPlan:
     @property
     def share(self) -> float:
         """Part of mu^2."""
-        more = (COUNT_SHARE if self.count else 0.0) + (TOTALS_SHARE if self.totals else 0.0)
+        more = (CLUSTER_COUNT_SHARE if self.count else 0.0) + (TOTALS_SHARE if self.totals else 0.0)
         return self.part + more
 
     @property
@@ -162,7 +158,7 @@ class ClusterPlan:
         """Entries of the ledger, with their shares of mu^2."""
         out = []
         if self.count:
-            out.append(LedgerStep("clusters", Gaussian(self.count), share=COUNT_SHARE))
+            out.append(LedgerStep("clusters", Gaussian(self.count), share=CLUSTER_COUNT_SHARE))
         k = len(self.chains)
         parts = [
             ("cluster scores", self.mu, self.part), ("stratum totals", self.totals, TOTALS_SHARE),
@@ -191,13 +187,13 @@ class ClusterPlan:
         ratio = self.printed(p).get("noise of errors by cluster", 0.0)
         # over the size of J where rows of one cluster have nothing in common: its smallest
         alone = ratio * self.radii(p).guess if ratio else 0.0
-        most, said = HIGH_NOISE * self.loose, []
+        most, said = CLUSTER_NOISE_HIGH * self.loose, []
         if ratio > most:
             said.append(f"about {ratio:.2g} of their size (above {most:.2g})")
-        if alone > TOO_NOISY:
+        if alone > CLUSTER_NOISE_MAX:
             said.append(
                 f"about {alone:.2g} of it where rows of one cluster have little in common (above "
-                f"{TOO_NOISY:g})"
+                f"{CLUSTER_NOISE_MAX:g})"
             )
         if not said:
             return ()
@@ -213,7 +209,7 @@ class ClusterPlan:
         for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
             then = replace(self, mu=self.mu * more).radii(p)
             steady = then.noise * self.frame.correction
-            if then.ratio <= HIGH_NOISE * self.loose and steady <= TOO_NOISY:
+            if then.ratio <= CLUSTER_NOISE_HIGH * self.loose and steady <= CLUSTER_NOISE_MAX:
                 return f"about {more:g} times as much would do"
         return "no budget that is usual would do: there are too few clusters"
 
@@ -236,7 +232,9 @@ class ClusterPlan:
         return radii(
             p, self.n, total, self.each, self.relation, icc=survey.icc, pairs=pairs,
             people=self.people,
-            noise=OF_PEOPLE if self.people and not pairs else NOISE * self.loose,
+            noise=(
+                CLUSTER_NOISE_OF_PEOPLE if self.people and not pairs else CLUSTER_NOISE * self.loose
+            ),
         )  # fmt: skip
 
     def blurred(self, p: int) -> float:
@@ -345,12 +343,12 @@ def totals_statistic(
 
 def clip_of(p: int, n: int, mu: float) -> float:
     """Return C from public numbers. It does not depend on the number of clusters."""
-    return math.sqrt(p) * max(CLIP, GROWS_OF_CLUSTERS * (mu * n) ** 0.45)
+    return math.sqrt(p) * max(MIN_CLUSTER_CLIP, CLUSTER_CLIP_FACTOR * (mu * n) ** CLIP_POWER)
 
 
 def radii(
     p: int, n: int, clusters: float, mu: float, relation: str, *, icc: float, pairs: bool = False,
-    people: bool = False, noise: float = NOISE,
+    people: bool = False, noise: float = CLUSTER_NOISE,
 ) -> Radii:  # fmt: skip
     """Return the radii, by public numbers.
 
@@ -364,7 +362,7 @@ def radii(
     C = clip_of(p, n, mu)
     low, high = 2.0 * math.sqrt(p * m * tau), 2.0 * m * math.sqrt(p)
     room = tau * mu * n / (4.0 * C)
-    B = max(low, min(NOISE * room, high), min(noise * room, high, 2.0 * low), C)
+    B = max(low, min(CLUSTER_NOISE * room, high), min(noise * room, high, 2.0 * low), C)
     B *= math.sqrt(2.0) if pairs else 1.0
     B = max(B, C)
     made = Radii(C, B, 0.0, tau)

@@ -19,20 +19,22 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Clusters
-from dpmodels.scoring.cluster_plan import (
-    FLOOR_OF_CLUSTERS,
-    LEAST_BOUGHT,
-    SEEN_CLUSTERS,
-    TOO_NOISY,
-    ClusterPlan,
-    Radii,
-    clip_of,
-    statistic,
-    totals_statistic,
-)
+from dpmodels.scoring.cluster_plan import ClusterPlan, Radii, clip_of, statistic, totals_statistic
 from dpmodels.scoring.models import floored, roots, shrunk
 from dpmodels.scoring.passes import ScorePass
-from dpmodels.scoring.unit_passes import GRAIN, Local
+from dpmodels.scoring.rules import (
+    CLUSTER_NOISE_MAX,
+    DESIGN_EFFECT_SDS,
+    EXACT_COLUMNS,
+    GRAIN,
+    MAX_SCORE_GRAINS,
+    MIN_DESIGN_EFFECT,
+    MIN_RELEASED_CLUSTERS,
+    ROUNDED_DOWN,
+    SEEN_CLUSTERS,
+    WAITING_LABELS,
+)
+from dpmodels.scoring.unit_passes import Local
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Added, Ask, Query
@@ -55,11 +57,6 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.object_]
 Places = tuple[int | None, int | None]
-
-#: Labels that wait before they are put together.
-WAITING = 1 << 18
-#: Columns of integers of at most 2^20 whose products add up to 2^53 at most.
-_EXACT = 1 << 13
 
 
 # -- The pass
@@ -147,8 +144,8 @@ class ClusterSums:
 
 def add_products(total: ExactSum, z: Array) -> None:
     """Add ``z z'`` of integers of at most 2^20, in blocks of columns whose sums are exact."""
-    for first in range(0, z.shape[1], _EXACT):
-        total.add(cross_product(z[:, first : first + _EXACT]))
+    for first in range(0, z.shape[1], EXACT_COLUMNS):
+        total.add(cross_product(z[:, first : first + EXACT_COLUMNS]))
 
 
 def coarse_of(radii: Radii) -> int:
@@ -250,7 +247,7 @@ class ClusterPasses:
                 there = found > 0.0
                 labels.append(found[there])
                 sums.append(total[:, :, there])
-                if sum(map(len, labels[1:])) > WAITING + len(labels[0]):
+                if sum(map(len, labels[1:])) > WAITING_LABELS + len(labels[0]):
                     one_of, all_of = together(labels, sums)
                     labels, sums = [one_of], [all_of]
         one_of, all_of = together(labels, sums)
@@ -269,10 +266,6 @@ class ClusterPasses:
 
 
 # -- Release and what is made of it
-
-
-#: Noise sds of the sum of design effects if J does not exceed its noise.
-UPPER = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,23 +293,23 @@ class ClusterRelease:
 
     def determined(self, chain: int) -> bool:
         """Return whether J exceeds its noise. Otherwise errors are upper bounds."""
-        return not self.few and self.noise(chain) <= TOO_NOISY
+        return not self.few and self.noise(chain) <= CLUSTER_NOISE_MAX
 
     def meat(self, chain: int, of_rows: Array) -> Array:
         """Return J per row, shrunk by the spread that noise explains, and at least that of rows.
 
         If it does not exceed its noise, the design effects sum to at most the released value plus
-        two noise sds, and each but one is at least ``FLOOR_OF_CLUSTERS``: the one may be any. Each
+        two noise sds, and each but one is at least ``MIN_DESIGN_EFFECT``: the one may be any. Each
         design effect is raised to at least .7 of the released meat of rows.
         """
         J = self.correction * self.products[chain]
         root, back = roots(of_rows)
         if not self.determined(chain):
             sd = self.noise_sd * float(np.linalg.norm(back @ back))
-            whole = float(np.trace(back @ J @ back)) + UPPER * sd
-            return of_rows * max(whole - FLOOR_OF_CLUSTERS * (len(J) - 1.0), 1.0)
+            whole = float(np.trace(back @ J @ back)) + DESIGN_EFFECT_SDS * sd
+            return of_rows * max(whole - MIN_DESIGN_EFFECT * (len(J) - 1.0), 1.0)
         J = shrunk(J, self.noise_sd, len(J))
-        return np.asarray(root @ floored(back @ J @ back, FLOOR_OF_CLUSTERS) @ root)
+        return np.asarray(root @ floored(back @ J @ back, MIN_DESIGN_EFFECT) @ root)
 
 
 def release_clusters(
@@ -338,7 +331,7 @@ def release_clusters(
     total, few = frame.survey.total, False
     if plan.count:
         found = ask("clusters", Query(Clusters(), over, ClusterSums.count))
-        few = float(found.values[0]) < LEAST_BOUGHT + SEEN_CLUSTERS * float(found.sd[0])
+        few = float(found.values[0]) < MIN_RELEASED_CLUSTERS + SEEN_CLUSTERS * float(found.sd[0])
         total = max(float(found.values[0]), float(LEAST))
     own = plan.radii(r, total)
     out = []
@@ -384,10 +377,6 @@ def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
 
 
 Index = npt.NDArray[np.intp]
-#: A score longer than this, in these steps, voids its person.
-_LONGEST = 1e140
-#: Pays for the rounding of summed lengths, of a quotient and of a product.
-_SAFE = 1.0 - 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,9 +429,9 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
     size = lengths(parts) * GRAIN
     starts = np.cumsum(many) - many
     whole = np.add.reduceat(size, starts)
-    room = np.maximum(clip - many * slack, 0.0) * _SAFE
+    room = np.maximum(clip - many * slack, 0.0) * ROUNDED_DOWN
     factor = np.minimum(np.divide(room, whole, out=np.ones_like(whole), where=whole > 0.0), 1.0)
-    factor = np.where(np.isfinite(whole) & (whole < _LONGEST * GRAIN), factor, 0.0)
+    factor = np.where(np.isfinite(whole) & (whole < MAX_SCORE_GRAINS * GRAIN), factor, 0.0)
     share = np.repeat(factor * (GRAIN * STEPS / clip * SHRINK), many)
     coordinates = np.where(np.isfinite(parts), parts, 0.0) * share
     return np.asarray(towards_zero(coordinates))

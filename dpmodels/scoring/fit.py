@@ -29,9 +29,7 @@ from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.models import Model, State, roots
 from dpmodels.scoring.notes import (
-    LINEAR,
-    ON_ITS_WAY,
-    ON_ITS_WAY_OF_PEOPLE,
+    EFFECT_VERBS,
     arrived,
     cluster_notes,
     effects_beyond,
@@ -48,6 +46,18 @@ from dpmodels.scoring.notes import (
     wide_for_rows,
 )
 from dpmodels.scoring.rows import ROWS
+from dpmodels.scoring.rules import (
+    GROUP_MOVE,
+    LOGITS,
+    MIN_ERROR_PART,
+    RESPONSE_SPREAD_OF_UNITS,
+    SEPARATED_EFFECT,
+    SEPARATED_UNCONVERGED,
+    SEPARATED_UNCONVERGED_OF_PEOPLE,
+    START_SPREAD,
+    START_SPREAD_SEEN,
+    UNCONVERGED_SDS,
+)
 from dpmodels.scoring.run import (
     Fitting,
     ModelSpec,
@@ -177,27 +187,6 @@ _CLIPPED_UNITS = (
     "By its released distribution the response may vary more than 25 times as much as the last "
     "pass shows"
 )
-#: The residual variance that the start may have seen over that of the last scores, from which long
-#: responses may be cut: 12 to 70 where they are, at most 9 where they are not (``theory.md``, 4).
-SPREAD = 12.0
-#: And how much of it the start must have seen: at less than that the noise of the start is all.
-SEEN_SPREAD = 3.0
-#: The same limit for units, by the released distribution of the response, whose noise is even over
-#: the declared range: 40 and more for dispersed units, otherwise at most 20 (35 for visits).
-SPREAD_OF_UNITS = 25.0
-#: Part of its half width by which the cut scores of one group may move a coefficient.
-MOVED_OF_HALF = 0.5
-#: Sampling errors are no smaller than this part of those by the residual variance of the start.
-NARROWEST = 0.9
-#: A last step over units longer than this many noise sds has not converged. Of 105 fits of people
-#: by nonlinear models, with noise, none was longer (one in ten was longer than half of that).
-STEPS_OF_NOISE = 5.0
-
-
-#: Least part of its half width that the effect of separated events is.
-SEEN_PART = 0.5
-#: Logits per unit of a link, about its middle.
-LOGITS = {"probit": 1.7, "cloglog": 1.3}
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +268,7 @@ def estimate_fit(
             phi = fit.before.phi
             least = max(phi * inference.variance(constant), 1e-12 * phi)
             seen, most = (one / least for one in fit.before.seen)
-        larger = min(max(NARROWEST**2 * seen, 1.0), SPREAD)
+        larger = min(max(MIN_ERROR_PART**2 * seen, 1.0), START_SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
         stopped = one_group = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
@@ -306,8 +295,8 @@ def estimate_fit(
                 float(coordinates.unit.scale[-1]), constant,
             )
         )  # fmt: skip
-        wide = people and _beside_places(fit, inference) > SPREAD_OF_UNITS
-        cut.append(np.full(len(T), wide or (most > SPREAD and seen > SEEN_SPREAD)))
+        wide = people and _beside_places(fit, inference) > RESPONSE_SPREAD_OF_UNITS
+        cut.append(np.full(len(T), wide or (most > START_SPREAD and seen > START_SPREAD_SEEN)))
         of_columns = back is None and names is None
         more_marks = _marks(plan, release, parts[-1], own, stopped, of_columns=of_columns)
         marks.append((stopped, one_group, *more_marks))
@@ -463,15 +452,15 @@ def _marks(
             found.append(effects_beyond(design, b, lambda rows: widths(rows[:, 1:] @ T))[1:])  # noqa: B023
         beyond = np.concatenate([np.zeros(first, bool), *found])
     if score is not None and score.is_event:
-        M, least = fit.before.M, ON_ITS_WAY
+        M, least = fit.before.M, SEPARATED_UNCONVERGED
         if fit.plans[-1].people:  # coordinates are those of the released places
-            M, least = np.eye(coordinates.rank), ON_ITS_WAY_OF_PEOPLE
+            M, least = np.eye(coordinates.rank), SEPARATED_UNCONVERGED_OF_PEOPLE
         logits = LOGITS.get(score.link.name, 1.0)
         theta, A = logits * fit.state.theta, coordinates.back()[0]
         apart = separated(design, coordinates, M, theta, A)
         apart = apart | stopped & separated(design, coordinates, M, theta, A, least)
         # an effect of noise is not one of separated events
-        apart = apart & (np.abs(part.params) > SEEN_PART * widths(part.T))
+        apart = apart & (np.abs(part.params) > SEPARATED_EFFECT * widths(part.T))
     return beyond, few, apart
 
 
@@ -486,7 +475,7 @@ def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inferenc
     moved, allowed, seen = long.of_groups(fit.public @ fit.before.W)
     inference = replace(inference, allowance=replace(inference.allowance, groups=allowed / n))
     most = inference.allowance.by_group(T, moved[seen] / n).max(axis=1, initial=0.0)
-    return inference, most > MOVED_OF_HALF * half_widths(inference, T)
+    return inference, most > GROUP_MOVE * half_widths(inference, T)
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:
@@ -518,14 +507,14 @@ def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
 def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
     """Return a mask of the coefficients that the last step over units moved by more than noise.
 
-    The limit is ``STEPS_OF_NOISE`` sds of the noise of its scores and of those of the pass before,
+    The limit is ``UNCONVERGED_SDS`` sds of the noise of its scores and of those of the pass before,
     and two sampling errors, for models whose steps are not exact.
     """
     sd = math.hypot(*(one.noise.score / one.rows for one in fit.plans[-2:]))
     rotated = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
     noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(rotated, axis=1)
     sampling = np.sqrt(np.maximum(np.diag(T @ inference.sampling @ T.T), 0.0))
-    return np.asarray(np.abs(T @ fit.last.d) > np.hypot(STEPS_OF_NOISE * noise, 2.0 * sampling))
+    return np.asarray(np.abs(T @ fit.last.d) > np.hypot(UNCONVERGED_SDS * noise, 2.0 * sampling))
 
 
 def _cut_deviances(found: ScoringRelease) -> list[Note]:
@@ -538,10 +527,10 @@ def _cut_deviances(found: ScoringRelease) -> list[Note]:
     )  # fmt: skip
     if not cut and not amounts:
         return []
-    from dpmodels.scoring.cells import LONGEST_DEVIANCE
+    from dpmodels.scoring.rules import MAX_DEVIANCE
 
     low = " A gamma response far below the mean loses more." if amounts else ""
-    return [messages.DEVIANCE(most=LONGEST_DEVIANCE, cut=cut, low=low)]
+    return [messages.DEVIANCE(most=MAX_DEVIANCE, cut=cut, low=low)]
 
 
 def half_widths(inference: Inference, rows: Array) -> Array:
@@ -557,7 +546,7 @@ def _too_wide(
     T: Array, params: Array,
 ) -> Mask:  # fmt: skip
     """Return a mask of the coefficients of people whose intervals are too wide to be useful."""
-    linear = plan.request.verb in LINEAR if fit.score is None else bool(fit.score.of_residual)
+    linear = plan.request.verb in EFFECT_VERBS if fit.score is None else bool(fit.score.of_residual)
     return too_wide(design, names, half_widths(inference, T), linear=linear, params=params)
 
 

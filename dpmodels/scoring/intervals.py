@@ -1,6 +1,6 @@
 """Work out variances and the allowance for bias of the last pass.
 
-``theory.md``, 4. Everything is in the coordinates v = W u of the last pass.
+``method.md``, 4. Everything is in the coordinates v = W u of the last pass.
 """
 
 from __future__ import annotations
@@ -16,50 +16,30 @@ import numpy.typing as npt
 from dpmodels.after.inference import Allowance, Carried, Tail
 from dpmodels.arrays import Array
 from dpmodels.scoring.clip import tail_of
-from dpmodels.scoring.models import (
-    SCALE_UP,
-    State,
-    floored,
-    roots,
-    shrunk,
+from dpmodels.scoring.models import State, floored, roots, shrunk
+from dpmodels.scoring.pass_plan import PassPlan
+from dpmodels.scoring.passes import Released
+from dpmodels.scoring.rules import (
+    AT_CLIP,
+    BOUNDED_BEAR,
+    MEAT_SHRINKAGE_OF_UNITS,
+    MIN_INFORMATION,
+    MIN_INFORMATION_SDS,
+    NAMED_SDS,
+    ROWS_BEAR,
+    SCALE_UPDATE,
+    SECOND_ORDER,
+    SIGNAL_IS_NOISE,
+    STEP_OVER_NOISE,
+    STRETCH_MAX,
+    STRETCH_MAX_OF_PEOPLE,
+    UNEXPLAINED_STEP,
+    UNITS_BEAR,
+    UNRESOLVED_PART,
+    UNRESOLVED_VALUE,
+    UNRESOLVED_VALUE_SHRUNK,
 )
-from dpmodels.scoring.passes import AT_CLIP, Released
-from dpmodels.scoring.rules import PassPlan
 from dpmodels.scoring.step import Step
-
-#: Part of the meat of units that its noise pulls towards a multiple of the identity.
-SHRUNK = 0.3
-#: Noise of the information over its size from which intervals are stretched, and at which they
-#: are ``STRETCHED`` times as wide (people: ``STRETCHED_PEOPLE``) and nothing is tested.
-#: Units: 2 400 random designs (Cox, least
-#: squares, logit, Poisson; 1 to 7 coefficients, 250 to 6 000 people, eps .5 to 4) covered .96 to
-#: .97 up to 1.2 without it and .93 beyond, within effects of people .67 to .9 from .8 on; with it
-#: .96 and more. Quantiles and bounded losses of many columns are off from .5 on: their own limits.
-#: Rows, whose information is shrunk or floored: 72 designs (three models, the median; 3 to 20
-#: columns, n eps 100 to 10 000) covered .94 to 1.0 up to 5.5 without it, .00 to .8 beyond 30.
-UNITS_BEAR, BOUNDED_BEAR, ROWS_BEAR = (0.6, 1.2), (0.35, 0.4), (4.0, 8.0)
-#: Largest factor of an error, of rows and of people. A panel of 545 people whose noise is at the
-#: second limit had errors of .03 to 24 by a factor of 100, and of .03 to .9 by one of 4, at the
-#: same coverage. Coefficients beyond the limit are not tested.
-STRETCHED, STRETCHED_PEOPLE = 100.0, 4.0
-#: People: eigenvalues of the information are lowered by this many noise variances over their size,
-#: to keep the coverage when dividing by a noisy number; at most by one noise sd.
-SECOND_ORDER = 1.0
-#: Value of an eigenvalue below the floor, over the floor: if H was not shrunk, and the least if it
-#: was.
-UNSEEN, UNSEEN_SHRUNK = 0.1, 0.2
-#: LEFT_OVER times the part of a last step's square above EXPLAINED times its explained noise is
-#: allowed for, in any direction, in models of rows that shrink.
-LEFT_OVER, EXPLAINED = 2.0, 3.0
-#: Public noise of the information of such a model above which none of its coefficients is tested.
-SIGNAL_IS_NOISE = 3.0
-#: Noise sds of the ordinary information that naming a coefficient leaves to it.
-NAMED = 2.0
-#: A coefficient with this much of its variance in unresolved directions is not determined.
-UNRESOLVED = 0.5
-#: The same where H was shrunk: one whose own direction holds less information than this, or than
-#: this many noise sds of it.
-HARD, HARD_NOISE = 0.3, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +66,7 @@ class Inference:
         count by their leverage.
         """
         if self.plan.people:
-            return 1.0 / SCALE_UP  # the scale of rows: the meat is of people
+            return 1.0 / SCALE_UPDATE  # the scale of rows: the meat is of people
         J = self.meat - self.missed * np.eye(len(self.meat))
         if constant is not None:
             return float(constant @ J @ constant)
@@ -96,17 +76,17 @@ class Inference:
         """Return a mask of the linear functions of d that are not determined at this budget.
 
         These are mostly in unresolved directions, or, with many columns, along directions with
-        little information (``theory.md``, 4).
+        little information (``method.md``, 4).
         """
         if self.plan.policy.shrinks:
             ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
             along = np.sum((ahead @ self.H) * ahead, axis=1)
-            return np.asarray(along < max(HARD, HARD_NOISE * self.noise))
+            return np.asarray(along < max(MIN_INFORMATION, MIN_INFORMATION_SDS * self.noise))
         if not self.unresolved.shape[1]:
             return np.zeros(len(rows), dtype=bool)
         r = rows @ self.inverse
         part = np.sum((r @ self.unresolved) ** 2, axis=1)
-        return np.asarray(part > UNRESOLVED * np.sum(r * r, axis=1))
+        return np.asarray(part > UNRESOLVED_PART * np.sum(r * r, axis=1))
 
 
 def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
@@ -119,8 +99,9 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
     if plan.policy.shrinks:
         v = np.maximum(values, step.floor)
         out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)
-        return np.where(low, np.minimum(out, np.maximum(values, step.floor * UNSEEN_SHRUNK)), out)
-    least = step.floor * UNSEEN
+        least = np.minimum(out, np.maximum(values, step.floor * UNRESOLVED_VALUE_SHRUNK))
+        return np.where(low, least, out)
+    least = step.floor * UNRESOLVED_VALUE
     less = np.full_like(values, step.nu)
     if plan.people:
         less = np.minimum(step.nu, SECOND_ORDER * step.nu**2 / np.maximum(values, step.nu))
@@ -149,7 +130,7 @@ def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least:
     if released.meat is None:
         assert released.scale is not None
         return max(released.scale / (plan.rows * r), 0.05) * safe
-    much = SHRUNK if plan.people else 1.0
+    much = MEAT_SHRINKAGE_OF_UNITS if plan.people else 1.0
     J = shrunk(
         released.meat / plan.tail_rows, plan.noise.meat / plan.tail_rows, r, part=much
     ) + missed * np.eye(r)
@@ -207,15 +188,15 @@ def infer(
     found = max(float(np.trace(released.information)) / (r * n), 1e-300)
     noise = plan.noise.information / n * math.sqrt(2.0 * r) / found
     limits = (UNITS_BEAR if score.leverage else BOUNDED_BEAR) if plan.people else ROWS_BEAR
-    most = STRETCHED_PEOPLE if plan.people else STRETCHED
+    most = STRETCH_MAX_OF_PEOPLE if plan.people else STRETCH_MAX
     privacy += (stretch(noise, limits, most) ** 2 - 1.0) * (sampling + privacy)
     curved = score.curved(before, step.d, safe, phi * sd**2 * float(np.trace(inverse)))
     every = curved.every
     public = plan.noise.information / n * math.sqrt(2.0 * r)  # over the declared box
     if plan.policy.shrinks and not plan.people:
         explained = phi * sd**2 * float(np.sum(inverse * inverse))
-        unexplained = math.sqrt(max(size - EXPLAINED * explained, 0.0) / r)
-        every += LEFT_OVER * min(1.0, public) * unexplained
+        unexplained = math.sqrt(max(size - STEP_OVER_NOISE * explained, 0.0) / r)
+        every += UNEXPLAINED_STEP * min(1.0, public) * unexplained
     carried = None
     if not plan.people and not plan.whole:
         assert released.bins is not None
@@ -229,7 +210,7 @@ def infer(
         kind = "people" if plan.people else "weights"
     allowance = Allowance(
         kind, not plan.whole, inverse, safe, released.spread / part,
-        of_spread if plan.people or plan.policy.signed else 0.0, NAMED * of_spread,
+        of_spread if plan.people or plan.policy.signed else 0.0, NAMED_SDS * of_spread,
         step.d, phi, sd, tail, score.leverage, curved.bend, every, carried, turn,
     )  # fmt: skip
     return Inference(

@@ -17,20 +17,16 @@ import numpy as np
 
 from dpmodels.proof.sets import diagonal_first, svec, unsvec
 from dpmodels.scoring.coordinates import worked_out
+from dpmodels.scoring.rules import MAX_PROJECTION_WORK, PROJECTED_NORM
 from dpmodels.variables import Binary
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
     from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.pass_plan import PassPlan
     from dpmodels.scoring.passes import Released
-    from dpmodels.scoring.rules import PassPlan
 
-#: Multiplications that a projection may take at most: beyond it nothing is projected.
-MOST_WORK = 2e9
-#: Spectral norm of noise after a projection, over the root of its mean square, both relative to
-#: before: .94 to 1.2 in eight designs of factors and products, by 12 draws each.
-SPECTRAL = 1.15
 #: A pair of columns of a design.
 Pair = tuple[int, int]
 
@@ -47,7 +43,7 @@ class Known:
         """Return the projection in coordinates w = W u, or None if it would take too long."""
         B = self.back @ np.linalg.inv(W)
         r, many = len(W), len(self.zero) + len(self.equal)
-        if many * many * r * (r + 1) > MOST_WORK:
+        if many * many * r * (r + 1) > MAX_PROJECTION_WORK:
             return None
         i, j = diagonal_first(r)
         weight = np.where(i == j, 1.0, math.sqrt(2.0))
@@ -87,7 +83,7 @@ class Projection:
     def applied(self, found: Released, plan: PassPlan) -> tuple[Released, PassPlan]:
         """Return the released matrices without the noise that is known, and the plan with less."""
         square = 1.0 - len(self.forms) / (self.r * (self.r + 1) / 2)
-        spectral = min(SPECTRAL * math.sqrt(square), 1.0)
+        spectral = min(PROJECTED_NORM * math.sqrt(square), 1.0)
         noise = replace(
             plan.noise, information=plan.noise.information * spectral,
             meat=plan.noise.meat * spectral, spread=plan.noise.spread * spectral,

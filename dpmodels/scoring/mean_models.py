@@ -15,9 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.families import Family, Link
-from dpmodels.scoring.coordinates import RESPONSE
 from dpmodels.scoring.models import (
-    BEYOND_EVENTS,
     Beginning,
     Curved,
     Evaluate,
@@ -29,7 +27,24 @@ from dpmodels.scoring.models import (
     roots,
     scaled_up,
 )
-from dpmodels.scoring.rules import COUNT, EVENT, Rules
+from dpmodels.scoring.rules import (
+    ALPHA,
+    CURVATURE_OF_MEANS,
+    CURVATURE_PART,
+    EVENT_MEAN,
+    LEVERAGE_BIAS_LOW,
+    MAX_EARLY_STEP_LOGIT,
+    MAX_EARLY_STEP_SHORT,
+    MEANS,
+    MIN_EVENT_SHARE,
+    MIN_EVENT_SHARE_OF_LOGIT,
+    MIN_LOG_INFORMATION,
+    MIN_MEAN_LEFT,
+    RARE_CLIP,
+    RARE_MEAN,
+    RESPONSE_UNIT,
+    Rules,
+)
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -67,11 +82,6 @@ class Working:
             y[gone] = np.nan
 
 
-#: Bounds of a mean that a start may report for an event, and of alpha.
-_EVENT_MEAN = (0.01, 0.99)
-_ALPHA = (1e-3, 20.0)
-
-
 @dataclass(frozen=True)
 class MeanModel(Model):
     """A generalised linear model: expected information, score of the quasi-likelihood."""
@@ -79,9 +89,9 @@ class MeanModel(Model):
     family: Family = None  # type: ignore[assignment]
     link: Link = None  # type: ignore[assignment]
     alpha: float | None = None
-    rules: Rules = EVENT
-    leverage: float = 1.0
-    curvature: float = 0.125
+    rules: Rules = MEANS
+    leverage: float = LEVERAGE_BIAS_LOW
+    curvature: float = CURVATURE_OF_MEANS
     averages: bool = False
     weighted: bool = True
     of_residual: bool = False
@@ -93,8 +103,7 @@ class MeanModel(Model):
             family=family,
             link=link,
             alpha=alpha,
-            rules=EVENT if family.is_event else COUNT,
-            longest=1.0 if link.name == "logit" else 0.7,
+            longest=MAX_EARLY_STEP_LOGIT if link.name == "logit" else MAX_EARLY_STEP_SHORT,
             bounded=link.name == "logit",
             # alpha is found by moments
             learns_scale=family.dispersion == "alpha" and alpha is None,
@@ -132,13 +141,13 @@ class MeanModel(Model):
         if start.values is not None:
             mean = max(start.values.mean, 1e-3)
             if self.family.is_event:
-                mean = min(max(mean, _EVENT_MEAN[0]), _EVENT_MEAN[1])
+                mean = min(max(mean, EVENT_MEAN[0]), EVENT_MEAN[1])
         if self.family.dispersion == "alpha":
             given = self.alpha
             if given is None:
                 spread = 1.0 if start.values is None else (start.values.sd / mean) ** 2
                 given = spread - 1.0 / mean
-            alpha = min(max(given, _ALPHA[0]), _ALPHA[1])
+            alpha = min(max(given, ALPHA[0]), ALPHA[1])
         theta = start.at(self.link.forward(mean) - self.working.exposure)
         return start.state(theta, nuisance=alpha)
 
@@ -151,7 +160,7 @@ class MeanModel(Model):
             return plain
         mean = values.mean
         if self.family.is_event:
-            mean = max(min(mean, 1.0 - mean), _LEAST_SHARE)
+            mean = max(min(mean, 1.0 - mean), MIN_EVENT_SHARE)
         return curved(self.family, self.link, state, d, H, noise, plain, mean)
 
     def start(self, start: Start) -> State:
@@ -161,7 +170,7 @@ class MeanModel(Model):
         mean *= math.exp(working.exposure) if working.log else 1.0
         if self.family.dispersion == "alpha":
             alpha = self.alpha if self.alpha is not None else spread - 1.0 / mean
-            alpha = min(max(alpha, _ALPHA[0]), _ALPHA[1])
+            alpha = min(max(alpha, ALPHA[0]), ALPHA[1])
         eta = np.array([self.link.forward(mean)])
         variance = float(self.family.variance(np.array([mean]), alpha)[0])
         H = float(self.link.slope(eta)[0]) ** 2 / variance * start.M
@@ -211,7 +220,7 @@ class MeanModel(Model):
         centre = mean_row(start.M, start.constant)
         level = w.half * float(start.theta @ centre) + w.middle + w.exposure
         mean = mean_of_log(level, w.small)
-        if mean >= RARE:
+        if mean >= RARE_MEAN:
             return None
         slopes = w.half * (start.theta - start.explained_by_noise) / slope_of_log(mean, w.small)
         eta = math.log(mean) - w.exposure
@@ -229,9 +238,9 @@ class MeanModel(Model):
         r = len(state.W)
         if self.is_event:
             mean = _event_share(self.link, state)
-            return BEYOND_EVENTS * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
+            return RARE_CLIP * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
         mean = _count_mean(self.family, state)
-        return BEYOND_EVENTS * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE else 0.0
+        return RARE_CLIP * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE_MEAN else 0.0
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome of an event, or about 1 for a count of 1."""
@@ -252,11 +261,11 @@ class MeanModel(Model):
         eta = np.clip(eta, *self.link.reach)
         mean = self.link.inverse(eta)
         after = mean + self.link.slope(eta) * step
-        after = np.maximum(after, LEAST_KEPT * mean)
+        after = np.maximum(after, MIN_MEAN_LEFT * mean)
         if self.is_event:
-            after = np.minimum(after, 1.0 - LEAST_KEPT * (1.0 - mean))
+            after = np.minimum(after, 1.0 - MIN_MEAN_LEFT * (1.0 - mean))
         end = np.array([self.link.forward(one) for one in after.tolist()])
-        return np.asarray(HALF * np.abs(step - (end - eta)))
+        return np.asarray(CURVATURE_PART * np.abs(step - (end - eta)))
 
     def farthest(self, eta: float) -> float:
         """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
@@ -303,7 +312,7 @@ class MeanModel(Model):
         # (1 + alpha m)/(1 + alpha0 m) = ratio at a typical mean m
         mean = self._typical(state)
         alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
-        return replace(state, nuisance=min(max(alpha, _ALPHA[0]), _ALPHA[1]))
+        return replace(state, nuisance=min(max(alpha, ALPHA[0]), ALPHA[1]))
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the information, moved to the new alpha at a typical mean."""
@@ -332,24 +341,14 @@ def _least_mean(start: Start) -> float:
     a = start.constant
     length = float(np.linalg.norm(a))
     # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
-    sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / RESPONSE + length)
+    sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / RESPONSE_UNIT + length)
     sd /= mass_of(start.M, a)
-    return min(max(2.0 * sd, _LEAST_SHARE), _EVENT_MEAN[0])
+    return min(max(2.0 * sd, MIN_EVENT_SHARE), EVENT_MEAN[0])
 
 
 # -- Rare events and rare counts: how long their scores are, and how fast their information mov
 
 
-#: Counts with a mean below are rare.
-RARE = 1.0
-#: Least share of the rarer outcome that is believed: by a logit's information; by a mean.
-_LEAST_LOGIT, _LEAST_SHARE = 1e-4, 1e-3
-#: Half of the change of the information along a step is the second-order error.
-HALF = 0.5
-#: Least mean of a row after a step, and least distance from 1 for events, over that before.
-LEAST_KEPT = 0.05
-#: The information falls at most to this part of itself (log) along a last step.
-_LEAST_STRETCH = -1.5
 #: Counts up to here are enough for means up to 4.
 _COUNTS = np.arange(40.0)
 
@@ -367,31 +366,31 @@ def _event_share(link: Link, state: State) -> float:
     """Return the share of the rarer of event and non-event."""
     if link.name == "logit":  # omega = m (1 - m)
         omega = min(_weight(state), 0.25)
-        return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), _LEAST_LOGIT)
+        return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), MIN_EVENT_SHARE_OF_LOGIT)
     assert state.constant is not None
     eta = float(state.theta @ mean_row(state.M, state.constant))
     mean = float(link.inverse(np.array([eta]))[0])
-    return max(min(mean, 1.0 - mean), _LEAST_SHARE)
+    return max(min(mean, 1.0 - mean), MIN_EVENT_SHARE)
 
 
 def _count_mean(family: Family, state: State) -> float:
     """Return the mean of counts at a typical row: ``omega = mu/(1 + alpha mu)``."""
     omega, alpha = _weight(state), state.nuisance
-    return max(omega / max(1.0 - alpha * omega, 0.1), _LEAST_LOGIT)
+    return max(omega / max(1.0 - alpha * omega, 0.1), MIN_EVENT_SHARE_OF_LOGIT)
 
 
 def few_counts(family: Family, state: State) -> bool:
     """Return whether the response is of whole counts that are rare."""
     if family.counts != "whole" or state.constant is None:
         return False
-    return _count_mean(family, state) < RARE
+    return _count_mean(family, state) < RARE_MEAN
 
 
 def curved(
     family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved,
     mean: float | None = None,
 ) -> Curved:  # fmt: skip
-    """Return the curvature error of a last step for a likelihood (``theory.md``, 5.9).
+    """Return the curvature error of a last step for a likelihood (``method.md``, 5.9).
 
     With q = d'H d the mean squared change of the linear predictor in units of the information
     h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it
@@ -413,9 +412,9 @@ def curved(
     q = max(square - noise, 0.25 * square)
     moved = rho * float(a @ H @ d) / h
     return Curved(
-        max(plain.bend, HALF * rho * math.sqrt(q / h)),
-        HALF / 4.0 * rho * q / math.sqrt(h),
-        math.exp(min(max(moved, _LEAST_STRETCH), 0.0)),
+        max(plain.bend, CURVATURE_PART * rho * math.sqrt(q / h)),
+        CURVATURE_PART / 4.0 * rho * q / math.sqrt(h),
+        math.exp(min(max(moved, MIN_LOG_INFORMATION), 0.0)),
     )
 
 

@@ -19,7 +19,30 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.scoring.coordinates import Coordinates, scoring_rows
-from dpmodels.scoring.rules import BOUNDED, LINEAR, Rules
+from dpmodels.scoring.rules import (
+    BOUNDED,
+    CURVATURE_OF_QUANTILES,
+    EQUAL_EIGENVALUES,
+    FLOOR_NOISE,
+    KERNEL_WIDTHS,
+    LEVERAGE_BIAS,
+    LEVERAGE_BIAS_LOW,
+    LINEAR,
+    MAX_EARLY_STEP,
+    MAX_EARLY_STEP_SHORT,
+    MIN_BALL_MASS,
+    MIN_NOISE_LEFT,
+    MIN_SCALE_FALL,
+    QUANTILE_CLIP,
+    QUANTILE_SCALE,
+    RARE_CLIP,
+    SCALE_UPDATE,
+    SCALE_UPDATE_RANGE,
+    START_BIAS,
+    START_FLOOR,
+    START_NOISE_SDS,
+    Rules,
+)
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Binary
 
@@ -28,10 +51,6 @@ if TYPE_CHECKING:
 
 
 # -- A released fit between two passes: where the next pass looks from.
-
-
-#: The new scale is the old one times 1.1 q / (n p), which may move within these bounds.
-SCALE_UP, SCALE_LEAST, SCALE_MOST = 1.1, 0.05, 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +103,9 @@ def roots(H: Array, known: tuple[Array, Array] | None = None) -> tuple[Array, Ar
     return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
 
 
-def scaled_up(phi: float, ratio: float, up: float = SCALE_UP) -> float:
+def scaled_up(phi: float, ratio: float, up: float = SCALE_UPDATE) -> float:
     """Return the scale after a pass, from the ratio of mean squared score to its expected value."""
-    return phi * min(max(up * ratio, SCALE_LEAST), SCALE_MOST)
+    return phi * min(max(up * ratio, SCALE_UPDATE_RANGE[0]), SCALE_UPDATE_RANGE[1])
 
 
 def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25) -> Array:
@@ -104,15 +123,11 @@ def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 
     return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)
 
 
-#: Least remaining part of the noise variance of a shrunk information.
-LEAST_LEFT = 0.05
-
-
 def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, float]:
     """Return H shrunk to its mean eigenvalue where noise explains its spread, and the noise left.
 
     Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
-    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``theory.md``, 3).
+    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``method.md``, 3).
     ``noise``: sd of the entries in svec coordinates; ``energy``: their mean square over that.
     """
     r = len(H)
@@ -124,27 +139,17 @@ def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, floa
     beyond = np.sqrt(np.maximum(away * away - 2.0 * r * noise**2, 0.0))
     size = np.maximum((1.0 - lam) * np.abs(away), beyond)
     out = (vectors * (tau + np.copysign(size, away))) @ vectors.T
-    return np.asarray(out), noise * math.sqrt(max(1.0 - lam, LEAST_LEFT))
-
-
-#: Least part of a row that the ball of the start is taken to leave on average.
-_LEAST_MASS = 0.1
+    return np.asarray(out), noise * math.sqrt(max(1.0 - lam, MIN_NOISE_LEFT))
 
 
 def mass_of(M: Array, constant: Array) -> float:
     """Return the mean share of a row's constant 1 that the ball of the start keeps, ``a'M a``."""
-    return max(float(constant @ M @ constant), _LEAST_MASS)
+    return max(float(constant @ M @ constant), MIN_BALL_MASS)
 
 
 def mean_row(M: Array, constant: Array) -> Array:
     """Return the mean of u over the rows of a start; the ball shortens rows, so also their 1."""
     return np.asarray(M @ constant / mass_of(M, constant))
-
-
-#: C over the length of typical scores of rare events, counts and second values.
-BEYOND_EVENTS = 1.75
-#: C over the length of typical scores of the rarer side of a quantile.
-BEYOND_QUANTILE = 1.5
 
 
 # -- What a model is to the engine: its score, its information, its start, and what it learns.
@@ -157,17 +162,6 @@ Evaluate = Callable[[Array, Array], tuple[Array, Array | None]]
 def plain(x: Array, _: Array) -> tuple[Array, None]:
     """Return the score and information of least squares."""
     return x, None
-
-
-#: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6), and
-#: the multiple of its spectral noise.
-START_FLOOR, START_NOISE = 1e-7, 0.7
-#: Bias of an entry of the second moments from the ball of a start, in whitened coordinates.
-START_BIAS = 0.2
-#: Noise sds up to which a part of the start's fit counts as noise.
-ABOVE_NOISE = 2.0
-#: Relative distance of eigenvalues below which they are one.
-_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +189,7 @@ class Start:
         r = len(Q) - 1
         nu = s / n
         M, h, t = Q[:r, :r] / n, Q[:r, r] / n, float(Q[r, r]) / n
-        safe = floored(M, max(START_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
+        safe = floored(M, max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
         theta = np.linalg.solve(safe, h)
         rss = t - 2.0 * float(theta @ h) + float(theta @ safe @ theta)
         c = coordinates.response
@@ -227,7 +221,7 @@ class Start:
 
 
 def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
-    """Return the part of a start's fit that its noise explains (``theory.md``, 3).
+    """Return the part of a start's fit that its noise explains (``method.md``, 3).
 
     Along each eigenvector of the floored second moments; of directions with one eigenvalue (those
     that a floor made equal) the mean square stands for each: which vectors span them, rounding
@@ -235,10 +229,10 @@ def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) 
     """
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
-    same = np.cumsum(np.diff(values, prepend=values[0]) > _SAME * values)
+    same = np.cumsum(np.diff(values, prepend=values[0]) > EQUAL_EIGENVALUES * values)
     square = (np.bincount(same, part * part) / np.bincount(same))[same]
     square = np.maximum(square, np.finfo(float).tiny)
-    return np.asarray(vectors @ (part * np.minimum((ABOVE_NOISE * sd) ** 2 / square, 1.0)))
+    return np.asarray(vectors @ (part * np.minimum((START_NOISE_SDS * sd) ** 2 / square, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,10 +286,10 @@ class Model(ABC):
     """Model as the engine sees it: its score, its information and its start."""
 
     rules: Rules = LINEAR  # Shares of the passes
-    leverage: float = 4.0  # Factor c of l_j in the allowance for a bias
+    leverage: float = LEVERAGE_BIAS  # Factor c of l_j in the allowance for a bias
     # Longest step before the last pass, root mean square change of the linear predictor: in
     # residual sds (models of a residual), or as it is.
-    longest: float = 1.4
+    longest: float = MAX_EARLY_STEP
     # Factor of ``|d|_M |d_j|`` in the allowance for the curvature of the loss, over the residual sd
     # (models of a residual).
     curvature: float = 0.0
@@ -457,7 +451,7 @@ class LeastSquares(Model):
             return 0.0
         mean = np.array([float(state.theta @ mean_row(state.M, state.constant))])
         length = float(self.rarer(mean)[0]) * math.sqrt(len(state.theta) / state.phi)
-        return BEYOND_EVENTS * length
+        return RARE_CLIP * length
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
@@ -465,14 +459,6 @@ class LeastSquares(Model):
             return np.zeros_like(eta)
         low, high = self.ends
         return np.maximum(np.abs(high - eta), np.abs(low - eta))
-
-
-#: Local scale of a quantile fit over its asymptotic sd: 1 at the median of normal errors.
-_NORMAL = 1.25
-#: Kernel width over the local scale: first pass, later ones.
-_WIDTHS = (0.5, 0.35)
-#: The local scale falls at most to this part in one pass.
-_FALL = 0.3
 
 
 @dataclass(frozen=True)
@@ -487,15 +473,15 @@ class Quantile(Model):
     tau: float = 0.5
     rules: Rules = BOUNDED
     leverage: float = 0.0
-    longest: float = 0.7
-    curvature: float = 0.15
+    longest: float = MAX_EARLY_STEP_SHORT
+    curvature: float = CURVATURE_OF_QUANTILES
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False
 
     def begin(self, start: Beginning) -> State:
         """Return the quantile of the response, and its spread."""
-        return start.state(start.middle(self.tau), (_NORMAL * start.sd) ** 2, start.sd)
+        return start.state(start.middle(self.tau), (QUANTILE_SCALE * start.sd) ** 2, start.sd)
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal quantile of its residual."""
@@ -504,12 +490,12 @@ class Quantile(Model):
         sd = math.sqrt(start.variance)
         theta = start.shifted(sd * float(ndtri(self.tau)))
         W = roots(start.M, start.axes)[1]
-        return State(theta, W, (_NORMAL * sd) ** 2, start.M, nuisance=sd)
+        return State(theta, W, (QUANTILE_SCALE * sd) ** 2, start.M, nuisance=sd)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the subgradient, and a normal kernel at zero in units of the density."""
         root = self._root
-        width = _WIDTHS[min(k, len(_WIDTHS)) - 1] / _NORMAL
+        width = KERNEL_WIDTHS[min(k, len(KERNEL_WIDTHS)) - 1] / QUANTILE_SCALE
         height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)
 
         def rows(x: Array, _: Array) -> tuple[Array, Array]:
@@ -525,21 +511,22 @@ class Quantile(Model):
 
     def most(self, state: State) -> tuple[float, float]:
         """Return the larger of ``tau, 1 - tau``, and the height of the narrower kernel."""
-        return self.jump, _NORMAL / (math.sqrt(2.0 * math.pi) * min(_WIDTHS) * self._root)
+        height = QUANTILE_SCALE / (math.sqrt(2.0 * math.pi) * min(KERNEL_WIDTHS) * self._root)
+        return self.jump, height
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the local scale of the released density, at least .3 of the last one."""
-        old = math.sqrt(state.phi) / _NORMAL
+        old = math.sqrt(state.phi) / QUANTILE_SCALE
         density = max(float(np.trace(H)) / len(H), 1e-3)
-        local = max(min(state.nuisance, old / density), _FALL * old)
-        return replace(state, phi=(_NORMAL * local) ** 2)
+        local = max(min(state.nuisance, old / density), MIN_SCALE_FALL * old)
+        return replace(state, phi=(QUANTILE_SCALE * local) ** 2)
 
     def typical_long(self, state: State) -> float:
         """Return C for the rows on the rarer side: their scores are all of the length of the row.
 
         Shares of rows that come near the clip say nothing about how many are beyond it.
         """
-        return BEYOND_QUANTILE * self.jump * math.sqrt(len(state.theta))
+        return QUANTILE_CLIP * self.jump * math.sqrt(len(state.theta))
 
     @property
     def jump(self) -> float:
@@ -547,7 +534,7 @@ class Quantile(Model):
         return max(self.tau, 1.0 - self.tau) / self._root
 
     def remainder(self, state: State, d: Array) -> float:
-        """Return the error from rows between both fits, whose scores jump (``theory.md``, 5.2)."""
+        """Return the error from rows between both fits, whose scores jump (``method.md``, 5.2)."""
         return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
 
     def bends(self, state: State, moved: float) -> float:
@@ -559,7 +546,7 @@ class Quantile(Model):
 
         z = float(ndtri(self.tau))
         slope = 0.5 * abs(z) * self._root * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-        return max(self.curvature, slope / _NORMAL) * moved / self.unit(state)
+        return max(self.curvature, slope / QUANTILE_SCALE) * moved / self.unit(state)
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""
@@ -574,11 +561,11 @@ class Quantile(Model):
     @property
     def corner(self) -> float:
         """The local scale: scores jump within it."""
-        return 1.0 / _NORMAL
+        return 1.0 / QUANTILE_SCALE
 
     def unit(self, state: State) -> float:
         """Return the local scale."""
-        return math.sqrt(state.phi) / _NORMAL
+        return math.sqrt(state.phi) / QUANTILE_SCALE
 
 
 @dataclass(frozen=True)
@@ -588,7 +575,7 @@ class Huber(Model):
     k: float = 1.345
     given: float | None = None
     fixed: float = 0.0
-    leverage: float = 1.0
+    leverage: float = LEVERAGE_BIAS_LOW
     averages: bool = False
     weighted: bool = True
 
@@ -649,7 +636,7 @@ class Expectile(Model):
     """Expectile regression: ``psi = 2 |tau - 1{x < 0}| x``."""
 
     tau: float = 0.5
-    leverage: float = 4.0
+    leverage: float = LEVERAGE_BIAS
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False

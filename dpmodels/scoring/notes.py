@@ -1,7 +1,7 @@
 """Notes of a scoring fit on the coverage of its errors, and marks found at public rows.
 
 At these a fit is looked at without looking at any row of the data: how far a step moves them, what
-it leaves there, whether a pass more is needed (``theory.md``, 5.9).
+it leaves there, whether a pass more is needed (``method.md``, 3.2 and 5.9).
 """
 
 from __future__ import annotations
@@ -16,12 +16,31 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels import messages
+from dpmodels.after.inference import SETTLED
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
 from dpmodels.scoring.coordinates import Coordinates, constant_columns, unweighted, worked_out
 from dpmodels.scoring.intervals import Inference
 from dpmodels.scoring.models import Model, State, floored, mass_of, mean_row
-from dpmodels.scoring.rules import PassPlan
+from dpmodels.scoring.pass_plan import PassPlan
+from dpmodels.scoring.rules import (
+    EMPTY_SDS,
+    EMPTY_SHARE,
+    KNOWN_EFFECT,
+    MAX_EFFECT_RANGES,
+    MAX_PUBLIC_ROWS,
+    MAX_RATIO,
+    MIN_EVENTS,
+    MIN_EVENTS_SDS,
+    MOVED_LINK,
+    MOVED_SDS,
+    PUBLIC_END_SDS,
+    RARE_CLIP_MAX,
+    RARE_MOVE_SDS,
+    SEPARATED_LOGITS,
+    SEPARATED_PART,
+    STEP_OVER_NOISE,
+)
 from dpmodels.scoring.step import Step
 from dpmodels.variables import Binary, Levels
 
@@ -32,10 +51,6 @@ if TYPE_CHECKING:
     from dpmodels.scoring.clusters import ClusterRelease
 
 
-#: Least share of empty rows worth a note, and its least number of noise sds.
-EMPTY, SEEN_SDS = 0.05, 3.0
-
-
 def no_ranges_note(names: Sequence[str]) -> Estimate:
     """Return the estimate of a run whose ranges could not be released."""
     return Estimate.silent(names, messages.NO_RANGES())
@@ -43,7 +58,7 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 def is_seen(lost: float, sd: float) -> bool:
     """Return whether a share of dropped rows is worth a note, and clear of its noise."""
-    return lost >= EMPTY and lost > SEEN_SDS * sd
+    return lost >= EMPTY_SHARE and lost > EMPTY_SDS * sd
 
 
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[Note]:
@@ -151,37 +166,13 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
 # -- Public rows of a design: where a fit is looked at without looking at any row of the data.
 #
 # Each level of each factor, both ends and the middle of each number. For variables that share a
-# column (products, powers) every combination, at most ``MOST_ROWS_OF_A_SET``. All else is at its
+# column (products, powers) every combination, at most ``MAX_PUBLIC_ROWS``. All else is at its
 # middle.
 
 
 Mask = npt.NDArray[np.bool_]
 
-#: Rows of a set of variables, at most.
-MOST_ROWS_OF_A_SET = 400
-#: An estimated effect over the declared range of its variables is at most this many ranges of the
-#: response.
-RANGES = 3.0
-#: An effect is known where the half width of its interval is at most this part of it.
-KNOWN = 0.5
-#: Verbs of people whose coefficients are effects on the response itself; an odds, rate or hazard
-#: ratio that is uncertain by more than this factor is not useful.
-LINEAR, RATIO_OF_USE = frozenset({"dp_ols", "dp_feols"}), 100.0
-#: Clipped events at a public row move its score by at most this many noise sds ...
-LOST = 1.0
-#: ... as long as C is at most this many lengths of the typical long score
-#: (``MeanModel.typical_long`` has 1.75 of a typical event; 3 of it were as good on tame models and
-#: include rarer groups).
-LONGEST_OF_EVENTS = 3.0 / 1.75
-#: Least expected events (or counts) of a level that is tested, above this many of their noise sds.
-FEW_EVENTS, FEW_SDS = 25.0, 0.5
-#: Sd of a linear predictor, in logits, beyond which events are taken to be separated. Part of it
-#: from which on a column belongs to that.
-SEPARATED, OWN_PART = 5.0, 0.25
-#: The same of a fit that has not converged, for rows, and for people, whose steps are shorter.
-ON_ITS_WAY, ON_ITS_WAY_OF_PEOPLE = 4.0, 3.0
-#: Ends of a number are at most this many released sds from its released mean.
-FAR_ENDS = 3.0
+EFFECT_VERBS = frozenset({"dp_ols", "dp_feols"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +194,7 @@ class PublicRows:
             back = np.linalg.pinv(coordinates.W0)
             mean = back @ mean_row(M, a)
             square = np.diag(back @ M @ back.T) / mass_of(M, a) - mean**2
-            far = FAR_ENDS * np.sqrt(np.maximum(square, 1e-4))
+            far = PUBLIC_END_SDS * np.sqrt(np.maximum(square, 1e-4))
             levels = np.isin(self.rows, (0.0, 1.0)).all(axis=0)
             z = np.where(levels, z, np.clip(z, mean - far, mean + far))
         return np.asarray(np.where(self.moved, z, mean) @ coordinates.W0.T)
@@ -270,7 +261,7 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
     rows, moved, group = [], [], []
     for number, names in enumerate(sorted(sets)):
         every = itertools.product(*(at[n] for n in names))
-        chosen = list(itertools.islice(every, MOST_ROWS_OF_A_SET))
+        chosen = list(itertools.islice(every, MAX_PUBLIC_ROWS))
         table = {k: np.repeat(v[(len(v) - 1) // 2], len(chosen)) for k, v in at.items()}
         table |= {n: np.array([c[i] for c in chosen], at[n].dtype) for i, n in enumerate(names)}
         own = filled(table)
@@ -293,23 +284,23 @@ def reaching_events(
     """Return the pass with a clip that events at public rows (k, r), in u, hardly reach.
 
     ``typical``: the length of long scores. At most ``n/|w|^2`` events lie at a row x, each cut by
-    ``|w||psi| - C``: C is the least one at which none of these sums is above ``LOST`` noise
-    sds. A function of public rows and released numbers; noise is in proportion to C, so the ledger
-    stays as it is (:meth:`PassPlan.reaching`).
+    ``|w||psi| - C``: C is the least one at which none of these sums is above ``RARE_MOVE_SDS``
+    noise sds. A function of public rows and released numbers; noise is in proportion to C, so the
+    ledger stays as it is (:meth:`PassPlan.reaching`).
     """
     if not typical or one.whole or not (score.is_event or one.unimodal):
         return one
     w = np.linalg.norm(seen @ state.W, axis=1)
     length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
     noise = one.noise.score / one.clip
-    reach = float(np.max(length / (1.0 + LOST * noise * w * w / one.rows), initial=0.0))
-    clip = min(reach, LONGEST_OF_EVENTS * typical)
+    reach = float(np.max(length / (1.0 + RARE_MOVE_SDS * noise * w * w / one.rows), initial=0.0))
+    clip = min(reach, RARE_CLIP_MAX * typical)
     return one if clip <= one.clip else one.clipped_at(clip, unimodal=True)
 
 
 def is_known(effect: Array, half: Array) -> Mask:
     """Return whether effects are large against the half widths of their intervals."""
-    return np.asarray(half <= KNOWN * np.abs(effect))
+    return np.asarray(half <= KNOWN_EFFECT * np.abs(effect))
 
 
 def too_wide(
@@ -321,10 +312,10 @@ def too_wide(
     ``half``: half widths. A coefficient that is known (:func:`is_known`) is of use however wide its
     range is declared. Of effects on the response itself (``linear``): wider, over the range of
     the column, than the range of the response. Else of logs of ratios: a ratio over the range is
-    not known to a factor of ``RATIO_OF_USE``.
+    not known to a factor of ``MAX_RATIO``.
     """
     response = None if design.response is None else design.response.interval
-    most = math.log(RATIO_OF_USE)
+    most = math.log(MAX_RATIO)
     if linear:
         most = math.inf if response is None else response[1] - response[0]
     width = {
@@ -369,8 +360,8 @@ def effects_beyond(
     known.
 
     The largest difference of ``x'b`` over what a set of variables may be, all else fixed, against
-    ``RANGES`` ranges of the response; from zero on, where no columns add up to a constant and the
-    effects have to carry the response there. Of models of the response itself (no link).
+    ``MAX_EFFECT_RANGES`` ranges of the response; from zero on, where no columns sum to a constant
+    and the effects have to reach the response. Of models of the response itself (no link).
     """
     if design.scaled and not design.bought:
         design = unweighted(design)
@@ -382,7 +373,7 @@ def effects_beyond(
     low, high = interval
     if not (design.bought or design.has_intercept) and constant_columns(design) is None:
         low, high = min(low, 0.0), max(high, 0.0)
-    most = RANGES * (high - low)
+    most = MAX_EFFECT_RANGES * (high - low)
     wide = design.intervals()[:p]
     if float(np.abs(params) @ (wide[:, 1] - wide[:, 0])) <= most:  # all columns together
         return beyond
@@ -409,14 +400,14 @@ def effects_beyond(
 
 def separated(
     design: Design, coordinates: Coordinates, M: Array, theta: Array, A: Array,
-    least: float = SEPARATED,
+    least: float = SEPARATED_LOGITS,
 ) -> Mask:  # fmt: skip
     """Return the mask of coefficients of a linear predictor that events hardly determine.
 
     ``theta``, (r,): the fit for u, of logits; M: second moments of u; A, (p, r): from theta to
     coefficients. Beyond an sd of ``least`` logits nearly all rows are events for sure, or not,
     and the fit only says that it is so large or larger. Marked are the columns with at least
-    ``OWN_PART`` of that sd, and a constant as large as that.
+    ``SEPARATED_PART`` of that sd, and a constant as large as that.
     """
     a = coordinates.constant
     mean = 0.0 if a is None else float(theta @ mean_row(M, a))
@@ -432,19 +423,19 @@ def separated(
     spread = np.sqrt(np.maximum(square, 0.0)) / unit
     one = np.array([column.kind == "intercept" for column in design.columns])
     size = np.abs(A @ theta) * np.where(one, 1.0, spread)
-    return np.asarray(size >= OWN_PART * sd)
+    return np.asarray(size >= SEPARATED_PART * sd)
 
 
 def few_events(
     design: Design, coordinates: Coordinates, state: State, theta: Array, score: Model, H: Array,
     n: float, privacy: Array,
 ) -> Mask:  # fmt: skip
-    """Return a mask of columns of levels with fewer than ``FEW_EVENTS`` expected events.
+    """Return a mask of columns of levels with fewer than ``MIN_EVENTS`` expected events.
 
     The last pass looked from ``state`` to the fit ``theta``, for u; H is the information per row,
     ``privacy`` the covariance of the noise of its step, in w. At most ``n/(w'H^-1 w)`` of the
     information lies at a row x, by the information of one of these so many rows, of which the fit
-    expects so many events. ``FEW_SDS`` noise sds of their number do not count: where few are
+    expects so many events. ``MIN_EVENTS_SDS`` noise sds of their number do not count: where few are
     expected of many, noise made them. Of a level beside numbers those at the value with the most
     count. Those of the base level are those of all columns of its factor, and of the constant.
     """
@@ -456,14 +447,15 @@ def few_events(
     each, earlier = (score.events_of(state, before, at) for at in (u @ theta, before))
     w = u @ state.W.T
     sd = noise_at(w, privacy)
-    events = (each - FEW_SDS * earlier * sd) * n / np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
+    leverage = np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
+    events = (each - MIN_EVENTS_SDS * earlier * sd) * n / leverage
     for number in range(int(rows.group.max()) + 1):
         own = rows.group == number
         moved = rows.moved[own][0]
         levels = moved & rows.discrete
         patterns, which = np.unique(rows.rows[own][:, levels] != 0.0, axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns if levels.any() else ()):
-            if events[own][which.ravel() == k].max() < FEW_EVENTS:
+            if events[own][which.ravel() == k].max() < MIN_EVENTS:
                 few[levels] |= pattern if pattern.any() else True
                 if not pattern.any():
                     few |= np.array([c.kind == "intercept" for c in design.columns])
@@ -473,26 +465,16 @@ def few_events(
 # -- What a step leaves at public rows: how far it moves them, and what is missing. Sees no row.
 
 
-#: A step has not converged if it moves the linear predictor of a public row (in a model of a mean)
-#: by more than the first number, and by more than the second number of its noise sds.
-ARRIVED, NOISE_SDS = 0.3, 3.0
-#: The same of a model of a residual, over the residual at which scores of the row are clipped.
-SETTLES = 0.6
-#: Least ratio of a step's squared length to the part that its noise and that of the pass before
-#: explain, from which on it is not noise. If it is as long as the step before, the fit still moves.
-LONG = 3.0
-
-
 def noise_at(rows: Array, privacy: Array) -> Array:
     """Return the noise sd of a step at rows in w, of its covariance ``privacy``."""
     return np.sqrt(np.maximum(np.sum((rows @ privacy) * rows, axis=1), 0.0))
 
 
 def still_moving(
-    rows: Array, d: Array, privacy: Array, least: float | Array = ARRIVED
+    rows: Array, d: Array, privacy: Array, least: float | Array = MOVED_LINK
 ) -> npt.NDArray[np.bool_]:
     """Return a mask of rows (k, r) in w that a step d moves by more than ``least`` and noise."""
-    return np.asarray(np.abs(rows @ d) > np.maximum(least, NOISE_SDS * noise_at(rows, privacy)))
+    return np.asarray(np.abs(rows @ d) > np.maximum(least, MOVED_SDS * noise_at(rows, privacy)))
 
 
 def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | Array:
@@ -502,20 +484,21 @@ def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | 
     which scores of rows there are clipped, or change sign.
     """
     if not score.of_residual:
-        return ARRIVED
+        return MOVED_LINK
     length = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
-    return np.asarray(SETTLES * math.sqrt(state.phi) * np.minimum(plan.clip / length, score.corner))
+    return np.asarray(SETTLED * math.sqrt(state.phi) * np.minimum(plan.clip / length, score.corner))
 
 
 def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool:
     """Return whether a step is longer than the noise of its pass and of the one before explains.
 
-    ``|d|^2 > LONG phi (sd^2 + sd_before^2) |H^-1|_F^2``: of fits that have arrived it is about 1.
+    ``|d|^2 > STEP_OVER_NOISE phi (sd^2 + sd_before^2) |H^-1|_F^2``: of fits that have arrived the
+    ratio is about 1.
     """
     inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
     noise = sum((one.noise.score / one.rows) ** 2 for one in (plan, before))
     explained = state.phi * noise * float(np.sum(inverse * inverse))
-    return float(step.d @ step.d) > LONG * explained
+    return float(step.d @ step.d) > STEP_OVER_NOISE * explained
 
 
 def moves_on(
@@ -571,7 +554,7 @@ def arrived(
     """
     rows = seen @ state.W
     step, noise = rows @ inference.allowance.d, noise_at(rows, inference.privacy)
-    least = np.maximum(settles(rows, inference.plan, state, score), NOISE_SDS * noise)
+    least = np.maximum(settles(rows, inference.plan, state, score), MOVED_SDS * noise)
     short = floored_short(inference)
     moved = np.abs(step) > least
     far: npt.NDArray[np.bool_] = moved | (np.abs(rows @ short).sum(axis=1) > least)

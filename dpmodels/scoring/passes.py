@@ -22,7 +22,16 @@ from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Ball, Interval, OneHot
 from dpmodels.proof.statistics import RankOne, Sum
 from dpmodels.scoring.models import Evaluate, plain
-from dpmodels.scoring.rules import KEPT, PassPlan
+from dpmodels.scoring.pass_plan import PassPlan
+from dpmodels.scoring.rules import (
+    AT_CLIP,
+    BINS,
+    EXPONENT_BIAS,
+    MANTISSA_BITS,
+    ROW_FACTOR_MAX,
+    SOFT_CLIP_END,
+    SOFT_CLIP_START,
+)
 from dpmodels.sources.rows import Coins, short
 from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
@@ -45,16 +54,8 @@ from dpmodels.sums.rowmap import UnitScale, images_of
 
 Integers = npt.NDArray[np.object_]
 
-#: Scores are kept up to ``KEPT`` C, then grow linearly to C at this part of it.
-_REACHED = 0.8
-#: Bins of ``|s| / C``: half octaves, end bins open; bin ``AT_CLIP`` begins at C.
-BINS, AT_CLIP = 14, 9
-#: A float64: bits of its mantissa, bias of its exponent.
-_MANTISSA, _BIAS = 52, 1023
 #: The exponent of the first bin.
-FIRST = _BIAS - AT_CLIP
-#: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier.
-FACTOR = 4.0
+FIRST = EXPONENT_BIAS - AT_CLIP
 #: Parts of a pass that are matrices, in the order of their draw.
 MATRICES = ("information", "meat", "spread")
 
@@ -116,10 +117,10 @@ def softened(norm: Array, clip: float, plain: bool = False) -> Array:
     """
     if plain:
         return np.minimum(norm, clip)
-    slope = (1.0 - KEPT) / (_REACHED - KEPT)
-    out = norm - KEPT * clip
+    slope = (1.0 - SOFT_CLIP_START) / (SOFT_CLIP_END - SOFT_CLIP_START)
+    out = norm - SOFT_CLIP_START * clip
     out *= slope
-    out += KEPT * clip
+    out += SOFT_CLIP_START * clip
     np.maximum(norm, out, out=out)
     return np.minimum(out, clip, out=out)
 
@@ -279,7 +280,7 @@ class ScorePass:
         factor *= self.map.step
         if not length.min(initial=1.0) > 0.0:
             factor[~(length > 0.0)] = 0.0
-        return end_of_numbers(factor, FACTOR * self.plan.clip, TOP)
+        return end_of_numbers(factor, ROW_FACTOR_MAX * self.plan.clip, TOP)
 
     @functools.cached_property
     def map(self) -> Affine:
@@ -406,7 +407,7 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
     """
     # 2^octave <= square < 2^(octave + 1); a zero has the least exponent
     bins = (relative * relative).view(np.int64)
-    bins >>= _MANTISSA
+    bins >>= MANTISSA_BITS
     bins -= FIRST
     np.clip(bins, 0, BINS - 1, out=bins)
     if low is not None:
@@ -455,7 +456,7 @@ def _joint(sums: PassSums, plan: PassPlan) -> Added:
             steps.append(np.full(r * (r + 1) // 2, (radius / STEPS) ** 2))
     lattice = plan.clip / STEPS  # of an integer of the scores: by their route
     if not plan.weighted:
-        lattice *= plan.information / STEPS * FACTOR
+        lattice *= plan.information / STEPS * ROW_FACTOR_MAX
     elif sums.by_cell:
         lattice /= STEPS
     steps.append(np.full(r, lattice))

@@ -25,17 +25,9 @@ from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.known import Known, known_entries
 from dpmodels.scoring.models import LeastSquares, Model, Start, State, floored, mean_row, roots
 from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
-from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
-from dpmodels.scoring.rules import (
-    COLUMNS,
-    OF_ROWS,
-    REACH_OF_START,
-    RESERVE,
-    SEEN_COUNT,
-    Forecast,
+from dpmodels.scoring.pass_plan import (
     PassPlan,
     Pilot,
-    Rules,
     first_share,
     longer,
     noise_ratio,
@@ -44,6 +36,22 @@ from dpmodels.scoring.rules import (
     pilot_windows,
     plan_pass,
     policy_of,
+)
+from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
+from dpmodels.scoring.rules import (
+    COLUMNS,
+    INFORMATION_FACTOR,
+    INFORMATION_POWER,
+    NARROW_FACTOR,
+    OF_ROWS,
+    REACH_OF_START,
+    RESERVE,
+    SEEN_COUNT,
+    START_RADIUS_MAX,
+    START_RADIUS_MAX_STRONG,
+    START_STRONG,
+    Forecast,
+    Rules,
 )
 from dpmodels.scoring.run import (
     Aimed,
@@ -212,13 +220,6 @@ def _scales(
     return (ScalePlan.of(names, response, mu, request.relation, rows), *weights)
 
 
-#: Squared radius of a start from measured scales, over its mean: factor and power of x = mu n / p
-#: of the start; with many columns at most the third times ``x / sqrt p``.
-START_FACTOR, START_POWER, START_NARROW = 0.22, 0.7, 0.12
-#: And at most the first up to mu n of the third, at most the second above.
-START_MOST, START_MOST_OF_STRONG, START_STRONG = 2.0, 4.0, 2_000.0
-
-
 def start_radius(detail: ScoredDetail, rank: int) -> float:
     """Return the radius of a start from measured scales, or 0 to choose it by rule.
 
@@ -229,11 +230,11 @@ def start_radius(detail: ScoredDetail, rank: int) -> float:
     if not measured or not detail.chains[0].score.of_residual:
         return 0.0
     x = detail.mu * math.sqrt(detail.shares[0]) * detail.pilot.start(detail.rows) / max(rank, 1)
-    kappa = START_FACTOR * x**START_POWER
+    kappa = INFORMATION_FACTOR * x**INFORMATION_POWER
     if rank >= COLUMNS:
-        kappa = min(kappa, START_NARROW * x / math.sqrt(rank))
+        kappa = min(kappa, NARROW_FACTOR * x / math.sqrt(rank))
     strong = detail.mu * detail.rows > START_STRONG
-    most = START_MOST_OF_STRONG if strong else START_MOST
+    most = START_RADIUS_MAX_STRONG if strong else START_RADIUS_MAX
     return math.sqrt((rank + 1.0) * min(max(1.0, kappa), most))
 
 

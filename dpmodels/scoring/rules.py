@@ -1,34 +1,23 @@
-"""Public rules of private Fisher scoring: shares, radii, clips, as functions of (mu, n, p).
+"""Every constant of private Fisher scoring, with its reason and its evidence.
 
-All shares are shares of mu^2. E|s|^2 is about p in all that follows (``theory.md``, 3).
+``constants.md`` is the table made of this file (``python .ci/constants.py``). The last bracket of a
+comment is the evidence: ``[N 7]`` an entry of ``benchmarks/results/scoring_rules.md``, ``[P 2.3]``
+a claim of ``theory.md``, ``[exact]`` a fact of arithmetic; without one it is a judgement. Shares
+are shares of mu^2. E|s|^2 is about p in all that follows (``method.md``, 3).
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from dpmodels.proof.prove import joint_sensitivity, sensitivity
-from dpmodels.proof.sets import Ball, OneHot
-from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.sources.rows import ALL_ROWS, Windows
-from dpmodels.sources.tables import WINDOW
-from dpmodels.sums.ask import Read
+# -- Kinds of models over rows, chosen by public numbers
 
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.formula.design import Design
-
-# -- How the passes of a model treat rows: one record a kind of model, chosen by public numbers
-
-
-#: From this many columns on a model of a residual has many; the same for the shares of its passes,
-#: where the noise (:func:`columns_noise`) is above the second number too.
-COLUMNS, WIDE_NOISE = 6, 0.008
-#: The same for models of a mean.
+#: From this number of columns on a model of a residual has many. [N 3]
+COLUMNS = 6
+#: ``p^1.5/(mu n)`` from which on many columns need the shares for noisy passes. [N 7]
+WIDE_NOISE = 0.008
+#: From this number of columns on a model of a mean has many.
 COLUMNS_OF_MEANS = 10
 
 
@@ -44,431 +33,565 @@ class ClipPolicy:
     shrinks: bool = False
     signed: bool = False  # The histogram of lengths is by the sign of the score
     narrow: bool = False  # The radius of the information follows its noise
-    clip: float = 1.5  # Least C over sqrt p
-    ordinary: float = 2.0  # Least R_L^2 over p: up to there rows count as ordinary
-    far: bool = False  # Whether the excess over C is released too if mu n is large
+    #: Least C over sqrt p. A shorter clip has less noise and more bias. [N 7]
+    clip: float = 1.5
+    #: Least R_L^2 over p: up to there rows count as ordinary.
+    ordinary: float = 2.0
+    far: bool = False  # Whether the directions of scores beyond C are released if mu n is large
 
 
 #: Scores with a bound (quantiles, Huber), with few columns.
 TAME = ClipPolicy()
-#: Least squares with few and with many columns.
+#: Least squares with few columns.
 LEAST_SQUARES = ClipPolicy(far=True)
+#: Least squares with many columns. [N 6]
 WIDE_LEAST_SQUARES = ClipPolicy(
     by_leverage=True, shrinks=True, signed=True, narrow=True, clip=1.0, ordinary=1.5, far=True
 )
-#: Models of a mean with few columns; these and scores with a bound with many.
+#: Models of a mean with few columns.
 FEW = ClipPolicy(by_leverage=True)
+#: Models of a mean, and scores with a bound, with many columns. [N 8]
 MANY = ClipPolicy(by_leverage=True, shrinks=True)
+#: Units: H is shrunk towards the coordinates it is looked at in, made round by the pass before.
+UNITS_POLICY = ClipPolicy(shrinks=True)
 
 
-def columns_noise(mu: float, n: int, p: int) -> float:
-    """Return ``p^1.5/(mu n)``, which the spectral noise of an information grows with. Public."""
-    return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
+# -- Shares of the passes over rows
 
-
-def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
-    """Return the clipping policy of a model, by public numbers.
-
-    ``averages``: the information does not depend on the fit, as of least squares; ``of_mean``: a
-    family with a link.
-    """
-    if averages:
-        return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
-    if of_mean:
-        return MANY if p >= COLUMNS_OF_MEANS else FEW
-    return MANY if p >= COLUMNS else TAME
-
-
-#: Largest distance of a start of events or counts from the mean row at public rows, in units of the
-#: link (``theory.md``, 3): a pass takes back about three.
-REACH_OF_START = 4.0
-#: Where n is private, a released count this many noise sds above zero stands for its guess.
-SEEN_COUNT = 4.0
-
-
-def released_count(counts: Array, sd: float) -> float | None:
-    """Return the units that a noisy histogram of all of them holds, or None if noise hides it."""
-    total = float(counts.sum())
-    return total if total > SEEN_COUNT * sd * math.sqrt(len(counts)) else None
-
-
-#: Radius of the meat, over p: least, and factor of the root of mu n / p.
-MEAT = (4.0, 0.8)
-#: Largest squared score that counts in the scale, over p. For rows with weights (whose scores have
-#: long tails, and whose scale is that of their tails) it is at least the second number, and the
-#: third number times C, squared.
-CUT, CUT_OF_WEIGHTS, CLIPS_OF_WEIGHTS = 6.0, 36.0, 1.5
-#: Noise of their meat over the size that it has, up to which its radius grows to C.
-MEAT_NOISE = 0.10
-#: Share of an early pass that goes to that scale.
-SCALE_OF_WEIGHTS = 0.10
-#: Scores are kept up to this part of C (:func:`dpmodels.scoring.passes.softened`).
-KEPT = 0.65
-#: Where typical long scores all have one length, C is at least this part of the rule's.
-LEAST_CLIP = 0.8
-#: Radius of the information where it follows its noise: least over p, and factor of x/sqrt p.
-NARROW = (1.75, 0.12)
-#: Directions of scores beyond C: share of the last pass, and mu n from which on.
-FAR_SHARE, FAR_FROM = 0.15, 8000.0
+#: Share of the scale within an early pass.
+SCALE_SHARE = 0.04
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Shares of one family of models."""
+    """Shares of mu^2 of one family of models, over the passes and within a pass."""
 
     passes: tuple[float, ...]  # Share of the start and of every scoring pass
-    # information, score, scale: shares within a pass that is not the last.
+    #: Information, within a pass that is not the last.
     information: float = 0.30
+    #: Scores, within a pass that is not the last: they decide the step.
     score: float = 0.66
-    scale: float = 0.04
-    # spread, last_information, last_score, meat, histogram: shares within the last pass. ``spread``
-    # is the share of the information of ordinary rows; the others divide the remainder.
+    scale: float = SCALE_SHARE
+    #: Ordinary information, within the last pass. The four others divide the remainder.
     spread: float = 0.05
+    #: Information, within the last pass.
     last_information: float = 0.18
+    #: Scores, within the last pass.
     last_score: float = 0.68
+    #: Meat, within the last pass: it enters the interval only.
     meat: float = 0.07
+    #: Histogram of lengths, within the last pass.
     histogram: float = 0.07
 
 
+#: Start and two passes: more converge to the biased clipped equation. [N 11]
 LINEAR = Rules((0.15, 0.20, 0.65))
-#: The same after a start of another kind (:class:`~dpmodels.scoring.run.Opening`), which is noisier
-#: than that of the joint ball: it has an additional pass.
+#: After a start of another kind, which is noisier: one pass more.
 OPENED = Rules((0.15, 0.09, 0.13, 0.63))
-#: Shares of models of a residual with many columns: the noise of the early passes decides.
-#: The same where it is small: two, as it takes two steps to see that a fit is on its way.
+#: Models of a residual with many columns and little noise: two steps show whether a fit moves.
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
+#: Models of a residual with many columns: the noise of the early passes decides. [N 7]
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
-EVENT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
-#: Models with a bounded score (their density gives the scale, so none is released).
+#: Models of a mean (events, counts).
+MEANS = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
+#: Models with a bounded score: their density gives the scale, so none is released.
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
-COUNT = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
-
-#: Models of a residual: an additional pass takes this part of the last one's share, which stays at
-#: least LEAST_LAST of all. At most MOST_PASSES are before the last (``theory.md``, 3.2).
-A_PASS_MORE, LEAST_LAST, MOST_PASSES = 0.18, 0.2, 6
-#: The step that pays for the last pass and those.
+#: Share of the reserve that an extra pass takes (method 3.2). [N 19]
+EXTRA_PASS_SHARE = 0.18
+#: Least share of the last pass after extra passes.
+MIN_LAST_PASS_SHARE = 0.2
+#: Passes before the last, at most.
+MAX_EARLY_PASSES = 6
+#: Name of the step that pays for the last pass and extra ones.
 RESERVE = "passes from the reserve"
+#: Share of the directions of scores beyond C in the last pass. [N 23]
+FAR_SHARE = 0.15
+#: mu n from which on these are released: below, noise hides them. [N 23]
+FAR_FROM = 8000.0
+#: Share of fit statistics, if asked for.
+STATISTICS_SHARE = 0.10
+#: Name of their step.
+STATISTICS_STEP = "fit statistics"
 
-#: Names of the two histograms of numbers.
-PLACES, DISTANCES = "places of values", "scales of values"
+# -- Clips and radii of a pass over rows
+
+#: Factor of ``(mu_s n)^CLIP_POWER`` in C. A bias of order C^-a makes a power of mu n optimal.
+CLIP_FACTOR = 0.36
+#: Power of mu n in every clip of scores.
+CLIP_POWER = 0.45
+#: Scores are kept up to this part of C.
+SOFT_CLIP_START = 0.65
+#: Scores reach C at this part of it: rows just below C stand for those beyond.
+SOFT_CLIP_END = 0.8
+#: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier. [P 2.1]
+ROW_FACTOR_MAX = 4.0
+#: Least R^2 over p of information and meat.
+MIN_RADIUS = 4.0
+#: Factor of x^.7 in R_H^2 over p, x = mu n/p of that sum: clipping leaves a step undone. [N 9]
+INFORMATION_FACTOR = 0.22
+#: Power of x in R_H^2 over p.
+INFORMATION_POWER = 0.7
+#: Least R_H^2 over p where the radius follows its noise. [N 6]
+MIN_NARROW_RADIUS = 1.75
+#: Factor of x/sqrt p there: spectral noise of the information stays near a quarter. [N 2]
+NARROW_FACTOR = 0.12
+#: Factor of sqrt x in R_J^2 over p.
+MEAT_FACTOR = 0.8
+#: Largest squared score in the scale, over p.
+SCALE_CUT = 6.0
+#: The same for rows with weights, whose scores have long tails. [N 15]
+SCALE_CUT_OF_WEIGHTS = 36.0
+#: And at least the square of this times C. [N 16]
+SCALE_CUT_OVER_CLIP = 1.5
+#: Share of an early pass for the scale of rows with weights. [N 16]
+SCALE_SHARE_OF_WEIGHTS = 0.10
+#: Noise of their meat over its size, up to which its radius grows to C. [N 16]
+MEAT_NOISE = 0.10
+#: C over that of the rule, at least, if typical long scores all have one length.
+MIN_CLIP_OF_RARE = 0.8
+#: Noise sds above zero from which on a released count of rows replaces its guess (n private).
+SEEN_COUNT = 4.0
+
+# -- Bins
+
+#: Name of the histogram of cells of numbers.
+PLACES = "places of values"
+#: Name of the histogram of their distances.
+DISTANCES = "scales of values"
 #: Cells of a range.
 CELLS = 64
-#: Octaves of a square (half octaves of a length): bin i holds [2^(i - OCTAVE_ZERO), twice that).
-OCTAVES, OCTAVE_ZERO = 96, 64
-#: Share of mu^2 that fit statistics take where they are asked for; their step in the ledger.
-STATISTICS_SHARE, STATISTICS_STEP = 0.10, "fit statistics"
+#: Octaves of a square (half octaves of a length).
+OCTAVES = 96
+#: Bin i of octaves holds [2^(i - OCTAVE_ZERO), twice that).
+OCTAVE_ZERO = 64
+#: Half octaves of distances from a centre.
+DISTANCE_OCTAVES = 24
+#: Bins of ``|s|/C``: half octaves, end bins open.
+BINS = 14
+#: The bin that begins at C.
+AT_CLIP = 9
+#: Parts of a bin over which a function of lengths is averaged.
+BIN_PARTS = 8
+#: Bits of the mantissa of a float64. [exact]
+MANTISSA_BITS = 52
+#: Bias of the exponent of a float64. [exact]
+EXPONENT_BIAS = 1023
+#: Scores of a unit's rows are rounded to this before they are summed as integers. [P 8.1]
+GRAIN = 2.0**-34
+
+# -- Coordinates, centre and scale (method 1, 3.1)
+
+#: Unit of the response of a start: a uniform one in [-1, 1] has unit variance. [exact]
+RESPONSE_UNIT = math.sqrt(3.0)
+#: Points of the declared box: at least, per column, at most.
+BOX_POINTS = (1 << 12, 64, 1 << 15)
+#: Eigenvalues below this part of the largest are aliased columns.
+ALIASED_PART = 1e-10
+#: Coefficients with this part of their squared length in aliased directions are not identified.
+UNIDENTIFIED_PART = 1e-6
+#: Least whitened eigenvalue over the largest, in a narrowed box.
+MIN_NARROWED_EIGENVALUE = 1e-4
+#: Columns with this part of their square beyond the columns before them are combinations.
+DEPENDENT_PART = 1e-8
+#: Shares of the two histograms of numbers.
+NUMBER_SHARES = (0.02, 0.03)
+#: Least part of the distances in the tail that determines a scale.
+TAIL_PART = 0.1
+#: Noise sds from which on a count is visible.
+VISIBLE_SDS = 2.0
+#: Least noise sds of a tail if a sample of the rows is read.
+CLEAR_TAIL_SDS = 100.0
+#: A tail of more than this part of the rows tells no scale.
+MAX_TAIL_PART = 0.7
+#: More than this part of the distances in one half octave: few values, no normal tail. [N 17]
+ONE_LENGTH_PART = 0.5
+#: Half the range of a response over its scale, at least.
+RESPONSE_SCALES = 3.0
+#: Noise of a start over the scale of the response that a wider range may bring.
+START_NOISE_OF_RANGE = 0.5
+#: Part of the range's variance in the squared scale of a predictor.
+RANGE_VARIANCE_PART = 0.004
+#: Public rows end at this number of released sds from the centre of a number.
+PUBLIC_ROW_SDS = 4.0
+#: Name of the release of the mean weight.
+WEIGHT_STEP = "weights"
+#: Its share.
+WEIGHT_SHARE = 0.02
+#: Half octaves of w/W. The last holds everything below, and rows without a positive weight.
+WEIGHT_BINS = 32
+
+# -- Start (method 3)
+
+#: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6).
+START_FLOOR = 1e-7
+#: Bias of an entry of the second moments from the ball of a start, in whitened coordinates.
+START_BIAS = 0.2
+#: Noise sds up to which a part of the start's fit counts as noise. [N 12]
+START_NOISE_SDS = 2.0
+#: Relative distance of eigenvalues below which they are one.
+EQUAL_EIGENVALUES = 1e-9
+#: Largest radius^2 of a start from measured scales, over p + 1, where mu n is small.
+START_RADIUS_MAX = 2.0
+#: The same where mu n is large.
+START_RADIUS_MAX_STRONG = 4.0
+#: mu n from which on it is.
+START_STRONG = 2_000.0
+#: Link units between the mean row and public rows in a start of events or counts. [N 14]
+REACH_OF_START = 4.0
+#: Least part of a row that the ball of the start is taken to leave on average.
+MIN_BALL_MASS = 0.1
+#: Bounds of the mean of an event in a start. [N 35]
+EVENT_MEAN = (0.01, 0.99)
+#: Least share of the rarer outcome by a released mean. [N 35]
+MIN_EVENT_SHARE = 1e-3
+#: The same by a logit's information.
+MIN_EVENT_SHARE_OF_LOGIT = 1e-4
+#: Bounds of alpha of the negative binomial.
+ALPHA = (1e-3, 20.0)
+
+# -- Newton step (method 3)
+
+#: Floor of eigenvalues of the information, over its spectral noise nu sqrt(2r).
+FLOOR_NOISE = 0.7
+#: Least floor.
+FLOOR = 0.1
+#: Least floor after shrinkage. [N 6]
+FLOOR_SHRUNK = 0.05
+#: Least part of the noise variance that remains after shrinkage.
+MIN_NOISE_LEFT = 0.05
+#: Part of its explained noise that a last step loses. [N 5]
+DAMPING = 0.5
+#: mu n up to which models other than least squares lose all of that part. [N 5]
+DAMPING_STRONG = 4000.0
+#: Longest early step: of a model of a residual, in its sds.
+MAX_EARLY_STEP = 1.4
+#: Longest early step of a mean with another link than the logit, and of a quantile.
+MAX_EARLY_STEP_SHORT = 0.7
+#: Longest early step of a logit.
+MAX_EARLY_STEP_LOGIT = 1.0
+#: phi grows by this factor times the mean squared score over its expectation.
+SCALE_UPDATE = 1.1
+#: Bounds of the factor of phi in one pass.
+SCALE_UPDATE_RANGE = (0.05, 5.0)
+#: Squared step over its explained noise, from which on the step is more than noise. [N 18]
+STEP_OVER_NOISE = 3.0
+#: A step moves a mean fit on from this change of a public row's linear predictor. [N 38]
+MOVED_LINK = 0.3
+#: And from this number of its noise sds.
+MOVED_SDS = 3.0
+#: Local scale of a quantile fit over its asymptotic sd: 1 at the median of normal errors. [exact]
+QUANTILE_SCALE = 1.25
+#: Kernel widths over the local scale: first pass, later ones.
+KERNEL_WIDTHS = (0.5, 0.35)
+#: The local scale falls at most to this part in one pass.
+MIN_SCALE_FALL = 0.3
+
+# -- Excess over the clip (method 4)
+
+#: (slopes, bends) of log counts over half octaves, as ``np.linspace`` takes them: falling tails.
+FALLING_TAILS = ((-1.6, 0.7, 47), (0.0, 0.6, 13))
+#: The same where most long scores have one length: counts rise to it and fall quickly.
+ONE_LENGTH_TAILS = ((-1.6, 3.0, 47), (0.2, 2.0, 13))
+#: The same where C may lie in the bulk: counts of normal scores fall ever faster.
+BULK_TAILS = ((-1.6, 3.0, 47), (0.0, 2.0, 21))
+#: Errors above the curve from which on a bin counts in full.
+TAIL_BIN_SDS = 2.5
+#: The same for people, whose half octaves are many and extend far. [N 48]
+TAIL_BIN_SDS_OF_PEOPLE = 4.0
+#: With weights: errors of a count by which rows may hide beyond C. [N 16]
+UNSEEN_TAIL_SDS = 1.1
+#: At most this part of the rows within two octaves below C. [N 16]
+UNSEEN_TAIL_PART = 0.12
+#: Part of the excess that is even in sign but counts as of one sign. [N 26]
+EVEN_PART = 0.75
+#: mu n up to which it does; above, in proportion to 1/(mu n). [N 26]
+EVEN_STRONG = 400.0
+#: Part of C that a row just beyond it may have moved the sum by.
+MOVED_PART = 0.35
+#: Bounds of the ratio of neighbouring bins.
+NEIGHBOUR_RATIOS = (0.1, 0.7)
+#: Chance that noise looks like scores beyond C, in all directions together. [N 23]
+FAR_CHANCE = 0.01
+#: The same of any group. [N 24]
+GROUP_CHANCE = 0.1
+#: Bounds of the mean excess of a clipped score, in units of C.
+MEAN_EXCESS = (0.25, 2.0)
+#: Noise sds of a group's long scores that do not count. [N 24]
+GROUP_NOISE_SDS = 2.0
+#: Excess of the rest, in units of C.
+GROUP_EXCESS = 0.5
+#: Runs of three bins above this number of noise sds are clear.
+CLEAR_SDS = 9.0
+#: And those next to clear ones above this.
+NEAR_CLEAR_SDS = 4.0
+#: Bins that hold most units, where noise hides which.
+HIDDEN_BINS = 7
+#: Quantile up to which squares are averaged, for scales.
+SCALE_QUANTILE = 0.98
+#: The same for scores.
+SCORE_QUANTILE = 0.995
+
+# -- Intervals and marks (method 4)
+
+#: Ratio of released noise to information from which errors of rows grow, and its end. [N 54]
+ROWS_BEAR = (4.0, 8.0)
+#: The same of people. [N 54]
+UNITS_BEAR = (0.6, 1.2)
+#: The same of quantiles and bounded losses of people. [N 54]
+BOUNDED_BEAR = (0.35, 0.4)
+#: Largest factor of an error, of rows.
+STRETCH_MAX = 100.0
+#: The same of people. [N 54]
+STRETCH_MAX_OF_PEOPLE = 4.0
+#: Part of the meat of units that its noise pulls towards a multiple of the identity.
+MEAT_SHRINKAGE_OF_UNITS = 0.3
+#: Value of an eigenvalue below the floor, over the floor, if H was not shrunk.
+UNRESOLVED_VALUE = 0.1
+#: Its least value if H was shrunk.
+UNRESOLVED_VALUE_SHRUNK = 0.2
+#: Factor of the unexplained part of a step in the allowance of models that shrink.
+UNEXPLAINED_STEP = 2.0
+#: Public noise of the information above which no coefficient of such a model is tested.
+SIGNAL_IS_NOISE = 3.0
+#: Noise sds of the ordinary information that naming a coefficient leaves to it.
+NAMED_SDS = 2.0
+#: A coefficient with this part of its variance in unresolved directions is not determined.
+UNRESOLVED_PART = 0.5
+#: Information along a coefficient below which it is not determined, if H was shrunk.
+MIN_INFORMATION = 0.3
+#: The same in noise sds.
+MIN_INFORMATION_SDS = 4.0
+#: Factor c of l_j in the allowance: least squares and expectiles.
+LEVERAGE_BIAS = 4.0
+#: The same: families, Huber, units. Quantiles have 0.
+LEVERAGE_BIAS_LOW = 1.0
+#: Curvature allowance of a mean, over ``|d|_M |d_j|``.
+CURVATURE_OF_MEANS = 0.125
+#: The same of a quantile, over the local scale.
+CURVATURE_OF_QUANTILES = 0.15
+#: Residual variance of the start over that of the last scores: responses may be clipped. [N 22]
+START_SPREAD = 12.0
+#: Part of it that the start must have seen. [N 21]
+START_SPREAD_SEEN = 3.0
+#: The same limit for units, by the released distribution of the response. [N 56]
+RESPONSE_SPREAD_OF_UNITS = 25.0
+#: Sampling errors over those by the residual variance of the start, at least. [N 22]
+MIN_ERROR_PART = 0.9
+#: Part of its half width by which clipped scores of a group may move a coefficient. [N 24]
+GROUP_MOVE = 0.5
+#: Noise sds of a last step over units beyond which it has not converged. [N 55]
+UNCONVERGED_SDS = 5.0
+#: Effect of separated events over its half width, at least.
+SEPARATED_EFFECT = 0.5
+#: Logits per unit of a link, about its middle.
+LOGITS = {"probit": 1.7, "cloglog": 1.3}
+#: Least share of empty rows that is noted.
+EMPTY_SHARE = 0.05
+#: And its noise sds.
+EMPTY_SDS = 3.0
+#: Public rows per set of variables.
+MAX_PUBLIC_ROWS = 400
+#: Ranges of the response that an effect over the range of its variables may be.
+MAX_EFFECT_RANGES = 3.0
+#: Half width over the effect, up to which an effect is known.
+KNOWN_EFFECT = 0.5
+#: Uncertainty of an odds, rate or hazard ratio beyond which it is not useful.
+MAX_RATIO = 100.0
+#: Sd of a linear predictor, in logits, beyond which events are taken to be separated.
+SEPARATED_LOGITS = 5.0
+#: Part of it from which on a column belongs to that.
+SEPARATED_PART = 0.25
+#: The same limit of a fit that has not converged.
+SEPARATED_UNCONVERGED = 4.0
+#: The same of people, whose steps are shorter.
+SEPARATED_UNCONVERGED_OF_PEOPLE = 3.0
+#: Ends of a number in public rows, in released sds from its released mean.
+PUBLIC_END_SDS = 3.0
+
+# -- Rare events and counts (method 5.9)
+
+#: Counts with a mean below are rare.
+RARE_MEAN = 1.0
+#: C over the length of typical scores of rare events, counts and second values. [N 34]
+RARE_CLIP = 1.75
+#: C over the length of the scores of a quantile's rarer side. [N 60]
+QUANTILE_CLIP = 1.5
+#: C over that length at most, for rarer groups at public rows. [N 34]
+RARE_CLIP_MAX = 3.0 / 1.75
+#: Noise sds by which clipped events at a public row may move its score. [N 34]
+RARE_MOVE_SDS = 1.0
+#: Least expected events (or counts) of a level that is tested. [N 38]
+MIN_EVENTS = 25.0
+#: Less this number of their noise sds. [N 38]
+MIN_EVENTS_SDS = 0.5
+#: Part of the change of the information along a step that is a second-order error. [N 40]
+CURVATURE_PART = 0.5
+#: Mean of a row after a step over that before, at least. [N 36]
+MIN_MEAN_LEFT = 0.05
+#: Least log of the information at the end of a last step over that at its start.
+MIN_LOG_INFORMATION = -1.5
+
+# -- Fit statistics (method 5.7)
+
+#: A unit deviance counts up to this number of dispersions.
+MAX_DEVIANCE = 12.0
+#: Weight of the count of complete rows: the largest at which it is free. [P 5.7]
+COUNT_WEIGHT = 1.5
+#: Points at which a convex function is tabulated.
+DEVIANCE_POINTS = 4097
+#: Amounts are resolved down to this part of the end of their range.
+MIN_AMOUNT_PART = 2.0**-30
+
+# -- Structure (method 3.4)
+
+#: Multiplications of a projection, at most: beyond, nothing is projected.
+MAX_PROJECTION_WORK = 2e9
+#: Spectral norm of noise after a projection, over the root of its mean square. [N 57]
+PROJECTED_NORM = 1.15
+
+# -- Samples of a large table (models/linear/theory.md 3.2)
+
+#: An early pass reads one run of rows in k up to a noise ratio of this over k.
+PILOT_NOISE = 1e-3
+#: The same of a start, whose noise decides which directions are seen at all. [N 1]
+FIRST_NOISE = 1e-4
+#: Largest k by windows: in general, and where columns may be local.
+PILOT_EVERY = (32, 4)
+#: Largest k by coins: beyond it coins cost more than rows.
+PILOT_COINS = 8
+#: Least number of places of the table that are read, in general and locally.
+PILOT_PLACES = (8, 16)
+#: Windows between two places, at most (2^21 rows).
+PILOT_PERIOD = 256
+
+# -- Errors by cluster (method 6)
+
+#: Share of the products of sums.
+CLUSTER_SHARE = 0.10
+#: The same where coordinates are shrunk to their average. [N 52]
+CLUSTER_SHARE_AVERAGED = 0.20
+#: Share of the number of clusters, where it is released.
+CLUSTER_COUNT_SHARE = 0.01
+#: Least C of a row's score over sqrt p.
+MIN_CLUSTER_CLIP = 2.5
+#: Factor of ``(mu n)^CLIP_POWER`` in that C.
+CLUSTER_CLIP_FACTOR = 0.12
+#: Noise of J over its guessed size that the upper radius brings.
+CLUSTER_NOISE = 0.25
+#: The same of people, fewer than rows: clipped sums covered .87 of intercepts. [N 43]
+CLUSTER_NOISE_OF_PEOPLE = 0.5
+#: Allowed noise of averaged coordinates over that of others, times p^(1/4). [N 52]
+CLUSTER_NOISE_AVERAGED = 1.1
+#: That factor at most.
+CLUSTER_NOISE_AVERAGED_MAX = 1.6
+#: Guessed noise of J over its size beyond which a plan warns.
+CLUSTER_NOISE_HIGH = 0.5
+#: Released noise of J over its size beyond which errors are bounds from above. [N 42]
+CLUSTER_NOISE_MAX = 1.0
+#: Guessed noise of J up to which units are compared in pairs.
+PAIRS_NOISE = 0.35
+#: Least credible design effect, relative to the released meat of rows. [N 42]
+MIN_DESIGN_EFFECT = 0.7
+#: Noise sds of the sum of design effects if J does not exceed its noise. [N 42]
+DESIGN_EFFECT_SDS = 2.0
+#: A released number of clusters is refused below this.
+MIN_RELEASED_CLUSTERS = 60
+#: And below this multiple of its error.
+SEEN_CLUSTERS = 2.0
+#: Share of stratum totals.
+TOTALS_SHARE = 0.02
+#: Their noise in J over its guessed size, up to which they are used.
+TOTALS_NOISE = 0.15
+#: Labels that wait before they are put together.
+WAITING_LABELS = 1 << 18
+#: Columns of integers of at most 2^20 whose products sum to 2^53 at most. [exact]
+EXACT_COLUMNS = 1 << 13
+#: A score longer than this, in grains, voids its person.
+MAX_SCORE_GRAINS = 1e140
+#: Pays for the rounding of summed lengths, of a quotient and of a product. [exact]
+ROUNDED_DOWN = 1.0 - 2.0**-30
+
+# -- Count before the fit (theory 7)
+
+#: Least share of the count of usable units.
+LOOK_SHARE_MIN = 0.0005
+#: Its largest share: a fit that goes on pays at most .5 % more noise sd.
+LOOK_SHARE_MAX = 0.01
+#: Factor over (mu n)^2 between them: an sd of n/30.
+LOOK_SHARE_FACTOR = 900.0
+#: Least share of the counts by variable.
+BLAME_SHARE_MIN = 0.005
+#: Their largest share: a stop costs at most 3 % of mu^2.
+BLAME_SHARE_MAX = 0.02
+#: Factor over (mu n)^2 between them, times the number of variables: an sd of n/6.
+BLAME_SHARE_FACTOR = 36.0
+#: The call stops below this share of the rows.
+STOP_SHARE = 0.1
+#: And below this number of sds: 0 usable rows go on with probability .001.
+STOP_SDS = 3.0
+#: No count is released if STOP_SDS of it are more than this part of the rows.
+LOOK_MAX_NOISE = 1.0 / 3.0
+#: Variables whose presence one float holds, as bits.
+VARIABLES_PER_ROW = 50
+
+# -- Passes over units (method 8)
+
+#: Places, scales and passes: three passes where a score is linear.
+LINEAR_UNITS = (0.04, 0.04, 0.09, 0.12, 0.71)
+#: Four passes otherwise. [N 47]
+NONLINEAR_UNITS = (0.04, 0.04, 0.05, 0.07, 0.10, 0.70)
+#: Factor of ``(mu_s N)^CLIP_POWER`` in the first clip C_0.
+CLIP_FACTOR_OF_UNITS = 0.30
+#: C is looked for at C_0 2^(k/4).
+CLIP_STEPS_OF_UNITS = range(-4, 13)
+#: Least R^2 of information over its trace, and of meat over the mean square, if noise allows.
+MIN_RADIUS_OF_UNITS = 3.0
+#: Factor of x/sqrt p if not: noise of .6 of the information. [N 51]
+NARROW_FACTOR_OF_UNITS = 0.3
+#: Floor of eigenvalues, over their mean.
+FLOOR_OF_UNITS = 0.02
+#: Part of a step's length by which it is damped: exponential models overshoot from below.
+DAMPING_OF_UNITS = 0.5
+#: Longest early step, in spreads of the response, or as it is.
+MAX_EARLY_STEP_OF_UNITS = 2.0
+#: Length of the scores of rare units over what their share suggests, at most. [N 46]
+RARE_LENGTH_OF_UNITS = 1.5
+#: Noise variances over their size by which eigenvalues are lowered; at most one noise sd.
+SECOND_ORDER = 1.0
+#: Quantiles of a number that give its spread.
+OUTER_QUANTILES = (0.1, 0.9)
+#: Their distance in normal sds. [exact]
+OUTER_SDS = 2.563
+#: Part of the units in clear cells that is enough.
+CLEAR_PART = 0.7
+#: Root mean square of a number over its spread, at most, if no cell holds half of the units.
+MAX_ROOT_MEAN_SQUARE = 1.5
+#: Least spread of a number, in cells of its range.
+MIN_SPREAD_CELLS = 0.3
+#: Octaves below the largest column of the information beyond which nothing is a column's. [N 45]
+COLUMN_OCTAVES = 10
 
 
 @dataclass(frozen=True)
-class Noise:
-    """Noise sds of the sums of one pass (matrices in svec coordinates), in their own units.
+class UnitShares:
+    """Shares of mu^2 within a pass: the histogram of lengths, and the sums."""
 
-    0: not released.
-    """
-
+    lengths: float
     information: float
+    meat: float
     score: float
-    meat: float = 0.0
     spread: float = 0.0
     scale: float = 0.0
-    count: float = 0.0
-    far: float = 0.0
 
 
-@dataclass(frozen=True)
-class PassPlan:
-    """One scoring pass, decided from public numbers."""
+#: Passes over units before the last.
+EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
+#: The last.
+LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
+#: The last with many columns for the budget. [N 51]
+LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
 
-    p: int  # Dimension of u
-    last: bool
-    # mu_joint, mu_scale, mu_histogram: mu of the joint release of matrices and scores, of the
-    # scale, and of the histogram (0 if it is not released).
-    mu_joint: float
-    mu_scale: float
-    mu_histogram: float
-    # information, clip, meat, spread: radii: R_H of v, C of scores, R_J of scores in the meat, R_L
-    # of ordinary rows (0: none). The scale is cut at ``cut p``.
-    information: float
-    clip: float
-    meat: float
-    spread: float
-    noise: Noise
-    relation: str
-    # rows, tail_rows: how many rows the sums are of, public (expected under coins): all released
-    # sums; and meat and ordinary information.
-    rows: float
-    tail_rows: float
-    weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
-    # No score of the declared box is longer than C: none is clipped or softened.
-    whole: bool = False
-    people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
-    policy: ClipPolicy = TAME  # Clipping and weighting of rows
-    plain: bool = False  # Scores are cut at C and not softened below it
-    # Most long scores are of one length, that of rare events: C lies beyond it.
-    unimodal: bool = False
-    strength: float = 1.0  # mu n of the whole scoring
-    mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
-    scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
-    # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
-    energy: float = 1.0
-    # Rows have case weights: the meat counts scores up to C, and the excess may all have one sign.
-    of_weights: bool = False
-
-    @property
-    def count(self) -> float:
-        """Noise sd of a bin of lengths, or of the sum of two bins of a signed histogram."""
-        return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
-
-    @property
-    def unsoftened(self) -> bool:
-        """Whether scores are cut at C and kept whole below it."""
-        return self.whole or self.plain
-
-    def of_rows(self, rows: float) -> PassPlan:
-        """Return the pass with a released number of rows in place of the guess."""
-        part = self.tail_rows / self.rows
-        return replace(self, rows=rows, tail_rows=rows * part)
-
-    def within(self, row: float, score: float) -> PassPlan:
-        """Return the pass with its radii no larger than rows and scores can be.
-
-        Largest |v| and |s| of the declared box (inf: no bound), by public and released numbers. No
-        proof rests on them: what is longer is cut as ever. Noise is in proportion to a radius, so
-        the ledger stays as it is.
-        """
-        R, C = self.information, self.clip
-        if row >= R and score >= C:
-            return self
-        R, C = min(R, row), min(C, score)
-        noise = replace(
-            self.noise,
-            information=self.noise.information * (R / self.information) ** 2,
-            score=self.noise.score * C / self.clip,
-        )
-        return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
-
-    def reaching(self, length: float, *, bounded: bool) -> PassPlan:
-        """Return the pass with a clip that typical long scores do not reach.
-
-        Their ``length`` (of rare events or counts) is by released numbers. ``bounded`` residuals:
-        long scores are of long rows, so C may be smaller than by the rule. Noise is in proportion
-        to C, so the ledger stays as it is, as in :meth:`within`.
-        """
-        unimodal = length > KEPT * self.clip
-        if not (unimodal or bounded):
-            return self
-        clip = max(length, LEAST_CLIP * self.clip) if bounded else length
-        return self.clipped_at(clip, unimodal=unimodal)
-
-    def clipped_at(self, clip: float, *, unimodal: bool) -> PassPlan:
-        """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
-        scale = clip / self.clip
-        noise = replace(self.noise, score=self.noise.score * scale)
-        return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
-
-
-def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
-    """Return the shares of the start and the passes, where the unit is a row."""
-    if p < COLUMNS or rules not in (LINEAR, OPENED, BOUNDED):
-        return rules.passes
-    return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE_NOISE else STRONG_COLUMNS
-
-
-def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
-    """Yield the shares of a fit with extra passes, paid by the last pass and fixed before data.
-
-    ``passes``: those of the start and the planned passes.
-    """
-    *early, last = passes
-    while len(early) <= MOST_PASSES and (1.0 - A_PASS_MORE) * last >= LEAST_LAST:
-        early.append(A_PASS_MORE * last)
-        last *= 1.0 - A_PASS_MORE
-        yield (*early, last)
-
-
-@functools.lru_cache(maxsize=512)
-def plan_pass(
-    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False, policy: ClipPolicy = TAME, of_weights: bool = False,
-) -> PassPlan:  # fmt: skip
-    """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
-
-    ``mu`` is of the whole scoring, start included; ``n`` the rows that the pass reads (public, a
-    guess, or expected under coins), ``tail`` those that meat and ordinary information of the last
-    pass are of. Without a ``meat`` the scale goes out there, at the price of J. ``of_weights``:
-    rows have weights of their own, so scores are of long tails.
-    """
-    last = k == len(rules.passes) - 1
-    share = _shares(rules, last=last, meat=meat)
-    if of_weights and share["scale"]:
-        rest = (1.0 - SCALE_OF_WEIGHTS) / (1.0 - share["scale"])
-        share = {name: rest * one for name, one in share.items()} | {"scale": SCALE_OF_WEIGHTS}
-    mu_pass = mu * math.sqrt(rules.passes[k])
-    far = FAR_SHARE if last and policy.far and mu * n > FAR_FROM else 0.0
-    share = {name: (1.0 - far) * one for name, one in share.items()}
-    mu_far = mu_pass * math.sqrt(far)
-    own = sensitivity(Gram(Ball(p)), relation, "l2")
-    twice = sensitivity(Sum(Ball(p)), relation, "l2")
-    # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
-    # joint release keeps their ratios and gives back what its smaller sensitivity saves.
-    matrices = share["information"] + share["meat"] + share["spread"]
-    total = matrices + share["score"]
-    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
-    gain = math.sqrt(total) / joint
-    effective_mu = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
-    H2 = p * _radius(effective_mu["information"] * n / p, p, policy)
-    C = max(policy.clip * math.sqrt(p), 0.36 * (effective_mu["score"] * n) ** 0.45)
-    least, grows = MEAT
-    J2 = 0.0
-    if share["meat"]:
-        J2 = p * max(least, grows * math.sqrt(effective_mu["meat"] * tail / p))
-    L2 = policy.ordinary * p if share["spread"] else 0.0
-    cut = CUT
-    if of_weights:
-        cut = max(CUT_OF_WEIGHTS, (CLIPS_OF_WEIGHTS * C) ** 2 / p)
-        # the meat of heavy rows is what moderate radii cut off: up to C, where its noise allows
-        J2 = max(J2, min(C * C, MEAT_NOISE * effective_mu["meat"] * tail / own)) if J2 else 0.0
-    mu_scale = mu_pass * math.sqrt(share["scale"])
-    mu_histogram = mu_pass * math.sqrt(share["histogram"])
-    one_bin = sensitivity(Sum(OneHot(2)), relation, "l2")
-    noise = Noise(
-        information=own * H2 / effective_mu["information"],
-        score=twice * C / effective_mu["score"],
-        meat=own * J2 / effective_mu["meat"] if J2 else 0.0,
-        spread=own * L2 / effective_mu["spread"] if L2 else 0.0,
-        scale=cut * p / mu_scale if mu_scale else 0.0,
-        count=one_bin / mu_histogram if mu_histogram else 0.0,
-        far=twice / mu_far if mu_far else 0.0,
-    )
-    return PassPlan(
-        p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
-        policy=policy, strength=mu * n, mu_far=mu_far, scale_cut=cut * p,
-        of_weights=of_weights,
-    )  # fmt: skip
-
-
-def _radius(x: float, p: int, policy: ClipPolicy) -> float:
-    """Return R_H^2 over p, x = mu_H n / p.
-
-    It grows with x, as what is clipped is missing in the Newton step; with many columns it is cut
-    where the spectral noise of the information would exceed about a quarter.
-    """
-    free = 0.22 * x**0.7
-    if not policy.narrow:
-        return max(4.0, free)
-    least, factor = NARROW
-    return max(least, min(free, factor * x / math.sqrt(p)))
-
-
-def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
-    """Return each sum's share of the pass's mu^2, 0 if the sum is not released."""
-    if not last:
-        return {
-            "information": rules.information, "score": rules.score, "meat": 0.0, "spread": 0.0,
-            "scale": rules.scale, "histogram": 0.0,
-        }  # fmt: skip
-    rest = 1.0 - rules.spread
-    return {
-        "information": rest * rules.last_information,
-        "score": rest * rules.last_score,
-        "meat": rest * rules.meat if meat else 0.0,
-        "spread": rules.spread,
-        "scale": 0.0 if meat else rest * rules.meat,
-        "histogram": rest * rules.histogram,
-    }
-
-
-# -- Which rows of a large table the early passes of a fit read: public rules
-
-
-#: A first stage reads one run of windows in k up to a noise ratio of this over k ...
-PILOT_NOISE = 1e-3
-#: (a first release, whose noise decides which directions are seen at all, by coins: this over k)
-FIRST_NOISE = 1e-4
-#: ... with k at most this (at most the second where columns may be local) ...
-PILOT_EVERY = (32, 4)
-#: ... (by coins: at most this: beyond it the coins cost more than the rows) ...
-PILOT_COINS = 8
-#: ... from at least this many places of the table ...
-PILOT_PLACES = (8, 16)
-#: ... that are at most this many windows apart (2^21 rows).
-PILOT_PERIOD = 256
-#: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
-_SPREAD = ("intercept", "numeric", "product")
-
-
-def noise_ratio(mu: float, p: int, n: int) -> float:
-    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise relative to the trace of X'X."""
-    return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
-
-
-def pilot_share(x: float) -> int:
-    """Return k: a pass between the first and the last reads each row with probability 1/k."""
-    return power_of_two(min(PILOT_NOISE / x, PILOT_COINS))
-
-
-def first_share(x: float) -> int:
-    """Return k: the first of two stages reads each row with probability 1/k (``theory.md`` 3.2)."""
-    return power_of_two(min(FIRST_NOISE / x, PILOT_COINS))
-
-
-def pilot_windows(design: Design, n: int, x: float) -> Windows:
-    """Return the rows that the first of two stages reads, by public numbers (``theory.md`` 3.2).
-
-    n is the public row count, so the relation must be replace-one; x the public noise ratio.
-    """
-    local = any(c.kind not in _SPREAD for c in design.columns) or any(
-        v.kind != "real" for v in design.kinds.values()
-    )
-    apart = power_of_two(min(n / (PILOT_PLACES[local] * WINDOW), PILOT_PERIOD))
-    every = power_of_two(min(PILOT_NOISE / x, PILOT_EVERY[local], apart))
-    return Windows(every, 1 if local else apart // every)
-
-
-def power_of_two(most: float) -> int:
-    """Return the largest power of two up to ``most``, at least 1."""
-    return 1 << max(int(most).bit_length() - 1, 0)
-
-
-@dataclass(frozen=True)
-class Pilot:
-    """Pilot samples of a large table: rows for early passes, and for meat and ordinary rows."""
-
-    every: int = 1  # Each row with probability 1 / every, by secret coins ..
-    # ... or whole windows of rows, where the order of the rows is public.
-    windows: Windows = ALL_ROWS
-    first: int = 1  # The start: each row with probability 1 / first, by secret coins
-
-    def start(self, n: int) -> int:
-        """Return how many of n rows the start reads (expected, under coins). Public."""
-        return max(n // self.first, 1)
-
-    def early(self, n: int) -> int:
-        """Return how many of n rows the early passes read (expected, under coins). Public."""
-        by_place = self.windows.every > 1
-        return max(self.windows.count(n) if by_place else n // self.every, 1)
-
-    def tail(self, n: int) -> int:
-        """Return how many rows meat and ordinary information are of."""
-        return max(n // self.every, 1)
-
-    def read_start(self, passes: int) -> Read:
-        """Return the rows for the start, and with them the coins of ``passes`` early passes.
-
-        Whoever reads the rows for the start may keep what they choose.
-        """
-        ahead = passes if self.every > 1 and self.windows.every == 1 else 0
-        return Read(self.first, then=(self.every,) * ahead)
-
-    def read(self, *, last: bool = False) -> Read:
-        """Return the rows for a pass: all for the last, with a sample for meat and information."""
-        if last:
-            return Read(inner=self.every)
-        return Read(1 if self.windows.every > 1 else self.every, self.windows)
-
-
-# -- What the public noise of an information lets expect of intervals: one record a strategy
+# -- Forecasts of a plan, from the public noise of an information
 
 
 @dataclass(frozen=True)
@@ -494,107 +617,12 @@ class Forecast:
         return "not determined", f"{said}{self.beyond} (above {high})"
 
 
-#: Rows: the planned spectral noise ``nu sqrt(2 p)`` over the information of the declared box.
+_NOT_DETERMINED = "coefficients will not be determined at this budget"
+#: Rows: spectral noise over the information of the declared box. [N 53]
 OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
-#: Units, linear models of units, and quantiles with bounded losses: the noise of the released
-#: information over the information of the rows. Of 2 200 random designs 4.0 % fell on the other
-#: side of it than their fits (``scoring/intervals.py``).
-OF_UNITS, OF_LINEAR_UNITS, OF_BOUNDED_UNITS = (
-    Forecast(0.35, high_noise, "wide", "coefficients will not be determined at this budget")
-    for high_noise in (1.0, 1.2, 0.4)
-)
-
-
-# -- Passes over units. Found before the intervals were calibrated, and frozen since: by judgement
-# where no measurement is named ([C] of ``expand_theory.md``, whose sections are given)
-
-
-#: Places, scales and passes, in shares of mu^2 (3.1, 3.3, 3.4): three passes where a score is
-#: linear, else four.
-LINEAR_UNITS = (0.04, 0.04, 0.09, 0.12, 0.71)
-NONLINEAR_UNITS = (0.04, 0.04, 0.05, 0.07, 0.10, 0.70)
-#: The information is shrunk towards the identity of the coordinates it is looked at in: the pass
-#: before made it round (3.5).
-UNITS_POLICY = ClipPolicy(shrinks=True)
-#: Factor and power of mu_s N in the first clip C_0 (4), its power that of rows.
-GROWS, POWER = 0.30, 0.45
-#: C is looked for at C_0 2^(k/4) (4).
-STEPS_OF_C = range(-4, 13)
-#: Part of the noise of a score that counts as bias where C is chosen (4).
-NOISE_PART = 0.35
-#: Radius^2 of the information over its trace: factor and power of x = mu_H N / p, and the least
-#: where noise allows it (3.4); where not, factor of x/sqrt p: noise of .6 of the information.
-INFORMATION_OF_UNITS, NARROW_UNITS = (3.0, 0.22, 0.7), 0.3
-#: Radius^2 of the meat over the mean square of scores: least, and factor of a root of mu_J N / p
-#: (3.4).
-MEAT_OF_UNITS = (3.0, 0.8)
-#: Floor of eigenvalues, over their mean; and the part of a step's length, in units of events, by
-#: which it is damped, as exponential models overshoot from below (3.5).
-FLOOR_OF_UNITS, DAMPED_OF_UNITS = 0.02, 0.5
-
-
-@dataclass(frozen=True)
-class UnitShares:
-    """Shares of mu^2 within a pass: the histogram of lengths, and the sums."""
-
-    lengths: float
-    information: float
-    meat: float
-    score: float
-    spread: float = 0.0
-    scale: float = 0.0
-
-
-#: Passes before the last, and the last (3.4); with many columns for the budget.
-EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
-LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
-LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
-#: Share of the scores of an early pass that the scale takes, if a model learns from it, as for
-#: rows.
-OF_SCALE = 0.04
-
-
-def many_for_units(mu: float, N: int, p: int) -> bool:
-    """Return whether a budget is small for the number of columns, as for rows. Public."""
-    return p >= COLUMNS and columns_noise(mu, N, p) > WIDE_NOISE
-
-
-def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:
-    """Return the shares within a pass; ``many``: columns are many for the budget."""
-    if last:
-        return LAST_OF_COLUMNS if many else LAST
-    return replace(EARLY, scale=OF_SCALE, score=EARLY.score - OF_SCALE) if scale else EARLY
-
-
-def information_of_units(x: float, p: int) -> float:
-    """Return R_H^2 over the trace of the information of a unit, x = mu_H N / p."""
-    least, factor, power = INFORMATION_OF_UNITS
-    return max(NARROW[0], min(max(least, factor * x**power), NARROW_UNITS * x / math.sqrt(p)))
-
-
-def forecast(mu: float, N: int, p: int, last: float) -> float:
-    """Return the public forecast of the released noise of the information over its size.
-
-    ``rho = 2 p^1.5 R/m``, ``m = mu_H N`` of the last pass, R the radius^2 over the trace; ``mu`` is
-    of the whole fit, ``last`` the share of the last pass.
-    """
-    share = shares_of_units(last=True, scale=False, many=many_for_units(mu, N, p))
-    m = mu * math.sqrt(share.information * last) * N
-    if not m > 0.0:
-        return math.inf
-    return 2.0 * p**1.5 * information_of_units(m / p, p) / m
-
-
-def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
-    """Return (the N, the factor of mu, the largest p) at which the forecast is fine. Public."""
-    low, high, low_noise = 1.0, 2.0, OF_UNITS.low_noise
-    while forecast(mu * high, N, p, last) > low_noise and high < 1e9:
-        low, high = high, high * 2.0
-    for _ in range(50):
-        middle = math.sqrt(low * high)
-        noisy = forecast(mu * middle, N, p, last) > low_noise
-        low, high = (middle, high) if noisy else (low, middle)
-    most = 0
-    while most < p and forecast(mu, N, most + 1, last) <= low_noise:
-        most += 1
-    return math.ceil(N * high), high, most
+#: Units: noise of the released information over the information of the rows. [N 59]
+OF_UNITS = Forecast(BOUNDED_BEAR[0], 1.0, "wide", _NOT_DETERMINED)
+#: Linear models of units. [N 59]
+OF_LINEAR_UNITS = Forecast(BOUNDED_BEAR[0], UNITS_BEAR[1], "wide", _NOT_DETERMINED)
+#: Quantiles and bounded losses of units. [N 59]
+OF_BOUNDED_UNITS = Forecast(*BOUNDED_BEAR, "wide", _NOT_DETERMINED)

@@ -21,14 +21,9 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
 from dpmodels.scoring.models import Model, Start, State
+from dpmodels.scoring.pass_plan import PassPlan, Pilot, released_count
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
-from dpmodels.scoring.rules import (
-    STATISTICS_SHARE,
-    STATISTICS_STEP,
-    PassPlan,
-    Pilot,
-    released_count,
-)
+from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP
 from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 A range says where values may lie, not where they do. Of rows two histograms of each number are
 released, or one of their weights; of people one of each number, and one of each column of the
-information (``theory.md``, 3.1 and 3.3; ``expand_theory.md``, 3).
+information (``method.md``, 3.1, 3.3 and 8.3).
 """
 
 from __future__ import annotations
@@ -23,19 +23,30 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Stack, Sum
-from dpmodels.scoring.coordinates import (
-    RESPONSE,
-    Coordinates,
-    most_root,
-    narrowed,
-)
+from dpmodels.scoring.coordinates import Coordinates, most_root, narrowed
+from dpmodels.scoring.pass_plan import power_of_two, released_count
 from dpmodels.scoring.rules import (
     CELLS,
+    CLEAR_TAIL_SDS,
+    DISTANCE_OCTAVES,
     DISTANCES,
+    EXPONENT_BIAS,
+    MANTISSA_BITS,
+    MAX_TAIL_PART,
+    NUMBER_SHARES,
+    ONE_LENGTH_PART,
     PILOT_COINS,
     PLACES,
-    power_of_two,
-    released_count,
+    PUBLIC_ROW_SDS,
+    RANGE_VARIANCE_PART,
+    RESPONSE_SCALES,
+    RESPONSE_UNIT,
+    START_NOISE_OF_RANGE,
+    TAIL_PART,
+    VISIBLE_SDS,
+    WEIGHT_BINS,
+    WEIGHT_SHARE,
+    WEIGHT_STEP,
 )
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import ALL, Added, Ask, Counts, Query, Read, Sums, first_array
@@ -52,29 +63,6 @@ if TYPE_CHECKING:
 # ever, and no bound rests on what is released.
 
 
-#: Shares of mu^2 of the two histograms, together ``SHARE``.
-SHARES = (0.02, 0.03)
-SHARE = sum(SHARES)
-#: Half octaves of distances from a centre.
-DISTANCE_OCTAVES = 24
-#: Least part of the distances in the tail that determines the scale, and noise sds of the count
-#: beyond a distance from which on it is visible.
-TAIL_PART, VISIBLE = 0.1, 2.0
-#: Least noise sds of a tail if a sample of the rows is read.
-CLEAR_TAIL = 100.0
-#: A tail of more than this part of the rows tells no scale. Where more than this part of the
-#: distances lies in one half octave (a 0/1 number, many zeros) there is no tail of a normal.
-LONGEST_TAIL, ONE_LENGTH = 0.7, 0.5
-#: Half the range of a response is at least this many scales.
-SCALES_OF_RESPONSE = 3.0
-#: Noise of a start over the scale of the response that a wider range may bring.
-CALLED_FOR = 0.5
-#: Part of the range's own variance in the squared scale of a predictor.
-OWN = 0.004
-#: Public rows are within this many released sds of the centre.
-ENDS = 4.0
-#: A float64: bits of its mantissa, bias of its exponent.
-_MANTISSA, _BIAS = 52, 1023
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,7 @@ class ScalePlan:
     rows: float  # That are read: public, or the guess (expected under coins)
     read: Read = ALL
     label: ClassVar[str] = "scales"
-    share: ClassVar[float] = SHARE
+    share: ClassVar[float] = sum(NUMBER_SHARES)
 
     @classmethod
     def of(
@@ -96,7 +84,7 @@ class ScalePlan:
     ) -> ScalePlan:
         """Plan the release over n rows, of which one in k is read if there are enough."""
         plan = cls(names, response, mu, relation, n)
-        every = power_of_two(min(TAIL_PART * n / (CLEAR_TAIL * plan.noise(1)), PILOT_COINS))
+        every = power_of_two(min(TAIL_PART * n / (CLEAR_TAIL_SDS * plan.noise(1)), PILOT_COINS))
         return replace(plan, rows=n / every, read=Read(every))
 
     @property
@@ -109,7 +97,7 @@ class ScalePlan:
         """Steps of the ledger. Shares are of the whole scoring."""
         return tuple(
             Step(name, Gaussian(self.mu * math.sqrt(share)), share=share)
-            for name, share in zip((PLACES, DISTANCES), SHARES, strict=True)
+            for name, share in zip((PLACES, DISTANCES), NUMBER_SHARES, strict=True)
         )
 
     def histograms(self, k: int) -> Stack:
@@ -119,7 +107,7 @@ class ScalePlan:
 
     def noise(self, k: int) -> float:
         """Return the noise sd of the bins of histogram k."""
-        mechanism = Gaussian(self.mu * math.sqrt(SHARES[k]))
+        mechanism = Gaussian(self.mu * math.sqrt(NUMBER_SHARES[k]))
         return float(noise_of(self.histograms(k), mechanism, self.relation)[0])
 
     def locate(
@@ -239,7 +227,7 @@ class _Histogram:
                     part = part / self.width[i]
                     square = part[np.isfinite(part)]
                     square *= square
-                    at = _BIAS - 1 - (square.view(np.int64) >> _MANTISSA)
+                    at = EXPONENT_BIAS - 1 - (square.view(np.int64) >> MANTISSA_BITS)
                 else:
                     part = part * (CELLS / self.width[i])
                     at = np.floor(part[np.isfinite(part)])
@@ -288,14 +276,14 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
 
     sums = np.cumsum(counts)
     j = np.arange(1.0, len(counts) + 1.0)
-    need = np.maximum(TAIL_PART * n, VISIBLE * sd * np.sqrt(j))
+    need = np.maximum(TAIL_PART * n, VISIBLE_SDS * sd * np.sqrt(j))
     reached = np.flatnonzero(sums >= need)
-    if float(np.max(counts)) > ONE_LENGTH * n:
+    if float(np.max(counts)) > ONE_LENGTH_PART * n:
         return _of_few_values(counts, sd, n)
     if not len(reached):
         return None
     k = int(reached[0])
-    if need[k] > LONGEST_TAIL * n:
+    if need[k] > MAX_TAIL_PART * n:
         return None
     before = float(sums[k - 1]) if k else 0.0
     within = (need[k] - before) / max(float(sums[k]) - before, 1e-300)
@@ -311,16 +299,16 @@ def _of_few_values(counts: Array, sd: float, n: float) -> float | None:
     the whole range. A number whose other values are rare has None: they would be blown up.
     """
     squares = 2.0 ** -(np.arange(len(counts)) + 0.5)
-    clear = np.where(counts > VISIBLE * sd, counts, 0.0)
+    clear = np.where(counts > VISIBLE_SDS * sd, counts, 0.0)
     if float(clear.sum() - clear.max()) < TAIL_PART * n:
         return None
-    scale = math.sqrt((float(clear @ squares) + VISIBLE * sd) / n)
+    scale = math.sqrt((float(clear @ squares) + VISIBLE_SDS * sd) / n)
     return scale if scale < 1.0 / math.sqrt(12.0) else None
 
 
 def sd_of_box(scale: float, width: float) -> float:
     """Return the sd of a number in the box, by its scale over the width of its declared range."""
-    return width * math.sqrt((1.0 - OWN) * scale**2 + OWN / 12.0)
+    return width * math.sqrt((1.0 - RANGE_VARIANCE_PART) * scale**2 + RANGE_VARIANCE_PART / 12.0)
 
 
 def uniform_range(centre: float, sd: float) -> tuple[float, float]:
@@ -341,7 +329,8 @@ def looking_from(
     unit = coordinates.unit
     scale, shift, spread = np.array(unit.scale), np.array(unit.shift), 0.0
     if plan.response and (one := seen[-1]) is not None:
-        half = width[-1] * min(max(SCALES_OF_RESPONSE, CALLED_FOR * RESPONSE * clear) * one, 0.5)
+        wide = max(RESPONSE_SCALES, START_NOISE_OF_RANGE * RESPONSE_UNIT * clear)
+        half = width[-1] * min(wide * one, 0.5)
         if unit.intercept or unit.one is not None:
             half *= most_root(design)
             scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
@@ -353,7 +342,7 @@ def looking_from(
         if one is not None:
             sd = sd_of_box(one, float(w))
             box[name] = uniform_range(float(c), sd)
-            ends[name] = (float(c) - ENDS * sd, float(c) + ENDS * sd)
+            ends[name] = (float(c) - PUBLIC_ROW_SDS * sd, float(c) + PUBLIC_ROW_SDS * sd)
     if box:
         middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}
         coordinates = replace(narrowed(coordinates, design, box), ends=ends, centres=middles)
@@ -361,15 +350,6 @@ def looking_from(
 
 
 # -- Mean weight of the rows. Scoring counts every weight over it (``theory.md``, 3.3).
-
-
-#: Name of the step, and its share of mu^2 in a scoring fit.
-WEIGHT_STEP, WEIGHT_SHARE = "weights", 0.02
-#: Half octaves of w/W, W the declared largest weight. The first begins at W. The last holds
-#: everything below, and rows without a positive weight.
-WEIGHT_BINS = 32
-#: Counts below this many noise sds count as noise.
-CLEAR_SDS = 2.0
 
 
 def weight_histogram(
@@ -398,7 +378,7 @@ def weight_middles(top: float) -> Array:
 
 def mean_weight(counts: Array, sd: float, top: float) -> float:
     """Return the mean weight by a noisy histogram, or ``top`` if no bin is clear of its noise."""
-    clear = np.where(counts > CLEAR_SDS * sd, counts, 0.0)
+    clear = np.where(counts > VISIBLE_SDS * sd, counts, 0.0)
     total = float(np.sum((clear * weight_middles(top))[:-1]))
     return total / float(clear.sum()) if total > 0.0 else top
 

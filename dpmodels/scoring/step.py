@@ -1,6 +1,6 @@
 """Take the Newton step of a pass from its released sums. Sees no row.
 
-``theory.md``, 3; ``expand_theory.md``, 3.5. Everything is in the coordinates v = W u of the pass.
+``method.md``, 3 and 8.3. Everything is in the coordinates v = W u of the pass.
 """
 
 from __future__ import annotations
@@ -23,24 +23,21 @@ from dpmodels.scoring.models import (
     roots,
     shrunk,
 )
+from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
-    DAMPED_OF_UNITS,
+    DAMPING,
+    DAMPING_OF_UNITS,
+    DAMPING_STRONG,
+    FLOOR,
+    FLOOR_NOISE,
     FLOOR_OF_UNITS,
-    PassPlan,
+    FLOOR_SHRUNK,
 )
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.scoring.unit_passes import Expansion
-
-
-#: Eigenvalues of an information are floored at this multiple of its spectral noise, and at this.
-FLOOR_NOISE, FLOOR = 0.7, 0.1
-#: The same where it was shrunk first.
-FLOOR_SHRUNK = 0.05
-#: Part of the noise of a last step that shrinkage removes, and the mu n up to which it removes all.
-DAMPED, STRONG = 0.5, 4000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +140,7 @@ def _early_of_units(
     look = roots(in_u)[1]
     moved = math.sqrt(max(float(d @ safe @ d), 0.0) / model.events(in_u))
     if not model.averages:
-        d = d / (1.0 + DAMPED_OF_UNITS * moved / math.sqrt(state.phi))
+        d = d / (1.0 + DAMPING_OF_UNITS * moved / math.sqrt(state.phi))
     d = d * min(1.0, model.longest(state) / max(moved, 1e-300))
     back = np.linalg.inv(turn)  # of scores, whose coordinates are their own
     ratio = scale_ratio(released, plan, plan.rows * float(np.trace(back @ safe @ back.T)))
@@ -178,7 +175,7 @@ def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
 
 
 def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
-    """Return the part of a step that is kept: noise explains the rest (``theory.md``, 3).
+    """Return the part of a step that is kept: noise explains the rest (``method.md``, 3).
 
     A last step loses at most half of what it explains, less where mu n is large. Where events are
     rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of
@@ -191,8 +188,8 @@ def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
     if not plan.last:
         return max(0.0, 1.0 - by_noise)
-    strong = 1.0 if plan.policy.far else min(1.0, STRONG / plan.strength)
-    return 1.0 - DAMPED * strong * min(1.0, by_noise)
+    strong = 1.0 if plan.policy.far else min(1.0, DAMPING_STRONG / plan.strength)
+    return 1.0 - DAMPING * strong * min(1.0, by_noise)
 
 
 def _whitening(

@@ -27,7 +27,15 @@ from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring.models import Curved, Model, State
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
-from dpmodels.scoring.rules import OCTAVE_ZERO, OCTAVES
+from dpmodels.scoring.rules import (
+    EXPONENT_BIAS,
+    GRAIN,
+    MANTISSA_BITS,
+    MAX_EARLY_STEP_OF_UNITS,
+    OCTAVE_ZERO,
+    OCTAVES,
+    RARE_LENGTH_OF_UNITS,
+)
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -43,17 +51,12 @@ from dpmodels.sums.rowmap import factors, lengths, missing, product
 
 if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.scoring.rules import PassPlan
+    from dpmodels.scoring.pass_plan import PassPlan
     from dpmodels.sources.rows import Coins
 
 
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
-
-#: Length of the scores of rare units, over what their share lets expect: at most.
-BELIEVED_UP_TO = 1.5
-#: Longest early step, in spreads of the response, or as it is: what noise may at most do.
-LONGEST_STEP = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +133,7 @@ class Expansion:
 
         Of likelihoods 2: a factor of 7 of odds, rates, hazards.
         """
-        return LONGEST_STEP
+        return MAX_EARLY_STEP_OF_UNITS
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return C if the model chooses it, or 0 to choose it by the released histogram."""
@@ -283,9 +286,9 @@ class Regression(Expansion):
     def longest(self, state: State) -> float:
         """Return two spreads of the response, or 2 where the linear predictor has no unit."""
         if not self.score.of_residual:
-            return LONGEST_STEP
+            return MAX_EARLY_STEP_OF_UNITS
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
-        return LONGEST_STEP * sd
+        return MAX_EARLY_STEP_OF_UNITS * sd
 
     def least_meat(self, state: State) -> float:
         """Return the row model's minimum: events and few counts vary at least that much."""
@@ -296,9 +299,9 @@ class Regression(Expansion):
 
         Of an event ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T
         the rows of a unit, by the information of the constant before the first pass. Fits that
-        noise has led away are believed up to ``BELIEVED_UP_TO sqrt(1/m_0 + r)``, m_0 the released
-        share. Of
-        a quantile that of one row beyond it: ``max(tau, 1 - tau) sqrt(r/T)`` over the root.
+        noise has led away are believed up to ``RARE_LENGTH_OF_UNITS sqrt(1/m_0 + r)``, m_0 the
+        released share. Of a quantile that of one row beyond it: ``max(tau, 1 - tau)
+        sqrt(r/T)`` over the root.
         """
         a, values = self.coordinates.constant, self.values
         if a is None or values is None:
@@ -309,7 +312,7 @@ class Regression(Expansion):
         rows = max(float(a @ state.M @ a) / (first * (1.0 - first)), 1.0)
         u = a / float(a @ a)
         long = rows * self.score.farthest(float(state.theta @ u)) / math.sqrt(state.phi)
-        most = BELIEVED_UP_TO * math.sqrt(1.0 / (1.0 - first) + len(u))
+        most = RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / (1.0 - first) + len(u))
         return min(long * float(np.linalg.norm(state.W @ u)), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
@@ -330,19 +333,13 @@ class Regression(Expansion):
 # how long the scores are, and the sums of a scoring pass. The sets that a unit's part lies in are
 # those of the queries in :mod:`dpmodels.scoring.scales`,
 # :mod:`dpmodels.scoring.clip` and :mod:`dpmodels.scoring.passes`
-# (``expand_theory.md``, 2).
-
-
-#: Scores of rows are rounded to this before a unit's are added up: integers.
-GRAIN = 2.0**-34
-#: A float64: bits of its mantissa, bias of its exponent.
-_MANTISSA, _BIAS = 52, 1023
+# (``theory.md``, 8.2).
 
 
 def octaves(squares: Array) -> npt.NDArray[np.int64]:
     """Count positive finite numbers by octaves, the end bins open; others are in none."""
     there = squares[(squares > 0.0) & np.isfinite(squares)]
-    octave = (there.view(np.int64) >> _MANTISSA) - (_BIAS - OCTAVE_ZERO)
+    octave = (there.view(np.int64) >> MANTISSA_BITS) - (EXPONENT_BIAS - OCTAVE_ZERO)
     return np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
 
 

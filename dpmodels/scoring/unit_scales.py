@@ -2,7 +2,7 @@
 
 A declared range says where values may lie, not where they do. Histograms of each number over its
 range, and of its distances from there, give a centre and a scale; those of each column's own sum of
-squares a scale of the information (``expand_theory.md``, 3).
+squares a scale of the information (``method.md``, 8.3).
 """
 
 from __future__ import annotations
@@ -16,25 +16,33 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import ConvexHull, OneHot
 from dpmodels.proof.statistics import Stack, Sum
-from dpmodels.scoring.clip import CLEAR, SCALE_UP_TO, kept, mean_square, without_rounding
+from dpmodels.scoring.clip import kept, mean_square, without_rounding
 from dpmodels.scoring.coordinates import (
     Coordinates,
     constant_columns,
     narrowed,
     unweighted,
 )
+from dpmodels.scoring.pass_plan import released_count
 from dpmodels.scoring.rules import (
     CELLS,
+    CLEAR_PART,
+    CLEAR_SDS,
+    COLUMN_OCTAVES,
+    DISTANCE_OCTAVES,
     DISTANCES,
+    MAX_ROOT_MEAN_SQUARE,
+    MIN_SPREAD_CELLS,
     OCTAVE_ZERO,
     OCTAVES,
+    ONE_LENGTH_PART,
+    OUTER_QUANTILES,
+    OUTER_SDS,
     PLACES,
+    SCALE_QUANTILE,
     SEEN_COUNT,
-    released_count,
 )
 from dpmodels.scoring.scales import (
-    DISTANCE_OCTAVES,
-    ONE_LENGTH,
     columns_of_numbers,
     scale_of,
     sd_of_box,
@@ -50,17 +58,6 @@ if TYPE_CHECKING:
 
 #: Name of the step that releases them.
 SCALES = "scales of the information"
-#: Quantiles of a number that say its spread, and their distance in normal sds.
-_OUTER, _OUTER_SDS = (0.1, 0.9), 2.563
-#: Part of the units in cells that are clear of the noise that is enough.
-MOST_CLEAR = 0.7
-#: Largest root mean square of a number in sds from its outer tenths, if no cell holds half of the
-#: units.
-MOST_OF_SD = 1.5
-#: Least spread of a number, in cells of its range.
-_LEAST_CELL = 0.3
-#: Octaves below the largest column of the information from which on nothing is a column's own.
-SMALL_OCTAVES = 10
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ class Number:
         """
         clear = kept(counts, sd)
         clear[self.cells :] = 0.0
-        if float(clear.sum()) > MOST_CLEAR * n:
+        if float(clear.sum()) > CLEAR_PART * n:
             hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
             rest = max(1.0 - float(clear.sum()) / n, hidden)
             there = np.arange(CELLS) < self.cells
@@ -152,9 +149,9 @@ class Spread:
     @property
     def sd(self) -> float:
         """Return the sd of a normal with the same distance of its outer tenths; never zero."""
-        low, high = (self.quantile(q) for q in _OUTER)
+        low, high = (self.quantile(q) for q in OUTER_QUANTILES)
         ends = self.number.bounds()
-        return max((high - low) / _OUTER_SDS, _LEAST_CELL * float(np.min(np.diff(ends))))
+        return max((high - low) / OUTER_SDS, MIN_SPREAD_CELLS * float(np.min(np.diff(ends))))
 
     @property
     def root_mean_square(self) -> float:
@@ -165,9 +162,9 @@ class Spread:
         """
         middles = self.number.middles()
         size = math.sqrt(float(self.shares @ (middles - self.mean) ** 2))
-        if float(np.max(self.shares)) < ONE_LENGTH:  # noise of far cells is not a spread
-            size = min(size, MOST_OF_SD * self.sd)
-        return max(size, _LEAST_CELL * float(np.min(np.diff(self.number.bounds()))))
+        if float(np.max(self.shares)) < ONE_LENGTH_PART:  # noise of far cells is not a spread
+            size = min(size, MAX_ROOT_MEAN_SQUARE * self.sd)
+        return max(size, MIN_SPREAD_CELLS * float(np.min(np.diff(self.number.bounds()))))
 
     def quantile(self, q: float) -> float:
         """Return a quantile, cells counted as uniform."""
@@ -305,25 +302,25 @@ def ask_scales(
 def scales_of(counts: Array, sd: float, n: float) -> Array:
     """Return the mean over n units of numbers whose histograms are given, (r,): never zero.
 
-    What of a column is ``SMALL_OCTAVES`` octaves below the largest is not its own: coordinates are
+    What of a column is ``COLUMN_OCTAVES`` octaves below the largest is not its own: coordinates are
     orthogonal but for what the box does not know, and a column that varies in few units only would
     be known by what others leave in it, blown up. A column that is not seen beside others is taken
     for one of all units: too quiet costs a pass; if it were too high, the balls of the information
     would cut the few units that it varies in, and steps would go past the root.
     """
     counts = without_rounding(counts)
-    clear = [mean_square(own, sd, SCALE_UP_TO)[0] for own in counts if kept(own, sd).any()]
+    clear = [mean_square(own, sd, SCALE_QUANTILE)[0] for own in counts if kept(own, sd).any()]
     out, squares = np.zeros(len(counts)), []
     if clear:
-        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - SMALL_OCTAVES
+        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - COLUMN_OCTAVES
         for j, own in enumerate(counts):
             high = np.where(low, 0.0, own)
             if kept(high, sd).any():
-                square, there = mean_square(high, sd, SCALE_UP_TO)
+                square, there = mean_square(high, sd, SCALE_QUANTILE)
                 out[j] = square * min(there / n, 1.0)
                 squares.append(square)
     # nothing but noise: what the box lets expect of u, of as many units as noise hides
-    hidden = min(CLEAR * sd / n, 1.0)
+    hidden = min(CLEAR_SDS * sd / n, 1.0)
     return np.where(out > 0.0, out, max(float(np.median(squares)), hidden) if squares else 1.0)
 
 

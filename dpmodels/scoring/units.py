@@ -1,7 +1,7 @@
 """Passes over units: places, scales, and scoring passes of two readings.
 
 One of the two engines of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
-scores are, then chooses its clip by that, then releases its sums (``expand_theory.md``, 3).
+scores are, then chooses its clip by that, then releases its sums (``method.md``, 8.3).
 """
 
 from __future__ import annotations
@@ -29,25 +29,10 @@ from dpmodels.scoring.models import (
     State,
     roots,
 )
-from dpmodels.scoring.passes import Released
-from dpmodels.scoring.rules import (
-    CUT,
-    DISTANCES,
-    LINEAR,
-    LINEAR_UNITS,
-    MEAT_OF_UNITS,
-    NONLINEAR_UNITS,
-    OCTAVES,
-    OF_BOUNDED_UNITS,
-    OF_LINEAR_UNITS,
-    OF_UNITS,
-    PLACES,
-    UNITS_POLICY,
-    Forecast,
+from dpmodels.scoring.pass_plan import (
     Noise,
     PassPlan,
     Pilot,
-    UnitShares,
     forecast,
     information_of_units,
     many_for_units,
@@ -55,6 +40,24 @@ from dpmodels.scoring.rules import (
     noise_ratio,
     pilot_share,
     shares_of_units,
+)
+from dpmodels.scoring.passes import Released
+from dpmodels.scoring.rules import (
+    DISTANCES,
+    LINEAR,
+    LINEAR_UNITS,
+    MEAT_FACTOR,
+    MIN_RADIUS_OF_UNITS,
+    NONLINEAR_UNITS,
+    OCTAVES,
+    OF_BOUNDED_UNITS,
+    OF_LINEAR_UNITS,
+    OF_UNITS,
+    PLACES,
+    SCALE_CUT,
+    UNITS_POLICY,
+    Forecast,
+    UnitShares,
 )
 from dpmodels.scoring.run import (
     Aimed,
@@ -341,8 +344,9 @@ def unit_pass(
         return mu * math.sqrt(one)
 
     H2 = trace * information_of_units(part(share.information) * N / p, p)
-    least_meat, grows = MEAT_OF_UNITS
-    J2 = lengths.square * max(least_meat, grows * math.sqrt(part(share.meat) * tail / p))
+    J2 = lengths.square * max(
+        MIN_RADIUS_OF_UNITS, MEAT_FACTOR * math.sqrt(part(share.meat) * tail / p)
+    )
     L2 = UNITS_POLICY.ordinary * trace if share.spread else 0.0
     C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
     own = sensitivity(Gram(NuclearBall(p)), relation, "l2")
@@ -352,10 +356,10 @@ def unit_pass(
         score=twice * C / part(share.score),
         meat=own * J2 / part(share.meat),
         spread=own * L2 / part(share.spread) if L2 else 0.0,
-        scale=CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
+        scale=SCALE_CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
         count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
-    cut = CUT * lengths.square / p  # over p, as of rows
+    cut = SCALE_CUT * lengths.square / p  # over p, as of rows
     joint = share.information + share.meat + share.spread + share.score
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,

@@ -22,6 +22,18 @@ from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import Sum
 from dpmodels.ranges import Part
 from dpmodels.records import USABLE_ROWS, Release
+from dpmodels.scoring.rules import (
+    BLAME_SHARE_FACTOR,
+    BLAME_SHARE_MAX,
+    BLAME_SHARE_MIN,
+    LOOK_MAX_NOISE,
+    LOOK_SHARE_FACTOR,
+    LOOK_SHARE_MAX,
+    LOOK_SHARE_MIN,
+    STOP_SDS,
+    STOP_SHARE,
+    VARIABLES_PER_ROW,
+)
 from dpmodels.sums.ask import Added, Counts, Query
 
 if TYPE_CHECKING:
@@ -34,16 +46,6 @@ if TYPE_CHECKING:
 
 #: Name of the second step.
 USABLE_BY_VARIABLE = "usable by variable"
-#: Share of mu^2 of the count: least, most, and factor over (mu n)^2 between them (sd n/30).
-LOOK_SHARE_MIN, LOOK_SHARE_MAX, LOOK_SHARE_FACTOR = 0.0005, 0.01, 900.0
-#: The same of the counts by variable, times their number.
-BLAME_SHARE_MIN, BLAME_SHARE_MAX, BLAME_SHARE_FACTOR = 0.005, 0.02, 36.0
-#: The call stops below this share of the rows, and below this many sds of the count.
-STOP_SHARE, STOP_SDS = 0.1, 3.0
-#: No count is released if this many sds of it are more than this part of the rows.
-LOOK_MAX_NOISE = 1.0 / 3.0
-#: Bits of a float that are whole numbers, for which variables a row has.
-VARIABLES_PER_ROW = 50
 #: What 1 is on the lattice of a box.
 _ONE = 1 << 20
 

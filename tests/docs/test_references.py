@@ -39,41 +39,72 @@ def stale(text, beside):
     return found
 
 
-#: A function of a module, as notes name it: `rows.start_radius`, `scoring/rows.start_radius`.
-FUNCTION = re.compile(r"`((?:[a-z_]+/)*[a-z_]+)\.([a-z_]\w*_\w*)(?:\(\))?`")
+#: What stands alone in backticks in a note, as a name or a call: `kept_apart`, `Look.ask`, `f(x)`.
+QUOTED = re.compile(r"`((?:[a-z_]+/)*[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\([^`()]*\))?`")
+#: A name of code, and not a symbol of a formula (`mu_s`, `R_H`, `sd_E`).
+OF_CODE = re.compile(r"[a-z]{3,}(?:_[a-z]+)*_[a-z]{3,}|[a-z]{2}[A-Z][a-z]|^_?[A-Z]{2,}(?:_[A-Z]+)+$|^[A-Z]{5,}$")
 #: What has methods of these names, and the package as users import it.
 OBJECTS = {"dp", "fit", "budget", "self", "score", "release", "design", "ask", "plan", "run"}
-DEFINED = re.compile(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=\n]+)? = ", re.MULTILINE)
+#: Names of other packages.
+FOREIGN = {"transform_state", "randhie"}
 
 
-def defined():
-    """Return the modules and folders of the package in which each top-level name is defined."""
-    found = {}
-    for path in (ROOT / "dpmodels").rglob("*.py"):
-        for names in DEFINED.findall(path.read_text(encoding="utf-8")):
-            here = {path.stem, *(one.name for one in path.relative_to(ROOT).parents)}
-            found.setdefault(next(filter(None, names)), set()).update(here)
+def sources():
+    """Return (module or class -> the text of its files, "" for all, every word of the code)."""
+    texts, words = {}, set()
+    for folder in ("dpmodels", "tests", "benchmarks", "docs"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if path == Path(__file__):
+                continue  # it plants names that do not exist
+            text = path.read_text(encoding="utf-8")
+            words |= set(re.findall(r"\w+", text))
+            if folder != "dpmodels":
+                continue
+            homes = {"", path.stem, *(one.name for one in path.relative_to(ROOT).parents)}
+            homes |= set(re.findall(r"^class (\w+)", text, re.MULTILINE))
+            for home in homes:
+                texts[home] = texts.get(home, "") + text
+    return texts, words
+
+
+def unknown(text, texts, words):
+    """Return the names of code in a note that the code does not have, or not in that place.
+
+    `module.name` and `Class.name` must be defined in that module, or in the file of that class.
+    """
+    found = set()
+    for quoted in QUOTED.findall(text):
+        *homes, name = quoted.split("/")[-1].split(".")
+        if name in FOREIGN or name in ("py", "md") or (homes and (homes[-1] in OBJECTS or homes[0] == "dp")):
+            continue
+        if homes and homes[-1] in texts:
+            if not re.search(rf"\b{name}\b", texts[homes[-1]]):
+                found.add(quoted)
+            elif "_" in name and f"def {name}(" not in texts[homes[-1]]:
+                defined = rf"^\s*(?:self\.)?{name}\b(?:: [^=\n]+)?(?: =|$|:)|^class {name}\b"
+                if not re.search(defined, texts[homes[-1]], re.MULTILINE):
+                    found.add(quoted)
+        elif OF_CODE.search(name) and (name not in words or (f"def {name}(" in texts[""] and homes)):
+            found.add(quoted)  # nowhere, or a function of another module
     return found
 
 
-def misplaced(text, places):
-    """Return the functions that a note names in a module that does not define them."""
-    return {
-        f"{module}.{name}"
-        for module, name in FUNCTION.findall(text)
-        if name in places and module not in OBJECTS and module.split("/")[-1] not in places[name]
-    }
-
-
-def test_functions_stand_where_notes_say():
-    places, bad = defined(), {}
+def test_names_of_code_in_notes_exist_where_notes_say():
+    """In every theory note: functions, methods, classes and constants."""
+    texts, words = sources()
+    bad = {}
     for path in (ROOT / "dpmodels").rglob("*.md"):
-        found = misplaced(path.read_text(encoding="utf-8"), places)
+        found = unknown(path.read_text(encoding="utf-8"), texts, words)
         if found:
             bad[path.relative_to(ROOT).as_posix()] = sorted(found)
     assert bad == {}
-    planted = "`state.kept_apart`, `scoring/models.kept_apart`"
-    assert misplaced(planted, places) == {"state.kept_apart"}
+    planted = (
+        "`state.kept_apart`, `scoring/models.kept_apart`, `sums._add_some`, `Look.ask`, `Look.tell`, "
+        "`mu_s n`, `R_H`, `guide_of_rows(x)`, `SOFT_CLIP_START`, `SOFT_CLIP_MIDDLE`"
+    )
+    assert unknown(planted, texts, words) == {
+        "state.kept_apart", "sums._add_some", "Look.tell", "guide_of_rows", "SOFT_CLIP_MIDDLE"
+    }  # fmt: skip
 
 
 def test_what_is_named_exists():

@@ -201,7 +201,7 @@ def test_a_null_deviance_of_large_counts_has_the_error_of_their_spread():
 
 def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
     """300 clusters of 20 rows at eps = 1: 6 of 8 fits had no errors, and the plan was content."""
-    from dpmodels.scoring.cluster_plan import HIGH_NOISE, TOO_NOISY
+    from dpmodels.scoring.rules import CLUSTER_NOISE_HIGH, CLUSTER_NOISE_MAX
 
     ranges = {**{c: (-1, 1) for c in "abcd"}, "y": (-4, 4)}
 
@@ -215,8 +215,8 @@ def test_errors_by_cluster_that_may_be_missing_are_announced_by_the_plan():
 
     few, many = planned(300, 20), planned(1020, 10)
     own = few.detail.clusters
-    assert own.radii(4).ratio < HIGH_NOISE  # by the guess that rows of a cluster go together: fine
-    assert own.radii(4).noise > TOO_NOISY  # but not if they do not
+    assert own.radii(4).ratio < CLUSTER_NOISE_HIGH  # by the guess that rows of a cluster go together: fine
+    assert own.radii(4).noise > CLUSTER_NOISE_MAX  # but not if they do not
     assert any("errors by cluster" in one for one in few.advice)
     assert not any("errors by cluster" in one for one in many.advice)
 

@@ -14,8 +14,9 @@ from dpmodels.scoring import passes as sums
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
 from dpmodels.scoring.models import plain
+from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre, ScorePass
-from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
+from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES
 from dpmodels.sums import cells as bycell
 from dpmodels.sums import cells as exact_cells
 from dpmodels.sums.cells import cell_gram
@@ -66,7 +67,7 @@ def query(total, plan):
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)
             parts.append(np.concatenate([np.diag(matrix) * unit, matrix[upper] * unit * 2**0.5]))
     unit = plan.clip / STEPS / plan.noise.score
-    unit *= 1 / STEPS if plan.weighted else plan.information / STEPS * sums.FACTOR
+    unit *= 1 / STEPS if plan.weighted else plan.information / STEPS * sums.ROW_FACTOR_MAX
     return np.concatenate([*parts, total.score * unit]).astype(float)
 
 

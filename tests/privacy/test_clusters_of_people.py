@@ -24,7 +24,7 @@ from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring import clusters
 from dpmodels.scoring import clusters as cluster_people
 from dpmodels.scoring.clusters import parts_of, within
-from dpmodels.scoring.unit_passes import GRAIN
+from dpmodels.scoring.rules import GRAIN
 
 N = 30
 SCHEMA = dp.Schema(

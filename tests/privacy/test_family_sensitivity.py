@@ -11,18 +11,19 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import passes as sums
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Expectile, Huber, Quantile, State
+from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre, ScorePass
-from dpmodels.scoring.rules import BOUNDED, COUNT, EVENT, LINEAR, plan_pass
+from dpmodels.scoring.rules import BOUNDED, LINEAR, MEANS
 from dpmodels.sums.rowmap import UnitScale
 
 P = 3
 MODELS = {
-    "logit": (MeanModel.of(FAMILIES["binomial"], LINKS["logit"]), EVENT),
-    "probit": (MeanModel.of(FAMILIES["binomial"], LINKS["probit"]), EVENT),
-    "cloglog": (MeanModel.of(FAMILIES["binomial"], LINKS["cloglog"]), EVENT),
-    "poisson": (MeanModel.of(FAMILIES["poisson"], LINKS["log"]), COUNT),
-    "gamma": (MeanModel.of(FAMILIES["gamma"], LINKS["log"]), COUNT),
-    "nb": (MeanModel.of(FAMILIES["negative_binomial"], LINKS["log"]), COUNT),
+    "logit": (MeanModel.of(FAMILIES["binomial"], LINKS["logit"]), MEANS),
+    "probit": (MeanModel.of(FAMILIES["binomial"], LINKS["probit"]), MEANS),
+    "cloglog": (MeanModel.of(FAMILIES["binomial"], LINKS["cloglog"]), MEANS),
+    "poisson": (MeanModel.of(FAMILIES["poisson"], LINKS["log"]), MEANS),
+    "gamma": (MeanModel.of(FAMILIES["gamma"], LINKS["log"]), MEANS),
+    "nb": (MeanModel.of(FAMILIES["negative_binomial"], LINKS["log"]), MEANS),
     "quantile": (Quantile(tau=0.2), BOUNDED),
     "huber": (Huber(k=1.0), LINEAR),
     "expectile": (Expectile(tau=0.9), LINEAR),

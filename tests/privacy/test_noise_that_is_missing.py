@@ -17,8 +17,9 @@ from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import RankOne
 from dpmodels.scoring import rows as engine
 from dpmodels.scoring import units as expand_engine
+from dpmodels.scoring.pass_plan import Noise, PassPlan, plan_pass
 from dpmodels.scoring.passes import joint_statistic as along
-from dpmodels.scoring.rules import LINEAR, Noise, PassPlan, plan_pass
+from dpmodels.scoring.rules import LINEAR
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sums.ask import Added, Kept, Query
 from tests.privacy import test_people

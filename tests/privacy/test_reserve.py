@@ -8,7 +8,8 @@ import pytest
 from dpmodels.privacy.mechanisms import Gaussian, Step, delta_gdp
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import Run
-from dpmodels.scoring.rules import A_PASS_MORE, LEAST_LAST, MOST_PASSES, longer
+from dpmodels.scoring.pass_plan import longer
+from dpmodels.scoring.rules import EXTRA_PASS_SHARE, MAX_EARLY_PASSES, MIN_LAST_PASS_SHARE
 
 MU, EPS, RUNS = 1.2, 1.0, 3000
 
@@ -71,6 +72,6 @@ def test_a_reserve_is_split_and_never_grows(shares):
     for before, after in zip([shares, *listed], listed, strict=False):
         assert math.fsum(after) == pytest.approx(1.0, rel=1e-12)
         assert after[:-2] == before[:-1]
-        assert after[-2] == pytest.approx(A_PASS_MORE * before[-1])
-        assert after[-1] >= LEAST_LAST
-    assert len(listed[-1]) - 2 == MOST_PASSES or (1 - A_PASS_MORE) * listed[-1][-1] < LEAST_LAST
+        assert after[-2] == pytest.approx(EXTRA_PASS_SHARE * before[-1])
+        assert after[-1] >= MIN_LAST_PASS_SHARE
+    assert len(listed[-1]) - 2 == MAX_EARLY_PASSES or (1 - EXTRA_PASS_SHARE) * listed[-1][-1] < MIN_LAST_PASS_SHARE

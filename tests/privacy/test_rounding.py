@@ -15,8 +15,9 @@ import pytest
 
 from dpmodels.models.linear.inference import ScoreMap
 from dpmodels.models.newton import WorkingRows
+from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre, ScorePass
-from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.rules import LINEAR
 from dpmodels.sums.rowmap import RowMap, UnitScale
 
 

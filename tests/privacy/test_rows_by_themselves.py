@@ -23,8 +23,9 @@ from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.newton import LogisticLoss, PoissonLoss, WorkingRows
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Expectile, Huber, Information, Quantile, State, plain
+from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre, ScorePass
-from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.rules import LINEAR
 from dpmodels.sources import people, rows
 from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale

@@ -72,7 +72,7 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.scoring.rules import first_share, noise_ratio, pilot_windows
+from dpmodels.scoring.pass_plan import first_share, noise_ratio, pilot_windows
 from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Moments, Query, ball_sd, split_query, whole_matrix

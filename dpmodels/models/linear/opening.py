@@ -21,14 +21,8 @@ from dpmodels.models.linear.scored import SCORING, VCOV
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import Ball, Interval
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.scoring.models import (
-    START_BIAS,
-    START_FLOOR,
-    START_NOISE,
-    Information,
-    Start,
-    floored,
-)
+from dpmodels.scoring.models import Information, Start, floored
+from dpmodels.scoring.rules import FLOOR_NOISE, START_BIAS, START_FLOOR
 from dpmodels.scoring.run import Opening
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
@@ -201,7 +195,7 @@ def start_at(
     found = ask(VARIANCE_STEP, query, read)
     s2, sd = float(found.values[0]) / n, float(found.sd[0]) / n
     nu = rows.sd / n
-    M = floored(rows.moments / n, max(START_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
+    M = floored(rows.moments / n, max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
     start = Start(
         rows.W @ theta, max(s2, sd, LEAST_VARIANCE * ry * ry), M,
         Information(rows.moments / n, nu, START_BIAS), coordinates.constant, np.zeros(r),

@@ -27,10 +27,8 @@ from dpmodels.registry import Backend, Option
 from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import LeastSquares, roots
-from dpmodels.scoring.notes import SEEN_SDS
-from dpmodels.scoring.passes import AT_CLIP
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.rules import COLUMNS, LINEAR, OPENED
+from dpmodels.scoring.rules import AT_CLIP, COLUMNS, EMPTY_SDS, LINEAR, OPENED
 from dpmodels.scoring.run import Chain, ModelSpec, Opening, ScoredDetail, ScoringRelease
 from dpmodels.sums.rowmap import UnitScale
 
@@ -595,7 +593,7 @@ def _residual_variance(part: Part, share: float) -> float:
 def _r_squared(
     plan: Plan[Any], release: Release, part: Part, residual: float, share: float
 ) -> dict[str, float]:
-    """Return R-squared of the last pass and its interval (``scoring/theory.md``, 5.8).
+    """Return R-squared of the last pass and its interval (``scoring/method.md``, 5.8).
 
     Nothing without an intercept, or of people, whose residual variance is not that of rows.
     """
@@ -631,7 +629,7 @@ def _r_squared(
     lost, bins = 0.0, part.release.released[-1].bins
     if bins is not None and last.meat:
         square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
-        shown = np.where(bins > SEEN_SDS * last.noise.count, bins, 0.0)
+        shown = np.where(bins > EMPTY_SDS * last.noise.count, bins, 0.0)
         shown[0] = 0.0  # open below: its rows may have any length down to 0
         lost = float(np.sum(shown * np.maximum(square - last.meat**2, 0.0)))
         lost = lost / last.rows / len(a) * phi

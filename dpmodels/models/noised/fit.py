@@ -505,7 +505,8 @@ RELEASE_OPTIONS = (
     Option("keep_order", "state that the order of the rows is public", False, bool),
     Option("tight", "exact calibration of SL noise", True, bool),
     Option(
-        "rescale", "measure scales first, and clip at so many a side (True: 4; False: no)", True,
+        "rescale",
+        "measure scales first, and clip beyond this number of them (True: 4; False: none)", True,
         (bool, float, int),
     ),
 )  # fmt: skip

@@ -26,7 +26,8 @@ from dpmodels.privacy.mechanisms import Step, eps_gdp, mu_gdp
 from dpmodels.privacy.run import TABLE_NOTE, own_proof
 from dpmodels.ranges import buy_ranges, plan_purchase
 from dpmodels.registry import RANGES_SHARE
-from dpmodels.scoring.scales import SHARE, SHARES, TAIL_PART, VISIBLE, ScalePlan
+from dpmodels.scoring.rules import NUMBER_SHARES, TAIL_PART, VISIBLE_SDS
+from dpmodels.scoring.scales import ScalePlan
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -127,7 +128,7 @@ class TablePlan:
     layout: Layout
     noise: NoisePlan
     purchase: Purchase | None
-    look: Look | None  # Release of the scales of declared numbers
+    look: Measurement | None  # Release of the scales of declared numbers
     steps: tuple[Step, ...]
     guarantee: Guarantee
     settings: Settings
@@ -163,7 +164,7 @@ def _column_blocks(
 
 
 @dataclass(frozen=True)
-class Look:
+class Measurement:
     """Release of the centre and scale of every number whose range is declared, and its cost.
 
     The noise of a cell is in proportion to its range, which may be far wider than the data.
@@ -178,7 +179,7 @@ class Look:
 
     def steps(self, eps: float) -> tuple[Step, ...]:
         """Return the steps of the ledger, with their shares of the eps of the release."""
-        part = self.eps / (eps * SHARE)
+        part = self.eps / (eps * ScalePlan.share)
         return tuple(replace(step, share=(step.share or 0.0) * part) for step in self.scales.steps)
 
     def clip_to_scales(self, design: Design, ask: Ask) -> Design:
@@ -192,42 +193,44 @@ class Look:
         """
         centre, width, seen = self.scales.release_scales(design, self.at, ask)
         names, ends = [column.name for column in design.z], design.intervals()
-        ranges = {}
+        bounds = {}
         for j, c, w, scale in zip(self.at, centre, width, seen, strict=True):
             if scale is not None:
                 reach = self.reach * scale * w
-                ranges[names[j]] = (max(ends[j, 0], c - reach), min(ends[j, 1], c + reach))
-        return design.with_bounds(ranges)
+                bounds[names[j]] = (max(ends[j, 0], c - reach), min(ends[j, 1], c + reach))
+        return design.with_bounds(bounds)
 
 
 def look_of(
     layout: Layout, n: int, eps: float, delta: float, settings: Settings, unknown: Iterable[str]
-) -> Look | None:
+) -> Measurement | None:
     """Return the look at declared numbers that n records bear, or None. A public rule.
 
     Its mu is the least at which a tenth of the distances stands out of the noise of six half
     octaves together: a scale of a thirtieth of the range.
     """
     bought = set(unknown)
-    declared = [
+    numbers = [
         (row, name)
         for row, name, kind in zip(layout.rows, layout.names, layout.kinds, strict=True)
         if kind != "dummy" and name not in bought
     ]
-    if not (declared and settings.scales and delta > 0.0):
+    if not (numbers and settings.scales and delta > 0.0):
         return None
-    part = SHARES[1] / SHARE
-    noise = math.sqrt(2.0 * len(declared) * SEEN_OCTAVES / part)  # of the bins at mu = 1
-    mu = VISIBLE * noise / (TAIL_PART * n)
+    part = NUMBER_SHARES[1] / sum(NUMBER_SHARES)
+    noise = math.sqrt(2.0 * len(numbers) * SEEN_OCTAVES / part)  # of the bins at mu = 1
+    mu = VISIBLE_SDS * noise / (TAIL_PART * n)
     cost = eps_gdp(mu, LOOK_DELTA * delta)
     if cost > LOOK_EPS * eps:
         return None
-    rows, names = zip(*declared, strict=True)
-    plan = ScalePlan(names, False, mu / math.sqrt(SHARE), "replace", float(n))
-    return Look(rows, plan, settings.scales, cost, LOOK_DELTA * delta)
+    rows, names = zip(*numbers, strict=True)
+    plan = ScalePlan(names, False, mu / math.sqrt(ScalePlan.share), "replace", float(n))
+    return Measurement(rows, plan, settings.scales, cost, LOOK_DELTA * delta)
 
 
-def _left_of(eps: float, delta: float, bought: bool, look: Look | None) -> tuple[float, float]:
+def _left_of(
+    eps: float, delta: float, bought: bool, look: Measurement | None
+) -> tuple[float, float]:
     """Return the (eps, delta) of the noise after what ranges and scales take."""
     if bought:
         eps, delta = (1.0 - RANGE_EPS) * eps, (1.0 - RANGE_DELTA - RANGE_FAILURE) * delta
@@ -236,7 +239,7 @@ def _left_of(eps: float, delta: float, bought: bool, look: Look | None) -> tuple
 
 def noise_at(
     layout: Layout, n: int, eps: float, delta: float, settings: Settings, unknown: Collection[str]
-) -> tuple[NoisePlan, Look | None]:
+) -> tuple[NoisePlan, Measurement | None]:
     """Return the noise of a release of this (eps, delta), and its look at declared numbers.
 
     ``unknown``: columns whose ranges are bought. Under SL noise nothing is measured: the guarantee

@@ -24,7 +24,8 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.passes import softened
-from dpmodels.scoring.unit_passes import GRAIN, Expanded, own_scores, units_of
+from dpmodels.scoring.rules import GRAIN
+from dpmodels.scoring.unit_passes import Expanded, own_scores, units_of
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
 from dpmodels.sums.products import end_along, integers_of, squares

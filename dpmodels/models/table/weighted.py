@@ -52,9 +52,9 @@ from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
-from dpmodels.scoring.cluster_plan import FLOOR_OF_CLUSTERS, ClusterPlan, Paid, clip_of
+from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
-from dpmodels.scoring.scales import WEIGHT_STEP
+from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, WEIGHT_STEP
 from dpmodels.sums.ask import Ask, Query, as_is
 
 if TYPE_CHECKING:
@@ -586,7 +586,7 @@ def _ask_by_psu(
     rates = detail.clusters.frame.factors()
     return DesignErrors(
         released, scale, typical, n, plan.request.level, coordinates.kinds,
-        FLOOR_OF_CLUSTERS * float(np.min(rates)) ** 2,
+        MIN_DESIGN_EFFECT * float(np.min(rates)) ** 2,
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
-from dpmodels.scoring.scales import WEIGHT_STEP
+from dpmodels.scoring.rules import WEIGHT_STEP
 from dpmodels.sums.ask import Ask, Query, as_is
 from dpmodels.sums.products import mapped
 

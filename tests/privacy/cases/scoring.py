@@ -17,10 +17,11 @@ from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.models import Expectile, LeastSquares, Model, State
+from dpmodels.scoring.pass_plan import PassPlan, plan_pass
 from dpmodels.scoring.passes import Centre, PassSums, ScorePass, ask_pass
 from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
-from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, ClipPolicy, PassPlan, plan_pass
+from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, ClipPolicy
 from dpmodels.scoring.run import Chain
 from dpmodels.sums.ask import Ask, Kept
 from dpmodels.sums.rowmap import UnitScale

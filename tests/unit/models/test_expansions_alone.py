@@ -14,7 +14,8 @@ from dpmodels.models import choice
 from dpmodels.models.choice import APART, CategoryModel, Multinomial, ProportionalOdds
 from dpmodels.models.panel import FixedPoisson, Intercepts, Variances, without_constant
 from dpmodels.scoring.models import Beginning, LeastSquares
-from dpmodels.scoring.unit_passes import BELIEVED_UP_TO, Regression
+from dpmodels.scoring.rules import RARE_LENGTH_OF_UNITS
+from dpmodels.scoring.unit_passes import Regression
 from dpmodels.sources.people import BlockOfPeople
 from tests.unit.models.test_expansions_exact import coordinates_of, planned
 
@@ -189,4 +190,4 @@ def test_the_clip_is_no_shorter_than_the_scores_of_a_rare_class(name):
     assert 4.0 < long < 6.5
     led = replace(state, theta=rare, W=50.0 * W)  # by coordinates of noise
     most = CategoryModel(model.classes, model.coordinates, 0.04, rare).typical_long(led)
-    assert most == pytest.approx(BELIEVED_UP_TO * np.sqrt(25.0 + len(rare)))
+    assert most == pytest.approx(RARE_LENGTH_OF_UNITS * np.sqrt(25.0 + len(rare)))

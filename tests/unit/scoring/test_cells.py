@@ -16,8 +16,9 @@ from dpmodels.scoring import cells
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
 from dpmodels.scoring.models import plain
-from dpmodels.scoring.passes import BINS, Centre, Passes, ScorePass
-from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES, plan_pass
+from dpmodels.scoring.pass_plan import plan_pass
+from dpmodels.scoring.passes import Centre, Passes, ScorePass
+from dpmodels.scoring.rules import BINS, LINEAR, TAME, WIDE_LEAST_SQUARES
 from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.summed import summed
 from dpmodels.sources.tables import WINDOW

@@ -13,8 +13,9 @@ from dpmodels.scoring.coordinates import in_order, public_coordinates
 from dpmodels.scoring.intervals import _left
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Beginning, LeastSquares, Quantile, State
-from dpmodels.scoring.passes import BINS, Centre, affine_of, counted_lengths
-from dpmodels.scoring.rules import CELLS, OCTAVE_ZERO, OCTAVES, OF_UNITS, forecast, needed
+from dpmodels.scoring.pass_plan import forecast, needed
+from dpmodels.scoring.passes import Centre, affine_of, counted_lengths
+from dpmodels.scoring.rules import BINS, CELLS, OCTAVE_ZERO, OCTAVES, OF_UNITS
 from dpmodels.scoring.unit_passes import Regression, RegressionRows, UnitsJob, octaves
 from dpmodels.scoring.unit_scales import Number, Spread, recentred, scales_of
 from dpmodels.scoring.units import unit_pass

@@ -372,11 +372,12 @@ def test_three_numbers_of_a_row_stay_in_the_unit_box():
     from dpmodels.proof.prove import sensitivity
     from dpmodels.proof.sets import STEPS, Box
     from dpmodels.proof.statistics import Sum
-    from dpmodels.scoring.cells import COUNT, Deviance, _in_steps
+    from dpmodels.scoring.cells import Deviance, _in_steps
     from dpmodels.scoring.passes import Centre
+    from dpmodels.scoring.rules import COUNT_WEIGHT
     from dpmodels.sums.rowmap import UnitScale
 
-    most = sensitivity(Sum(Box(3, radius=0.5), count=COUNT, count_first=True), "replace", "l2")
+    most = sensitivity(Sum(Box(3, radius=0.5), count=COUNT_WEIGHT, count_first=True), "replace", "l2")
     assert most == pytest.approx(math.sqrt(3), rel=1e-15)
     centre = Centre(
         UnitScale(np.ones(3), np.zeros(3), False), np.eye(2), np.ones(2), np.eye(2), 1.0,
@@ -395,7 +396,7 @@ def test_three_numbers_of_a_row_stay_in_the_unit_box():
         assert not t[:, ~family.valid(block[-1])].any() and not whole[np.isnan(block[-1])].any()
         corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1)
         t, whole = np.hstack([t, corners]), np.append(whole, np.ones(8, dtype=bool))
-        rows = np.hstack([_in_steps(t, whole), np.zeros((4, 1))]) * [[COUNT], [1], [1], [1]]
+        rows = np.hstack([_in_steps(t, whole), np.zeros((4, 1))]) * [[COUNT_WEIGHT], [1], [1], [1]]
         gaps = np.linalg.norm(rows[:, :, None] - rows[:, None, -20:], axis=0)
         assert gaps.max() == pytest.approx(most * STEPS) and gaps.max() <= most * STEPS + 1e-6
 

@@ -14,22 +14,21 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.scoring.clip import long_scores, overflow, tail_of
 from dpmodels.scoring.intervals import _conservative, infer
 from dpmodels.scoring.models import LeastSquares, State, kept_apart
-from dpmodels.scoring.passes import AT_CLIP, BINS, PassSums, Released, ask_pass
+from dpmodels.scoring.pass_plan import columns_noise, passes_of, plan_pass, policy_of
+from dpmodels.scoring.passes import PassSums, Released, ask_pass
 from dpmodels.scoring.rules import (
+    AT_CLIP,
+    BINS,
     BOUNDED,
-    EVENT,
     FEW,
     LEAST_SQUARES,
     LINEAR,
     MANY,
     MANY_COLUMNS,
+    MEANS,
     STRONG_COLUMNS,
     TAME,
     WIDE_LEAST_SQUARES,
-    columns_noise,
-    passes_of,
-    plan_pass,
-    policy_of,
 )
 from dpmodels.scoring.step import newton_step, scores_of
 from dpmodels.sums.ask import Ask, Kept
@@ -62,7 +61,7 @@ def test_shares_of_many_columns():
     assert passes_of(LINEAR, 0.5, 1000, 9) == MANY_COLUMNS == (0.18, 0.06, 0.09, 0.15, 0.52)
     assert passes_of(LINEAR, 0.5, 10_000, 9) == STRONG_COLUMNS == (0.15, 0.07, 0.13, 0.65)
     assert passes_of(LINEAR, 0.5, 1000, 5) == LINEAR.passes
-    assert passes_of(EVENT, 0.5, 1000, 9) == EVENT.passes
+    assert passes_of(MEANS, 0.5, 1000, 9) == MEANS.passes
     assert passes_of(BOUNDED, 0.5, 1000, 9) == MANY_COLUMNS
     assert passes_of(BOUNDED, 0.5, 1000, 5) == BOUNDED.passes
     assert math.fsum(MANY_COLUMNS) == pytest.approx(1.0)

@@ -8,16 +8,20 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths
-from dpmodels.scoring.rules import (
-    CELLS,
-    OCTAVE_ZERO,
-    OCTAVES,
+from dpmodels.scoring.pass_plan import (
     forecast,
     information_of_units,
     many_for_units,
     shares_of_units,
+)
+from dpmodels.scoring.rules import (
+    CELLS,
+    INFORMATION_FACTOR,
+    INFORMATION_POWER,
+    MIN_RADIUS_OF_UNITS,
+    OCTAVE_ZERO,
+    OCTAVES,
 )
 from dpmodels.scoring.unit_scales import Number, Spread, scales_of
 
@@ -65,8 +69,8 @@ def test_squares_that_the_meat_misses_are_those_of_clipped_scores():
 
 
 def test_the_radius_of_the_information_follows_its_noise():
-    least, factor, power = rules.INFORMATION_OF_UNITS
-    assert information_of_units(400.0, 3) == factor * 400.0**power > least
+    least = MIN_RADIUS_OF_UNITS
+    assert information_of_units(400.0, 3) == INFORMATION_FACTOR * 400.0**INFORMATION_POWER > least
     assert information_of_units(40.0, 3) == least
     assert information_of_units(40.0, 25) == pytest.approx(0.3 * 40.0 / 5.0)
     assert information_of_units(4.0, 25) == 1.75

@@ -14,9 +14,10 @@ from dpmodels.scoring import rows as engine
 from dpmodels.scoring.clip import overflow, tail_weight
 from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.models import Information, LeastSquares, Start, State
-from dpmodels.scoring.passes import AT_CLIP, BINS, Centre, Released, ScorePass
+from dpmodels.scoring.pass_plan import Pilot
+from dpmodels.scoring.passes import Centre, Released, ScorePass
 from dpmodels.scoring.rows import plan_scoring
-from dpmodels.scoring.rules import LINEAR, Pilot
+from dpmodels.scoring.rules import AT_CLIP, BINS, LINEAR
 from dpmodels.scoring.step import newton_step
 from dpmodels.sums.ask import ALL, Ask
 from dpmodels.sums.rowmap import UnitScale

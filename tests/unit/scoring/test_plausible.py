@@ -5,7 +5,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.formula.build import build_design
-from dpmodels.scoring.notes import KNOWN, effects_beyond, too_wide
+from dpmodels.scoring.notes import effects_beyond, too_wide
+from dpmodels.scoring.rules import KNOWN_EFFECT
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.NotPrivateWarning")
 
@@ -55,7 +56,7 @@ def test_an_interval_as_wide_as_the_effect_makes_it_noise():
     assert not beyond(sure).any()
     assert beyond(np.array([0.1, 0.6, 0.2, 0.001])).tolist() == [False, True, True, False]
     assert effects_beyond(design, params).tolist() == [False, True, True, True]
-    half = np.abs(params) * (KNOWN + 0.01)
+    half = np.abs(params) * (KNOWN_EFFECT + 0.01)
     assert too_wide(design, design.names, half, linear=True, params=params)[1]
-    half = np.abs(params) * (KNOWN - 0.01)
+    half = np.abs(params) * (KNOWN_EFFECT - 0.01)
     assert not too_wide(design, design.names, half, linear=True, params=params).any()

@@ -12,7 +12,8 @@ from dpmodels.families import FAMILIES, LINKS
 from dpmodels.scoring import mean_models as rare
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Curved, State
-from dpmodels.scoring.rules import COUNT, EVENT, KEPT, plan_pass
+from dpmodels.scoring.pass_plan import plan_pass
+from dpmodels.scoring.rules import MEANS, SOFT_CLIP_START
 
 LOGIT, LOG = LINKS["logit"], LINKS["log"]
 
@@ -50,14 +51,14 @@ def test_typical_long_scores():
 
 def test_a_clip_beyond_rare_events():
     """Noise in proportion; where residuals have a bound C may also be less than by the rule."""
-    one = plan_pass(EVENT, 4, 0.3, 5000, 3, "replace", meat=True, tail=5000)
+    one = plan_pass(MEANS, 4, 0.3, 5000, 3, "replace", meat=True, tail=5000)
     wide = one.reaching(2.0 * one.clip, bounded=True)
     assert wide.clip == 2.0 * one.clip and wide.unimodal and wide.plain
     assert wide.noise.score == pytest.approx(2.0 * one.noise.score)
     assert wide.mu_joint == one.mu_joint and wide.noise.information == one.noise.information
-    less = one.reaching(0.5 * KEPT * one.clip, bounded=True)
+    less = one.reaching(0.5 * SOFT_CLIP_START * one.clip, bounded=True)
     assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.unimodal
-    assert one.reaching(0.5 * KEPT * one.clip, bounded=False) is one
+    assert one.reaching(0.5 * SOFT_CLIP_START * one.clip, bounded=False) is one
 
 
 def test_curvature_of_rare_events():
@@ -173,7 +174,7 @@ def test_count_families_say_so():
         "poisson": "whole", "quasipoisson": "loose", "negative_binomial": "whole",
         "geometric": "loose",
     }  # fmt: skip
-    assert COUNT.passes == (0.12, 0.08, 0.10, 0.15, 0.55) == EVENT.passes
+    assert MEANS.passes == (0.12, 0.08, 0.10, 0.15, 0.55) == MEANS.passes
 
 
 @pytest.mark.parametrize(("family", "link"), [("binomial", "logit"), ("poisson", "log")])

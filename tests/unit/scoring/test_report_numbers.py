@@ -16,9 +16,7 @@ from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _StatisticsPass
 from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
-from dpmodels.scoring.notes import SEEN_SDS
-from dpmodels.scoring.passes import AT_CLIP
-from dpmodels.scoring.rules import CELLS
+from dpmodels.scoring.rules import AT_CLIP, CELLS, EMPTY_SDS
 from dpmodels.scoring.unit_scales import Number
 from dpmodels.scoring.units import unit_pass
 
@@ -166,7 +164,7 @@ def test_the_deviance_beyond_its_range_is_told_by_the_lengths_of_scores():
     last = SimpleNamespace(clip=C, p=p, noise=SimpleNamespace(count=5.0))
     k = np.arange(16.0) - AT_CLIP
     each = 2.0 * np.log1p(phi * C**2 / p * 2.0 ** (k + 0.5))
-    seen = np.where(bins > SEEN_SDS * 5.0, bins, 0.0)
+    seen = np.where(bins > EMPTY_SDS * 5.0, bins, 0.0)
     assert each[seen > 0.0].min() < width < each[seen > 0.0].max()
     expected = float(np.sum(seen * np.maximum(each - width, 0.0)))
     assert Deviance.cut(own, None, bins, last, phi) == pytest.approx(expected)
@@ -214,7 +212,7 @@ def test_the_advice_of_clusters_is_the_first_budget_that_does():
         def does(more, one=one, p=p):
             then = replace(one, mu=one.mu * more).radii(p)
             noise = then.noise * one.frame.correction
-            return then.ratio <= cluster_rules.HIGH_NOISE and noise <= cluster_rules.TOO_NOISY
+            return then.ratio <= cluster_rules.CLUSTER_NOISE_HIGH and noise <= cluster_rules.CLUSTER_NOISE_MAX
 
         usual = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
         first = next((more for more in usual if does(more)), None)

@@ -147,13 +147,14 @@ def test_what_is_not_determined_is_said_of_a_coefficient_by_its_own_interval():
     """Of two columns with the same interval one has a range a hundred times as wide."""
     import dpmodels as dp
     from dpmodels.formula.build import build_design
-    from dpmodels.scoring.notes import RATIO_OF_USE, too_wide
+    from dpmodels.scoring.notes import too_wide
+    from dpmodels.scoring.rules import MAX_RATIO
 
     schema = dp.Schema(y=dp.Real(0, 10), x=dp.Real(0, 1), v=dp.Real(0, 100))
     design = build_design("y ~ x + v", schema)
     half = np.array([9.0, 9.0, 9.0])
     assert too_wide(design, design.names, half, linear=True).tolist() == [False, False, True]
-    limit = np.log(RATIO_OF_USE)
+    limit = np.log(MAX_RATIO)
     just = np.array([limit - 0.1, limit + 0.1, limit / 100 - 0.01])
     assert too_wide(design, design.names, just, linear=False).tolist() == [False, True, False]
     assert not too_wide(design, ("other",), np.array([np.nan]), linear=False).any()

@@ -9,7 +9,8 @@ from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.scales import WEIGHT_BINS, WeightPlan, mean_weight, weight_histogram
+from dpmodels.scoring.rules import WEIGHT_BINS
+from dpmodels.scoring.scales import WeightPlan, mean_weight, weight_histogram
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.NotPrivateWarning")
 

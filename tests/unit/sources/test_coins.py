@@ -8,7 +8,7 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
-from dpmodels.scoring.rules import Pilot
+from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.sources.rows import Coins, Rows, Windows
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source

@@ -105,3 +105,13 @@ def test_the_plan_names_the_steps():
         accept_no_estimate=True,
     )  # fmt: skip
     assert "scales of values" in str(plan)
+
+
+def test_bought_ranges_beside_noise_of_a_long_tail_compose():
+    """Points of a profile lie close where eps is small: 2.8 times delta, and refused, before."""
+    schema = dp.Schema(y=dp.Real(0, 1), a=dp.Real(), b=dp.Real(0, 1))
+    plan = dp.plan(
+        "y ~ a + b", schema, n=3000, eps=0.2, delta=0.015, verb="dp_ols", method="drcl",
+        noise="sl", accept_no_estimate=True,
+    )  # fmt: skip
+    assert 0.5 < plan.guarantee.delta_at(0.2) / 0.015 <= 1.0

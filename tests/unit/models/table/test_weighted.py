@@ -12,7 +12,7 @@ from dpmodels import _testing
 from dpmodels.errors import DPModelsError
 from dpmodels.models.table.weighted import _of_totals
 from dpmodels.models.weights import DesignErrors, trimmed
-from dpmodels.scoring.scales import WEIGHT_BINS
+from dpmodels.scoring.rules import WEIGHT_BINS
 
 SCHEMA = dp.Schema(w=dp.Real(0, 30), g=dp.Levels(["a", "b", "c"]), k=dp.Levels(["x", "y"]))
 CALL = {"eps": 50, "delta": 1e-6, "schema": SCHEMA, "bounds": {"y": (0, 10), "z": (-1, 1)}}

@@ -1,0 +1,442 @@
+"""Plan the passes of private Fisher scoring from public numbers: shares, radii, noise, samples.
+
+Every number is in :mod:`dpmodels.scoring.rules`; the equations are in ``method.md``, 3 and 8.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dpmodels.proof.prove import joint_sensitivity, sensitivity
+from dpmodels.proof.sets import Ball, OneHot
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.scoring.rules import (
+    BOUNDED,
+    CLIP_FACTOR,
+    CLIP_POWER,
+    COLUMNS,
+    COLUMNS_OF_MEANS,
+    EARLY,
+    EXTRA_PASS_SHARE,
+    FAR_FROM,
+    FAR_SHARE,
+    FEW,
+    FIRST_NOISE,
+    INFORMATION_FACTOR,
+    INFORMATION_POWER,
+    LAST,
+    LAST_OF_COLUMNS,
+    LEAST_SQUARES,
+    LINEAR,
+    MANY,
+    MANY_COLUMNS,
+    MAX_EARLY_PASSES,
+    MEAT_FACTOR,
+    MEAT_NOISE,
+    MIN_CLIP_OF_RARE,
+    MIN_LAST_PASS_SHARE,
+    MIN_NARROW_RADIUS,
+    MIN_RADIUS,
+    MIN_RADIUS_OF_UNITS,
+    NARROW_FACTOR,
+    NARROW_FACTOR_OF_UNITS,
+    OF_UNITS,
+    OPENED,
+    PILOT_COINS,
+    PILOT_EVERY,
+    PILOT_NOISE,
+    PILOT_PERIOD,
+    PILOT_PLACES,
+    SCALE_CUT,
+    SCALE_CUT_OF_WEIGHTS,
+    SCALE_CUT_OVER_CLIP,
+    SCALE_SHARE,
+    SCALE_SHARE_OF_WEIGHTS,
+    SEEN_COUNT,
+    SOFT_CLIP_START,
+    STRONG_COLUMNS,
+    TAME,
+    WIDE_LEAST_SQUARES,
+    WIDE_NOISE,
+    ClipPolicy,
+    Rules,
+    UnitShares,
+)
+from dpmodels.sources.rows import ALL_ROWS, Windows
+from dpmodels.sources.tables import WINDOW
+from dpmodels.sums.ask import Read
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.formula.design import Design
+
+#: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
+_SPREAD = ("intercept", "numeric", "product")
+
+
+def columns_noise(mu: float, n: int, p: int) -> float:
+    """Return ``p^1.5/(mu n)``, which the spectral noise of an information grows with. Public."""
+    return p**1.5 / (mu * n) if mu > 0.0 and n > 0 else float("inf")
+
+
+def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
+    """Return the clipping policy of a model, by public numbers.
+
+    ``averages``: the information does not depend on the fit, as of least squares; ``of_mean``: a
+    family with a link.
+    """
+    if averages:
+        return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
+    if of_mean:
+        return MANY if p >= COLUMNS_OF_MEANS else FEW
+    return MANY if p >= COLUMNS else TAME
+
+
+def released_count(counts: Array, sd: float) -> float | None:
+    """Return the units that a noisy histogram of all of them holds, or None if noise hides it."""
+    total = float(counts.sum())
+    return total if total > SEEN_COUNT * sd * math.sqrt(len(counts)) else None
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise sds of the sums of one pass (matrices in svec coordinates), in their own units.
+
+    0: not released.
+    """
+
+    information: float
+    score: float
+    meat: float = 0.0
+    spread: float = 0.0
+    scale: float = 0.0
+    count: float = 0.0
+    far: float = 0.0
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """One scoring pass, decided from public numbers."""
+
+    p: int  # Dimension of u
+    last: bool
+    # mu_joint, mu_scale, mu_histogram: mu of the joint release of matrices and scores, of the
+    # scale, and of the histogram (0 if it is not released).
+    mu_joint: float
+    mu_scale: float
+    mu_histogram: float
+    # information, clip, meat, spread: radii: R_H of v, C of scores, R_J of scores in the meat, R_L
+    # of ordinary rows (0: none). The scale is cut at ``cut p``.
+    information: float
+    clip: float
+    meat: float
+    spread: float
+    noise: Noise
+    relation: str
+    # rows, tail_rows: how many rows the sums are of, public (expected under coins): all released
+    # sums; and meat and ordinary information.
+    rows: float
+    tail_rows: float
+    weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
+    # No score of the declared box is longer than C: none is clipped or softened.
+    whole: bool = False
+    people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
+    policy: ClipPolicy = TAME  # Clipping and weighting of rows
+    plain: bool = False  # Scores are cut at C and not softened below it
+    # Most long scores are of one length, that of rare events: C lies beyond it.
+    unimodal: bool = False
+    strength: float = 1.0  # mu n of the whole scoring
+    mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
+    scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
+    # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
+    energy: float = 1.0
+    # Rows have case weights: the meat counts scores up to C, and the excess may all have one sign.
+    of_weights: bool = False
+
+    @property
+    def count(self) -> float:
+        """Noise sd of a bin of lengths, or of the sum of two bins of a signed histogram."""
+        return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
+
+    @property
+    def unsoftened(self) -> bool:
+        """Whether scores are cut at C and kept whole below it."""
+        return self.whole or self.plain
+
+    def of_rows(self, rows: float) -> PassPlan:
+        """Return the pass with a released number of rows in place of the guess."""
+        part = self.tail_rows / self.rows
+        return replace(self, rows=rows, tail_rows=rows * part)
+
+    def within(self, row: float, score: float) -> PassPlan:
+        """Return the pass with its radii no larger than rows and scores can be.
+
+        Largest |v| and |s| of the declared box (inf: no bound), by public and released numbers. No
+        proof rests on them: what is longer is cut as ever. Noise is in proportion to a radius, so
+        the ledger stays as it is.
+        """
+        R, C = self.information, self.clip
+        if row >= R and score >= C:
+            return self
+        R, C = min(R, row), min(C, score)
+        noise = replace(
+            self.noise,
+            information=self.noise.information * (R / self.information) ** 2,
+            score=self.noise.score * C / self.clip,
+        )
+        return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
+
+    def reaching(self, length: float, *, bounded: bool) -> PassPlan:
+        """Return the pass with a clip that typical long scores do not reach.
+
+        Their ``length`` (of rare events or counts) is by released numbers. ``bounded`` residuals:
+        long scores are of long rows, so C may be smaller than by the rule. Noise is in proportion
+        to C, so the ledger stays as it is, as in :meth:`within`.
+        """
+        unimodal = length > SOFT_CLIP_START * self.clip
+        if not (unimodal or bounded):
+            return self
+        clip = max(length, MIN_CLIP_OF_RARE * self.clip) if bounded else length
+        return self.clipped_at(clip, unimodal=unimodal)
+
+    def clipped_at(self, clip: float, *, unimodal: bool) -> PassPlan:
+        """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
+        scale = clip / self.clip
+        noise = replace(self.noise, score=self.noise.score * scale)
+        return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
+
+
+def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
+    """Return the shares of the start and the passes, where the unit is a row."""
+    if p < COLUMNS or rules not in (LINEAR, OPENED, BOUNDED):
+        return rules.passes
+    return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE_NOISE else STRONG_COLUMNS
+
+
+def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
+    """Yield the shares of a fit with extra passes, paid by the last pass and fixed before data.
+
+    ``passes``: those of the start and the planned passes.
+    """
+    *early, last = passes
+    while len(early) <= MAX_EARLY_PASSES and (1.0 - EXTRA_PASS_SHARE) * last >= MIN_LAST_PASS_SHARE:
+        early.append(EXTRA_PASS_SHARE * last)
+        last *= 1.0 - EXTRA_PASS_SHARE
+        yield (*early, last)
+
+
+@functools.lru_cache(maxsize=512)
+def plan_pass(
+    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
+    weighted: bool = False, policy: ClipPolicy = TAME, of_weights: bool = False,
+) -> PassPlan:  # fmt: skip
+    """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
+
+    ``mu`` is of the whole scoring, start included; ``n`` the rows that the pass reads (public, a
+    guess, or expected under coins), ``tail`` those that meat and ordinary information of the last
+    pass are of. Without a ``meat`` the scale goes out there, at the price of J. ``of_weights``:
+    rows have weights of their own, so scores are of long tails.
+    """
+    last = k == len(rules.passes) - 1
+    share = _shares(rules, last=last, meat=meat)
+    if of_weights and share["scale"]:
+        rest = (1.0 - SCALE_SHARE_OF_WEIGHTS) / (1.0 - share["scale"])
+        share = {name: rest * one for name, one in share.items()}
+        share["scale"] = SCALE_SHARE_OF_WEIGHTS
+    mu_pass = mu * math.sqrt(rules.passes[k])
+    far = FAR_SHARE if last and policy.far and mu * n > FAR_FROM else 0.0
+    share = {name: (1.0 - far) * one for name, one in share.items()}
+    mu_far = mu_pass * math.sqrt(far)
+    own = sensitivity(Gram(Ball(p)), relation, "l2")
+    twice = sensitivity(Sum(Ball(p)), relation, "l2")
+    # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
+    # joint release keeps their ratios and gives back what its smaller sensitivity saves.
+    matrices = share["information"] + share["meat"] + share["spread"]
+    total = matrices + share["score"]
+    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
+    gain = math.sqrt(total) / joint
+    effective_mu = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
+    H2 = p * _radius(effective_mu["information"] * n / p, p, policy)
+    C = max(policy.clip * math.sqrt(p), CLIP_FACTOR * (effective_mu["score"] * n) ** CLIP_POWER)
+    J2 = 0.0
+    if share["meat"]:
+        J2 = p * max(MIN_RADIUS, MEAT_FACTOR * math.sqrt(effective_mu["meat"] * tail / p))
+    L2 = policy.ordinary * p if share["spread"] else 0.0
+    cut = SCALE_CUT
+    if of_weights:
+        cut = max(SCALE_CUT_OF_WEIGHTS, (SCALE_CUT_OVER_CLIP * C) ** 2 / p)
+        # the meat of heavy rows is what moderate radii cut off: up to C, where its noise allows
+        J2 = max(J2, min(C * C, MEAT_NOISE * effective_mu["meat"] * tail / own)) if J2 else 0.0
+    mu_scale = mu_pass * math.sqrt(share["scale"])
+    mu_histogram = mu_pass * math.sqrt(share["histogram"])
+    one_bin = sensitivity(Sum(OneHot(2)), relation, "l2")
+    noise = Noise(
+        information=own * H2 / effective_mu["information"],
+        score=twice * C / effective_mu["score"],
+        meat=own * J2 / effective_mu["meat"] if J2 else 0.0,
+        spread=own * L2 / effective_mu["spread"] if L2 else 0.0,
+        scale=cut * p / mu_scale if mu_scale else 0.0,
+        count=one_bin / mu_histogram if mu_histogram else 0.0,
+        far=twice / mu_far if mu_far else 0.0,
+    )
+    return PassPlan(
+        p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
+        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
+        policy=policy, strength=mu * n, mu_far=mu_far, scale_cut=cut * p,
+        of_weights=of_weights,
+    )  # fmt: skip
+
+
+def _radius(x: float, p: int, policy: ClipPolicy) -> float:
+    """Return R_H^2 over p, x = mu_H n / p.
+
+    It grows with x, as what is clipped is missing in the Newton step; with many columns it is cut
+    where the spectral noise of the information would exceed about a quarter.
+    """
+    free = INFORMATION_FACTOR * x**INFORMATION_POWER
+    if not policy.narrow:
+        return max(MIN_RADIUS, free)
+    return max(MIN_NARROW_RADIUS, min(free, NARROW_FACTOR * x / math.sqrt(p)))
+
+
+def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
+    """Return each sum's share of the pass's mu^2, 0 if the sum is not released."""
+    if not last:
+        return {
+            "information": rules.information, "score": rules.score, "meat": 0.0, "spread": 0.0,
+            "scale": rules.scale, "histogram": 0.0,
+        }  # fmt: skip
+    rest = 1.0 - rules.spread
+    return {
+        "information": rest * rules.last_information,
+        "score": rest * rules.last_score,
+        "meat": rest * rules.meat if meat else 0.0,
+        "spread": rules.spread,
+        "scale": 0.0 if meat else rest * rules.meat,
+        "histogram": rest * rules.histogram,
+    }
+
+
+def noise_ratio(mu: float, p: int, n: int) -> float:
+    """Return ``x = sqrt(8) sqrt(2p) / (mu n)``: public, the noise relative to the trace of X'X."""
+    return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
+
+
+def pilot_share(x: float) -> int:
+    """Return k: a pass between the first and the last reads each row with probability 1/k."""
+    return power_of_two(min(PILOT_NOISE / x, PILOT_COINS))
+
+
+def first_share(x: float) -> int:
+    """Return k: the first of two stages reads each row with probability 1/k.
+
+    ``models/linear/theory.md``, 3.2.
+    """
+    return power_of_two(min(FIRST_NOISE / x, PILOT_COINS))
+
+
+def pilot_windows(design: Design, n: int, x: float) -> Windows:
+    """Return the rows that the first of two stages reads, by public numbers.
+
+    ``models/linear/theory.md``, 3.2.
+
+    n is the public row count, so the relation must be replace-one; x the public noise ratio.
+    """
+    local = any(c.kind not in _SPREAD for c in design.columns) or any(
+        v.kind != "real" for v in design.kinds.values()
+    )
+    apart = power_of_two(min(n / (PILOT_PLACES[local] * WINDOW), PILOT_PERIOD))
+    every = power_of_two(min(PILOT_NOISE / x, PILOT_EVERY[local], apart))
+    return Windows(every, 1 if local else apart // every)
+
+
+def power_of_two(most: float) -> int:
+    """Return the largest power of two up to ``most``, at least 1."""
+    return 1 << max(int(most).bit_length() - 1, 0)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Pilot samples of a large table: rows for early passes, and for meat and ordinary rows."""
+
+    every: int = 1  # Each row with probability 1 / every, by secret coins ..
+    # ... or whole windows of rows, where the order of the rows is public.
+    windows: Windows = ALL_ROWS
+    first: int = 1  # The start: each row with probability 1 / first, by secret coins
+
+    def start(self, n: int) -> int:
+        """Return how many of n rows the start reads (expected, under coins). Public."""
+        return max(n // self.first, 1)
+
+    def early(self, n: int) -> int:
+        """Return how many of n rows the early passes read (expected, under coins). Public."""
+        by_place = self.windows.every > 1
+        return max(self.windows.count(n) if by_place else n // self.every, 1)
+
+    def tail(self, n: int) -> int:
+        """Return how many rows meat and ordinary information are of."""
+        return max(n // self.every, 1)
+
+    def read_start(self, passes: int) -> Read:
+        """Return the rows for the start, and with them the coins of ``passes`` early passes.
+
+        Whoever reads the rows for the start may keep what they choose.
+        """
+        ahead = passes if self.every > 1 and self.windows.every == 1 else 0
+        return Read(self.first, then=(self.every,) * ahead)
+
+    def read(self, *, last: bool = False) -> Read:
+        """Return the rows for a pass: all for the last, with a sample for meat and information."""
+        if last:
+            return Read(inner=self.every)
+        return Read(1 if self.windows.every > 1 else self.every, self.windows)
+
+
+def many_for_units(mu: float, N: int, p: int) -> bool:
+    """Return whether a budget is small for the number of columns, as for rows. Public."""
+    return p >= COLUMNS and columns_noise(mu, N, p) > WIDE_NOISE
+
+
+def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:
+    """Return the shares within a pass; ``many``: columns are many for the budget."""
+    if last:
+        return LAST_OF_COLUMNS if many else LAST
+    return replace(EARLY, scale=SCALE_SHARE, score=EARLY.score - SCALE_SHARE) if scale else EARLY
+
+
+def information_of_units(x: float, p: int) -> float:
+    """Return R_H^2 over the trace of the information of a unit, x = mu_H N / p."""
+    free = max(MIN_RADIUS_OF_UNITS, INFORMATION_FACTOR * x**INFORMATION_POWER)
+    return max(MIN_NARROW_RADIUS, min(free, NARROW_FACTOR_OF_UNITS * x / math.sqrt(p)))
+
+
+def forecast(mu: float, N: int, p: int, last: float) -> float:
+    """Return the public forecast of the released noise of the information over its size.
+
+    ``rho = 2 p^1.5 R/m``, ``m = mu_H N`` of the last pass, R the radius^2 over the trace; ``mu`` is
+    of the whole fit, ``last`` the share of the last pass.
+    """
+    share = shares_of_units(last=True, scale=False, many=many_for_units(mu, N, p))
+    m = mu * math.sqrt(share.information * last) * N
+    if not m > 0.0:
+        return math.inf
+    return 2.0 * p**1.5 * information_of_units(m / p, p) / m
+
+
+def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
+    """Return (the N, the factor of mu, the largest p) at which the forecast is fine. Public."""
+    low, high, low_noise = 1.0, 2.0, OF_UNITS.low_noise
+    while forecast(mu * high, N, p, last) > low_noise and high < 1e9:
+        low, high = high, high * 2.0
+    for _ in range(50):
+        middle = math.sqrt(low * high)
+        noisy = forecast(mu * middle, N, p, last) > low_noise
+        low, high = (middle, high) if noisy else (low, middle)
+    most = 0
+    while most < p and forecast(mu, N, most + 1, last) <= low_noise:
+        most += 1
+    return math.ceil(N * high), high, most
