@@ -506,7 +506,8 @@ RELEASE_OPTIONS = (
     Option("tight", "exact calibration of SL noise", True, bool),
     Option(
         "rescale",
-        "measure scales first, and clip beyond this number of them (True: 4; False: none)", True,
+        "measure scales first, and clip beyond this number of them (True: 4; False: none)",
+        True,
         (bool, float, int),
     ),
 )  # fmt: skip
