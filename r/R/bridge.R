@@ -6,13 +6,13 @@ state <- new.env(parent = emptyenv())
 # The Python side, dpmodels.interop.r, imported when it is first needed.
 bridge <- function() {
   if (is.null(state$bridge)) {
-    state$bridge <- tryCatch(import("dpmodels.interop.r"), error = function(e) NULL)
-    if (is.null(state$bridge)) {
+    state$bridge <- tryCatch(import("dpmodels.interop.r"), error = function(e) {
       where <- if (py_available()) py_config()$python else "no Python"
-      refuse("the Python package dpmodels is not found (", where, "). Install it (pip install ",
-             "dpmodels), and say before the first call which Python has it: ",
+      refuse("the Python package dpmodels cannot be loaded (", where, ": ",
+             strsplit(conditionMessage(e), "\n")[[1]][1], "). Install it (pip install .), and say ",
+             "before the first call which Python has it: ",
              "reticulate::use_python(\".venv/bin/python\")")
-    }
+    })
   }
   state$bridge
 }

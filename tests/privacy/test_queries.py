@@ -643,14 +643,14 @@ def test_a_ball_that_is_too_large_is_seen(monkeypatch):
 
 #: The rule of every function of ``sums/products.py`` about what is not finite, and nothing in its place.
 RULES = {
-    "inside": ("if not math.isfinite(float(rest.sum())):", "if False:"),
+    "inside": ("if not math.isfinite(float(box.sum())):", "if False:"),
     "_into_ball": ("if square.max() <= MOST:", "if True:"),
     "end": ("length[~(square <= MOST)] = np.inf", "pass"),
-    "usable": ("return there, None", "return None, None"),
-    "end_along": ("if not (least >= _SHORTEST and some > 0.0 and length.max(initial=0.0) <= MOST):", "if False:"),
+    "usable": ("return complete, None", "return None, None"),
+    "end_along": ("if not (least >= _SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):", "if False:"),
     "end_of_numbers": ("if not math.isfinite(float(out.sum())):", "if False:"),
     "towards_zero": ("if not math.isfinite(float(w.sum())):", "if False:"),
-    "integers_of": ("if there.all():", "if True:"),
+    "integers_of": ("if finite.all():", "if True:"),
 }
 
 

@@ -65,8 +65,8 @@ class Settings:
         unit, noise = options.get("unit", "record"), options.get("noise", "auto")
         choice("unit", unit, UNITS)
         zil = isinstance(noise, str) and "zil" in noise.lower()
-        more = " The ZIL release is clear_prob=: for example clear_prob=0.3" if zil else ""
-        choice("noise", noise, NOISES, more=more)
+        hint = " The ZIL release is clear_prob=: for example clear_prob=0.3" if zil else ""
+        choice("noise", noise, NOISES, more=hint)
         p = options.get("clear_prob", 0.0)
         if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
             raise RequestError(f"clear_prob must lie in [0, 1), got {shown(p)}. The default is 0")
@@ -146,7 +146,7 @@ def _column_blocks(
         return None
     out = []
     for block in blocks:
-        found: list[int] = []
+        places: list[int] = []
         for name in block:
             mine = [
                 j
@@ -158,8 +158,8 @@ def _column_blocks(
                 raise RequestError(
                     f"blocks: no noised column {name!r}.{did_you_mean(name, layout.names)}"
                 )
-            found += mine
-        out.append(tuple(dict.fromkeys(found)))
+            places += mine
+        out.append(tuple(dict.fromkeys(places)))
     return tuple(out)
 
 
@@ -294,9 +294,9 @@ def plan_table(
         tuple(steps), eps, delta, "replace", settings.unit, notes=tuple(notes), record_pair=pair
     )
     advice = (*warned, *_advice(layout, noise, eps_r, delta_r, settings))
-    known = design.schema if declared is None else declared
+    schema = design.schema if declared is None else declared
     return TablePlan(
-        design, layout, noise, purchase, look, tuple(steps), guarantee, settings, n, known, advice,
+        design, layout, noise, purchase, look, tuple(steps), guarantee, settings, n, schema, advice,
         passes=1 + (purchase is not None) + 2 * (look is not None),
     )  # fmt: skip
 
@@ -308,11 +308,11 @@ def _advice(
     worst = max(noise.sd)
     if noise.noise == "sl" and layout.d >= 2 and delta < 0.01 and len(noise.blocks) == 1:
         sds = relative_sds(layout, eps, delta, settings.unit, settings.clear_prob, settings.tight)
-        rest = ", ".join(f"{k} {v:.4g}" for k, v in sds.items() if k != "sl")
-        if rest:
+        others = ", ".join(f"{k} {v:.4g}" for k, v in sds.items() if k != "sl")
+        if others:
             out.append(
                 f"SL noise on {layout.d} columns with delta below 0.01 needs a noise sd of "
-                f"{worst:.4g} times a column's range; the alternatives: {rest}"
+                f"{worst:.4g} times a column's range; the alternatives: {others}"
             )
     if worst > 5.0:
         where = layout.names[max(range(layout.d), key=noise.sd.__getitem__)]
@@ -337,7 +337,7 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
         design = bought
     if plan.look is not None:
         design = plan.look.clip_to_scales(design, ask)
-    made = noised_rows(
+    noised = noised_rows(
         design, plan.layout, plan.noise, plan.settings.public_columns, ask,
         keep_order=plan.settings.keep_order,
     )  # fmt: skip
@@ -346,10 +346,10 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
         layout=plan.layout,
         plan=plan.noise,
         guarantee=plan.guarantee if ask.private else plan.guarantee.not_private(),
-        values=_read_only(made.values),
-        public=made.public,
-        lower=made.lower,
-        scale=made.scale,
+        values=_read_only(noised.values),
+        public=noised.public,
+        lower=noised.lower,
+        scale=noised.scale,
         batches=(ask.n,),
         bought=tuple(name for name, _, _ in design.bought),
         keep_order=plan.settings.keep_order,
