@@ -26,6 +26,7 @@ _EXPORTS = {
     "dp_pca": "dpmodels.api",
     "dp_select": "dpmodels.api",
     "dp_vote": "dpmodels.api",
+    "dp_ate": "dpmodels.api",
     "dp_mean": "dpmodels.api",
     "dp_bayes": "dpmodels.api",
     "dp_eptr": "dpmodels.api",

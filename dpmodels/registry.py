@@ -318,6 +318,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("dp_survfit", "dp_survdiff", "dp_coxph"), ("survival.cox",)),
     **dict.fromkeys(("dp_polr", "dp_multinom"), ("choice",)),
     **dict.fromkeys(("dp_feols", "dp_fepois"), ("panel",)),
+    "dp_ate": ("treatment.ate",),
     **dict.fromkeys(("dp_eptr", "dp_gptr"), ("custom",)),
 }
 _LOADING = lock()

@@ -363,6 +363,8 @@ def build(
         columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate
         )
+        below = None if silent else kind.load("tables")
+        more = () if below is None else below(record, digits)
     return Summary(
         title=f"Differentially private {kind.title}",
         facts=_header(record, full),

@@ -33,6 +33,9 @@ EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Levels(["no", "yes"]))
 COUNTS = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6))
 WEIGHED = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6), w=Real(0, 3))
 CLASSES = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
+TREATED = Schema(a=Real(-1, 1), y=Real(-3, 3), k=Levels(["u", "v"]))
+TREATED_COUNTS = Schema(a=Real(-1, 1), y=Count(6), k=Levels(["u", "v"]), w=Real(0, 3))
+TREATED_BOUGHT = Schema(a=Real(), y=Real(-3, 3), k=Levels(["u", "v"]))
 FOLLOWED = Schema(
     a=Real(0, 12), b=Real(0, 12), y=Levels(["no", "yes"]), k=Levels(["u", "v"])
 )
@@ -343,6 +346,15 @@ CASES = [
     Case("dp_coxph", "scoring", "Surv(a, y) ~ b", FOLLOWED, pairs=30, concordance=True),
     Case("dp_coxph", "scoring", "Surv(b, a, y) ~ k", FOLLOWED, pairs=30, breaks=40),
     Case("dp_polr", "scoring", "o ~ a", ORDERED, pairs=30, link="cloglog"),
+    # treatment effects: both estimands, counts with weights, ranges that are estimated
+    Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", pairs=30),
+    Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", estimand="ATT", pairs=30),
+    Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", table="short", pairs=30),
+    Case("dp_ate", "aipw", "y ~ a", TREATED_COUNTS, treatment="k", weights="w", pairs=30),
+    Case(
+        "dp_ate", "aipw", "y ~ 1", TREATED_BOUGHT, treatment="{a > 0}", table="uniform", pairs=30,
+        eps=400.0,
+    ),
     Case("dp_test", "score", "a ~ 1"),
     Case("dp_test", "score", "a ~ k", CLASSES),
     Case("dp_test", "score", "~ k", CLASSES),
