@@ -52,8 +52,8 @@ def joint_formula(formula: str, options: Mapping[str, Any]) -> tuple[str, dict[s
             )
     sides = dict.fromkeys([treatment.strip(), covariates, propensity])
     joint = f"{response.strip()} ~ {' + '.join(side for side in sides if side)}"
-    given = {**options, "treatment": treatment.strip(), "propensity": propensity or "1"}
-    return joint, {**given, "outcome": f"{response.strip()} ~ {covariates or '1'}"}
+    checked = {**options, "treatment": treatment.strip(), "propensity": propensity or "1"}
+    return joint, {**checked, "outcome": f"{response.strip()} ~ {covariates or '1'}"}
 
 
 def event_response(formula: str, declared: Schema | None, family: Any) -> bool:
@@ -71,8 +71,8 @@ def plan_arguments(
     formula: str, method: str | None, options: Mapping[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
     """Return the (formula, method, options, reasons) of a plan of ``dp_ate``."""
-    joint, own = joint_formula(formula, options)
-    return joint, method, own, ()
+    joint, arguments = joint_formula(formula, options)
+    return joint, method, arguments, ()
 
 
 @like(dp_ols)
@@ -118,7 +118,7 @@ def dp_ate(
     clip : (float, float)
         Bounds of the propensity. They are public; 0.1 and 0.9 by default.
     **options
-        ``split, level, na, on_no_reply, subset, weights, n, units, rows_per_unit, max_rows,
+        ``split, level, na, on_no_reply, subset, weights, n, units, rows_per_unit,
         sort``. With ``unit=`` each person counts once, by the mean over its rows.
 
     Returns
@@ -139,17 +139,17 @@ def dp_ate(
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     fit = dp.dp_ate(
-    ...         "mdvis ~ lncoins + xage", data, treatment="{physlm > 0}", eps=1, delta=1e-6,
-    ...         seed=1, bounds={"mdvis": (0, 100), "lncoins": (0, 5), "xage": (0, 65),
+    ...         "mdvis ~ lncoins + disea", data, treatment="{physlm > 0}", eps=1, delta=1e-6,
+    ...         seed=1, bounds={"mdvis": (0, 100), "lncoins": (0, 5), "disea": (0, 60),
     ...         "physlm": (0, 1)},
     ...     )
     >>> bool(fit.params["ATE"] > 0)
     True
     """
     check_first(formula)
-    own = {**options, "treatment": treatment, "propensity": propensity, "estimand": estimand,
+    arguments = {**options, "treatment": treatment, "propensity": propensity, "estimand": estimand,
            "family": family, "clip": clip}  # fmt: skip
-    joint, own = joint_formula(formula, own)
+    joint, arguments = joint_formula(formula, arguments)
     declared = declared_schema(schema, as_source(data).schema_attr)
     name = treatment.strip().strip("`")
     if isinstance(bounds, Mapping) and name in bounds and tuple(bounds[name]) == (0, 1):
@@ -160,9 +160,9 @@ def dp_ate(
 
         declared = (declared or Schema()).update({name: Binary()})
     if event_response(formula, declared, family):
-        own["design_options"] = {"response_ok": "event"}
+        arguments["design_options"] = {"response_ok": "event"}
     return call(
         "dp_ate", joint, data, eps=eps, delta=delta, method=method, default="aipw",
         schema=declared, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
-        **own,
+        **arguments,
     )  # fmt: skip

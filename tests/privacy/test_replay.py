@@ -517,13 +517,12 @@ def test_every_registered_method_is_replayed():
 
 def test_most_adversaries_come_close():
     """A step whose worst ratio is small is a bound nobody has tested: they are listed."""
-    stored = json.loads(STORED.read_text())
-    loose = {
-        name
-        for ratios in stored.values()
-        for name in ratios
-        if "coin" not in name and max(r.get(name, 0.0) for r in stored.values()) < 0.5
-    }
+    worst = {}
+    for ratios in json.loads(STORED.read_text()).values():
+        for name, ratio in ratios.items():
+            step = name.rpartition(": ")[2]  # the fits within dp_ate have steps of dp_glm
+            worst[step] = max(ratio, worst.get(step, 0.0))
+    loose = {name for name, ratio in worst.items() if "coin" not in name and ratio < 0.5}
     assert loose == LOOSE
 
 

@@ -18,37 +18,36 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.treatment.estimate import EffectRelease, estimate, turns_of
+from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.forecast import (
     Columns,
     Overlap,
     Tail,
     centres_of,
-    counted,
     crossed_noise,
+    denominator,
     length_of_slopes,
     root_of,
     tamed,
 )
 from dpmodels.models.treatment.plan import (
-    ARMS,
     BALANCE,
+    BOTH_ARMS,
     EFFECT,
     LENGTHS,
     OVERLAP,
+    PRODUCTS,
     SLOPES,
-    SQUARES,
     EffectPlan,
     Nuisance,
     plan,
     without,
 )
 from dpmodels.models.treatment.rows import (
-    CONSTANT,
+    COUNT_WEIGHT,
     BalanceRows,
     EffectRows,
     EffectSums,
-    Fitted,
-    Influence,
     OverlapRows,
     SquareRows,
     balance_sums,
@@ -81,7 +80,7 @@ CLIP_OF_SLOPES = 2.5
 GROWS_OF_SQUARES, LEAST_RADIUS, MOST_RADIUS = 0.16, 4.0, 12.0
 
 
-def _fitted(part: Nuisance, treated: int, joint: Design, ask: Ask) -> tuple[Estimate, Fitted]:
+def _nuisance_fit(part: Nuisance, treated: int, joint: Design, ask: Ask) -> tuple[Estimate, Fitted]:
     """Release a nuisance fit, and return its estimate and its place in the joint design.
 
     Privacy
@@ -89,22 +88,22 @@ def _fitted(part: Nuisance, treated: int, joint: Design, ask: Ask) -> tuple[Esti
     The steps of its plan (``scoring/theory.md``), which are steps of the whole.
     """
     design = part.ranged(joint, treated)
-    asked = replace(part.plan, design=part.design)
-    found = release_fit(asked, Labelled(ask, part.label), design)  # type: ignore[arg-type]
-    kept: dict[str, Any] = {}
+    sub_plan = replace(part.sub_plan, design=part.design)
+    released = release_fit(sub_plan, Labelled(ask, part.label), design)  # type: ignore[arg-type]
+    inverse: dict[str, Array] = {}
 
-    def bread(own: Part) -> dict[str, Array]:
-        scale = own.unit**2 if own.release.score is None or own.release.score.of_residual else 1.0
-        kept["bread"] = own.T @ own.inference.inverse @ own.T.T * scale
+    def bread(fit: Part) -> dict[str, Array]:
+        scale = fit.unit**2 if fit.release.score is None or fit.release.score.of_residual else 1.0
+        inverse["bread"] = fit.T @ fit.inference.inverse @ fit.T.T * scale
         return {}
 
-    estimate = estimate_fit(asked, found, lambda _: {}, arrays=bread)
+    estimate = estimate_fit(sub_plan, released, lambda _: {}, arrays=bread)
     base = [without(name, joint.names[treated]) for name in design.names]
     return estimate, Fitted(
         tuple(joint.names.index(name) for name in base),
         np.nan_to_num(np.asarray(estimate.params)),
         root_of(np.nan_to_num(np.asarray(estimate.vcov_privacy))),
-        np.nan_to_num(kept["bread"]), np.eye(len(base)), found.detail.coordinates.mean_weight,
+        np.nan_to_num(inverse["bread"]), np.eye(len(base)), released.detail.coordinates.mean_weight,
     )  # fmt: skip
 
 
@@ -142,36 +141,38 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     assert joint.response is not None and joint.response.interval is not None
     low, high = joint.response.interval
     at, fits = _influence(detail, joint, ask)
-    asked: dict[str, Noisy] = {}
-    edges = _overlap(at, read, ask, asked).edges
-    overlap = Overlap.of(at, edges, asked[OVERLAP])
-    balance, centred = _balance(at, joint, read, overlap.largest, ask, asked)
+    answers: dict[str, Noisy] = {}
+    edges = _overlap(at, read, ask, answers).edges
+    overlap = Overlap.of(at, edges, answers[OVERLAP])
+    balance, centred = _balance(at, joint, read, overlap.largest, ask, answers)
     columns = Columns.of(balance, centred)
-    one, other = at.outcomes
+    treated, control = at.outcomes
     at = replace(
         at, propensity=tamed(at.propensity, columns),
-        outcomes=(None if one is None else tamed(one, columns), tamed(other, columns)),
+        outcomes=(None if treated is None else tamed(treated, columns), tamed(control, columns)),
     )  # fmt: skip
     centres = centres_of(at, balance, centred, (low, high))
     rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300))
-    tails, clips = _clips(detail, rows, columns, overlap, n, read, ask, asked)
-    over = Counts(read, functools.partial(sums, own=EffectSums(rows, clips)), of_people=True)
-    for k, (name, size) in enumerate(zip((EFFECT, ARMS, SLOPES), (1, 1, rows.width), strict=True)):
+    tails, clips = _clips(detail, rows, columns, overlap, n, read, ask, answers)
+    over = Counts(read, functools.partial(sums, job=EffectSums(rows, clips)), of_people=True)
+    sizes = {EFFECT: 1, BOTH_ARMS: 1, SLOPES: rows.width}
+    for k, (name, size) in enumerate(sizes.items()):
         query = Query(Sum(Ball(size)), over, _nth(k), unit=clips[k] * rows.unit)
-        asked[name] = ask(name, query)
-    count, count_sd = counted(at, centred, asked[BALANCE], n)
-    difference, total = (float(asked[k].values[0]) / count for k in (EFFECT, ARMS))
+        answers[name] = ask(name, query)
+    count, count_sd = denominator(at, centred, answers[BALANCE], n)
+    difference, total = (float(answers[k].values[0]) / count for k in (EFFECT, BOTH_ARMS))
     means = centres[0] + (total + difference) / 2.0, centres[1] + (total - difference) / 2.0
-    own = EffectRelease(
-        at, count, count_sd, centres, rows.unit, clips, asked, tails, means, overlap, balance,
-        centred, radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns), fits,
+    facts = EffectRelease(
+        at, count, count_sd, centres, rows.unit, clips, answers, tails, means, overlap,
+        balance.centre[:-1], balance.half[:-1], centred,
+        radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns), fits,
     )  # fmt: skip
     corrected = SquareRows(
-        replace(rows, centres=means), turns_of(own, n), own.scales, own.radius
+        replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
     )
-    over = Counts(read, functools.partial(products, own=corrected), of_people=True)
-    asked[SQUARES] = ask(SQUARES, Query(Gram(Ball(2)), over, _nth(0), unit=own.radius**2))
-    return Release({k: v.values for k, v in asked.items()}, plan.guarantee, joint, detail=own)
+    over = Counts(read, functools.partial(products, job=corrected), of_people=True)
+    answers[PRODUCTS] = ask(PRODUCTS, Query(Gram(Ball(2)), over, _nth(0), unit=facts.radius**2))
+    return Release({k: v.values for k, v in answers.items()}, plan.guarantee, joint, detail=facts)
 
 
 def radius_of_squares(strength: float) -> float:
@@ -188,23 +189,24 @@ def _influence(
     -------
     The steps of both plans.
     """
-    found = [(one.label, *_fitted(one, detail.treated, joint, ask)) for one in detail.nuisances]
-    propensity, both = (fitted for _, _, fitted in found)
-    one, other = _by_arm(both, detail.outcome.design.names, joint.names[detail.treated])
+    t = detail.treated
+    fits = [(fit.label, *_nuisance_fit(fit, t, joint, ask)) for fit in detail.nuisances]
+    propensity, both = (fitted for _, _, fitted in fits)
+    treated, control = _by_arm(both, detail.outcome.design.names, joint.names[detail.treated])
     place = joint.auxiliary_place("weights")
     top = None if place is None else joint.z[place].interval
     assert joint.response is not None and joint.response.interval is not None
     at = Influence(
         detail.estimand, detail.treated, place, 1.0 if top is None else top[1], detail.clip,
-        propensity, (one if detail.estimand == "ATE" else None, other),
+        propensity, (treated if detail.estimand == "ATE" else None, control),
         LINKS[FAMILIES[detail.family].link], joint.response.interval[1],
     )  # fmt: skip
-    return at, tuple((label, estimate) for label, estimate, _ in found)
+    return at, tuple((label, estimate) for label, estimate, _ in fits)
 
 
 def _clips(
     detail: EffectPlan, rows: EffectRows, columns: Columns, overlap: Overlap, n: int,
-    read: Design, ask: Ask, asked: dict[str, Noisy],
+    read: Design, ask: Ask, answers: dict[str, Noisy],
 ) -> tuple[tuple[Tail, Tail], tuple[float, float, float]]:  # fmt: skip
     """Release histograms of lengths; return the tails, and the clips of the three sums.
 
@@ -212,16 +214,17 @@ def _clips(
     -------
     Two Gaussian releases of counts, a unit in one bin of each.
     """
-    over = Counts(read, functools.partial(lengths, own=rows), of_people=True)
+    over = Counts(read, functools.partial(lengths, job=rows), of_people=True)
     tails = []
     for k, name in enumerate(LENGTHS):
-        asked[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
-        found = Lengths(asked[name].values, float(asked[name].sd[0]))
-        tails.append(Tail.of(found, overlap, n))
-    one, two = tails
-    typical = length_of_slopes(rows, columns, overlap.mean_squares, one.found.square)
+        answers[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
+        histogram = Lengths(answers[name].values, float(answers[name].sd[0]))
+        tails.append(Tail.of(histogram, overlap, n))
+    difference, total = tails
+    typical = length_of_slopes(rows, columns, overlap.mean_squares, difference.lengths.square)
     slopes = CLIP_OF_SLOPES * typical
-    return (one, two), (one.clip(detail.mu(EFFECT), n), two.clip(detail.mu(ARMS), n), slopes)
+    clips = difference.clip(detail.mu(EFFECT), n), total.clip(detail.mu(BOTH_ARMS), n), slopes
+    return (difference, total), clips
 
 
 def _nth(k: int) -> Callable[[Any], Added]:
@@ -229,23 +232,23 @@ def _nth(k: int) -> Callable[[Any], Added]:
     return lambda found: Added(found[k])
 
 
-def _overlap(at: Influence, read: Design, ask: Ask, asked: dict[str, Noisy]) -> OverlapRows:
+def _overlap(at: Influence, read: Design, ask: Ask, answers: dict[str, Noisy]) -> OverlapRows:
     """Release the masses of the cells of the propensity in both arms.
 
     Privacy
     -------
     One Gaussian release: a unit has a mass of at most 1 over the cells.
     """
-    own = OverlapRows(at, np.linspace(*at.clip, CELLS + 1))
-    over = Counts(read, functools.partial(overlap_sums, own=own), of_people=True)
-    masses = Sum(Simplex(2 * own.cells, complete=False))
-    asked[OVERLAP] = ask(OVERLAP, Query(masses, over, _nth(0)))
-    return own
+    cells = OverlapRows(at, np.linspace(*at.clip, CELLS + 1))
+    over = Counts(read, functools.partial(overlap_sums, job=cells), of_people=True)
+    masses = Sum(Simplex(2 * cells.cells, complete=False))
+    answers[OVERLAP] = ask(OVERLAP, Query(masses, over, _nth(0)))
+    return cells
 
 
 def _balance(
     at: Influence, joint: Design, read: Design, most: tuple[float, float], ask: Ask,
-    asked: dict[str, Noisy],
+    answers: dict[str, Noisy],
 ) -> tuple[BalanceRows, Array]:  # fmt: skip
     """Release moments of both arms before and after weighting; return the five blocks.
 
@@ -254,21 +257,21 @@ def _balance(
     One Gaussian release: a unit is a vector in a ball.
     """
     columns = enumerate(joint.columns)
-    kept = [j for j, c in columns if c.kind != "intercept" and j != at.treated]
-    places = (*kept, joint.q - 1)
+    covariates = [j for j, c in columns if c.kind != "intercept" and j != at.treated]
+    places = (*covariates, joint.q - 1)
     ends = joint.intervals()[list(places)]
     half = np.maximum((ends[:, 1] - ends[:, 0]) / 2.0, 1e-300)
     square = float(len(places))
-    radius = math.sqrt(2.0 * (CONSTANT**2 + square) + square)
-    own = BalanceRows(at, places, ends.mean(axis=1), half, most, radius)
-    over = Counts(read, functools.partial(balance_sums, own=own), of_people=True)
-    asked[BALANCE] = ask(BALANCE, Query(Sum(Ball(own.size)), over, _nth(0), unit=radius))
-    k, moments = len(places) + 1, asked[BALANCE].values
+    radius = math.sqrt(2.0 * (COUNT_WEIGHT**2 + square) + square)
+    rows = BalanceRows(at, places, ends.mean(axis=1), half, most, radius)
+    over = Counts(read, functools.partial(balance_sums, job=rows), of_people=True)
+    answers[BALANCE] = ask(BALANCE, Query(Sum(Ball(rows.size)), over, _nth(0), unit=radius))
+    k, moments = len(places) + 1, answers[BALANCE].values
     blocks = np.zeros((5, k))
     blocks[:4] = moments[: 4 * k].reshape(4, k)
     blocks[4, 1:] = moments[4 * k :]
-    blocks[:, 0] /= CONSTANT
-    return own, blocks
+    blocks[:, 0] /= COUNT_WEIGHT
+    return rows, blocks
 
 
 BACKEND = Backend(plan, release, estimate, people=True)

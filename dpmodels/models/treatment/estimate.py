@@ -10,17 +10,17 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.forecast import Overlap, Tail
 from dpmodels.models.treatment.plan import (
-    ARMS,
     BALANCE,
+    BOTH_ARMS,
     EFFECT,
     OVERLAP,
+    PRODUCTS,
     SLOPES,
-    SQUARES,
     EffectPlan,
 )
-from dpmodels.models.treatment.rows import BalanceRows, Fitted, Influence
 from dpmodels.models.treatment.show import balance_of
 from dpmodels.records import Estimate, Release
 
@@ -46,21 +46,22 @@ class EffectRelease:
     centres: tuple[float, float]
     unit: float
     clips: tuple[float, float, float]
-    found: dict[str, Noisy]
+    answers: dict[str, Noisy]
     tails: tuple[Tail, Tail]
-    means: tuple[float, float]  # Of both arms
+    means: tuple[float, float]  # Means of both arms
     overlap: Overlap
-    balance: BalanceRows
+    centre: Array  # (covariates,): centres of their ranges
+    half: Array
     blocks: Array  # (5, k): released moments of both arms, before and after weighting; squares
-    radius: float  # Of squares, in scales
+    radius: float  # Radius of squares, in scales
     crossed: float  # Least variance of the effect by the noise of both fits
     fits: tuple[tuple[str, Estimate], ...]
 
     @property
     def scales(self) -> tuple[float, float]:
         """Root mean squares of difference and sum, in units of lengths."""
-        one, other = (max(math.sqrt(tail.found.square), 1e-12) for tail in self.tails)
-        return one, other
+        difference, total = (max(math.sqrt(tail.lengths.square), 1e-12) for tail in self.tails)
+        return difference, total
 
 
 def pieces(at: Influence, values: Array) -> list[Array]:
@@ -74,15 +75,16 @@ def derivative_of(model: Fitted, sums_: Array) -> Array:
     return np.asarray(np.linalg.pinv(model.root, rcond=1e-9, hermitian=True) @ sums_)
 
 
-def turns_of(own: EffectRelease, n: int) -> tuple[Array, ...]:
+def turns_of(facts: EffectRelease, n: int) -> tuple[Array, ...]:
     """Return bread times mean derivative times count/n, of each block of derivatives.
 
     A unit moves a coefficient by ``bread x residual w/mean_weight/n``, and counts as ``w/top``.
     """
-    out, at = [], own.at
-    for (model, _, _), sums_ in zip(at.blocks, pieces(at, own.found[SLOPES].values), strict=True):
-        part = own.count / n * at.top / model.mean_weight
-        out.append(model.bread @ derivative_of(model, sums_) / own.count * part)
+    out, at = [], facts.at
+    derivatives = pieces(at, facts.answers[SLOPES].values)
+    for (model, _, _), sums_ in zip(at.blocks, derivatives, strict=True):
+        part = facts.count / n * at.top / model.mean_weight
+        out.append(model.bread @ derivative_of(model, sums_) / facts.count * part)
     return tuple(out)
 
 
@@ -91,37 +93,36 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
     names = (plan.detail.estimand, "treated", "control")
     if not release.reply:
         return Estimate.silent(names)
-    own: EffectRelease = release.detail
-    effect = own.means[0] - own.means[1]
+    facts: EffectRelease = release.detail
+    difference = facts.means[0] - facts.means[1]
     L = np.array([[1.0, 0.0], [0.5, 0.5], [-0.5, 0.5]])  # of (difference, sum)
-    square = np.array(own.found[SQUARES].values) * own.unit**2
-    scales = np.array(own.scales)
-    missing = [one.missing(own.radius * s) for one, s in zip(own.tails, scales, strict=True)]
-    square = square * np.outer(scales, scales) + np.diag(missing) * own.unit**2
-    sampling = _positive(square / own.count**2)
-    privacy = _privacy(own)
-    moved = np.array([one.moved(c) for one, c in zip(own.tails, own.clips[:2], strict=True)])
-    moved *= own.unit / own.count
-    noise = own.found[BALANCE].sd
-    k = len(own.balance.places)
-    kept = {
-        "treated": np.array([own.at.treated]),
-        "overlap": own.found[OVERLAP].values.reshape(2, -1),
-        "overlap_edges": own.overlap.edges,
+    square = np.array(facts.answers[PRODUCTS].values) * facts.unit**2
+    scales = np.array(facts.scales)
+    missing = [tail.missing(facts.radius * s) for tail, s in zip(facts.tails, scales, strict=True)]
+    square = square * np.outer(scales, scales) + np.diag(missing) * facts.unit**2
+    sampling = _positive(square / facts.count**2)
+    privacy = _privacy(facts)
+    moved = np.array([tail.moved(c) for tail, c in zip(facts.tails, facts.clips[:2], strict=True)])
+    moved *= facts.unit / facts.count
+    noise = facts.answers[BALANCE].sd
+    k = len(facts.half) + 1
+    arrays = {
+        "treated": np.array([facts.at.treated]),
+        "overlap": facts.answers[OVERLAP].values.reshape(2, -1),
+        "overlap_edges": facts.overlap.edges,
         "balance": balance_of(
-            own.blocks[:, :k], own.balance.centre[: k - 1], own.balance.half[: k - 1],
-            float(noise[0]),
+            facts.blocks[:, :k], facts.centre, facts.half, float(noise[0])
         ),
     }  # fmt: skip
     return Estimate(
         names,
-        np.array([effect, *own.means]),
+        np.array([difference, *facts.means]),
         vcov_sampling=L @ sampling @ L.T,
         vcov_privacy=L @ privacy @ L.T,
-        bias=np.abs(L) @ (moved + _bias_of_fits(own)),
-        stats=_stats(own),
-        arrays=kept,
-        notes=_notes(plan, own),
+        bias=np.abs(L) @ (moved + _bias_of_fits(facts)),
+        stats=_stats(facts),
+        arrays=arrays,
+        notes=_notes(plan, facts),
     )
 
 
@@ -131,60 +132,60 @@ def _positive(M: Array) -> Array:
     return (vectors * np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300))) @ vectors.T
 
 
-def _privacy(own: EffectRelease) -> Array:
+def _privacy(facts: EffectRelease) -> Array:
     """Return the covariance by noise of (difference, sum): own noise, fits, and denominator."""
-    found, count = own.found, own.count
-    out = np.diag([float(found[name].sd[0]) ** 2 for name in (EFFECT, ARMS)]) / count**2
-    away = np.array([own.means[0] - own.centres[0], own.means[1] - own.centres[1]])
+    answers, count = facts.answers, facts.count
+    out = np.diag([float(answers[name].sd[0]) ** 2 for name in (EFFECT, BOTH_ARMS)]) / count**2
+    away = np.array([facts.means[0] - facts.centres[0], facts.means[1] - facts.centres[1]])
     pair = np.array([away[0] - away[1], away[0] + away[1]])
-    out += np.outer(pair, pair) * (own.count_sd / count) ** 2
-    V, kept = _by_fits(own)
-    return np.asarray(out + kept * V)
+    out += np.outer(pair, pair) * (facts.count_sd / count) ** 2
+    V, share = _by_fits(facts)
+    return np.asarray(out + share * V)
 
 
 #: Difference and sum of the two arms.
 TURN = np.array([[1.0, -1.0], [1.0, 1.0]])
 
 
-def _by_fits(own: EffectRelease) -> tuple[Array, float]:
+def _by_fits(facts: EffectRelease) -> tuple[Array, float]:
     """Return the covariance of (difference, sum) by noise of the fits, and its part above noise.
 
     The part is of the derivatives as released: what their own noise adds is taken off, and what it
     may hide. The least is what is left where both models hold.
     """
-    at, slopes = own.at, own.found[SLOPES]
-    noise, moved = float(slopes.sd[0]) / own.count, dict[int, Array]()
+    at, slopes = facts.at, facts.answers[SLOPES]
+    noise, moved = float(slopes.sd[0]) / facts.count, dict[int, Array]()
     for (model, arm, _), sums_ in zip(at.blocks, pieces(at, slopes.values), strict=True):
         by_arm = moved.setdefault(id(model), np.zeros((2, len(sums_))))
-        by_arm[arm] = sums_ / own.count
+        by_arm[arm] = sums_ / facts.count
     V = np.asarray(sum(TURN @ by_arm @ by_arm.T @ TURN.T for by_arm in moved.values()))
     k = len(slopes.values)
     expected, seen = k * noise**2, max(float(V[0, 0]), 1e-300)
-    above = seen - expected - own.crossed - math.sqrt(2.0 / k) * expected
-    return V, (own.crossed + max(above, 0.0)) / seen
+    above = seen - expected - facts.crossed - math.sqrt(2.0 / k) * expected
+    return V, (facts.crossed + max(above, 0.0)) / seen
 
 
-def _bias_of_fits(own: EffectRelease) -> Array:
+def _bias_of_fits(facts: EffectRelease) -> Array:
     """Return the bound that clipping in the fits puts on (difference, sum), by the derivatives."""
-    at, parts = own.at, pieces(own.at, own.found[SLOPES].values)
-    V, kept = _by_fits(own)
+    at, parts = facts.at, pieces(facts.at, facts.answers[SLOPES].values)
+    V, share = _by_fits(facts)
     # of derivatives that are clear of their noise, and no more than a part of what noise moves
-    clear = max(kept - own.crossed / max(float(V[0, 0]), 1e-300), 0.0)
+    clear = max(share - facts.crossed / max(float(V[0, 0]), 1e-300), 0.0)
     out = np.zeros(2)
-    for k, (_, estimate) in enumerate(own.fits):
+    for k, (_, estimate) in enumerate(facts.fits):
         rows = np.zeros((2, len(estimate.params)))
         for (model, arm, of_e), sums_ in zip(at.blocks, parts, strict=True):
             if of_e == (k == 0):
-                rows[arm] += derivative_of(model, sums_) @ model.back / own.count
+                rows[arm] += derivative_of(model, sums_) @ model.back / facts.count
         bound = estimate.bias_of(TURN @ rows)
         out += 0.0 if bound is None else np.nan_to_num(bound)
     return math.sqrt(clear) * np.minimum(out, BIAS_OF_FITS * np.sqrt(np.diag(V)))
 
 
-def _notes(plan: Plan[EffectPlan], own: EffectRelease) -> tuple[Note, ...]:
+def _notes(plan: Plan[EffectPlan], facts: EffectRelease) -> tuple[Note, ...]:
     """Return notes on the share that is clipped, and on whom the effect is of."""
     low, high = plan.detail.clip
-    clipped = 100.0 * _stats(own)["share_clipped"]
+    clipped = 100.0 * _stats(facts)["share_clipped"]
     out = []
     if clipped > SHOWN_CLIPPED:
         out.append(messages.CLIPPED_PROPENSITY(share=clipped, low=low, high=high))
@@ -193,14 +194,14 @@ def _notes(plan: Plan[EffectPlan], own: EffectRelease) -> tuple[Note, ...]:
     return tuple(out)
 
 
-def _stats(own: EffectRelease) -> dict[str, float]:
+def _stats(facts: EffectRelease) -> dict[str, float]:
     """Return released scalars: share of the treated, share clipped, effective sample sizes."""
-    masses, whole = own.overlap.masses, own.overlap.whole
-    one, other = own.overlap.effective
+    masses, total = facts.overlap.masses, facts.overlap.total
+    treated, control = facts.overlap.effective
     return {
-        "units": own.count,
-        "share_treated": float(masses[0].sum()) / whole,
-        "share_clipped": float(masses[:, [0, -1]].sum()) / whole,
-        "ess_treated": one,
-        "ess_control": other,
+        "units": facts.count,
+        "share_treated": float(masses[0].sum()) / total,
+        "share_clipped": float(masses[:, [0, -1]].sum()) / total,
+        "ess_treated": treated,
+        "ess_control": control,
     }

@@ -13,7 +13,8 @@ import numpy as np
 
 from dpmodels.after.inference import critical_value, one_way
 from dpmodels.arrays import Array
-from dpmodels.models.treatment.rows import CONSTANT, BalanceRows, EffectRows, Fitted, Influence
+from dpmodels.models.treatment.facts import Fitted, Influence
+from dpmodels.models.treatment.rows import COUNT_WEIGHT, BalanceRows, EffectRows
 from dpmodels.scoring.clip import Lengths, first_clip
 from dpmodels.scoring.models import roots
 from dpmodels.scoring.rules import STEPS_OF_C
@@ -68,41 +69,41 @@ class Overlap:
     sd: float  # Noise of a mass
 
     @classmethod
-    def of(cls, at: Influence, edges: Array, found: Noisy) -> Overlap:
+    def of(cls, at: Influence, edges: Array, answer: Noisy) -> Overlap:
         """Read the masses of a release."""
         ends = edges[[0, -1]]
         middles = np.concatenate([ends[:1], (edges[1:] + edges[:-1]) / 2.0, ends[1:]])
         weights = np.stack([1.0 / middles, 1.0 / (1.0 - middles)])
         if at.estimand == "ATT":
             weights = np.stack([np.ones_like(middles), middles / (1.0 - middles)])
-        masses = np.maximum(found.values, 0.0).reshape(2, -1)
-        return cls(edges, masses, weights, float(found.sd[0]))
+        masses = np.maximum(answer.values, 0.0).reshape(2, -1)
+        return cls(edges, masses, weights, float(answer.sd[0]))
 
     @property
-    def whole(self) -> float:
+    def total(self) -> float:
         """Sum of all masses, at least 1."""
         return max(float(self.masses.sum()), 1.0)
 
     @property
     def mean_squares(self) -> tuple[float, float]:
         """Mean squared weights of both arms, over all units."""
-        one, other = ((self.masses * self.weights**2).sum(axis=1) / self.whole).tolist()
-        return one, other
+        treated, control = ((self.masses * self.weights**2).sum(axis=1) / self.total).tolist()
+        return treated, control
 
     @property
     def largest(self) -> tuple[float, float]:
         """Largest weight of each arm in a cell that is clear of noise, or the least there is."""
         seen = self.masses > CLEAR_CELL * self.sd
         least = self.weights.min(axis=1)
-        one, other = np.where(seen, self.weights, 0.0).max(axis=1)
-        return max(float(one), float(least[0])), max(float(other), float(least[1]))
+        treated, control = np.where(seen, self.weights, 0.0).max(axis=1)
+        return max(float(treated), float(least[0])), max(float(control), float(least[1]))
 
     @property
     def effective(self) -> tuple[float, float]:
         """Effective sample size of each arm, ``(sum w)^2/sum w^2``."""
         total, square = ((self.masses * self.weights**k).sum(axis=1) for k in (1, 2))
-        one, other = np.round(total**2 / np.maximum(square, 1e-300)).tolist()
-        return one, other
+        treated, control = np.round(total**2 / np.maximum(square, 1e-300)).tolist()
+        return treated, control
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +114,16 @@ class Tail:
     tell how many there are. Their residuals are taken to be normal.
     """
 
-    found: Lengths
+    lengths: Lengths
     masses: Array  # Released masses of the cells of both arms
     sds: Array  # Standard deviation of a unit of each cell, in the units of lengths
 
     @classmethod
-    def of(cls, found: Lengths, overlap: Overlap, n: int) -> Tail:
+    def of(cls, lengths: Lengths, overlap: Overlap, n: int) -> Tail:
         """Return the tail of units whose mean square the histogram tells."""
         masses, weights = overlap.masses.ravel(), overlap.weights.ravel()
         spread = max(float(masses @ weights**2), 1e-300)
-        return cls(found, masses, weights * math.sqrt(found.square * n / spread))
+        return cls(lengths, masses, weights * math.sqrt(lengths.square * n / spread))
 
     def expected(self, clip: float) -> tuple[float, float]:
         """Return the sums of ``(|s| - C)+`` and of ``(s^2 - C^2)+`` by the weights."""
@@ -135,8 +136,8 @@ class Tail:
         return float(self.masses @ first), float(self.masses @ second)
 
     def moved(self, clip: float) -> float:
-        """Return how far the sum may have moved by clipping at C."""
-        return max(one_way(1) * self.found.overflow(clip)[0], self.expected(clip)[0])
+        """Return a bound on the change of the sum by clipping at C."""
+        return max(one_way(1) * self.lengths.overflow(clip)[0], self.expected(clip)[0])
 
     def missing(self, radius: float) -> float:
         """Return the sum of squares beyond a radius."""
@@ -144,7 +145,7 @@ class Tail:
 
     def clip(self, mu: float, n: int) -> float:
         """Return the clip of least expected half width (as ``scoring.clip.chosen_clip``)."""
-        unit = math.sqrt(self.found.square)
+        unit = math.sqrt(self.lengths.square)
         grid = first_clip(1, mu, n, unit**2) * 2.0 ** (np.array(STEPS_OF_C) / 4.0)
         noise = 2.0 * grid / (mu * n) / unit
         moved = np.array([self.moved(float(c)) for c in grid]) / (n * unit)
@@ -160,20 +161,20 @@ class Columns:
     variance: Array  # (p,)
 
     @classmethod
-    def of(cls, own: BalanceRows, blocks: Array) -> Columns:
+    def of(cls, balance: BalanceRows, blocks: Array) -> Columns:
         """Read them off the moments of both arms."""
-        whole = max(float(blocks[:2, 0].sum()), 1.0)
-        size = max(*own.places, own.at.treated) + 1
-        mean, variance, places = np.zeros(size), np.zeros(size), list(own.places)
-        u = np.clip(blocks[:2, 1:].sum(axis=0) / whole, -1.0, 1.0)
-        mean[places], mean[0] = own.centre + own.half * u, 1.0
-        square = np.clip(blocks[4, 1:] / whole - u * u, LEAST_SQUARE, 1.0)
-        variance[places] = own.half**2 * square
+        units = max(float(blocks[:2, 0].sum()), 1.0)
+        size = max(*balance.places, balance.at.treated) + 1
+        mean, variance, places = np.zeros(size), np.zeros(size), list(balance.places)
+        u = np.clip(blocks[:2, 1:].sum(axis=0) / units, -1.0, 1.0)
+        mean[places], mean[0] = balance.centre + balance.half * u, 1.0
+        square = np.clip(blocks[4, 1:] / units - u * u, LEAST_SQUARE, 1.0)
+        variance[places] = balance.half**2 * square
         return cls(mean, variance)
 
-    def products(self, one: Fitted, other: Fitted) -> Array:
+    def products(self, first: Fitted, second: Fitted) -> Array:
         """Return the mean of ``x z'`` of the columns of two models, columns uncorrelated."""
-        a, b = np.array(one.places), np.array(other.places)
+        a, b = np.array(first.places), np.array(second.places)
         out = np.outer(self.mean[a], self.mean[b])
         return np.asarray(out + (a[:, None] == b) * self.variance[a][:, None])
 
@@ -189,9 +190,9 @@ def length_of_slopes(
 ) -> float:
     """Return the root mean square of a row of derivatives, by released numbers.
 
-    Of the propensity: residual times privacy error of its linear predictor; of an outcome model:
-    inverse probability ``weights`` (squared means by arm) times that of its own. ``square``: that
-    of a difference of the arms.
+    For the propensity it is residual times privacy error of its linear predictor, for an outcome
+    model inverse probability weight times that error. ``weights`` are mean squares by arm,
+    ``square`` is that of a difference of the arms.
     """
     at, total = rows.at, 0.0
     for model, arm, of_e in at.blocks:
@@ -216,27 +217,27 @@ def crossed_noise(at: Influence, columns: Columns) -> float:
     return total * (CROSSED if at.estimand == "ATE" else 1.0)
 
 
-def counted(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[float, float]:
+def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[float, float]:
     """Return the released denominator and its noise: the treated for the ATT, else everybody."""
     both = at.estimand == "ATE"
     count = float(blocks[0, 0] + (blocks[1, 0] if both else 0.0))
-    sd = float(noise.sd[0]) / CONSTANT * math.sqrt(1.0 + both)
+    sd = float(noise.sd[0]) / COUNT_WEIGHT * math.sqrt(1.0 + both)
     return min(max(count, LEAST_COUNT * n), float(n)), sd
 
 
 def centres_of(
-    at: Influence, own: BalanceRows, blocks: Array, ends: tuple[float, float]
+    at: Influence, balance: BalanceRows, blocks: Array, ends: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return where the influence functions are centred: predictions at the mean row."""
+    """Return the centres of both influence functions: predictions at the mean row."""
     over = blocks[:2].sum(axis=0) if at.estimand == "ATE" else blocks[0]
     means = np.clip(over[1:] / max(over[0], 1.0), -1.0, 1.0)
-    row = np.zeros(max(*own.places, at.treated) + 1)
-    row[list(own.places)] = own.centre + own.half * means
+    row = np.zeros(max(*balance.places, at.treated) + 1)
+    row[list(balance.places)] = balance.centre + balance.half * means
     row[0] = 1.0  # the constant
     out = []
     for model in at.outcomes:
         if model is None:
-            mean = row[own.places[-1]]  # of the treated, as they are
+            mean = row[balance.places[-1]]  # of the treated, as they are
         else:
             eta = np.clip(model.coef @ row[list(model.places)], *at.link.reach)
             mean = float(at.link.inverse(eta))

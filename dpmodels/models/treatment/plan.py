@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 PROPENSITY, OUTCOME = "propensity", "outcome"
 LENGTHS = ("lengths of differences", "lengths of sums")
 OVERLAP, BALANCE = "overlap", "balance"
-EFFECT, ARMS, SLOPES, SQUARES = "effect", "mean of both arms", "derivatives", "squares"
+EFFECT, BOTH_ARMS, SLOPES, PRODUCTS = "effect", "mean of both arms", "derivatives", "squares"
 SHARES = {
     PROPENSITY: 0.14, OUTCOME: 0.14, LENGTHS[0]: 0.025, LENGTHS[1]: 0.015, OVERLAP: 0.02,
-    BALANCE: 0.04, EFFECT: 0.39, ARMS: 0.05, SLOPES: 0.12, SQUARES: 0.06,
+    BALANCE: 0.04, EFFECT: 0.39, BOTH_ARMS: 0.05, SLOPES: 0.12, PRODUCTS: 0.06,
 }  # fmt: skip
 #: Names in ``split=``: each is divided as in ``SHARES``.
 SPLIT = {
     "propensity": (PROPENSITY,), "outcome": (OUTCOME,), "clip": LENGTHS,
-    "balance": (OVERLAP, BALANCE), "effect": (EFFECT, ARMS, SLOPES, SQUARES),
+    "balance": (OVERLAP, BALANCE), "effect": (EFFECT, BOTH_ARMS, SLOPES, PRODUCTS),
 }  # fmt: skip
 #: Readings of the rows after the two fits.
 _READINGS = 5
@@ -49,7 +49,7 @@ class Nuisance:
     """One nuisance fit of a call: its plan as a fit of its own, and its design."""
 
     label: str
-    plan: Plan[Any]
+    sub_plan: Plan[Any]
     design: Design  # Ranges that are to be estimated are unknown
 
     def ranged(self, joint: Design, treated: int) -> Design:
@@ -57,24 +57,19 @@ class Nuisance:
 
         A product with the treatment, 0 or 1, has the range of its other factor and 0.
         """
-        known, t = {c.name: c.interval for c in joint.z}, joint.names[treated]
-        found = {}
+        intervals, t = {c.name: c.interval for c in joint.z}, joint.names[treated]
+        ranges = {}
         for name in self.design.unknown:
-            low, high = known.get(name) or known[without(name, t)]  # type: ignore[misc]
-            found[name] = (low, high) if name in known else (min(low, 0.0), max(high, 0.0))
-        return self.design.with_bounds(found)
+            low, high = intervals.get(name) or intervals[without(name, t)]  # type: ignore[misc]
+            ranges[name] = (low, high) if name in intervals else (min(low, 0.0), max(high, 0.0))
+        return self.design.with_bounds(ranges)
 
 
 def without(name: str, treated: str) -> str:
     """Return the name of a column from that of its product with the treatment."""
     if name == treated:
         return "Intercept"
-    for end, kept in ((f"{treated}:", name[len(treated) + 1 :]), (f":{treated}", "")):
-        if kept and name.startswith(end):
-            return kept
-        if not kept and name.endswith(end):
-            return name[: -len(end)]
-    return name
+    return name.removeprefix(f"{treated}:").removesuffix(f":{treated}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,15 +124,15 @@ def family_for(request: Request, design: Design) -> str:
 
 def _sub_design(request: Request, formula: str, family: str) -> Design:
     """Return the design of a nuisance fit."""
-    found: Design = build_design(
+    design: Design = build_design(
         formula, request.schema, na=request.na, engine=request.engine, weights=request.weights,
         subset=request.subset, response_ok=FAMILIES[family].response, aside=True,
     )  # fmt: skip
-    if not found.has_intercept:
+    if not design.has_intercept:
         raise RequestError(
             f"{formula!r}: the models of dp_ate have an intercept. Leave out '- 1' and '+ 0'"
         )
-    return found.without_bounds() if request.buy == "all" else found
+    return design.without_bounds() if request.buy == "all" else design
 
 
 def _sub_plan(
@@ -145,20 +140,20 @@ def _sub_plan(
 ) -> Nuisance:
     """Plan a nuisance fit at a part of the budget: by the (eps, delta) of its mu."""
     method = resolve("dp_glm", "scoring")
-    given: dict[str, Any] = {"family": family, "stop": False}
+    options: dict[str, Any] = {"family": family, "stop": False}
     if request.by_person:
-        given["person_weights"] = "equal"
-    own = replace(
+        options["person_weights"] = "equal"
+    sub_request = replace(
         request, verb="dp_glm", formula=formula, method=method, split=None, reasons=(),
-        eps=eps_gdp(mu, request.delta) * _SHORT, options=method.resolve_options(given),
+        eps=eps_gdp(mu, request.delta) * _SHORT, options=method.resolve_options(options),
     )  # fmt: skip
     # a design whose ranges are to be estimated is planned as if it had them
-    known = design.with_bounds(dict.fromkeys(design.unknown, (-1.0, 1.0)))
-    if family in ("poisson", "binomial") and known.response is not None:
-        name = known.response.name
+    ranged = design.with_bounds(dict.fromkeys(design.unknown, (-1.0, 1.0)))
+    if family in ("poisson", "binomial") and ranged.response is not None:
+        name = ranged.response.name
         if name in design.unknown:
-            known = design.with_bounds({**dict.fromkeys(design.unknown, (-1.0, 1.0)), name: (0, 1)})
-    return Nuisance(label, plan_scored(own, known, n), design)
+            ranged = ranged.with_bounds({name: (0.0, 1.0)})
+    return Nuisance(label, plan_scored(sub_request, ranged, n), design)
 
 
 def _check(request: Request, design: Design) -> None:
@@ -190,13 +185,13 @@ def _bounds_of(clip: Any) -> tuple[float, float]:
 
 def shares_for(request: Request) -> dict[str, float]:
     """Return the share of each part, after ``split=``."""
-    given = request.shares_of(SPLIT)
-    if given is None:
+    split = request.shares_of(SPLIT)
+    if split is None:
         return dict(SHARES)
     out: dict[str, float] = {}
     for name, parts in SPLIT.items():
-        whole = math.fsum(SHARES[part] for part in parts)
-        out |= {part: given[name] * SHARES[part] / whole for part in parts}
+        total = math.fsum(SHARES[part] for part in parts)
+        out |= {part: split[name] * SHARES[part] / total for part in parts}
     return out
 
 
@@ -204,8 +199,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a call of ``dp_ate``: the fits as plans of their own, then the sums. Reads no row."""
     _check(request, design)
     divided = gaussian_part(request, design.unknown)
-    rest = 1.0 - divided.share
-    shares = {name: rest * share for name, share in shares_for(request).items()}
+    shares = {name: (1.0 - divided.share) * share for name, share in shares_for(request).items()}
     treatment, (response, _, covariates) = request["treatment"], request["outcome"].partition("~")
     check_treatment(treatment, request)
     estimand, family = request["estimand"], family_for(request, design)
@@ -232,18 +226,18 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
     _check_columns(detail, design)
     steps = [*divided.steps]
-    for one in detail.nuisances:
+    for fit in detail.nuisances:
         steps += [
-            replace(s.within(shares[one.label]), name=f"{one.label}: {s.name}")
-            for s in one.plan.steps
+            replace(s.within(shares[fit.label]), name=f"{fit.label}: {s.name}")
+            for s in fit.sub_plan.steps
         ]
-    own = [name for name in shares if name not in (PROPENSITY, OUTCOME)]
-    steps += [Step(k, divided.mechanism(shares[k]), share=shares[k]) for k in own]
+    after = [name for name in shares if name not in (PROPENSITY, OUTCOME)]
+    steps += [Step(k, divided.mechanism(shares[k]), share=shares[k]) for k in after]
     printed = {
         name: math.fsum(shares[part] for part in parts) for name, parts in SPLIT.items()
     }
-    passes = sum(one.plan.passes for one in detail.nuisances) + _READINGS
-    advice = dict.fromkeys(text for one in detail.nuisances for text in one.plan.advice)
+    passes = sum(fit.sub_plan.passes for fit in detail.nuisances) + _READINGS
+    advice = dict.fromkeys(text for fit in detail.nuisances for text in fit.sub_plan.advice)
     return Plan.of(
         request, design, n, steps, purchase=divided.purchase,
         shares={**divided.printed, **printed}, passes=passes + (divided.purchase is not None),
@@ -258,15 +252,15 @@ def _check_columns(detail: EffectPlan, design: Design) -> None:
         raise RequestError(
             f"{treated!r} is the treatment: leave it out of the covariates and of propensity="
         )
-    for one in detail.nuisances:
-        base = [without(name, treated) for name in one.design.names]
+    for fit in detail.nuisances:
+        base = [without(name, treated) for name in fit.design.names]
         lost = [name for name in base if name not in design.names]
         if lost:
             raise RequestError(
-                f"{one.plan.request.formula!r} has the column {lost[0]!r}, which the formula of "
+                f"{fit.sub_plan.request.formula!r} has the column {lost[0]!r}, and the formula of "
                 "all columns has not: write interactions with their main effects"
             )
-        if one is detail.outcome and any(base.count(name) != 2 for name in base):
+        if fit is detail.outcome and any(base.count(name) != 2 for name in base):
             raise RequestError(
                 f"{treated!r} is the treatment: leave it out of the covariates of the outcome"
             )

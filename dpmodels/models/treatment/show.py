@@ -30,7 +30,7 @@ THRESHOLD = 0.1
 
 def _arrays(record: Any) -> Any:
     if not record.estimate.released:
-        raise NotReleasedError("there was no reply, so balance and overlap were not released")
+        raise NotReleasedError("no reply: balance and overlap were not released")
     return record.estimate.arrays
 
 
@@ -57,9 +57,9 @@ def overlap(fit: Any) -> pd.DataFrame:
 
     arrays = _arrays(fit._record)
     edges = np.concatenate([[0.0], arrays["overlap_edges"], [1.0]])
-    one, other = np.asarray(arrays["overlap"])
+    treated, control = np.asarray(arrays["overlap"])
     return pd.DataFrame(
-        {"low": edges[:-1], "high": edges[1:], "treated": one, "control": other}
+        {"low": edges[:-1], "high": edges[1:], "treated": treated, "control": control}
     )
 
 
@@ -138,8 +138,8 @@ def balance_of(blocks: Array, centre: Array, half: Array, noise: float) -> Array
     """
     n = np.maximum(blocks[:4, 0], 1.0)
     u = np.clip(blocks[:4, 1:] / n[:, None], -1.0, 1.0)
-    whole = float(n[0] + n[1])
-    inside = blocks[4, 1:] / whole - (n[0] * u[0] ** 2 + n[1] * u[1] ** 2) / whole
+    units = float(n[0] + n[1])
+    inside = blocks[4, 1:] / units - (n[0] * u[0] ** 2 + n[1] * u[1] ** 2) / units
     sd = np.sqrt(np.clip(inside, 1e-3, 1.0))
     means = centre + half * u
     out = []
