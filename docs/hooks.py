@@ -43,8 +43,8 @@ RESULTS = "Results by kind"
 #: Classes of results: the kinds of fits, what they are built from, and what is made from a fit.
 KINDS = (
     "LinearRegression", "Regression", "QuantileRegression", "Averages", "Tabulation", "Quantiles",
-    "SurvivalCurves", "TestResult", "TreatmentEffect", "Moments", "Classifier", "Curve", "Components", "Predictor",
-    "Estimates",
+    "SurvivalCurves", "TestResult", "TreatmentEffect", "Moments", "Classifier", "Curve",
+    "Components", "Predictor", "Estimates",
 )  # fmt: skip
 #: Those that results/kinds.py holds: hazards, categories, panels.
 MORE_KINDS = ("Hazards", "Choice", "OrderedChoice", "Effects")
