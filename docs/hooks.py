@@ -33,7 +33,9 @@ PAGES = {
         "register_rowwise", "PublicMoments", "Budget", "Study", "per_person", "read_csv",
         "inspect_source", "dp_levels",
     ),
-    "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style"),
+    "After a fit": (
+        "load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style", "combine",
+    ),
     "Methods": ("methods", "register_method", "Method", "Backend", "Option"),
     "Threads and clusters": ("connect", "Elsewhere", "partial_sums"),
 }  # fmt: skip

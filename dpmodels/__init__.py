@@ -75,6 +75,7 @@ _EXPORTS = {
     "load": "dpmodels.results",
     "anova": "dpmodels.results",
     "coef_plot": "dpmodels.results",
+    "combine": "dpmodels.results.synthetic",
     "etable": "dpmodels.results",
     "modelsummary": "dpmodels.results",
     "tidy_style": "dpmodels.results",

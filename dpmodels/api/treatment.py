@@ -111,6 +111,8 @@ def dp_ate(
         as ``"{arm == 'drug'}"``.
     propensity : str, optional
         Covariates of the logit of the treatment: ``"x1 + x2"``; default: those of the outcome.
+    method : str, optional
+        "aipw", the only one.
     estimand : {"ATE", "ATT"}
         Effect in everybody, or in the treated.
     family : {"gaussian", "binomial", "poisson"}, optional
