@@ -13,11 +13,12 @@ from dpmodels.errors import RequestError, shown
 from dpmodels.families import FAMILIES
 from dpmodels.formula.build import build_design
 from dpmodels.models.glm import plan_scored
-from dpmodels.planning import Plan
+from dpmodels.planning import RESIDUAL, SPREAD, Plan
 from dpmodels.privacy.mechanisms import Step, eps_gdp
 from dpmodels.ranges import Part as Divided
 from dpmodels.ranges import gaussian_part
 from dpmodels.registry import resolve
+from dpmodels.scoring.clip import first_clip
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -241,8 +242,24 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return Plan.of(
         request, design, n, steps, purchase=divided.purchase,
         shares={**divided.printed, **printed}, passes=passes + (divided.purchase is not None),
-        detail=detail, advice=tuple(advice),
+        detail=detail, advice=tuple(advice), scales=_forecast(detail, design, n),
     )  # fmt: skip
+
+
+def _forecast(detail: EffectPlan, design: Design, n: int) -> dict[str, float]:
+    """Return the expected noise of the effect for bounded outcomes, nothing without a range.
+
+    Residuals as a plan assumes them, arms of equal size, and half of the clip by rule, which is
+    what the released lengths mostly choose. The noise of the two fits is left out.
+    """
+    interval = None if design.response is None else design.response.interval
+    if interval is None:
+        return {}
+    sd = 2.0 * RESIDUAL * SPREAD * (interval[1] - interval[0]) / 2.0
+    mu = detail.mu(EFFECT)
+    share = 0.5 if detail.estimand == "ATT" else 1.0
+    clip = first_clip(1, mu, n, sd * sd) / 2.0
+    return {"expected noise of the effect": 2.0 * clip / (mu * n * share)}
 
 
 def _check_columns(detail: EffectPlan, design: Design) -> None:
