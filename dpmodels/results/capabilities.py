@@ -876,7 +876,7 @@ class MomentAnalyses(Held):
         -------
         SyntheticTables
             A sequence of frames. Fit each of them, and combine: :func:`dpmodels.combine`. Ordinary
-            standard errors of a fit to one table are too small: 95 % intervals cover .59 to .77.
+            standard errors of a fit to one table are too small: 95 % intervals cover .77 at most.
 
         Privacy
         -------

@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 
 #: Cells of the propensity between its bounds; one more lies beyond each.
 CELLS = 18
+#: Weights count up to this many times their mean.
+LARGEST_WEIGHT = 8.0
 #: Clip of derivatives, in root mean squares.
 CLIP_OF_SLOPES = 2.5
 #: Radius of squares in root mean squares, over the root of mu n; its least and largest value.
@@ -194,10 +196,12 @@ def _influence(
     propensity, both = (fitted for _, _, fitted in fits)
     treated, control = _by_arm(both, detail.outcome.design.names, joint.names[detail.treated])
     place = joint.auxiliary_place("weights")
-    top = None if place is None else joint.z[place].interval
+    largest = None if place is None else joint.z[place].interval
+    # weights count up to a multiple of their released mean (``theory.md``, 1)
+    top = 1.0 if largest is None else min(largest[1], LARGEST_WEIGHT * propensity.mean_weight)
     assert joint.response is not None and joint.response.interval is not None
     at = Influence(
-        detail.estimand, detail.treated, place, 1.0 if top is None else top[1], detail.clip,
+        detail.estimand, detail.treated, place, top, detail.clip,
         propensity, (treated if detail.estimand == "ATE" else None, control),
         LINKS[FAMILIES[detail.family].link], joint.response.interval[1],
     )  # fmt: skip

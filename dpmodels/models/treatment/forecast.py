@@ -31,8 +31,8 @@ MOST_UNEVEN = 3.0
 CLEAR_CELL = 3.0
 #: Least variance of a covariate, in half ranges squared, in the forecast of derivatives.
 LEAST_SQUARE = 0.01
-#: Least part of the units that may count in a denominator.
-LEAST_COUNT = 0.02
+#: A denominator is at least this many of its noise sds.
+CLEAR_COUNT = 2.0
 
 
 def tamed(model: Fitted, columns: Columns) -> Fitted:
@@ -222,7 +222,7 @@ def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[flo
     both = at.estimand == "ATE"
     count = float(blocks[0, 0] + (blocks[1, 0] if both else 0.0))
     sd = float(noise.sd[0]) / COUNT_WEIGHT * math.sqrt(1.0 + both)
-    return min(max(count, LEAST_COUNT * n), float(n)), sd
+    return min(max(count, CLEAR_COUNT * sd, 1.0), float(n)), sd
 
 
 def centres_of(
