@@ -54,7 +54,7 @@ GROUPS = (
         "models/survival/cox.py models/survival/zph.py "
         "models/table/quantiles.py "
         "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py levels.py "
-        "models/table/weighted_quantiles.py",
+        "models/table/weighted_quantiles.py models/treatment/rows.py models/treatment/ate.py",
     ),
     (
         "Proofs of their own",

@@ -21,6 +21,7 @@ PAGES = {
     "Regression": ("dp_ols", "dp_glm", "dp_quantreg", "dp_mest", "dp_iv", "dp_npreg", "dp_moments"),
     "Tables, tests, means": ("dp_table", "dp_test", "dp_quantile", "dp_mean"),
     "Survival": ("dp_survfit", "dp_survdiff", "dp_coxph"),
+    "Treatment effects": ("dp_ate",),
     "Panels and choices": ("dp_feols", "dp_fepois", "dp_polr", "dp_multinom"),
     "Released tables": ("dp_release", "load_release", "NoisyTable", "IndexLoss"),
     "Classes, votes, components": (
@@ -32,7 +33,9 @@ PAGES = {
         "register_rowwise", "PublicMoments", "Budget", "Study", "per_person", "read_csv",
         "inspect_source", "dp_levels",
     ),
-    "After a fit": ("load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style"),
+    "After a fit": (
+        "load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style", "combine",
+    ),
     "Methods": ("methods", "register_method", "Method", "Backend", "Option"),
     "Threads and clusters": ("connect", "Elsewhere", "partial_sums"),
 }  # fmt: skip
@@ -42,8 +45,8 @@ RESULTS = "Results by kind"
 #: Classes of results: the kinds of fits, what they are built from, and what is made from a fit.
 KINDS = (
     "LinearRegression", "Regression", "QuantileRegression", "Averages", "Tabulation", "Quantiles",
-    "SurvivalCurves", "TestResult", "Moments", "Classifier", "Curve", "Components", "Predictor",
-    "Estimates",
+    "SurvivalCurves", "TestResult", "TreatmentEffect", "Moments", "Classifier", "Curve",
+    "Components", "Predictor", "Estimates",
 )  # fmt: skip
 #: Those that results/kinds.py holds: hazards, categories, panels.
 MORE_KINDS = ("Hazards", "Choice", "OrderedChoice", "Effects")

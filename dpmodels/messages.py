@@ -732,6 +732,17 @@ RELEASED_WEIGHTS = Template(
     "They decide the weights of people. Errors in them make standard errors larger, not "
     "coefficients wrong.",
 )  # fmt: skip
+CLIPPED_PROPENSITY = Template(
+    "effect.overlap", _A,
+    "{share:.0f} % of the propensities lie beyond {low:g} and {high:g}, and were clipped",
+    "Weights are then smaller than they should be. The effect is right if the outcome model is; "
+    "otherwise clip=(0.02, 0.98) cuts less, at wider intervals.",
+)  # fmt: skip
+EFFECT_OF_PEOPLE = Template(
+    "effect.people", _A,
+    "The effect is an average over people ({column}), each counted once",
+    "A person adds the mean over their complete rows.",
+)  # fmt: skip
 MUNDLAK = Template(
     "panel.mundlak", _A,
     "x is the effect within people ({column}); mean(x) is between minus within",

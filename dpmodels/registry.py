@@ -281,6 +281,12 @@ _MEANT = {
         "y ~ x * region",
     ),
     **dict.fromkeys(("margins", "margin"), "margins are released with the cells: fit.crosstab()"),
+    **dict.fromkeys(
+        ("folds", "n_folds", "cross_fit"),
+        "no folds are needed: noise hides every row from the nuisance models, which are parametric",
+    ),
+    **dict.fromkeys(("treat", "trt"), "the treatment is treatment='t'"),
+    **dict.fromkeys(("trim", "trim_weights"), "the propensity is clipped: clip=(0.1, 0.9)"),
     **dict.fromkeys(("probs", "tau_list", "quantile"), "quantiles are q=[0.25, 0.5, 0.75]"),
     **dict.fromkeys(
         ("ledger", "account", "accountant"),
@@ -318,6 +324,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("dp_survfit", "dp_survdiff", "dp_coxph"), ("survival.cox",)),
     **dict.fromkeys(("dp_polr", "dp_multinom"), ("choice",)),
     **dict.fromkeys(("dp_feols", "dp_fepois"), ("panel",)),
+    "dp_ate": ("treatment.ate",),
     **dict.fromkeys(("dp_eptr", "dp_gptr"), ("custom",)),
 }
 _LOADING = lock()

@@ -72,6 +72,9 @@ class Verb:
     # ``function(record, digits, level) -> (columns, rows, more tables)``. The sentences about
     # coefficients are then left out. Empty: coefficients.
     body: str = ""
+    # ``"package.module:function"`` of tables below that of coefficients: ``function(record,
+    # digits)``. Empty: none.
+    tables: str = ""
     # Likewise of ``fit.tidy()``: ``function(record, conf_int, level)``, a frame with our names.
     tidy: str = ""
     # tuple of (str, str): further methods of a fit: name -> ``"package.module:function"``, called
@@ -92,7 +95,7 @@ class Verb:
         return LINKS[self.link_name(options)].inverse(eta)
 
     def load(self, what: str) -> Callable[..., Any] | None:
-        """Import the function named by "predict", "arguments", "body", "tidy" or "plot", if any."""
+        """Import the function that a field of this record names, if any."""
         path = getattr(self, what)
         return function_of(path) if path else None
 
@@ -330,6 +333,25 @@ _VERBS: dict[str, Verb] = {
             predict=_WITHIN + "within",
             link="log",
             arguments="dpmodels.api.regressions:panel_arguments",
+        ),
+        Verb(
+            "dp_ate",
+            "average treatment effect",
+            kind="TreatmentEffect",
+            predict="",
+            count="Estimates",
+            arguments="dpmodels.api.treatment:plan_arguments",
+            says=(
+                ("Treatment", "treatment"), ("Estimand", "estimand"), ("Propensity", "propensity"),
+            ),
+            header=(
+                ("Share treated", "share_treated"),
+                ("Share clipped", "share_clipped"),
+                ("Effective n, treated", "ess_treated"),
+                ("Effective n, control", "ess_control"),
+            ),
+            plot="dpmodels.models.treatment.show:plot",
+            tables="dpmodels.models.treatment.show:tables",
         ),
         Verb("dp_eptr", "estimate by Propose-Test-Release", design=_COLUMNS, predict=""),
         Verb("dp_gptr", "release of a user's mechanism", design=_COLUMNS, predict=""),

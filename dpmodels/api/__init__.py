@@ -16,9 +16,11 @@ from dpmodels.api.regressions import (
 from dpmodels.api.releases import dp_release, load_release
 from dpmodels.api.survival import dp_coxph, dp_survdiff, dp_survfit
 from dpmodels.api.tables import dp_quantile, dp_table, dp_test
+from dpmodels.api.treatment import dp_ate
 
 __all__ = [
     "Selection",
+    "dp_ate",
     "dp_bayes",
     "dp_coxph",
     "dp_eptr",

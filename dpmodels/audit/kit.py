@@ -319,6 +319,7 @@ _EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Binary())
 _CLASS = Schema(a=Real(-1, 1), b=Real(-2, 1), k=Levels(["u", "v"]))
 _COUNT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6))
 _ORDERED = Schema(a=Real(-1, 1), o=Ordered(["l", "m", "h"]))
+_TREATED = Schema(a=Real(-1, 1), y=Real(-3, 3), t=Levels(["u", "v"]))
 _FOLLOWED = Schema(s=Real(0, 12), t=Real(0, 12), y=Binary(), k=Levels(["u", "v"]))
 _FACTORS = Schema(g=Levels(["u", "v", "w"]), k=Levels(["p", "q"]), y=Real(-3, 3))
 #: Formulas and schemas of every verb: numbers, factors alone, crossed tables.
@@ -360,11 +361,13 @@ _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("y ~ a", _XY, {"re": "id", "mundlak": False}),
     ),
     "dp_fepois": (("y ~ a + b | id", _COUNT),),
+    "dp_ate": (("y ~ a", _TREATED), ("y ~ a", _TREATED, {"estimand": "ATT"})),
     "dp_test": (("a ~ 1", _XY), ("a ~ k", _CLASS), ("~ a + b", _XY), ("~ g + k", _FACTORS)),
 }
 #: Required options of a method.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "dp_mest": {"loss": "huber"},
+    "dp_ate": {"treatment": "t"},
     "dp_quantile": {"q": [0.1, 0.5], "points": 64},
     "dpgd": {"iterations": 2},
 }

@@ -14,7 +14,7 @@ _EXPORTS = {
         (
             "Averages", "Classifier", "Components", "Curve", "Estimates", "Facts", "Fit",
             "LinearRegression", "Moments", "Predictor", "QuantileRegression", "Quantiles",
-            "Regression", "SurvivalCurves", "Tabulation", "TestResult", "load",
+            "Regression", "SurvivalCurves", "Tabulation", "TestResult", "TreatmentEffect", "load",
         ),
         "dpmodels.results.fit",
     ),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpmodels.results.contrasts import Combinations
     from dpmodels.results.inference import AnovaTable, JointTest
     from dpmodels.results.record import Record
+    from dpmodels.results.synthetic import SyntheticTables
 
 
 class Held:
@@ -154,6 +155,33 @@ class Numbers(Intervals):
         Post-processing: costs nothing.
         """
         return inference.errors(self._record.estimate)
+
+    @also.method
+    def draws(self, m: int = 1000, *, prior: Any = None, seed: int | None = None) -> pd.DataFrame:
+        """Return draws of the coefficients from their approximate posterior, one row per draw.
+
+        Parameters
+        ----------
+        m : int
+        prior : mapping or float, optional
+            Normal prior: coefficient -> (mean, sd), or one sd about 0 for all. Default: flat.
+        seed : int, optional
+            Makes the same draws again. The fit is as private as before.
+
+        Returns
+        -------
+        DataFrame
+            Normal draws about the estimates with the total covariance (sampling and noise), not the
+            allowance for bias. For arviz:
+            ``arviz.from_dict({c: d[c].to_numpy()[None] for c in d})``.
+
+        Privacy
+        -------
+        Post-processing of released numbers: costs nothing.
+        """
+        from dpmodels.results.synthetic import draws
+
+        return draws(self._record, m, prior, seed)
 
     def vcov(self, kind: str = "total") -> pd.DataFrame:
         """Return the covariance of the estimates.
@@ -829,6 +857,35 @@ class MomentAnalyses(Held):
         from dpmodels.results.moments import subsets
 
         return subsets(self._record, response, top)
+
+    def synthetic(
+        self, m: int = 100, *, rows: int | None = None, seed: int | None = None
+    ) -> SyntheticTables:
+        """Return synthetic tables: normal rows whose moments are draws about the released ones.
+
+        Parameters
+        ----------
+        m : int
+            Number of tables.
+        rows : int, optional
+            Rows of each; default: the effective rows of the release.
+        seed : int, optional
+            Makes the same tables again. The release is as private as before.
+
+        Returns
+        -------
+        SyntheticTables
+            A sequence of frames. Fit each of them, and combine: :func:`dpmodels.combine`. Ordinary
+            standard errors of a fit to one table are too small: 95 % intervals cover .77 at most.
+
+        Privacy
+        -------
+        Post-processing of the released matrix: costs nothing. Rows are drawn from a normal
+        distribution; none is of a person.
+        """
+        from dpmodels.results.synthetic import synthetic
+
+        return synthetic(self._record, m, rows, seed)
 
     def components(self, *, standardised: bool = True) -> pd.DataFrame:
         """Return principal components: eigenvalues, shares and loadings.

@@ -546,6 +546,32 @@ class Averages(Numbers, JointTests, Fit):
         return ratio(self._record, over, under, self._level(level))
 
 
+class TreatmentEffect(Numbers, JointTests, Fit):
+    """An average treatment effect, with the means of both arms (``dp_ate``)."""
+
+    __slots__ = ()
+
+    def balance(self) -> pd.DataFrame:
+        """Return means and standardised mean differences of covariates, before and after weighting.
+
+        Privacy
+        -------
+        Released with the effect: costs nothing. ``noise`` is the sd of the noise of a difference.
+        """
+        frame: pd.DataFrame = function_of("dpmodels.models.treatment.show:balance")(self)
+        return frame
+
+    def overlap(self) -> pd.DataFrame:
+        """Return the released histogram of the propensity in both arms, one row per cell.
+
+        Privacy
+        -------
+        Released with the effect: costs nothing. Counts are noisy, and may be below 0.
+        """
+        frame: pd.DataFrame = function_of("dpmodels.models.treatment.show:overlap")(self)
+        return frame
+
+
 class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, Fit):
     """A regression with one linear predictor (``dp_glm, dp_mest, dp_iv``)."""
 

@@ -368,6 +368,8 @@ def build(
         columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate, labels=labels
         )
+        below = None if silent else kind.load("tables")
+        further = () if below is None else below(record, digits)
     return Summary(
         title=f"Differentially private {kind.title}",
         facts=_header(record, full),

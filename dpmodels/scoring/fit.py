@@ -135,8 +135,10 @@ def plan_fit(
     )  # fmt: skip
 
 
-def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
+def release_fit(plan: Plan[ScoredDetail], ask: Ask, known: Design | None = None) -> Release:
     """Release the first questions, the passes, the closing step, and sums by cluster.
+
+    ``known`` is the design with every range, where a larger plan estimated them before.
 
     Privacy
     -------
@@ -150,7 +152,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask) -> Release:
         stopped = detail.look.ask(plan, ask, max(pays, key=lambda step: step.share or 0.0).name)
         if stopped is not None:
             return stopped
-    design = ranged_design(plan, ask, wide=True)
+    design = ranged_design(plan, ask, wide=True) if known is None else known
     if design is None:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)

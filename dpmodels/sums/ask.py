@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -364,6 +364,35 @@ class Ask:
         if where not in proof.where:
             raise PrivacyBugError(f"{where} is not where the proof {proof.name!r} is")
         return Raw(self._rows, self, proof)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """An :class:`Ask` whose steps are those of one part of a plan: their names begin with a label.
+
+    For a stage within a stage. Whatever is asked is asked of the whole stage's own steps.
+    """
+
+    _ask: Any
+    label: str
+
+    def name(self, step: str) -> str:
+        """Return the name of a step in the plan."""
+        return f"{self.label}: {step}"
+
+    def pay(self, step: str, steps: Iterable[Step]) -> None:
+        """Open steps that a step of the part pays for (:meth:`Ask.pay`)."""
+        self._ask.pay(self.name(step), [replace(one, name=self.name(one.name)) for one in steps])
+
+    def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
+        """Return a query's numbers with the noise of a step of the part."""
+        found: Noisy = self._ask(self.name(step), query, read)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("n", "by_person", "private", "coins", "forget"):
+            raise PrivacyBugError(f"a part of a stage does not ask for {name!r}")
+        return getattr(self._ask, name)
 
 
 # -- Passes over the rows of a query: who adds up, and how its exact sums are laid out.

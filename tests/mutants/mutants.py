@@ -1589,4 +1589,13 @@ RAW = (
     Mutant("dpmodels/formula/reading.py", " & ~np.isin(ticks, self.missing)", "", _READ),
     Mutant("dpmodels/sources/lines.py", "            read = b\"\" if end < 0 else read[end:]\n        last", "        last", ("tests/unit/sources/test_raw_files.py",)),
 )  # fmt: skip
-MUTANTS = (*MUTANTS, *RAW)
+_EFFECT = _M + "treatment/rows.py"
+_EFFECTS = ("tests/unit/models/treatment/test_sensitivity.py", "tests/unit/models/treatment/test_estimator.py", "-k", "not cover")
+EFFECTS = (
+    Mutant(_EFFECT, "mass = end_of_numbers(looked.u / np.repeat(many, block.counts), low=0.0)", "mass = end_of_numbers(looked.u, low=0.0)", _EFFECTS),
+    Mutant(_EFFECT, "return np.asarray(own_sum(cells, block.counts) / many)", "return np.asarray(own_sum(cells, block.counts))", _EFFECTS),
+    Mutant(_EFFECT, "phi = np.stack([m1 + weight[0] * r1, m0 + weight[1] * r0])", "phi = np.stack([m1 + weight[0] * r1, m0])", _EFFECTS),
+    Mutant(_EFFECT, "np.stack([-weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", "np.stack([weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", _EFFECTS),
+    Mutant("dpmodels/sums/ask.py", "return f\"{self.label}: {step}\"", "return step", _EFFECTS),
+)  # fmt: skip
+MUTANTS = (*MUTANTS, *RAW, *EFFECTS)

@@ -115,6 +115,10 @@ CASES = {
          "n_guess": N}, XY,
     ),
     "effects of counts": ("dp_fepois", {"formula": "y ~ a + b | id"}, COUNTS),
+    "treatment effect": ("dp_ate", {"formula": "y ~ a", "treatment": "{b > 0}"}, XY),
+    "treatment effect, treated": (
+        "dp_ate", {"formula": "y ~ a", "treatment": "{b > 0}", "estimand": "ATT"}, XY,
+    ),
     "moments, public": ("dp_moments", {"method": "pmt", "public": PUBLIC, "stages": 2}, XY),
 }
 
@@ -147,7 +151,7 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(name):
         others = [table(ids[ids != p], cells[ids != p]) for p in range(N)]
     ratios = replay_ratios(plan, table(ids, cells, event), others, seed=3)
     assert max(ratios.values()) <= 1.0 + 1e-9, ratios
-    told = [v for k, v in ratios.items() if k.startswith(("places", "information", "means", "moments", "second"))]
+    told = [v for k, v in ratios.items() if k.rpartition(": ")[2].startswith(("places", "information", "means", "moments", "second"))]
     told += [ratios[k] for k in ("first moments", "whitened moments") if k in ratios]
     assert max(told) > 0.5, ratios  # the neighbours are bad enough to tell
     if name == "bought":

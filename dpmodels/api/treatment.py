@@ -1,0 +1,170 @@
+"""``dp_ate``: average treatment effects with differential privacy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.api.call import call
+from dpmodels.api.regressions import dp_ols
+from dpmodels.api.releases import REQUIRED
+from dpmodels.api.requests import check_first
+from dpmodels.errors import FormulaError, RequestError, shown
+from dpmodels.formula.schema import declared_schema
+from dpmodels.sources.tasks import as_source
+from dpmodels.variables import Binary, Levels
+from dpmodels.verbs import like
+
+if TYPE_CHECKING:
+    from dpmodels.formula.schema import Schema
+    from dpmodels.results import Fit
+
+__all__ = ["dp_ate"]
+
+_COMPARES = re.compile(r"[<>]|==|!=")
+
+
+def joint_formula(formula: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the formula of all columns of a call, and its options; or refuse."""
+    treatment, propensity = options.get("treatment"), options.get("propensity")
+    if not isinstance(treatment, str) or not treatment.strip():
+        raise RequestError(
+            "dp_ate needs treatment=, the column that says who is treated, for example "
+            f"treatment='t'; got {shown(treatment)}"
+        )
+    response, tilde, covariates = formula.partition("~")
+    covariates = covariates.strip()
+    if not tilde or not response.strip():
+        raise FormulaError(f"{formula!r} names no outcome. For example 'y ~ x1 + x2'")
+    if propensity is None:
+        propensity = covariates
+    if not isinstance(propensity, str):
+        raise RequestError(
+            "propensity= is the right-hand side of the model of the treatment, for example "
+            f"propensity='x1 + x2'; got {shown(propensity)}"
+        )
+    propensity = propensity.rpartition("~")[2].strip()
+    for text in (covariates, propensity):
+        if re.search(r"(^|[\s+])\.($|[\s+])", text):
+            raise FormulaError(
+                f"{text!r}: list the covariates by name, '.' would include the treatment"
+            )
+    sides = dict.fromkeys([treatment.strip(), covariates, propensity])
+    joint = f"{response.strip()} ~ {' + '.join(side for side in sides if side)}"
+    checked = {**options, "treatment": treatment.strip(), "propensity": propensity or "1"}
+    return joint, {**checked, "outcome": f"{response.strip()} ~ {covariates or '1'}"}
+
+
+def event_response(formula: str, declared: Schema | None, family: Any) -> bool:
+    """Return whether the outcome is an event, by its declaration or by the family."""
+    response = formula.partition("~")[0].strip()
+    name = response.strip("`")
+    if family is not None:
+        return bool(family == "binomial")
+    if declared is not None and name in declared:
+        return isinstance(declared[name], (Binary, Levels))
+    return bool(_COMPARES.search(response))
+
+
+def plan_arguments(
+    formula: str, method: str | None, options: Mapping[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return the (formula, method, options, reasons) of a plan of ``dp_ate``."""
+    joint, arguments = joint_formula(formula, options)
+    return joint, method, arguments, ()
+
+
+@like(dp_ols)
+def dp_ate(
+    formula: str,
+    data: Any,
+    *,
+    treatment: str,
+    propensity: str | None = None,
+    estimand: str = "ATE",
+    family: str | None = None,
+    clip: Any = (0.1, 0.9),
+    eps: float = REQUIRED,
+    delta: float = REQUIRED,
+    method: str | None = None,
+    schema: Schema | None = None,
+    bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    budget: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    unit: str | None = None,
+    **options: Any,
+) -> Fit:
+    """Estimate an average treatment effect by augmented inverse probability weighting.
+
+    Parameters
+    ----------
+    formula : str
+        Outcome and its covariates, without the treatment: ``"y ~ x1 + x2"``. A model is fitted in
+        each arm: least squares for a number, a logit for 0/1 (``Binary()``, two ``Levels``, or a
+        comparison), a Poisson model for a ``Count``.
+    data, eps, delta, schema, bounds, budget, seed, progress, unit
+        As in :func:`dpmodels.dp_ols`.
+    treatment : str
+        Column of 0 and 1, or of two declared levels (the second is treated), or a comparison such
+        as ``"{arm == 'drug'}"``.
+    propensity : str, optional
+        Covariates of the logit of the treatment: ``"x1 + x2"``; default: those of the outcome.
+    method : str, optional
+        "aipw", the only one.
+    estimand : {"ATE", "ATT"}
+        Effect in everybody, or in the treated.
+    family : {"gaussian", "binomial", "poisson"}, optional
+        Of the outcome models; default: by the declared outcome.
+    clip : (float, float)
+        Bounds of the propensity. They are public; 0.1 and 0.9 by default.
+    **options
+        ``split, level, na, on_no_reply, subset, weights, n, units, rows_per_unit,
+        sort``. With ``unit=`` each person counts once, by the mean over its rows.
+
+    Returns
+    -------
+    TreatmentEffect
+        Effect and mean of each arm, with intervals; ``fit.balance()``, ``fit.overlap()`` and
+        ``fit.plot()``.
+
+    Privacy
+    -------
+    As :func:`dpmodels.dp_ols`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpmodels as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fit = dp.dp_ate(
+    ...         "mdvis ~ lncoins + disea", data, treatment="{physlm > 0}", eps=1, delta=1e-6,
+    ...         seed=1, bounds={"mdvis": (0, 100), "lncoins": (0, 5), "disea": (0, 60),
+    ...         "physlm": (0, 1)},
+    ...     )
+    >>> bool(fit.params["ATE"] > 0)
+    True
+    """
+    check_first(formula)
+    arguments = {**options, "treatment": treatment, "propensity": propensity, "estimand": estimand,
+           "family": family, "clip": clip}  # fmt: skip
+    joint, arguments = joint_formula(formula, arguments)
+    declared = declared_schema(schema, as_source(data).schema_attr)
+    name = treatment.strip().strip("`")
+    if isinstance(bounds, Mapping) and name in bounds and tuple(bounds[name]) == (0, 1):
+        bounds = {key: value for key, value in bounds.items() if key != name}
+    column = name in getattr(as_source(data), "kinds", ())
+    if column and (declared is None or name not in declared):
+        from dpmodels.formula.schema import Schema
+
+        declared = (declared or Schema()).update({name: Binary()})
+    if event_response(formula, declared, family):
+        arguments["design_options"] = {"response_ok": "event"}
+    return call(
+        "dp_ate", joint, data, eps=eps, delta=delta, method=method, default="aipw",
+        schema=declared, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
+        **arguments,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""``dp_ate``: average treatment effects by augmented inverse probability weighting."""

@@ -1,0 +1,313 @@
+"""``dp_ate``: release of an average treatment effect, and the entry of its method (``theory.md``).
+
+Augmented inverse probability weighting in one call: a private logit of the treatment, a private
+model of the outcome in each arm, balance and overlap, and the mean of the influence function at
+these. The two fits are those of ``dp_glm`` at a part of the budget.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.arrays import Array
+from dpmodels.families import FAMILIES, LINKS
+from dpmodels.models.treatment.estimate import EffectRelease, estimate, turns_of
+from dpmodels.models.treatment.facts import Fitted, Influence
+from dpmodels.models.treatment.forecast import (
+    Columns,
+    Overlap,
+    Tail,
+    centres_of,
+    crossed_noise,
+    denominator,
+    length_of_slopes,
+    root_of,
+    tamed,
+)
+from dpmodels.models.treatment.plan import (
+    BALANCE,
+    BOTH_ARMS,
+    EFFECT,
+    LENGTHS,
+    OVERLAP,
+    PRODUCTS,
+    SLOPES,
+    EffectPlan,
+    Nuisance,
+    plan,
+    without,
+)
+from dpmodels.models.treatment.rows import (
+    COUNT_WEIGHT,
+    BalanceRows,
+    EffectRows,
+    EffectSums,
+    OverlapRows,
+    SquareRows,
+    balance_sums,
+    lengths,
+    overlap_sums,
+    products,
+    sums,
+)
+from dpmodels.proof.sets import Ball, OneHot, Simplex
+from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.ranges import no_ranges, ranged_design, reaching
+from dpmodels.records import Estimate, Release
+from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
+from dpmodels.scoring.clip import Lengths
+from dpmodels.scoring.fit import Part, estimate_fit, release_fit
+from dpmodels.scoring.rules import OCTAVES
+from dpmodels.sums.ask import Added, Counts, Labelled, Query
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.sums.ask import Ask, Noisy
+
+
+#: Cells of the propensity between its bounds; one more lies beyond each.
+CELLS = 18
+#: Weights count up to this many times their mean.
+LARGEST_WEIGHT = 8.0
+#: Clip of derivatives, in root mean squares.
+CLIP_OF_SLOPES = 2.5
+#: Radius of squares in root mean squares, over the root of mu n; its least and largest value.
+GROWS_OF_SQUARES, LEAST_RADIUS, MOST_RADIUS = 0.16, 4.0, 12.0
+
+
+def _nuisance_fit(part: Nuisance, treated: int, joint: Design, ask: Ask) -> tuple[Estimate, Fitted]:
+    """Release a nuisance fit, and return its estimate and its place in the joint design.
+
+    Privacy
+    -------
+    The steps of its plan (``scoring/theory.md``), which are steps of the whole.
+    """
+    design = part.ranged(joint, treated)
+    sub_plan = replace(part.sub_plan, design=part.design)
+    released = release_fit(sub_plan, Labelled(ask, part.label), design)  # type: ignore[arg-type]
+    inverse: dict[str, Array] = {}
+
+    def bread(fit: Part) -> dict[str, Array]:
+        scale = fit.unit**2 if fit.release.score is None or fit.release.score.of_residual else 1.0
+        inverse["bread"] = fit.T @ fit.inference.inverse @ fit.T.T * scale
+        return {}
+
+    estimate = estimate_fit(sub_plan, released, lambda _: {}, arrays=bread)
+    base = [without(name, joint.names[treated]) for name in design.names]
+    return estimate, Fitted(
+        tuple(joint.names.index(name) for name in base),
+        np.nan_to_num(np.asarray(estimate.params)),
+        root_of(np.nan_to_num(np.asarray(estimate.vcov_privacy))),
+        np.nan_to_num(inverse["bread"]), np.eye(len(base)), released.detail.coordinates.mean_weight,
+    )  # fmt: skip
+
+
+def _by_arm(both: Fitted, names: tuple[str, ...], treated: str) -> tuple[Fitted, Fitted]:
+    """Return the models of both arms from that of covariates times the treatment."""
+    places = list(dict.fromkeys(both.places))
+    out = []
+    for arm in (1.0, 0.0):
+        T = np.zeros((len(places), len(names)))
+        for j, (name, place) in enumerate(zip(names, both.places, strict=True)):
+            T[places.index(place), j] = 1.0 if without(name, treated) == name else arm
+        V = T @ both.root @ both.root @ T.T
+        out.append(
+            Fitted(
+                tuple(places), T @ both.coef, root_of(V), T @ both.bread @ T.T, T, both.mean_weight
+            )
+        )
+    return out[0], out[1]
+
+
+def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
+    """Release the fits, balance and overlap, lengths, sums and squares.
+
+    Privacy
+    -------
+    Unit: one row, or one person by the mean over its complete rows; replace-one, n public.
+    Charged: the steps of the plan. Each looks from public and released numbers alone
+    (``theory.md``, 2).
+    """
+    detail, n = plan.detail, plan.public_n
+    joint = ranged_design(plan, ask, wide=True)
+    if joint is None:
+        return no_ranges(plan)
+    read = reaching(joint, plan.design)
+    assert joint.response is not None and joint.response.interval is not None
+    low, high = joint.response.interval
+    at, fits = _influence(detail, joint, ask)
+    answers: dict[str, Noisy] = {}
+    edges = _overlap(at, read, ask, answers).edges
+    overlap = Overlap.of(at, edges, answers[OVERLAP])
+    balance, centred = _balance(at, joint, read, overlap.largest, ask, answers)
+    columns = Columns.of(balance, centred)
+    treated, control = at.outcomes
+    at = replace(
+        at, propensity=tamed(at.propensity, columns),
+        outcomes=(None if treated is None else tamed(treated, columns), tamed(control, columns)),
+    )  # fmt: skip
+    centres = centres_of(at, balance, centred, (low, high))
+    rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300))
+    tails, clips = _clips(detail, rows, columns, overlap, n, read, ask, answers)
+    over = Counts(read, functools.partial(sums, job=EffectSums(rows, clips)), of_people=True)
+    sizes = {EFFECT: 1, BOTH_ARMS: 1, SLOPES: rows.width}
+    for k, (name, size) in enumerate(sizes.items()):
+        query = Query(Sum(Ball(size)), over, _nth(k), unit=clips[k] * rows.unit)
+        answers[name] = ask(name, query)
+    count, count_sd = denominator(at, centred, answers[BALANCE], n)
+    difference, total = (float(answers[k].values[0]) / count for k in (EFFECT, BOTH_ARMS))
+    means = centres[0] + (total + difference) / 2.0, centres[1] + (total - difference) / 2.0
+    facts = EffectRelease(
+        at, count, count_sd, centres, rows.unit, clips, answers, tails, means, overlap,
+        balance.centre[:-1], balance.half[:-1], centred,
+        radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns), fits,
+    )  # fmt: skip
+    corrected = SquareRows(
+        replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
+    )
+    over = Counts(read, functools.partial(products, job=corrected), of_people=True)
+    answers[PRODUCTS] = ask(PRODUCTS, Query(Gram(Ball(2)), over, _nth(0), unit=facts.radius**2))
+    return Release({k: v.values for k, v in answers.items()}, plan.guarantee, joint, detail=facts)
+
+
+def radius_of_squares(strength: float) -> float:
+    """Return the radius of squares in root mean squares, by mu n."""
+    return min(max(GROWS_OF_SQUARES * math.sqrt(strength), LEAST_RADIUS), MOST_RADIUS)
+
+
+def _influence(
+    detail: EffectPlan, joint: Design, ask: Ask
+) -> tuple[Influence, tuple[tuple[str, Estimate], ...]]:
+    """Release both fits; return the influence functions there, and the estimates.
+
+    Privacy
+    -------
+    The steps of both plans.
+    """
+    t = detail.treated
+    fits = [(fit.label, *_nuisance_fit(fit, t, joint, ask)) for fit in detail.nuisances]
+    propensity, both = (fitted for _, _, fitted in fits)
+    treated, control = _by_arm(both, detail.outcome.design.names, joint.names[detail.treated])
+    place = joint.auxiliary_place("weights")
+    largest = None if place is None else joint.z[place].interval
+    # weights count up to a multiple of their released mean (``theory.md``, 1)
+    top = 1.0 if largest is None else min(largest[1], LARGEST_WEIGHT * propensity.mean_weight)
+    assert joint.response is not None and joint.response.interval is not None
+    at = Influence(
+        detail.estimand, detail.treated, place, top, detail.clip,
+        propensity, (treated if detail.estimand == "ATE" else None, control),
+        LINKS[FAMILIES[detail.family].link], joint.response.interval[1],
+    )  # fmt: skip
+    return at, tuple((label, estimate) for label, estimate, _ in fits)
+
+
+def _clips(
+    detail: EffectPlan, rows: EffectRows, columns: Columns, overlap: Overlap, n: int,
+    read: Design, ask: Ask, answers: dict[str, Noisy],
+) -> tuple[tuple[Tail, Tail], tuple[float, float, float]]:  # fmt: skip
+    """Release histograms of lengths; return the tails, and the clips of the three sums.
+
+    Privacy
+    -------
+    Two Gaussian releases of counts, a unit in one bin of each.
+    """
+    over = Counts(read, functools.partial(lengths, job=rows), of_people=True)
+    tails = []
+    for k, name in enumerate(LENGTHS):
+        answers[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
+        histogram = Lengths(answers[name].values, float(answers[name].sd[0]))
+        tails.append(Tail.of(histogram, overlap, n))
+    difference, total = tails
+    typical = length_of_slopes(rows, columns, overlap.mean_squares, difference.lengths.square)
+    slopes = CLIP_OF_SLOPES * typical
+    clips = difference.clip(detail.mu(EFFECT), n), total.clip(detail.mu(BOTH_ARMS), n), slopes
+    return (difference, total), clips
+
+
+def _nth(k: int) -> Callable[[Any], Added]:
+    """Return a function that takes the k-th array of a count."""
+    return lambda found: Added(found[k])
+
+
+def _overlap(at: Influence, read: Design, ask: Ask, answers: dict[str, Noisy]) -> OverlapRows:
+    """Release the masses of the cells of the propensity in both arms.
+
+    Privacy
+    -------
+    One Gaussian release: a unit has a mass of at most 1 over the cells.
+    """
+    cells = OverlapRows(at, np.linspace(*at.clip, CELLS + 1))
+    over = Counts(read, functools.partial(overlap_sums, job=cells), of_people=True)
+    masses = Sum(Simplex(2 * cells.cells, complete=False))
+    answers[OVERLAP] = ask(OVERLAP, Query(masses, over, _nth(0)))
+    return cells
+
+
+def _balance(
+    at: Influence, joint: Design, read: Design, most: tuple[float, float], ask: Ask,
+    answers: dict[str, Noisy],
+) -> tuple[BalanceRows, Array]:  # fmt: skip
+    """Release moments of both arms before and after weighting; return the five blocks.
+
+    Privacy
+    -------
+    One Gaussian release: a unit is a vector in a ball.
+    """
+    columns = enumerate(joint.columns)
+    covariates = [j for j, c in columns if c.kind != "intercept" and j != at.treated]
+    places = (*covariates, joint.q - 1)
+    ends = joint.intervals()[list(places)]
+    half = np.maximum((ends[:, 1] - ends[:, 0]) / 2.0, 1e-300)
+    square = float(len(places))
+    radius = math.sqrt(2.0 * (COUNT_WEIGHT**2 + square) + square)
+    rows = BalanceRows(at, places, ends.mean(axis=1), half, most, radius)
+    over = Counts(read, functools.partial(balance_sums, job=rows), of_people=True)
+    answers[BALANCE] = ask(BALANCE, Query(Sum(Ball(rows.size)), over, _nth(0), unit=radius))
+    k, moments = len(places) + 1, answers[BALANCE].values
+    blocks = np.zeros((5, k))
+    blocks[:4] = moments[: 4 * k].reshape(4, k)
+    blocks[4, 1:] = moments[4 * k :]
+    blocks[:, 0] /= COUNT_WEIGHT
+    return rows, blocks
+
+
+BACKEND = Backend(plan, release, estimate, people=True)
+
+register_method(
+    Method(
+        name="aipw",
+        verb="dp_ate",
+        title="Augmented inverse probability weighting",
+        backend=BACKEND,
+        proof="models/treatment/theory.md",
+        needs=("delta > 0", "several passes"),
+        reference="Robins, Rotnitzky and Zhao (1994); Chernozhukov et al. (2018); theory note "
+        "models/treatment/theory.md",
+        options=(
+            Option("treatment", "the column (or comparison) that says who is treated", "", str),
+            Option("outcome", "formula of the outcome models, without the treatment", "", str),
+            Option("propensity", "right-hand side of the model of the treatment", "", str),
+            Option(
+                "estimand", "'ATE', of all; 'ATT', of the treated", "ATE", str,
+                choices=("ATE", "ATT"), other_words={"att": "ATT", "atet": "ATT", "ate": "ATE"},
+            ),
+            Option(
+                "family",
+                "of the outcome models: 'gaussian', 'binomial' or 'poisson'; None: by the declared "
+                "response (a number, 0/1, a count)",
+                None, str, choices=("gaussian", "binomial", "poisson"),
+            ),
+            Option("clip", "bounds of the propensity, two numbers", (0.1, 0.9), object),
+            BOUNDS_SHARE,
+        ),
+        accepts=("weights",),
+        aside=True,
+    )
+)  # fmt: skip

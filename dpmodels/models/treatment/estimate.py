@@ -1,0 +1,207 @@
+"""Effect, means of both arms and their errors, from the release of ``dp_ate``. Sees no row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpmodels import messages
+from dpmodels.arrays import Array
+from dpmodels.models.treatment.facts import Fitted, Influence
+from dpmodels.models.treatment.forecast import Overlap, Tail
+from dpmodels.models.treatment.plan import (
+    BALANCE,
+    BOTH_ARMS,
+    EFFECT,
+    OVERLAP,
+    PRODUCTS,
+    SLOPES,
+    EffectPlan,
+)
+from dpmodels.models.treatment.show import balance_of
+from dpmodels.records import Estimate, Release
+
+if TYPE_CHECKING:
+    from dpmodels.notes import Note
+    from dpmodels.planning import Plan
+    from dpmodels.sums.ask import Noisy
+
+
+#: Percent of the units beyond the bounds of the propensity above which a note says so.
+SHOWN_CLIPPED = 5.0
+#: Largest bound on the bias by the fits, over the error by their noise.
+BIAS_OF_FITS = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class EffectRelease:
+    """Released numbers of a call, in the response's units where nothing else is said."""
+
+    at: Influence
+    count: float  # Denominator: units, by weight; and its noise sd
+    count_sd: float
+    centres: tuple[float, float]
+    unit: float
+    clips: tuple[float, float, float]
+    answers: dict[str, Noisy]
+    tails: tuple[Tail, Tail]
+    means: tuple[float, float]  # Means of both arms
+    overlap: Overlap
+    centre: Array  # (covariates,): centres of their ranges
+    half: Array
+    blocks: Array  # (5, k): released moments of both arms, before and after weighting; squares
+    radius: float  # Radius of squares, in scales
+    crossed: float  # Least variance of the effect by the noise of both fits
+    fits: tuple[tuple[str, Estimate], ...]
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """Root mean squares of difference and sum, in units of lengths."""
+        difference, total = (max(math.sqrt(tail.lengths.square), 1e-12) for tail in self.tails)
+        return difference, total
+
+
+def pieces(at: Influence, values: Array) -> list[Array]:
+    """Return the derivatives of each block."""
+    ends = np.cumsum([model.root.shape[1] for model, _, _ in at.blocks])[:-1]
+    return np.split(values, ends)
+
+
+def derivative_of(model: Fitted, sums_: Array) -> Array:
+    """Return derivatives in the coefficients from those along the root of their covariance."""
+    return np.asarray(np.linalg.pinv(model.root, rcond=1e-9, hermitian=True) @ sums_)
+
+
+def turns_of(facts: EffectRelease, n: int) -> tuple[Array, ...]:
+    """Return bread times mean derivative times count/n, of each block of derivatives.
+
+    A unit moves a coefficient by ``bread x residual w/mean_weight/n``, and counts as ``w/top``.
+    """
+    out, at = [], facts.at
+    derivatives = pieces(at, facts.answers[SLOPES].values)
+    for (model, _, _), sums_ in zip(at.blocks, derivatives, strict=True):
+        part = facts.count / n * at.top / model.mean_weight
+        out.append(model.bread @ derivative_of(model, sums_) / facts.count * part)
+    return tuple(out)
+
+
+def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
+    """Return the effect and the means of both arms, with errors and the allowance for clipping."""
+    names = (plan.detail.estimand, "treated", "control")
+    if not release.reply:
+        return Estimate.silent(names)
+    facts: EffectRelease = release.detail
+    difference = facts.means[0] - facts.means[1]
+    L = np.array([[1.0, 0.0], [0.5, 0.5], [-0.5, 0.5]])  # of (difference, sum)
+    square = np.array(facts.answers[PRODUCTS].values) * facts.unit**2
+    scales = np.array(facts.scales)
+    missing = [tail.missing(facts.radius * s) for tail, s in zip(facts.tails, scales, strict=True)]
+    square = square * np.outer(scales, scales) + np.diag(missing) * facts.unit**2
+    sampling = _positive(square / facts.count**2)
+    privacy = _privacy(facts)
+    moved = np.array([tail.moved(c) for tail, c in zip(facts.tails, facts.clips[:2], strict=True)])
+    moved *= facts.unit / facts.count
+    noise = facts.answers[BALANCE].sd
+    k = len(facts.half) + 1
+    arrays = {
+        "treated": np.array([facts.at.treated]),
+        "overlap": facts.answers[OVERLAP].values.reshape(2, -1),
+        "overlap_edges": facts.overlap.edges,
+        "balance": balance_of(
+            facts.blocks[:, :k], facts.centre, facts.half, float(noise[0])
+        ),
+    }  # fmt: skip
+    return Estimate(
+        names,
+        np.array([difference, *facts.means]),
+        vcov_sampling=L @ sampling @ L.T,
+        vcov_privacy=L @ privacy @ L.T,
+        bias=np.abs(L) @ (moved + _bias_of_fits(facts)),
+        stats=_stats(facts),
+        arrays=arrays,
+        notes=_notes(plan, facts),
+    )
+
+
+def _positive(M: Array) -> Array:
+    """Return a symmetric matrix without its negative part, its diagonal at least a little."""
+    values, vectors = np.linalg.eigh((M + M.T) / 2.0)
+    return (vectors * np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300))) @ vectors.T
+
+
+def _privacy(facts: EffectRelease) -> Array:
+    """Return the covariance by noise of (difference, sum): own noise, fits, and denominator."""
+    answers, count = facts.answers, facts.count
+    out = np.diag([float(answers[name].sd[0]) ** 2 for name in (EFFECT, BOTH_ARMS)]) / count**2
+    away = np.array([facts.means[0] - facts.centres[0], facts.means[1] - facts.centres[1]])
+    pair = np.array([away[0] - away[1], away[0] + away[1]])
+    out += np.outer(pair, pair) * (facts.count_sd / count) ** 2
+    V, share = _by_fits(facts)
+    return np.asarray(out + share * V)
+
+
+#: Difference and sum of the two arms.
+TURN = np.array([[1.0, -1.0], [1.0, 1.0]])
+
+
+def _by_fits(facts: EffectRelease) -> tuple[Array, float]:
+    """Return the covariance of (difference, sum) by noise of the fits, and its part above noise.
+
+    The part is of the derivatives as released: what their own noise adds is taken off, and what it
+    may hide. The least is what is left where both models hold.
+    """
+    at, slopes = facts.at, facts.answers[SLOPES]
+    noise, moved = float(slopes.sd[0]) / facts.count, dict[int, Array]()
+    for (model, arm, _), sums_ in zip(at.blocks, pieces(at, slopes.values), strict=True):
+        by_arm = moved.setdefault(id(model), np.zeros((2, len(sums_))))
+        by_arm[arm] = sums_ / facts.count
+    V = np.asarray(sum(TURN @ by_arm @ by_arm.T @ TURN.T for by_arm in moved.values()))
+    k = len(slopes.values)
+    expected, seen = k * noise**2, max(float(V[0, 0]), 1e-300)
+    above = seen - expected - facts.crossed - math.sqrt(2.0 / k) * expected
+    return V, (facts.crossed + max(above, 0.0)) / seen
+
+
+def _bias_of_fits(facts: EffectRelease) -> Array:
+    """Return the bound that clipping in the fits puts on (difference, sum), by the derivatives."""
+    at, parts = facts.at, pieces(facts.at, facts.answers[SLOPES].values)
+    V, share = _by_fits(facts)
+    # of derivatives that are clear of their noise, and no more than a part of what noise moves
+    clear = max(share - facts.crossed / max(float(V[0, 0]), 1e-300), 0.0)
+    out = np.zeros(2)
+    for k, (_, estimate) in enumerate(facts.fits):
+        rows = np.zeros((2, len(estimate.params)))
+        for (model, arm, of_e), sums_ in zip(at.blocks, parts, strict=True):
+            if of_e == (k == 0):
+                rows[arm] += derivative_of(model, sums_) @ model.back / facts.count
+        bound = estimate.bias_of(TURN @ rows)
+        out += 0.0 if bound is None else np.nan_to_num(bound)
+    return math.sqrt(clear) * np.minimum(out, BIAS_OF_FITS * np.sqrt(np.diag(V)))
+
+
+def _notes(plan: Plan[EffectPlan], facts: EffectRelease) -> tuple[Note, ...]:
+    """Return notes on the share that is clipped, and on whom the effect is of."""
+    low, high = plan.detail.clip
+    clipped = 100.0 * _stats(facts)["share_clipped"]
+    out = []
+    if clipped > SHOWN_CLIPPED:
+        out.append(messages.CLIPPED_PROPENSITY(share=clipped, low=low, high=high))
+    if plan.request.unit is not None:
+        out.append(messages.EFFECT_OF_PEOPLE(column=plan.request.unit.column))
+    return tuple(out)
+
+
+def _stats(facts: EffectRelease) -> dict[str, float]:
+    """Return released scalars: share of the treated, share clipped, effective sample sizes."""
+    masses, total = facts.overlap.masses, facts.overlap.total
+    treated, control = facts.overlap.effective
+    return {
+        "units": facts.count,
+        "share_treated": float(masses[0].sum()) / total,
+        "share_clipped": float(masses[:, [0, -1]].sum()) / total,
+        "ess_treated": treated,
+        "ess_control": control,
+    }

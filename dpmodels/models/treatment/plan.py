@@ -1,0 +1,283 @@
+"""Plan of ``dp_ate``: the designs and budgets of the two fits, and the steps after them.
+
+Reads no row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpmodels.errors import RequestError, shown
+from dpmodels.families import FAMILIES
+from dpmodels.formula.build import build_design
+from dpmodels.models.glm import plan_scored
+from dpmodels.planning import RESIDUAL, SPREAD, Plan
+from dpmodels.privacy.mechanisms import Step, eps_gdp
+from dpmodels.ranges import Part as Divided
+from dpmodels.ranges import gaussian_part
+from dpmodels.registry import resolve
+from dpmodels.scoring.clip import first_clip
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+
+
+#: Names of the parts of a call and their shares of mu^2 (``theory.md``, 3).
+PROPENSITY, OUTCOME = "propensity", "outcome"
+LENGTHS = ("lengths of differences", "lengths of sums")
+OVERLAP, BALANCE = "overlap", "balance"
+EFFECT, BOTH_ARMS, SLOPES, PRODUCTS = "effect", "mean of both arms", "derivatives", "squares"
+SHARES = {
+    PROPENSITY: 0.14, OUTCOME: 0.14, LENGTHS[0]: 0.025, LENGTHS[1]: 0.015, OVERLAP: 0.02,
+    BALANCE: 0.04, EFFECT: 0.39, BOTH_ARMS: 0.05, SLOPES: 0.12, PRODUCTS: 0.06,
+}  # fmt: skip
+#: Names in ``split=``: each is divided as in ``SHARES``.
+SPLIT = {
+    "propensity": (PROPENSITY,), "outcome": (OUTCOME,), "clip": LENGTHS,
+    "balance": (OVERLAP, BALANCE), "effect": (EFFECT, BOTH_ARMS, SLOPES, PRODUCTS),
+}  # fmt: skip
+#: Readings of the rows after the two fits.
+_READINGS = 5
+#: Root finders are exact to this.
+_SHORT = 1.0 - 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Nuisance:
+    """One nuisance fit of a call: its plan as a fit of its own, and its design."""
+
+    label: str
+    sub_plan: Plan[Any]
+    design: Design  # Ranges that are to be estimated are unknown
+
+    def ranged(self, joint: Design, treated: int) -> Design:
+        """Return the design with the ranges that the joint design has.
+
+        A product with the treatment, 0 or 1, has the range of its other factor and 0.
+        """
+        intervals, t = {c.name: c.interval for c in joint.z}, joint.names[treated]
+        ranges = {}
+        for name in self.design.unknown:
+            low, high = intervals.get(name) or intervals[without(name, t)]  # type: ignore[misc]
+            ranges[name] = (low, high) if name in intervals else (min(low, 0.0), max(high, 0.0))
+        return self.design.with_bounds(ranges)
+
+
+def without(name: str, treated: str) -> str:
+    """Return the name of a column from that of its product with the treatment."""
+    if name == treated:
+        return "Intercept"
+    return name.removeprefix(f"{treated}:").removesuffix(f":{treated}")
+
+
+@dataclass(frozen=True, eq=False)
+class EffectPlan:
+    """Decisions of a call before the first row."""
+
+    divided: Divided  # Part for ranges, and mu
+    shares: dict[str, float]  # Share of mu^2 of each part
+    estimand: str
+    clip: tuple[float, float]
+    family: str
+    treated: int  # Row of the joint block with the treatment
+    propensity: Nuisance
+    outcome: Nuisance  # Covariates times the treatment: a model in each arm
+
+    @property
+    def nuisances(self) -> tuple[Nuisance, Nuisance]:
+        """The nuisance fits in the order of their release."""
+        return self.propensity, self.outcome
+
+    def mu(self, name: str) -> float:
+        """Return the mu of a part."""
+        return self.divided.mu * math.sqrt(self.shares[name])
+
+
+# -- Public part: the designs and plans of the fits
+
+
+def check_treatment(treatment: str, request: Request) -> None:
+    """Refuse a treatment that is not 0 or 1 by its declaration."""
+    name = treatment.strip("`")
+    if name not in request.schema:
+        return
+    variable = request.schema[name]
+    if getattr(variable, "kind", "") != "binary" and len(getattr(variable, "levels", ())) != 2:
+        raise RequestError(
+            f"treatment={treatment!r} must be 0 or 1: declare it, schema={{{name!r}: "
+            f"dp.Binary()}}, or compare, treatment=\"{{{name} == 'drug'}}\""
+        )
+
+
+def family_for(request: Request, design: Design) -> str:
+    """Return the family of the outcome models: as asked for, else by the declared response."""
+    if request["family"] is not None:
+        return str(request["family"])
+    assert design.response is not None
+    if design.response.kind == "event":
+        return "binomial"
+    kind = getattr(design.kinds.get(design.response.name), "kind", "")
+    return {"binary": "binomial", "count": "poisson"}.get(kind, "gaussian")
+
+
+def _sub_design(request: Request, formula: str, family: str) -> Design:
+    """Return the design of a nuisance fit."""
+    design: Design = build_design(
+        formula, request.schema, na=request.na, engine=request.engine, weights=request.weights,
+        subset=request.subset, response_ok=FAMILIES[family].response, aside=True,
+    )  # fmt: skip
+    if not design.has_intercept:
+        raise RequestError(
+            f"{formula!r}: the models of dp_ate have an intercept. Leave out '- 1' and '+ 0'"
+        )
+    return design.without_bounds() if request.buy == "all" else design
+
+
+def _sub_plan(
+    request: Request, label: str, formula: str, design: Design, family: str, mu: float, n: int
+) -> Nuisance:
+    """Plan a nuisance fit at a part of the budget: by the (eps, delta) of its mu."""
+    method = resolve("dp_glm", "scoring")
+    options: dict[str, Any] = {"family": family, "stop": False}
+    if request.by_person:
+        options["person_weights"] = "equal"
+    sub_request = replace(
+        request, verb="dp_glm", formula=formula, method=method, split=None, reasons=(),
+        eps=eps_gdp(mu, request.delta) * _SHORT, options=method.resolve_options(options),
+    )  # fmt: skip
+    # a design whose ranges are to be estimated is planned as if it had them
+    ranged = design.with_bounds(dict.fromkeys(design.unknown, (-1.0, 1.0)))
+    if family in ("poisson", "binomial") and ranged.response is not None:
+        name = ranged.response.name
+        if name in design.unknown:
+            ranged = ranged.with_bounds({name: (0.0, 1.0)})
+    return Nuisance(label, plan_scored(sub_request, ranged, n), design)
+
+
+def _check(request: Request, design: Design) -> None:
+    """Refuse what ``dp_ate`` has no answer for."""
+    if request.delta == 0:
+        raise RequestError("dp_ate adds Gaussian noise: give delta > 0, as in delta=1e-6")
+    if not request.inference:
+        raise RequestError("dp_ate spends its budget on an effect with its error: leave inference=")
+    if design.offset is not None:
+        raise RequestError("dp_ate takes no offset(): add the column to the formula")
+    low, high = _bounds_of(request["clip"])
+    if not 0.0 < low < 0.5 < high < 1.0:
+        raise RequestError(
+            f"clip={shown(request['clip'])} bounds the propensity: two numbers on both sides of "
+            "1/2, for example clip=(0.1, 0.9)"
+        )
+
+
+def _bounds_of(clip: Any) -> tuple[float, float]:
+    """Return the bounds of the propensity; one number c is (c, 1 - c)."""
+    if isinstance(clip, (int, float)) and not isinstance(clip, bool):
+        return float(clip), 1.0 - float(clip)
+    try:
+        low, high = (float(x) for x in clip)
+    except (TypeError, ValueError):
+        return math.nan, math.nan
+    return low, high
+
+
+def shares_for(request: Request) -> dict[str, float]:
+    """Return the share of each part, after ``split=``."""
+    split = request.shares_of(SPLIT)
+    if split is None:
+        return dict(SHARES)
+    out: dict[str, float] = {}
+    for name, parts in SPLIT.items():
+        total = math.fsum(SHARES[part] for part in parts)
+        out |= {part: split[name] * SHARES[part] / total for part in parts}
+    return out
+
+
+def plan(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan a call of ``dp_ate``: the fits as plans of their own, then the sums. Reads no row."""
+    _check(request, design)
+    divided = gaussian_part(request, design.unknown)
+    shares = {name: (1.0 - divided.share) * share for name, share in shares_for(request).items()}
+    treatment, (response, _, covariates) = request["treatment"], request["outcome"].partition("~")
+    check_treatment(treatment, request)
+    estimand, family = request["estimand"], family_for(request, design)
+    named = _sub_design(request, f"{response} ~ {treatment}", family).names
+    if len(named) != 2 or named[-1] not in design.names:
+        raise RequestError(
+            f"treatment={shown(treatment)} must be one column of 0 and 1, for example "
+            "treatment='t' or treatment=\"{arm == 'drug'}\""
+        )
+    crossed = treatment if covariates.strip() == "1" else f"{treatment} * ({covariates.strip()})"
+    texts = (f"{treatment} ~ {request['propensity']}", f"{response.strip()} ~ {crossed}")
+    parts = [
+        _sub_plan(
+            request, label, text, _sub_design(request, text, kind), kind,
+            divided.mu * math.sqrt(shares[label]), n,
+        )
+        for label, text, kind in zip(
+            (PROPENSITY, OUTCOME), texts, ("binomial", family), strict=True
+        )
+    ]  # fmt: skip
+    detail = EffectPlan(
+        divided, shares, estimand, _bounds_of(request["clip"]), family,
+        design.names.index(named[-1]), parts[0], parts[1],
+    )  # fmt: skip
+    _check_columns(detail, design)
+    steps = [*divided.steps]
+    for fit in detail.nuisances:
+        steps += [
+            replace(s.within(shares[fit.label]), name=f"{fit.label}: {s.name}")
+            for s in fit.sub_plan.steps
+        ]
+    after = [name for name in shares if name not in (PROPENSITY, OUTCOME)]
+    steps += [Step(k, divided.mechanism(shares[k]), share=shares[k]) for k in after]
+    printed = {
+        name: math.fsum(shares[part] for part in parts) for name, parts in SPLIT.items()
+    }
+    passes = sum(fit.sub_plan.passes for fit in detail.nuisances) + _READINGS
+    advice = dict.fromkeys(text for fit in detail.nuisances for text in fit.sub_plan.advice)
+    return Plan.of(
+        request, design, n, steps, purchase=divided.purchase,
+        shares={**divided.printed, **printed}, passes=passes + (divided.purchase is not None),
+        detail=detail, advice=tuple(advice), scales=_forecast(detail, design, n),
+    )  # fmt: skip
+
+
+def _forecast(detail: EffectPlan, design: Design, n: int) -> dict[str, float]:
+    """Return the expected noise of the effect for bounded outcomes, nothing without a range.
+
+    Residuals as a plan assumes them, arms of equal size, and half of the clip by rule, which is
+    what the released lengths mostly choose. The noise of the two fits is left out.
+    """
+    interval = None if design.response is None else design.response.interval
+    if interval is None:
+        return {}
+    sd = 2.0 * RESIDUAL * SPREAD * (interval[1] - interval[0]) / 2.0
+    mu = detail.mu(EFFECT)
+    share = 0.5 if detail.estimand == "ATT" else 1.0
+    clip = first_clip(1, mu, n, sd * sd) / 2.0
+    return {"expected noise of the effect": 2.0 * clip / (mu * n * share)}
+
+
+def _check_columns(detail: EffectPlan, design: Design) -> None:
+    """Refuse models whose columns are not those of the joint formula."""
+    treated = design.names[detail.treated]
+    if treated in detail.propensity.design.names:
+        raise RequestError(
+            f"{treated!r} is the treatment: leave it out of the covariates and of propensity="
+        )
+    for fit in detail.nuisances:
+        base = [without(name, treated) for name in fit.design.names]
+        lost = [name for name in base if name not in design.names]
+        if lost:
+            raise RequestError(
+                f"{fit.sub_plan.request.formula!r} has the column {lost[0]!r}, and the formula of "
+                "all columns has not: write interactions with their main effects"
+            )
+        if fit is detail.outcome and any(base.count(name) != 2 for name in base):
+            raise RequestError(
+                f"{treated!r} is the treatment: leave it out of the covariates of the outcome"
+            )
