@@ -391,7 +391,9 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     back: Back = functools.partial(_back, classes)
     names = names_of(classes, design)
-    out = estimate_fit(plan, release, lambda _: {}, back=back, names=names, lost=lost, more=more)
+    out = estimate_fit(
+        plan, release, lambda _: {}, back=back, names=names, lost=lost, model_notes=more
+    )
     if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
         return out
     few = _few(release.detail.fits[0], plan.detail.rows)

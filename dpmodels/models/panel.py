@@ -563,7 +563,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
     return estimate_fit(
-        plan, release, lambda _: {}, back=_back, names=names, lost=lost, more=more
+        plan, release, lambda _: {}, back=_back, names=names, lost=lost, model_notes=more
     )
 
 
@@ -594,7 +594,7 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
         return {**told, "weight_icc": expansion.share}
 
     return estimate_fit(
-        plan, release, stats, back=back, names=(*design.names, *means), lost=lost, more=more
+        plan, release, stats, back=back, names=(*design.names, *means), lost=lost, model_notes=more
     )
 
 

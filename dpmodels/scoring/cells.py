@@ -127,23 +127,23 @@ class CellPass:
             if shift is not None:
                 image += shift
             z = np.ascontiguousarray(image[:r])
-            there, long = usable(squares(z))
-            missing = grid.missing if there is None else grid.missing | ~there
+            complete, long = usable(squares(z))
+            missing = grid.missing if complete is None else grid.missing | ~complete
             z[:, missing if long is None else missing | ~long] = 0.0
             length = np.sqrt(squares(z))
             seen = np.where(missing, np.nan, image[-1])
-            kept, ahead = length.copy(), directions(z)[0]
+            shortened, ahead = length.copy(), directions(z)[0]
             zeta = ahead
             if not self.one.plan.weighted:
                 zeta = z
-                end(zeta, kept)
+                end(zeta, shortened)
                 checked(zeta)
                 # all parts of a row along one lattice vector; those of w where that is zero
-                found = directions(zeta)[0]
-                ahead = np.where(zeta.any(axis=0), found, ahead)
-        cut = kept < length
+                unit_zeta = directions(zeta)[0]
+                ahead = np.where(zeta.any(axis=0), unit_zeta, ahead)
+        cut = shortened < length
         slopes = matrix[-1, list(grid.numbers)]
-        return _Tables(seen, slopes, length, zeta, kept, ahead, cut)
+        return _Tables(seen, slopes, length, zeta, shortened, ahead, cut)
 
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
         """Add a block of numbers (d, m) and cells (m,); ``chosen``: rows of meat and spread."""
@@ -170,9 +170,9 @@ class CellPass:
             by["information"].add_rows(cells)
             by["score"].add_rows(cells, self._factors(psi, norm, cells))
         if plan.mu_far:
-            some = np.flatnonzero(norm > plan.clip)
-            k = np.copysign(_multiples(np.ones(len(some)), 1.0), psi[some])
-            by["far"].add_rows(cells[some], k)
+            beyond = np.flatnonzero(norm > plan.clip)
+            k = np.copysign(_multiples(np.ones(len(beyond)), 1.0), psi[beyond])
+            by["far"].add_rows(cells[beyond], k)
         if plan.mu_scale:
             square = norm * norm
             square /= plan.scale_cut
@@ -186,14 +186,14 @@ class CellPass:
 
     def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
         """Return :meth:`ScorePass.factors`: psi, made smaller for long scores and rows."""
-        one, t, clip = self.one, self.tables, self.one.plan.clip
+        score_pass, t, clip = self.one, self.tables, self.one.plan.clip
         k = end_of_numbers(psi, ROW_FACTOR_MAX * clip, TOP)
         others = norm > SOFT_CLIP_START * clip
         others |= np.abs(k) >= TOP - 1.0
         if t.cut.any():
             others |= t.cut.take(cells)
         few = np.flatnonzero(others)
-        k[few] = one.factors(psi[few], norm[few], t.kept.take(cells[few]))
+        k[few] = score_pass.factors(psi[few], norm[few], t.kept.take(cells[few]))
         return k
 
     def _rows(
@@ -213,18 +213,18 @@ class CellPass:
         norm = np.abs(psi)
         norm *= length
         norm /= self.one.map.step
-        there, _ = usable(length, psi, omega)
-        if there is not None:
-            whole = np.flatnonzero(there)
+        complete, _ = usable(length, psi, omega)
+        if complete is not None:
+            rows = np.flatnonzero(complete)
             if not isinstance(chosen, slice):
                 mark = np.zeros(len(cells), dtype=bool)
                 mark[chosen] = True
-                chosen = np.flatnonzero(mark[whole])
-            psi, length, norm, cells = psi[whole], length[whole], norm[whole], cells[whole]
-            omega = None if omega is None else omega[whole]
+                chosen = np.flatnonzero(mark[rows])
+            psi, length, norm, cells = psi[rows], length[rows], norm[rows], cells[rows]
+            omega = None if omega is None else omega[rows]
         return psi, omega, length, norm, cells, chosen
 
-    def done(self, tally: Any) -> PassSums:
+    def pass_sums(self, tally: Any) -> PassSums:
         """Return the sums of a pass from its sums by cell, of all rows. Confidential."""
         plan, t = self.one.plan, self.tables
         meat = spread = None
@@ -262,25 +262,28 @@ class CellPasses:
         Its arrays are (K,): sums of squared multiples (of unweighted rows: counts), and of those
         of scores.
         """
-        adding = [_Adding(self.grid.cells, one.one.plan.policy.signed) for one in self.passes]
+        adding = [
+            _Adding(self.grid.cells, cell_pass.one.plan.policy.signed) for cell_pass in self.passes
+        ]
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 chosen: Any = slice(None) if coins is None else coins.choose(len(cells))
-                for one, sums in zip(self.passes, adding, strict=True):
-                    one.add(sums, block, cells, chosen)
+                for cell_pass, sums in zip(self.passes, adding, strict=True):
+                    cell_pass.add(sums, block, cells, chosen)
         return ManySums(
             tuple(
                 PassSums(
-                    **{name: one.integers() for name, one in own.by.items()}, scale=own.scale,
-                    bins=tuple(int(x) for x in own.bins), by_cell=True,
+                    **{name: exact.integers() for name, exact in added.by.items()},
+                    scale=added.scale, bins=tuple(int(x) for x in added.bins), by_cell=True,
                 )
-                for own in adding
+                for added in adding
             )
         )  # fmt: skip
 
-    def done(self, found: ManySums) -> tuple[PassSums, ...]:
+    def pass_sums(self, sums: ManySums) -> tuple[PassSums, ...]:
         """Return the sums of each pass, of all rows. Confidential."""
-        return tuple(one.done(own) for one, own in zip(self.passes, found.sums, strict=True))
+        pairs = zip(self.passes, sums.sums, strict=True)
+        return tuple(cell_pass.pass_sums(exact) for cell_pass, exact in pairs)
 
 
 # -- Deviance, null deviance and what follows from them: one more pass, asked for.
@@ -364,9 +367,9 @@ class Deviance:
         t = np.stack([y, convex - self.chord * y, deviance]) - self.low[:, None]
         t /= self.width[:, None]
         np.clip(t, 0.0, 1.0, out=t)
-        whole = np.isfinite(t).all(axis=0) & self.family.valid(y)
-        t[:, ~whole] = 0.0
-        return t, whole
+        complete = np.isfinite(t).all(axis=0) & self.family.valid(y)
+        t[:, ~complete] = 0.0
+        return t, complete
 
     def release(self, design: Design, affine: Any, ask: Ask, *, people: bool) -> FitStatistics:
         """Release the sums over rows.
@@ -380,14 +383,14 @@ class Deviance:
         three = Box(3, radius=0.5)
         of = ConvexHull(three) if people else three
         over = _StatisticsPass(self, design, affine, people)
-        found = ask(STATISTICS_STEP, Query(Sum(of, count=COUNT_WEIGHT, count_first=True), over))
-        noisy = found.values
-        middle, sd = self.low + self.width / 2.0, found.sd
+        released = ask(STATISTICS_STEP, Query(Sum(of, count=COUNT_WEIGHT, count_first=True), over))
+        noisy = released.values
+        middle, sd = self.low + self.width / 2.0, released.sd
         lift = np.vstack([sd[0] * middle, np.diag(sd[1:] * self.width)])
         sums = noisy[0] * middle + noisy[1:] * self.width
         return FitStatistics(max(float(noisy[0]), 1.0), sums, lift, float(sd[0]))
 
-    def cut(self, found: FitStatistics, bins: Array, last: PassPlan, phi: float) -> float:
+    def cut(self, statistics: FitStatistics, bins: Array, last: PassPlan, phi: float) -> float:
         """Return the approximate sum clipped from unit deviances, from released score lengths.
 
         For a row of mean leverage the squared score is p times the squared Pearson residual, over
@@ -398,7 +401,7 @@ class Deviance:
         if self.family.is_event:
             each = 2.0 * np.log1p(squares)
         else:
-            mean = np.full(len(bins), max(float(found.sums[0]) / found.whole, 1e-9))
+            mean = np.full(len(bins), max(float(statistics.sums[0]) / statistics.whole, 1e-9))
             y = mean + np.sqrt(squares * self.family.variance(mean, self.alpha))
             y = np.minimum(y, float(self.low[0] + self.width[0]))
             beyond = self.family.convex(y, self.alpha) - self.family.convex(mean, self.alpha)
@@ -406,9 +409,9 @@ class Deviance:
         seen = np.where(bins > EMPTY_SDS * last.noise.count, bins, 0.0)
         seen[0] = 0.0  # open below: its rows may have any length down to 0
         above = float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
-        return above + self._cut_near_zero(found)
+        return above + self._cut_near_zero(statistics)
 
-    def _cut_near_zero(self, found: FitStatistics) -> float:
+    def _cut_near_zero(self, statistics: FitStatistics) -> float:
         """Return the approximate sum clipped at amounts far below the mean, whose scores are short.
 
         It is that of the gamma distribution whose mean clipped deviance is the released one.
@@ -425,10 +428,11 @@ class Deviance:
         cut = (np.exp(of_gamma) * beyond * step).sum(axis=1)
         seen = 2.0 * (np.log(shape) - digamma(shape))[:, 0] - cut
         # by falling shapes the deviance grows
-        return float(found.whole * np.interp(found.sums[2] / found.whole, seen[::-1], cut[::-1]))
+        rows = statistics.whole
+        return float(rows * np.interp(statistics.sums[2] / rows, seen[::-1], cut[::-1]))
 
     def report(
-        self, found: FitStatistics, p: int, *, cut: float = 0.0, people: bool = False
+        self, statistics: FitStatistics, p: int, *, cut: float = 0.0, people: bool = False
     ) -> dict[str, float]:
         """Return deviances, the pseudo R-squared of deviance and their errors.
 
@@ -438,19 +442,19 @@ class Deviance:
         the null model has it too, and no sum of the release holds its deviance: neither that nor
         a pseudo R-squared is given.
         """
-        y, convex, deviance = found.sums
-        of_fit = math.hypot(float(np.linalg.norm(found.lift[:, 2])), cut)
+        y, convex, deviance = statistics.sums
+        of_fit = math.hypot(float(np.linalg.norm(statistics.lift[:, 2])), cut)
         out = {"deviance": deviance, "deviance_se": of_fit}
         if self.centre.offset is None:
-            whole, most = found.whole, 1.0 - 1e-9 if self.family.is_event else math.inf
-            mean = np.array([min(max(y / whole, 1e-9), most)])
+            rows, most = statistics.whole, 1.0 - 1e-9 if self.family.is_event else math.inf
+            mean = np.array([min(max(y / rows, 1e-9), most)])
             at = float(self.family.convex(mean, self.alpha)[0])
             slope = float(self.family.convex_slope(mean, self.alpha)[0])
-            null = 2.0 * (convex + self.chord * y - whole * at)
+            null = 2.0 * (convex + self.chord * y - rows * at)
             # d null = 2 (d sum phi - phi'(mean) d sum y - (phi - phi' mean) d n)
-            moves = 2.0 * (found.lift[:, 1] + (self.chord - slope) * found.lift[:, 0])
-            moves[0] -= 2.0 * (at - slope * float(mean[0])) * found.sd
-            of_null, both = float(moves @ moves), float(moves @ found.lift[:, 2])
+            moves = 2.0 * (statistics.lift[:, 1] + (self.chord - slope) * statistics.lift[:, 0])
+            moves[0] -= 2.0 * (at - slope * float(mean[0])) * statistics.sd
+            of_null, both = float(moves @ moves), float(moves @ statistics.lift[:, 2])
             out |= {"null_deviance": null, "null_deviance_se": math.sqrt(of_null)}
             out |= explained(deviance, null, (of_fit**2, both, of_null)).named("pseudo_r2")
         if self.family.is_event and not people:
@@ -461,9 +465,9 @@ class Deviance:
         return {k: float(v) for k, v in out.items()}
 
 
-def _in_steps(t: Array, whole: npt.NDArray[np.bool_]) -> Array:
+def _in_steps(t: Array, complete: npt.NDArray[np.bool_]) -> Array:
     """Return (1, t - 1/2) of complete rows in lattice steps, (4, m), rounded towards zero, or 0."""
-    out = np.where(whole, np.vstack([np.ones((1, t.shape[1])), t - 0.5]), 0.0)
+    out = np.where(complete, np.vstack([np.ones((1, t.shape[1])), t - 0.5]), 0.0)
     return end_of_numbers(out)
 
 
@@ -498,16 +502,16 @@ class _StatisticsPass:
         """Return the contributions (4, m) of the rows, or people, of a block."""
         if self.of_people:
             rows = _in_steps(*self.deviance.rows_and_which(block.rows, self.affine))
-            own = sums(rows, block.starts)
-            return towards_zero(own / np.maximum(own[0] / STEPS, 1.0))
+            totals = sums(rows, block.starts)
+            return towards_zero(totals / np.maximum(totals[0] / STEPS, 1.0))
         if self.grid is None:
             return _in_steps(*self.deviance.rows_and_which(block, self.affine))
         numbers, cells = block
-        eta = seen_by_row(*self._seen, numbers, cells)
+        eta = seen_by_row(*self._cells_and_slopes, numbers, cells)
         return _in_steps(*self.deviance.numbers(eta, numbers[-1]))
 
     @functools.cached_property
-    def _seen(self) -> tuple[Array, Array]:
+    def _cells_and_slopes(self) -> tuple[Array, Array]:
         """Return the model's view of cells (K,), NaN in missing ones, and the slopes of numbers."""
         assert self.grid is not None
         matrix, shift = self.affine

@@ -100,7 +100,7 @@ def overflow(
 def _shapes(grid: Grid, size: int) -> Array:
     """Return ``exp(b k - c k^2)`` over a grid, (b, c, k): public, and the same for every fit."""
     k = np.arange(size, dtype=float)
-    slopes, bends = (np.linspace(*one) for one in grid)
+    slopes, bends = (np.linspace(*limits) for limits in grid)
     shape: Array = np.exp(slopes[:, None, None] * k - bends[None, :, None] * k * k)
     shape.setflags(write=False)
     return shape
@@ -170,15 +170,15 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         return Tail()
     n, bins, sd = plan.rows, released.bins, plan.count
     radius = plan.meat / plan.clip if plan.meat else math.inf
-    found = overflow(bins, sd, radius, unimodal=plan.unimodal, apart=True)
+    excess = overflow(bins, sd, radius, unimodal=plan.unimodal, apart=True)
     near = tail_weight(bins, plan.clip, sd)
     unseen, one_sided = 0.0, 1.0
     if plan.of_weights and plan.mu_far:
         # Tails of weights are longer than the curve's: single rows lie many C out, too few for a
         # count to show. Where few rows come near C none is taken to be beyond.
         below = bins[AT_CLIP - 4 : AT_CLIP]
-        there = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
-        unseen = plan.clip * min(UNSEEN_TAIL_SDS * sd, UNSEEN_TAIL_PART * there)
+        count_below = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
+        unseen = plan.clip * min(UNSEEN_TAIL_SDS * sd, UNSEEN_TAIL_PART * count_below)
     if released.signed is not None:
         # The part beyond .71 C that has one sign; noise counts as one sign. The even part moves
         # nothing, but counts in part if mu n is small.
@@ -188,8 +188,8 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
         even = EVEN_PART * min(1.0, EVEN_STRONG / plan.strength)
         one_sided = even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
     return Tail(
-        near / n, plan.clip * found.total / n, plan.clip * found.error / n, one_sided,
-        found.squares / n, unseen / n,
+        near / n, plan.clip * excess.total / n, plan.clip * excess.error / n, one_sided,
+        excess.squares / n, unseen / n,
     )  # fmt: skip
 
 
@@ -265,7 +265,7 @@ _MIDDLE = 1.0 / math.log(2.0)
 # -- What a released histogram of half octaves says
 
 
-def kept(counts: Array, sd: float) -> Array:
+def clear_bins(counts: Array, sd: float) -> Array:
     """Return a histogram without the bins that are noise.
 
     Kept are runs of three bins that are clear of the noise, and what adjoins them in runs that
@@ -273,9 +273,9 @@ def kept(counts: Array, sd: float) -> Array:
     seldom beside the others.
     """
     runs = np.convolve(counts, np.ones(3), mode="same")
-    grown, some = runs > CLEAR_SDS * sd, runs > NEAR_CLEAR_SDS * sd
+    grown, near_clear = runs > CLEAR_SDS * sd, runs > NEAR_CLEAR_SDS * sd
     for _ in range(len(counts)):
-        wider = grown | (some & (np.convolve(grown, np.ones(3), mode="same") > 0.0))
+        wider = grown | (near_clear & (np.convolve(grown, np.ones(3), mode="same") > 0.0))
         if (wider == grown).all():
             break
         grown = wider
@@ -296,14 +296,14 @@ def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
     From a histogram of octaves, bin i from ``2^(i - OCTAVE_ZERO)`` on. Where no run is clear of the
     noise the fullest window of ``HIDDEN_BINS`` bins stands for it.
     """
-    found = kept(counts, sd)
-    if not float(found.sum()) > 0.0:
+    clear = clear_bins(counts, sd)
+    if not float(clear.sum()) > 0.0:
         at = int(np.argmax(np.convolve(counts, np.ones(HIDDEN_BINS), mode="same")))
-        found = np.zeros_like(counts)
+        clear = np.zeros_like(counts)
         near = slice(max(at - HIDDEN_BINS // 2, 0), at + HIDDEN_BINS // 2 + 1)
-        found[near] = np.maximum(counts[near], 0.0)
-    total = max(float(found.sum()), 1e-300)
-    below = np.clip(up_to * total - (np.cumsum(found) - found), 0.0, found)
+        clear[near] = np.maximum(counts[near], 0.0)
+    total = max(float(clear.sum()), 1e-300)
+    below = np.clip(up_to * total - (np.cumsum(clear) - clear), 0.0, clear)
     middle = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
     return float(below @ middle / below.sum()), total
 
@@ -318,9 +318,9 @@ class Lengths:
     @functools.cached_property
     def square(self) -> float:
         """Mean squared length of all units, or the least possible value if no unit is seen."""
-        square, there = mean_square(without_rounding(self.counts), self.sd, SCORE_QUANTILE)
-        total = max(float(np.sum(self.counts)), there, 1.0)
-        return max(square * there / total, 2.0**-OCTAVE_ZERO)
+        square, count = mean_square(without_rounding(self.counts), self.sd, SCORE_QUANTILE)
+        total = max(float(np.sum(self.counts)), count, 1.0)
+        return max(square * count / total, 2.0**-OCTAVE_ZERO)
 
     def overflow(self, clip: float) -> tuple[float, float]:
         """Return ``(sum (|s| - C)_+, its error)`` by a curve through the upper tail."""
@@ -329,7 +329,7 @@ class Lengths:
         last = min(first + 9, OCTAVES)
         middles = 2.0 ** ((np.arange(first, last) + 0.5 - at) / 2.0)
         counts = np.array(self.counts[first:last])
-        beyond = kept(self.counts, self.sd)[last:]
+        beyond = clear_bins(self.counts, self.sd)[last:]
         mean, error = tail_curve(counts, self.sd, np.maximum(middles - 1.0, 0.0))
         if beyond.any():  # longer still, and out of the noise
             far = 2.0 ** ((np.arange(last, OCTAVES) + 0.5 - at) / 2.0) - 1.0
@@ -340,16 +340,16 @@ class Lengths:
     def squares(self, clip: float, radius: float) -> float:
         """Return ``sum (min(|s|, C)^2 - R^2)_+``: the excess of clipped squared scores over R^2."""
         square = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
-        more = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
-        return max(float(self.counts @ more), 0.0)
+        excess = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
+        return max(float(self.counts @ excess), 0.0)
 
     def lengthened(self, clip: float) -> float:
         """Return the total added to lengths of scores below C by softening (``sums.softened``)."""
         inside = (np.arange(BIN_PARTS) + 0.5) / BIN_PARTS  # of a bin, even in the logarithm
         size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
         grown = softened(size, clip)
-        more = np.where(size < clip, np.minimum(grown, clip) - size, 0.0)
-        return float(self.counts @ more.mean(axis=1))
+        added = np.where(size < clip, np.minimum(grown, clip) - size, 0.0)
+        return float(self.counts @ added.mean(axis=1))
 
     def plain(self, clip: float) -> bool:
         """Whether scores just below C would stand for more than is beyond it: they stay."""

@@ -65,8 +65,8 @@ class SampleDesign:
 
     def read(self, design: Design) -> Design:
         """Return the design with labels that reads cells as ``design`` does: ranges put in."""
-        known = self.design.without_bounds() if design.buy_all else self.design
-        return known.with_bounds({name: (lo, hi) for name, lo, hi in design.bought})
+        base = self.design.without_bounds() if design.buy_all else self.design
+        return base.with_bounds({name: (lo, hi) for name, lo, hi in design.bought})
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +110,14 @@ class ClusterPlan:
                 "be the only one of any number of clusters, so it is not bought"
             )
         part = CLUSTER_SHARE_AVERAGED if averaged else CLUSTER_SHARE
-        own = cls(
+        plan = cls(
             sample, mu * math.sqrt(part),
             0.0 if declared else mu * math.sqrt(CLUSTER_COUNT_SHARE), 0.0,
             n, relation, tuple(chains), people,
             min(CLUSTER_NOISE_AVERAGED * size**0.25, CLUSTER_NOISE_AVERAGED_MAX)
             if averaged else 1.0, part,
         )  # fmt: skip
-        return own._centred(mu * math.sqrt(TOTALS_SHARE), size)
+        return plan._centred(mu * math.sqrt(TOTALS_SHARE), size)
 
     def _centred(self, mu: float, size: int) -> ClusterPlan:
         """Return the plan with means of strata taken out: in pairs, by totals, or not at all.
@@ -150,8 +150,8 @@ class ClusterPlan:
     @property
     def share(self) -> float:
         """Part of mu^2."""
-        more = (CLUSTER_COUNT_SHARE if self.count else 0.0) + (TOTALS_SHARE if self.totals else 0.0)
-        return self.part + more
+        count = CLUSTER_COUNT_SHARE if self.count else 0.0
+        return self.part + (count + (TOTALS_SHARE if self.totals else 0.0))
 
     @property
     def steps(self) -> tuple[LedgerStep, ...]:
@@ -175,10 +175,10 @@ class ClusterPlan:
         frame = self.frame
         if frame.survey.psu is not None and frame.survey.total is None:
             return {}
-        own = self.radii(p)
+        radii = self.radii(p)
         out = {
-            "bound of a cluster's sum": own.bound,
-            "noise of errors by cluster": own.ratio * frame.correction,
+            "bound of a cluster's sum": radii.bound,
+            "noise of errors by cluster": radii.ratio * frame.correction,
         }
         return {**out, **({} if frame.df is None else {"degrees of freedom": frame.df})}
 
@@ -187,18 +187,18 @@ class ClusterPlan:
         ratio = self.printed(p).get("noise of errors by cluster", 0.0)
         # over the size of J where rows of one cluster have nothing in common: its smallest
         alone = ratio * self.radii(p).guess if ratio else 0.0
-        most, said = CLUSTER_NOISE_HIGH * self.loose, []
+        most, clauses = CLUSTER_NOISE_HIGH * self.loose, []
         if ratio > most:
-            said.append(f"about {ratio:.2g} of their size (above {most:.2g})")
+            clauses.append(f"about {ratio:.2g} of their size (above {most:.2g})")
         if alone > CLUSTER_NOISE_MAX:
-            said.append(
+            clauses.append(
                 f"about {alone:.2g} of it where rows of one cluster have little in common (above "
                 f"{CLUSTER_NOISE_MAX:g})"
             )
-        if not said:
+        if not clauses:
             return ()
         return (
-            f"the noise of the errors by cluster will be {', and '.join(said)}: they may not be "
+            f"the noise of the errors by cluster will be {', and '.join(clauses)}: they may not be "
             "determined at this budget. "
             f"Fewer coefficients or a larger eps help: {self._enough(p)}. Without the clusters "
             "errors would be too small",
@@ -206,11 +206,11 @@ class ClusterPlan:
 
     def _enough(self, p: int) -> str:
         """Return a sentence with the factor of eps that makes the noise small enough. Public."""
-        for more in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
-            then = replace(self, mu=self.mu * more).radii(p)
+        for factor in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
+            then = replace(self, mu=self.mu * factor).radii(p)
             steady = then.noise * self.frame.correction
             if then.ratio <= CLUSTER_NOISE_HIGH * self.loose and steady <= CLUSTER_NOISE_MAX:
-                return f"about {more:g} times as much would do"
+                return f"about {factor:g} times as much would do"
         return "no budget that is usual would do: there are too few clusters"
 
     @property
@@ -239,14 +239,14 @@ class ClusterPlan:
 
     def blurred(self, p: int) -> float:
         """Return the noise that totals bring into J of the smallest stratum, over its size."""
-        own = self.radii(p)
+        radii = self.radii(p)
         least = min((k for k in self.frame.units if k > 1), default=0)
         if not least:
             return math.inf
-        statistic = totals_statistic(p, self.frame.strata, own, people=self.people)
+        statistic = totals_statistic(p, self.frame.strata, radii, people=self.people)
         mu = self.totals / math.sqrt(len(self.chains))
-        sd = float(noise_of(statistic, Gaussian(mu), self.relation)[0]) * own.bound
-        return 4.0 * sd**2 / (self.n * least * own.guess)
+        sd = float(noise_of(statistic, Gaussian(mu), self.relation)[0]) * radii.bound
+        return 4.0 * sd**2 / (self.n * least * radii.guess)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,15 +274,15 @@ class Paid:
         rates, unless it says so.
         """
         sample = request.sample if sample is None else sample
-        clusters, whole = None, 1.0 - ranges.share
+        clusters, fit_share = None, 1.0 - ranges.share
         if sample is not None and (sample.needed if by_cluster is None else by_cluster):
             clusters = ClusterPlan.of(
-                sample, ranges.mu * math.sqrt(whole), n, request.relation,
+                sample, ranges.mu * math.sqrt(fit_share), n, request.relation,
                 [f" ({label})" if label else "" for label in labels], size,
                 people=request.unit is not None, averaged=averaged,
             )  # fmt: skip
-        rest = whole * (1.0 - (0.0 if clusters is None else clusters.share))
-        return cls(request, ranges, clusters, size, whole, rest)
+        passes_share = fit_share * (1.0 - (0.0 if clusters is None else clusters.share))
+        return cls(request, ranges, clusters, size, fit_share, passes_share)
 
     def mu(self, share: float) -> float:
         """Return the mu of a share of mu^2."""
@@ -365,6 +365,6 @@ def radii(
     B = max(low, min(CLUSTER_NOISE * room, high), min(noise * room, high, 2.0 * low), C)
     B *= math.sqrt(2.0) if pairs else 1.0
     B = max(B, C)
-    made = Radii(C, B, 0.0, tau)
-    sd = float(noise_of(statistic(p, made, people=people), Gaussian(mu), relation)[0]) * B * B
-    return replace(made, noise=sd / n)
+    noiseless = Radii(C, B, 0.0, tau)
+    sd = float(noise_of(statistic(p, noiseless, people=people), Gaussian(mu), relation)[0]) * B * B
+    return replace(noiseless, noise=sd / n)

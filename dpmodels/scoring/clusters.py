@@ -126,8 +126,8 @@ class ClusterSums:
         a = pulled(self.sums[chain], radii, coarse)
         total = ExactSum(len(a), len(a))
         add_products(total, a)
-        whole = total.integers() * (1 << 2 * coarse) + self.alone[chain]
-        return Added(whole, (radii.clip / radii.bound / STEPS) ** 2)
+        integers = total.integers() * (1 << 2 * coarse) + self.alone[chain]
+        return Added(integers, (radii.clip / radii.bound / STEPS) ** 2)
 
     def totals(self, chain: int, radii: Radii, frame: Frame) -> Added:
         """Return the totals of pulled sums by stratum, flat, the radius B being 1.
@@ -138,8 +138,8 @@ class ClusterSums:
         a = pulled(self.sums[chain], radii, coarse)
         where = frame.strata_of(self.labels)
         out = np.array([np.bincount(where, weights=v, minlength=frame.strata) for v in a])
-        whole = out.T.astype(np.int64).astype(object) * (1 << coarse)
-        return Added(whole.ravel(), radii.clip / radii.bound / STEPS)
+        integers = out.T.astype(np.int64).astype(object) * (1 << coarse)
+        return Added(integers.ravel(), radii.clip / radii.bound / STEPS)
 
 
 def add_products(total: ExactSum, z: Array) -> None:
@@ -168,8 +168,8 @@ def coded(labels: Array) -> tuple[Array, npt.NDArray[np.intp]]:
     """Return (labels that occur, which of them each is): a hash table, half the time of a sort."""
     import pandas as pd
 
-    codes, found = pd.factorize(labels)
-    return np.asarray(found, dtype=np.float64), codes
+    codes, distinct = pd.factorize(labels)
+    return np.asarray(distinct, dtype=np.float64), codes
 
 
 def together(
@@ -177,14 +177,14 @@ def together(
 ) -> tuple[Array, npt.NDArray[np.int64]]:
     """Return sums of equal labels added up, the labels ascending."""
     every = np.concatenate(labels)
-    found, where = np.unique(every, return_inverse=True)
+    distinct, where = np.unique(every, return_inverse=True)
     chains, r = sums[0].shape[:2]
-    out = np.zeros((chains, r, len(found)), dtype=np.int64)
+    out = np.zeros((chains, r, len(distinct)), dtype=np.int64)
     at = 0
-    for one in sums:
-        out[:, :, where[at : at + one.shape[2]]] += one  # labels of one part are all different
-        at += one.shape[2]
-    return found, out
+    for part in sums:
+        out[:, :, where[at : at + part.shape[2]]] += part  # labels of one part are all different
+        at += part.shape[2]
+    return distinct, out
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,14 +200,14 @@ class ClusterPasses:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> ClusterSums:
         """Return the sums by cluster. Confidential."""
-        found: ClusterSums = summed(rows, self.design, self, **reading)
-        return found
+        sums: ClusterSums = summed(rows, self.design, self, **reading)
+        return sums
 
     def split(self) -> tuple[list[int], Places]:
         """Return (rows of a block that the scores read, those of cluster and stratum)."""
         cluster, stratum = (self.design.auxiliary_place(kind) for kind in ("cluster", "stratum"))
-        kept = [j for j in range(self.design.q) if j not in (cluster, stratum)]
-        return kept, (cluster, stratum)
+        score_rows = [j for j in range(self.design.q) if j not in (cluster, stratum)]
+        return score_rows, (cluster, stratum)
 
     def placed(self, block: Array, places: Places) -> tuple[Array, Array]:
         """Return (cluster of each row, factor of its score)."""
@@ -215,53 +215,53 @@ class ClusterPasses:
         return self.frame.placed(np.zeros(block.shape[1]) if of is None else of, stratum)
 
     def parts(
-        self, block: Any, kept: list[int], places: Places
+        self, block: Any, score_rows: list[int], places: Places
     ) -> tuple[Array, list[Array]]:
         """Return (cluster of each part, parts in each chain as integers (r, m)); a row is one part.
 
-        ``kept`` and ``places`` are what :meth:`split` returns.
+        ``score_rows`` and ``places`` are what :meth:`split` returns.
         """
         label, factor = self.placed(block, places)
-        rows = block[kept]
-        return label, [one.contribution(rows, factor, self.clip) for one in self.passes]
+        rows = block[score_rows]
+        return label, [scorer.contribution(rows, factor, self.clip) for scorer in self.passes]
 
     def over(self, blocks: Iterable[Any], _: Coins | None = None) -> ClusterSums:
         """Return the sums over blocks. Confidential."""
-        kept, places = self.split()
+        score_rows, places = self.split()
         r, k = self.passes[0].size, len(self.passes)
         totals, singles = [ExactSum(r, r) for _ in self.passes], 0
         labels, sums = [np.empty(0)], [np.zeros((k, r, 0), dtype=np.int64)]
         with np.errstate(all="ignore"):
             for block in blocks:
-                label, parts = self.parts(block, kept, places)
+                label, parts = self.parts(block, score_rows, places)
                 alone = label == 0.0
                 if alone.any():
                     singles += int(alone.sum())
                     for to, z in zip(totals, parts, strict=True):
                         add_products(to, z[:, alone])
-                found, at = coded(label)
-                total = np.empty((k, r, len(found)), dtype=np.int64)
+                distinct, at = coded(label)
+                total = np.empty((k, r, len(distinct)), dtype=np.int64)
                 for i, z in enumerate(parts):
                     for j in range(r):  # integers of at most 2^20: exact
-                        total[i, j] = np.bincount(at, weights=z[j], minlength=len(found))
-                there = found > 0.0
-                labels.append(found[there])
-                sums.append(total[:, :, there])
+                        total[i, j] = np.bincount(at, weights=z[j], minlength=len(distinct))
+                labelled = distinct > 0.0
+                labels.append(distinct[labelled])
+                sums.append(total[:, :, labelled])
                 if sum(map(len, labels[1:])) > WAITING_LABELS + len(labels[0]):
                     one_of, all_of = together(labels, sums)
                     labels, sums = [one_of], [all_of]
         one_of, all_of = together(labels, sums)
         return ClusterSums(one_of, all_of, tuple(w.integers() for w in totals), singles)
 
-    def accepts(self, found: Any) -> bool:
+    def accepts(self, returned: Any) -> bool:
         """Return whether a task returned sums by cluster of these shapes."""
         k, r = len(self.passes), self.passes[0].size
         return (
-            type(found) is ClusterSums and type(found.singles) is int
-            and type(found.labels) is np.ndarray and found.labels.dtype == np.float64
-            and type(found.sums) is np.ndarray and found.sums.dtype == np.int64
-            and found.sums.shape == (k, r, len(found.labels)) and len(found.alone) == k
-            and all(type(a) is np.ndarray and a.shape == (r, r) for a in found.alone)
+            type(returned) is ClusterSums and type(returned.singles) is int
+            and type(returned.labels) is np.ndarray and returned.labels.dtype == np.float64
+            and type(returned.sums) is np.ndarray and returned.sums.dtype == np.int64
+            and returned.sums.shape == (k, r, len(returned.labels)) and len(returned.alone) == k
+            and all(type(a) is np.ndarray and a.shape == (r, r) for a in returned.alone)
         )  # fmt: skip
 
 
@@ -306,8 +306,8 @@ class ClusterRelease:
         root, back = roots(of_rows)
         if not self.determined(chain):
             sd = self.noise_sd * float(np.linalg.norm(back @ back))
-            whole = float(np.trace(back @ J @ back)) + DESIGN_EFFECT_SDS * sd
-            return of_rows * max(whole - MIN_DESIGN_EFFECT * (len(J) - 1.0), 1.0)
+            trace = float(np.trace(back @ J @ back)) + DESIGN_EFFECT_SDS * sd
+            return of_rows * max(trace - MIN_DESIGN_EFFECT * (len(J) - 1.0), 1.0)
         J = shrunk(J, self.noise_sd, len(J))
         return np.asarray(root @ floored(back @ J @ back, MIN_DESIGN_EFFECT) @ root)
 
@@ -330,28 +330,29 @@ def release_clusters(
     over = kind(passes, plan.sample.read(design), frame, clip, slack)
     total, few = frame.survey.total, False
     if plan.count:
-        found = ask("clusters", Query(Clusters(), over, ClusterSums.count))
-        few = float(found.values[0]) < MIN_RELEASED_CLUSTERS + SEEN_CLUSTERS * float(found.sd[0])
-        total = max(float(found.values[0]), float(LEAST))
-    own = plan.radii(r, total)
+        count = ask("clusters", Query(Clusters(), over, ClusterSums.count))
+        few = float(count.values[0]) < MIN_RELEASED_CLUSTERS + SEEN_CLUSTERS * float(count.sd[0])
+        total = max(float(count.values[0]), float(LEAST))
+    radii = plan.radii(r, total)
     out = []
-    for i, (label, one) in enumerate(zip(plan.chains, passes, strict=True)):
-        products = functools.partial(ClusterSums.products, chain=i, radii=own)
-        of_sums = statistic(r, own, people=plan.people)
-        J = ask(f"cluster scores{label}", Query(of_sums, over, products, unit=own.bound**2)).values
+    for i, (label, scorer) in enumerate(zip(plan.chains, passes, strict=True)):
+        products = functools.partial(ClusterSums.products, chain=i, radii=radii)
+        of_sums = statistic(r, radii, people=plan.people)
+        query = Query(of_sums, over, products, unit=radii.bound**2)
+        J = ask(f"cluster scores{label}", query).values
         if plan.totals:
-            totals = functools.partial(ClusterSums.totals, chain=i, radii=own, frame=frame)
-            of_totals = totals_statistic(r, frame.strata, own, people=plan.people)
-            by_stratum = ask(f"stratum totals{label}", Query(of_totals, over, totals, own.bound))
+            totals = functools.partial(ClusterSums.totals, chain=i, radii=radii, frame=frame)
+            of_totals = totals_statistic(r, frame.strata, radii, people=plan.people)
+            by_stratum = ask(f"stratum totals{label}", Query(of_totals, over, totals, radii.bound))
             T, sd = by_stratum.values.reshape(frame.strata, r), float(by_stratum.sd[0])
             J = J - of_means(T, sd, frame.units)
         J = J / plan.n
-        out.append(J if one.back is None else one.back @ J @ one.back.T)
+        out.append(J if scorer.back is None else scorer.back @ J @ scorer.back.T)
     if total is None:  # rows are their own units
-        return ClusterRelease(tuple(out), own, float(plan.n), math.inf, 1.0)
+        return ClusterRelease(tuple(out), radii, float(plan.n), math.inf, 1.0)
     df = frame.df if frame.df is not None else total - frame.strata
     factor = frame.correction if frame.totals else 1.0 if frame.pairs else total / (total - 1.0)
-    return ClusterRelease(tuple(out), own, total, max(df, 1.0), factor, few)
+    return ClusterRelease(tuple(out), radii, total, max(df, 1.0), factor, few)
 
 
 def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
@@ -361,9 +362,9 @@ def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
     nothing is taken out of it.
     """
     many = np.asarray(units)
-    there = many > 1.0
-    means = T[there] / np.sqrt(many[there])[:, None]
-    noise = sd**2 * float(np.sum(1.0 / many[there]))
+    several = many > 1.0
+    means = T[several] / np.sqrt(many[several])[:, None]
+    noise = sd**2 * float(np.sum(1.0 / many[several]))
     return np.asarray(means.T @ means - noise * np.eye(T.shape[1]))
 
 
@@ -428,10 +429,10 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
     """
     size = lengths(parts) * GRAIN
     starts = np.cumsum(many) - many
-    whole = np.add.reduceat(size, starts)
+    length = np.add.reduceat(size, starts)
     room = np.maximum(clip - many * slack, 0.0) * ROUNDED_DOWN
-    factor = np.minimum(np.divide(room, whole, out=np.ones_like(whole), where=whole > 0.0), 1.0)
-    factor = np.where(np.isfinite(whole) & (whole < MAX_SCORE_GRAINS * GRAIN), factor, 0.0)
+    factor = np.minimum(np.divide(room, length, out=np.ones_like(length), where=length > 0.0), 1.0)
+    factor = np.where(np.isfinite(length) & (length < MAX_SCORE_GRAINS * GRAIN), factor, 0.0)
     share = np.repeat(factor * (GRAIN * STEPS / clip * SHRINK), many)
     coordinates = np.where(np.isfinite(parts), parts, 0.0) * share
     return np.asarray(towards_zero(coordinates))
@@ -444,14 +445,14 @@ class PeopleByCluster(ClusterPasses):
     of_people: ClassVar[bool] = True
 
     def parts(
-        self, block: BlockOfPeople, kept: list[int], places: Places
+        self, block: BlockOfPeople, score_rows: list[int], places: Places
     ) -> tuple[Array, list[Array]]:
         """Return (cluster of each part, parts in each chain); a person has one part per cluster."""
         label, factor = self.placed(block.rows, places)
-        own = BlockOfPeople(block.rows[kept], block.starts, block.counts)
+        people = BlockOfPeople(block.rows[score_rows], block.starts, block.counts)
         out = []
-        for one in self.passes:
-            assert isinstance(one, PersonScores)
-            parts, where, many = parts_of(one.of_rows(own, factor), label, block.counts)
+        for scorer in self.passes:
+            assert isinstance(scorer, PersonScores)
+            parts, where, many = parts_of(scorer.of_rows(people, factor), label, block.counts)
             out.append(within(parts, many, self.clip, self.slack))
         return where, out

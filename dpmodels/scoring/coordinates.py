@@ -100,11 +100,12 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     **Privacy.** A function of formula, schema and bought ranges: reads no row. So a design keeps
     its coordinates.
     """
-    found: Coordinates = worked_out(design, ("coordinates", raw), lambda: _coordinates(design, raw))
-    return found
+    key = ("coordinates", raw)
+    coordinates: Coordinates = cached_on(design, key, lambda: _coordinates(design, raw))
+    return coordinates
 
 
-def worked_out(design: Design, key: object, make: Callable[[], Any]) -> Any:
+def cached_on(design: Design, key: object, make: Callable[[], Any]) -> Any:
     """Return a cached function of a design's public numbers, made at its first use."""
     if key not in design.worked_out:
         design.worked_out[key] = make()
@@ -156,12 +157,12 @@ def scoring_rows(design: Design) -> UnitScale:
     unit, _ = unit_rows(design)
     if unit.intercept:
         return unit
-    one = constant_columns(design)
-    ends = None if one is None else response_range(design)
+    constant = constant_columns(design)
+    ends = None if constant is None else response_range(design)
     if ends is not None and ends[0] < ends[1]:
         (lo, hi), most = ends, most_root(design)
         unit.scale[-1], unit.shift[-1] = 2.0 / (hi - lo) / most, -(lo + hi) / (hi - lo) / most
-    return replace(unit, one=one)
+    return replace(unit, one=constant)
 
 
 def narrowed(
@@ -195,10 +196,10 @@ def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
     if len(used) != r:
         values, vectors = np.linalg.eigh(W0 @ M @ W0.T)
         return np.asarray((vectors / _floored_roots(values)) @ vectors.T @ W0)
-    own = W0[:, used]
-    cell = None if constant is None else own.T @ constant  # cell'z = 1 in every row
+    W = W0[:, used]
+    cell = None if constant is None else W.T @ constant  # cell'z = 1 in every row
     narrow, left = _by_column(M[np.ix_(used, used)], cell)
-    inverse = np.linalg.inv(own)
+    inverse = np.linalg.inv(W)
     values, vectors = np.linalg.eigh(_by_column(inverse @ inverse.T, cell)[1])
     L = (vectors / np.sqrt(np.maximum(values, ALIASED_PART * values[-1]))) @ vectors.T
     values, vectors = np.linalg.eigh(L @ left @ L)
@@ -224,10 +225,10 @@ def _floored_roots(values: Array) -> Array:
 
 def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
     """Return a with ``a'u = 1`` in every complete row: None without a constant in the span."""
-    one = _intercept(design) if design.has_intercept else unit.one
-    if one is None or design.scaled:
+    constant = _intercept(design) if design.has_intercept else unit.one
+    if constant is None or design.scaled:
         return None
-    cell = one / unit.scale[: design.p]
+    cell = constant / unit.scale[: design.p]
     return np.asarray(np.linalg.lstsq(W0.T, cell, rcond=None)[0])
 
 
@@ -242,8 +243,8 @@ def unweighted(design: Design) -> Design:
     from dpmodels.formula.survival import design_from
 
     saved: dict[str, Any] = {"weights": None, "bought": []}
-    found: Design = worked_out(design, "unweighted", lambda: design_from(design.to_dict() | saved))
-    return found
+    plain: Design = cached_on(design, "unweighted", lambda: design_from(design.to_dict() | saved))
+    return plain
 
 
 def most_root(design: Design) -> float:
@@ -270,8 +271,8 @@ def constant_columns(design: Design) -> Array | None:
     if design.has_intercept:
         return _intercept(design)
     plain = unweighted(design)
-    found: Array | None = worked_out(design, "constant", lambda: _constant_columns(plain))
-    return found
+    direction: Array | None = cached_on(design, "constant", lambda: _constant_columns(plain))
+    return direction
 
 
 def _constant_columns(design: Design) -> Array | None:
@@ -338,14 +339,14 @@ def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_
 
 def _independent(M: Array) -> npt.NDArray[np.intp]:
     """Return the columns that are not combinations of columns before them."""
-    kept: list[int] = []
+    basis: list[int] = []
     for j in range(len(M)):
         left = float(M[j, j])
-        if kept:
-            left -= float(M[j, kept] @ np.linalg.solve(M[np.ix_(kept, kept)], M[kept, j]))
+        if basis:
+            left -= float(M[j, basis] @ np.linalg.solve(M[np.ix_(basis, basis)], M[basis, j]))
         if left > DEPENDENT_PART * max(float(M[j, j]), 1e-300):
-            kept.append(j)
-    return np.array(kept, dtype=np.intp)
+            basis.append(j)
+    return np.array(basis, dtype=np.intp)
 
 
 def empty_columns(design: Design) -> npt.NDArray[np.bool_]:
@@ -394,10 +395,10 @@ def _box_block(
         return None
     block = np.zeros((design.q, m))
     design.fill(table, block)
-    whole = np.isfinite(block).all(axis=0)
-    if whole.sum() < 2 * design.p:  # subset= leaves out most of the box
+    complete = np.isfinite(block).all(axis=0)
+    if complete.sum() < 2 * design.p:  # subset= leaves out most of the box
         return None
-    return block[:, whole]
+    return block[:, complete]
 
 
 def _plain_numbers(design: Design, unit: UnitScale) -> bool:

@@ -38,10 +38,10 @@ from dpmodels.scoring.notes import (
     fit_notes,
     floored_short,
     is_seen,
+    marked_names,
     no_ranges_note,
     public_rows,
     separated,
-    those,
     too_wide,
     wide_for_rows,
 )
@@ -88,11 +88,11 @@ def plan_fit(
         )
     if not model.meat and request.sample is not None and request.sample.needed:
         raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
-    own: ScoringEngine = ROWS
+    engine: ScoringEngine = ROWS
     if of_units or request.unit is not None:
         from dpmodels.scoring.units import UNITS
 
-        own = UNITS
+        engine = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
     divided = functools.partial(gaussian_part, request, missing, model.failure)
@@ -104,41 +104,41 @@ def plan_fit(
     size = rank if isinstance(first, Model) else first.dimension(rank)
     paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
     mu = paid.mu(paid.rest)
-    scheduled = own.schedule(request, design, n, rows, mu, model)
+    scheduled = engine.schedule(request, design, n, rows, mu, model)
     scales, shares = scheduled.scales, scheduled.shares
     detail = ScoredDetail(
-        model, own, scheduled.chains, design, rows, scheduled.mu, shares, scheduled.pilot, scales,
-        paid.clusters,
+        model, engine, scheduled.chains, design, rows, scheduled.mu, shares, scheduled.pilot,
+        scales, paid.clusters,
         request.unit is not None, request.split is None, look=look,
     )  # fmt: skip
     scoring = detail.scoring(rank, request.relation)
     passes = scoring.readings + (look is not None)
     noise, forecast = scoring.noise, scoring.forecast
-    opening = tuple(step for one in scales for step in one.steps)
-    asked = math.fsum(s.share or 0.0 for s in opening)
-    left = paid.rest * (1.0 - asked)
+    opening = tuple(step for scale in scales for step in scale.steps)
+    opening_share = math.fsum(s.share or 0.0 for s in opening)
+    left = paid.rest * (1.0 - opening_share)
     closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
     printed = {} if look is None else {USABLE_ROWS: look.share}
-    printed |= {one.label: one.share * paid.rest for one in scales}
-    for name, one in zip(own.names(len(shares)), shares, strict=True):
-        printed[name] = one * (left - math.fsum(closes.values()))
-    numbers, expected = own.shown(detail, scoring)
-    verdict, said = forecast.of(noise)
+    printed |= {scale.label: scale.share * paid.rest for scale in scales}
+    for name, share in zip(engine.names(len(shares)), shares, strict=True):
+        printed[name] = share * (left - math.fsum(closes.values()))
+    numbers, expected = engine.shown(detail, scoring)
+    verdict, sentence = forecast.of(noise)
     return paid.plan(
         design, n,
         [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in scoring.steps)],
         shares=printed | closes, passes=passes + len(opening) + len(closes),
         scales=numbers if look is None else {**look.printed, **numbers},
-        advice=own.advice(scoring) if noise > forecast.high_noise else (),
-        expected_se=expected, detail=detail, forecast=said, verdict=verdict,
+        advice=engine.advice(scoring) if noise > forecast.high_noise else (),
+        expected_se=expected, detail=detail, forecast=sentence, verdict=verdict,
         notes=model.notes,
     )  # fmt: skip
 
 
-def release_fit(plan: Plan[ScoredDetail], ask: Ask, known: Design | None = None) -> Release:
+def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None) -> Release:
     """Release the first questions, the passes, the closing step, and sums by cluster.
 
-    ``known`` is the design with every range, where a larger plan estimated them before.
+    ``ranged`` is the design with every range, where a larger plan estimated them before.
 
     Privacy
     -------
@@ -146,33 +146,33 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask, known: Design | None = None)
     plan.
     """
     detail, relation = plan.detail, plan.request.relation
-    own = detail.engine
+    engine = detail.engine
     if detail.look is not None:
         pays = [step for step in plan.steps if not step.reply_test and not step.failure]
         stopped = detail.look.ask(plan, ask, max(pays, key=lambda step: step.share or 0.0).name)
         if stopped is not None:
             return stopped
-    design = ranged_design(plan, ask, wide=True) if known is None else known
+    design = ranged_design(plan, ask, wide=True) if ranged is None else ranged
     if design is None:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)
     read = reaching(design, plan.design)
     rank = coordinates.rank
     scoring = detail.scoring(rank, relation, design)
-    coordinates, spreads = own.locate(detail, scoring, coordinates, read, ask)
+    coordinates, spreads = engine.locate(detail, scoring, coordinates, read, ask)
     if coordinates.rank != rank:
         scoring = detail.scoring(coordinates.rank, relation, design)
-    found = release_scoring(scoring, coordinates, read, ask, spreads)
+    released = release_scoring(scoring, coordinates, read, ask, spreads)
     if scoring.closing is not None:
-        found = replace(found, statistics=scoring.closing.conclude(found, read, ask))
+        released = replace(released, statistics=scoring.closing.conclude(released, read, ask))
     if detail.clusters is not None:
         from dpmodels.scoring.clusters import release_clusters
 
-        passes, turns = own.scorers(detail, found, read)
+        passes, turns = engine.scorers(detail, released, read)
         by_cluster = release_clusters(detail.clusters, passes, read, ask)
-        found = replace(found, clusters=by_cluster, turns=turns)
+        released = replace(released, clusters=by_cluster, turns=turns)
     return Release(
-        found.values, plan.guarantee, design, detail=found, remarks=scoring.remarks(found)
+        released.values, plan.guarantee, design, detail=released, remarks=scoring.remarks(released)
     )
 
 
@@ -224,7 +224,7 @@ Back = Callable[[ScoringRelease, Fitting], tuple[Array, Array]]
 def estimate_fit(
     plan: Plan[ScoredDetail], release: Release, stats: Callable[[Part], dict[str, float]], *,
     back: Back | None = None, names: Sequence[str] | None = None, lost: Mask | None = None,
-    more: Sequence[Note] = (), arrays: Callable[[Part], dict[str, Array]] | None = None,
+    model_notes: Sequence[Note] = (), arrays: Callable[[Part], dict[str, Array]] | None = None,
 ) -> Estimate:  # fmt: skip
     """Map the last step of every model to the user's units, with bias-aware errors.
 
@@ -240,24 +240,24 @@ def estimate_fit(
         Of the coefficients; None: of the columns.
     lost : bool array
         Coefficients that the design does not determine.
-    more : sequence of Note
+    model_notes : sequence of Note
         Notes of the model.
     arrays : function
         What the room keeps of its (first) model beside its information: released numbers.
     """
     detail, design = plan.detail, release.design
-    chains, own = detail.chains, tuple(names or design.names)
-    every = tuple(name for chain in chains for name in chain.named(own))
+    chains, terms = detail.chains, tuple(names or design.names)
+    every = tuple(name for chain in chains for name in chain.named(terms))
     if not release.reply:
         return no_ranges_note(every)
-    found: ScoringRelease = release.detail
-    coordinates, clusters = found.coordinates, found.clusters
+    released: ScoringRelease = release.detail
+    coordinates, clusters = released.coordinates, released.clusters
     lost = ~coordinates.identified if lost is None else lost
     parts: list[Part] = []
     marks: list[tuple[Mask, ...]] = []
     cut: list[Mask] = []
-    for i, fit in enumerate(found.fits):
-        A, a = coordinates.back() if back is None else back(found, fit)
+    for i, fit in enumerate(released.fits):
+        A, a = coordinates.back() if back is None else back(released, fit)
         inference, T = _infer(plan, release, i), A @ fit.before.W.T
         people, a1, constant = inference.plan.people, coordinates.constant, None
         if a1 is not None and not people:
@@ -269,7 +269,7 @@ def estimate_fit(
             # of the start, so that long responses are missing in them.
             phi = fit.before.phi
             least = max(phi * inference.variance(constant), 1e-12 * phi)
-            seen, most = (one / least for one in fit.before.seen)
+            seen, most = (variance / least for variance in fit.before.seen)
         larger = min(max(MIN_ERROR_PART**2 * seen, 1.0), START_SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
         stopped = one_group = np.zeros(len(T), dtype=bool)
@@ -284,10 +284,10 @@ def estimate_fit(
             allowed = replace(inference.allowance, short=floored_short(inference))
             inference = replace(inference, allowance=allowed)
             if not fit.model.averages:
-                stopped = _on_its_way(fit, inference, T)
+                stopped = _unconverged(fit, inference, T)
         open_ = inference.undetermined(T) | inference.lost
         if people:
-            open_ |= _too_wide(plan, design, own, fit, inference, T, A @ fit.state.theta + a)
+            open_ |= _too_wide(plan, design, terms, fit, inference, T, A @ fit.state.theta + a)
         elif fit.model.of_residual and back is None:
             half = half_widths(inference, T)
             open_ |= wide_for_rows(design, half, A @ fit.state.theta + a, coordinates.ends)
@@ -300,7 +300,7 @@ def estimate_fit(
         wide = people and _beside_places(fit, inference) > RESPONSE_SPREAD_OF_UNITS
         cut.append(np.full(len(T), wide or (most > START_SPREAD and seen > START_SPREAD_SEEN)))
         of_columns = back is None and names is None
-        more_marks = _marks(plan, release, parts[-1], own, stopped, of_columns=of_columns)
+        more_marks = _marks(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
         marks.append((stopped, one_group, *more_marks))
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
@@ -318,11 +318,12 @@ def estimate_fit(
         marked = np.concatenate(which) & ~gone
         if marked.any():
             open_ = open_ | marked
-            notes.append(template(columns=those(every, marked)))
+            notes.append(template(columns=marked_names(every, marked)))
     short = np.concatenate(cut) & ~(gone | open_)
     if short.any():
         evidence = _CLIPPED_UNITS if parts[0].inference.plan.people else _CLIPPED_ROWS
-        notes.append(messages.LARGE_RESIDUALS(columns=those(every, short), evidence=evidence))
+        shortened = marked_names(every, short)
+        notes.append(messages.LARGE_RESIDUALS(columns=shortened, evidence=evidence))
     if clusters is not None:
         notes += cluster_notes(plan, clusters, len(parts))
     complete = _complete(plan, parts[0])
@@ -331,21 +332,21 @@ def estimate_fit(
         last = part.inference.plan
         values = {
             **stats(part), "score_clip": last.clip, "score_noise": last.noise.score,
-            **found.statistics, **complete,
+            **released.statistics, **complete,
         }  # fmt: skip
         reported |= dict(zip(chain.named(tuple(values)), values.values(), strict=True))
     sampling, privacy = covariances(parts, lost, by_cluster=clusters is not None)
     empty = _lost(plan, design, parts[0], complete)
-    if found.statistics:
-        empty += _cut_deviances(found)
-    first = found.fits[0]
+    if released.statistics:
+        empty += _cut_deviances(released)
+    first = released.fits[0]
     params = np.concatenate([p.params for p in parts])
     apart = np.concatenate([m[-1] for m in marks]) & ~gone
     if apart.any():
         arrays = _with_open_ends(arrays, np.where(apart, np.sign(params), 0.0))
-    kept = {k: first.values[k] for k in ("start",) if k in first.values}
-    kept |= {"information": first.released[-1].information}
-    kept |= {f"centre({name})": np.array([c]) for name, c in coordinates.centres.items()}
+    saved = {k: first.values[k] for k in ("start",) if k in first.values}
+    saved |= {"information": first.released[-1].information}
+    saved |= {f"centre({name})": np.array([c]) for name, c in coordinates.centres.items()}
     return Estimate(
         every,
         params,
@@ -356,8 +357,8 @@ def estimate_fit(
         untested=open_ if open_.any() else None,
         stats=reported,
         use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
-        notes=(*notes, *empty, *more),
-        arrays=kept if arrays is None else kept | arrays(parts[0]),
+        notes=(*notes, *empty, *model_notes),
+        arrays=saved if arrays is None else saved | arrays(parts[0]),
     )
 
 
@@ -372,19 +373,19 @@ def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple
     """Return the two covariances of all coefficients; the noise of one model is its own."""
     p, k = len(lost), len(parts)
     sampling, privacy = np.zeros((k * p, k * p)), np.zeros((k * p, k * p))
-    for i, one in enumerate(parts):
+    for i, part in enumerate(parts):
         at = slice(i * p, (i + 1) * p)
-        sampling[at, at] = one.T @ one.inference.sampling @ one.T.T
-        privacy[at, at] = one.T @ one.inference.privacy @ one.T.T
+        sampling[at, at] = part.T @ part.inference.sampling @ part.T.T
+        privacy[at, at] = part.T @ part.inference.privacy @ part.T.T
         for j, other in enumerate(parts[:i]):
-            common = one.release.score.common(other.release.score)
+            common = part.release.score.common(other.release.score)
             if by_cluster:
-                left, right = (x.T @ roots(x.inference.sampling)[0] for x in (one, other))
+                left, right = (x.T @ roots(x.inference.sampling)[0] for x in (part, other))
                 block = common * left @ right.T
             else:
-                block = common / one.inference.plan.rows * one.spread @ other.spread.T
-            there = slice(j * p, (j + 1) * p)
-            sampling[at, there], sampling[there, at] = block, block.T
+                block = common / part.inference.plan.rows * part.spread @ other.spread.T
+            at_other = slice(j * p, (j + 1) * p)
+            sampling[at, at_other], sampling[at_other, at] = block, block.T
     every = np.tile(lost, k)
     for V in (sampling, privacy):
         V[every] = V[:, every] = math.nan
@@ -396,18 +397,18 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
 
     Without sampling errors where clusters cannot be counted.
     """
-    found: ScoringRelease = release.detail
-    fit, coordinates, clusters = found.fits[i], found.coordinates, found.clusters
-    by_cluster = None if clusters is None else functools.partial(found.meat, i)
+    released: ScoringRelease = release.detail
+    fit, coordinates, clusters = released.fits[i], released.coordinates, released.clusters
+    by_cluster = None if clusters is None else functools.partial(released.meat, i)
     if fit.plans[-1].people:
         out = infer_units(fit, plan.detail.rows, by_cluster)
     else:
-        longest, whole = None, release.design
-        if whole.scaled and not whole.bought:
-            whole = unweighted(whole)
-        interval = None if whole.response is None else whole.response.interval
+        longest, design = None, release.design
+        if design.scaled and not design.bought:
+            design = unweighted(design)
+        interval = None if design.response is None else design.response.interval
         if fit.model.of_residual and interval is not None:  # in units of the fit
-            root = 1.0 if whole is release.design else most_root(release.design)
+            root = 1.0 if design is release.design else most_root(release.design)
             unit = float(coordinates.unit.scale[-1])
             longest = (interval[1] - interval[0]) * unit * root
         out = infer(
@@ -428,7 +429,7 @@ def _free(plan: Plan[Any], rank: int) -> float:
 
 
 def _marks(
-    plan: Plan[Any], release: Release, part: Part, own: Sequence[str], stopped: Mask, *,
+    plan: Plan[Any], release: Release, part: Part, terms: Sequence[str], stopped: Mask, *,
     of_columns: bool,
 ) -> tuple[Mask, Mask, Mask]:  # fmt: skip
     """Return masks of coefficients beyond their ranges, with few events, or separating events."""
@@ -447,12 +448,13 @@ def _marks(
         )
     elif plan.request.verb == "dp_feols":
         # slopes within people, and of their means
-        first, k = int(own[0] == design.names[0]), design.p - 1
-        found = []
+        first, k = int(terms[0] == design.names[0]), design.p - 1
+        masks = []
         for i in range(first, len(beyond), k):
             b, T = np.append(0.0, part.params[i : i + k]), part.T[i : i + k]
-            found.append(effects_beyond(design, b, lambda rows: widths(rows[:, 1:] @ T))[1:])  # noqa: B023
-        beyond = np.concatenate([np.zeros(first, bool), *found])
+            mask = effects_beyond(design, b, lambda rows: widths(rows[:, 1:] @ T))  # noqa: B023
+            masks.append(mask[1:])
+        beyond = np.concatenate([np.zeros(first, bool), *masks])
     if score is not None and score.is_event:
         M, least = fit.before.M, SEPARATED_UNCONVERGED
         if fit.plans[-1].people:  # coordinates are those of the released places
@@ -506,25 +508,25 @@ def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
     return replace(fit.before, M=M / max(float(a @ M @ a), 1e-12))
 
 
-def _on_its_way(fit: Fitting, inference: Inference, T: Array) -> Mask:
+def _unconverged(fit: Fitting, inference: Inference, T: Array) -> Mask:
     """Return a mask of the coefficients that the last step over units moved by more than noise.
 
     The limit is ``UNCONVERGED_SDS`` sds of the noise of its scores and of those of the pass before,
     and two sampling errors, for models whose steps are not exact.
     """
-    sd = math.hypot(*(one.noise.score / one.rows for one in fit.plans[-2:]))
+    sd = math.hypot(*(planned.noise.score / planned.rows for planned in fit.plans[-2:]))
     rotated = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
     noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(rotated, axis=1)
     sampling = np.sqrt(np.maximum(np.diag(T @ inference.sampling @ T.T), 0.0))
     return np.asarray(np.abs(T @ fit.last.d) > np.hypot(UNCONVERGED_SDS * noise, 2.0 * sampling))
 
 
-def _cut_deviances(found: ScoringRelease) -> list[Note]:
+def _cut_deviances(released: ScoringRelease) -> list[Note]:
     """Return a note on the part of the deviance above the clip, if there is one."""
-    first = found.fits[0]
-    cut = found.statistics.get("deviance_cut", 0.0)
+    first = released.fits[0]
+    cut = released.statistics.get("deviance_cut", 0.0)
     amounts = (
-        "deviance" in found.statistics and not first.plans[-1].people
+        "deviance" in released.statistics and not first.plans[-1].people
         and not first.score.is_event and not first.score.family.counts
     )  # fmt: skip
     if not cut and not amounts:

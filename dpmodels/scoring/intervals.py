@@ -108,7 +108,7 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
     return np.where(low, least, np.maximum(values - less, least))
 
 
-def _left(clipped: Array, d: Array, noise: float) -> Array:
+def _missing_step(clipped: Array, d: Array, noise: float) -> Array:
     """Return the missing part of the step if people are clipped, (r,), in units of H d.
 
     The sum of clipped scores moves with theta as the information of those that are not clipped
@@ -180,13 +180,13 @@ def infer(
     noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
     if plan.people:
         noise = math.hypot(step.nu, plan.noise.spread / part)
-        left = _left(safe - released.spread / part, step.d, noise)
+        left = _missing_step(safe - released.spread / part, step.d, noise)
         noisy_H += np.outer(left, left)
     left_over = phi * score.remainder(before, step.d) / n * np.eye(r)
     privacy = inverse @ (phi * sd**2 * of_score + noisy_H + left_over) @ inverse
     # the noise of the information is the cause: its part is reported as privacy error
-    found = max(float(np.trace(released.information)) / (r * n), 1e-300)
-    noise = plan.noise.information / n * math.sqrt(2.0 * r) / found
+    mean_information = max(float(np.trace(released.information)) / (r * n), 1e-300)
+    noise = plan.noise.information / n * math.sqrt(2.0 * r) / mean_information
     limits = (UNITS_BEAR if score.leverage else BOUNDED_BEAR) if plan.people else ROWS_BEAR
     most = STRETCH_MAX_OF_PEOPLE if plan.people else STRETCH_MAX
     privacy += (stretch(noise, limits, most) ** 2 - 1.0) * (sampling + privacy)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.proof.sets import diagonal_first, svec, unsvec
-from dpmodels.scoring.coordinates import worked_out
+from dpmodels.scoring.coordinates import cached_on
 from dpmodels.scoring.rules import MAX_PROJECTION_WORK, PROJECTED_NORM
 from dpmodels.variables import Binary
 
@@ -56,8 +56,8 @@ class Known:
 
         forms = [entries(self.zero)] if self.zero else []
         if self.equal:
-            one, other = (entries(side) for side in zip(*self.equal, strict=True))
-            forms.append(one - other)
+            left, other = (entries(side) for side in zip(*self.equal, strict=True))
+            forms.append(left - other)
         N = np.concatenate(forms)
         N /= np.maximum(np.linalg.norm(N, axis=1, keepdims=True), 1e-300)
         # entries are other linear forms each, so these are independent
@@ -80,7 +80,7 @@ class Projection:
         away = cho_solve((self.root, True), self.forms @ v)
         return unsvec(v - self.forms.T @ away, self.r)
 
-    def applied(self, found: Released, plan: PassPlan) -> tuple[Released, PassPlan]:
+    def applied(self, released: Released, plan: PassPlan) -> tuple[Released, PassPlan]:
         """Return the released matrices without the noise that is known, and the plan with less."""
         square = 1.0 - len(self.forms) / (self.r * (self.r + 1) / 2)
         spectral = min(PROJECTED_NORM * math.sqrt(square), 1.0)
@@ -88,12 +88,12 @@ class Projection:
             plan.noise, information=plan.noise.information * spectral,
             meat=plan.noise.meat * spectral, spread=plan.noise.spread * spectral,
         )  # fmt: skip
-        found = replace(
-            found, information=self.of(found.information),
-            meat=None if found.meat is None else self.of(found.meat),
-            spread=None if found.spread is None else self.of(found.spread),
+        released = replace(
+            released, information=self.of(released.information),
+            meat=None if released.meat is None else self.of(released.meat),
+            spread=None if released.spread is None else self.of(released.spread),
         )  # fmt: skip
-        return found, replace(plan, noise=noise, energy=square / spectral**2)
+        return released, replace(plan, noise=noise, energy=square / spectral**2)
 
 
 def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
@@ -102,7 +102,7 @@ def known_entries(design: Design, coordinates: Coordinates) -> Known | None:
     shift = unit.shift[:p]
     if coordinates.rank != p or design.bought or (shift.any() and not unit.intercept):
         return None
-    zero, equal = worked_out(design, "known entries", lambda: _entries(design))
+    zero, equal = cached_on(design, "known entries", lambda: _entries(design))
     if not zero and not equal:
         return None
     # of unit rows first: the user's units may lie so far apart that one inverse loses digits

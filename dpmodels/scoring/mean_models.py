@@ -125,9 +125,9 @@ class MeanModel(Model):
         small = top * self.family.small if self.family.small < 0.5 else min(0.5, top / 4.0)
         low, high = math.log(max(interval[0], 0.0) + small), math.log(top + small)
         if place is not None:
-            known = design.z[place].interval
-            assert known is not None
-            exposure, spread = (known[0] + known[1]) / 2.0, (known[1] - known[0]) / 2.0
+            of_place = design.z[place].interval
+            assert of_place is not None
+            exposure, spread = (of_place[0] + of_place[1]) / 2.0, (of_place[1] - of_place[0]) / 2.0
         middle, half = (low + high) / 2.0 - exposure, (high - low) / 2.0 + spread
         working = Working(
             self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
@@ -143,11 +143,11 @@ class MeanModel(Model):
             if self.family.is_event:
                 mean = min(max(mean, EVENT_MEAN[0]), EVENT_MEAN[1])
         if self.family.dispersion == "alpha":
-            given = self.alpha
-            if given is None:
+            unbounded = self.alpha
+            if unbounded is None:
                 spread = 1.0 if start.values is None else (start.values.sd / mean) ** 2
-                given = spread - 1.0 / mean
-            alpha = min(max(given, ALPHA[0]), ALPHA[1])
+                unbounded = spread - 1.0 / mean
+            alpha = min(max(unbounded, ALPHA[0]), ALPHA[1])
         theta = start.at(self.link.forward(mean) - self.working.exposure)
         return start.state(theta, nuisance=alpha)
 
@@ -264,7 +264,7 @@ class MeanModel(Model):
         after = np.maximum(after, MIN_MEAN_LEFT * mean)
         if self.is_event:
             after = np.minimum(after, 1.0 - MIN_MEAN_LEFT * (1.0 - mean))
-        end = np.array([self.link.forward(one) for one in after.tolist()])
+        end = np.array([self.link.forward(mean) for mean in after.tolist()])
         return np.asarray(CURVATURE_PART * np.abs(step - (end - eta)))
 
     def farthest(self, eta: float) -> float:

@@ -90,15 +90,15 @@ def axes(H: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-def floored(H: Array, floor: float, known: tuple[Array, Array] | None = None) -> Array:
-    """Return a symmetric matrix with its eigenvalues floored; ``known``: its :func:`axes`."""
-    values, vectors = axes(H) if known is None else known
+def floored(H: Array, floor: float, eigen: tuple[Array, Array] | None = None) -> Array:
+    """Return a symmetric matrix with its eigenvalues floored; ``eigen``: its :func:`axes`."""
+    values, vectors = axes(H) if eigen is None else eigen
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def roots(H: Array, known: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
-    """Return (H^{1/2}, H^{-1/2}) of a positive matrix; ``known`` is the result of ``eigh``."""
-    values, vectors = np.linalg.eigh(H) if known is None else known
+def roots(H: Array, eigen: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    """Return (H^{1/2}, H^{-1/2}) of a positive matrix; ``eigen`` is the result of ``eigh``."""
+    values, vectors = np.linalg.eigh(H) if eigen is None else eigen
     root = np.sqrt(values)
     return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
 
@@ -208,8 +208,8 @@ class Start:
     def above_noise(self) -> Start:
         """Return the start without the part of theta that noise explains."""
         by_noise = self.explained_by_noise
-        more = float(by_noise @ self.M @ by_noise)
-        return replace(self, theta=self.theta - by_noise, variance=self.variance + more)
+        explained = float(by_noise @ self.M @ by_noise)
+        return replace(self, theta=self.theta - by_noise, variance=self.variance + explained)
 
     def state(self) -> State:
         """Return least squares itself as the state after the start."""
@@ -587,8 +587,8 @@ class Huber(Model):
         """Put a given scale, in units of the response, into unit half-ranges."""
         if self.given is None or design.response is None:
             return self
-        own = scoring_rows(design) if unit is None else unit
-        return replace(self, fixed=self.given * float(own.scale[-1]))
+        unit_map = scoring_rows(design) if unit is None else unit
+        return replace(self, fixed=self.given * float(unit_map.scale[-1]))
 
     def start(self, start: Start) -> State:
         """Return least squares, with the given scale if there is one."""

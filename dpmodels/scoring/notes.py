@@ -19,7 +19,7 @@ from dpmodels import messages
 from dpmodels.after.inference import SETTLED
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
-from dpmodels.scoring.coordinates import Coordinates, constant_columns, unweighted, worked_out
+from dpmodels.scoring.coordinates import Coordinates, cached_on, constant_columns, unweighted
 from dpmodels.scoring.intervals import Inference
 from dpmodels.scoring.models import Model, State, floored, mass_of, mean_row
 from dpmodels.scoring.pass_plan import PassPlan
@@ -75,7 +75,7 @@ def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> li
     ]
 
 
-def counted(plan: Plan[Any]) -> str:
+def unit_noun(plan: Plan[Any]) -> str:
     """Return the noun for the units of n: rows or people."""
     return "rows" if plan.request.unit is None else "people"
 
@@ -84,7 +84,7 @@ def _error_notes(plan: Plan[Any]) -> list[Note]:
     """Return notes on the assumptions of the standard errors."""
     person = plan.request.unit
     if person is not None:
-        more = (
+        between_quantiles = (
             "Covariances between quantiles are those of unrelated rows: errors of differences "
             "between quantiles are too large."
         )
@@ -96,7 +96,7 @@ def _error_notes(plan: Plan[Any]) -> list[Note]:
             messages.ERRORS_PERSON(
                 who="person" if psu is None else "cluster",
                 column=person.column if psu is None else psu,
-                more=more if len(plan.detail.chains) > 1 else "",
+                more=between_quantiles if len(plan.detail.chains) > 1 else "",
             ),
         ]
     if getattr(plan.detail, "clusters", None) is not None:
@@ -107,7 +107,7 @@ def _error_notes(plan: Plan[Any]) -> list[Note]:
     return [messages.ERRORS_IID()]
 
 
-def those(names: Sequence[str], which: npt.NDArray[np.bool_]) -> list[str]:
+def marked_names(names: Sequence[str], which: npt.NDArray[np.bool_]) -> list[str]:
     """Return the names that are marked."""
     return [n for n, w in zip(names, which, strict=True) if w]
 
@@ -120,23 +120,23 @@ def fit_notes(
     empty: npt.NDArray[np.bool_],
 ) -> list[Note]:
     """Return notes on the errors of a fit, and on coefficients without a test."""
-    notes, who = plan.reason_notes, counted(plan)
+    notes, who = plan.reason_notes, unit_noun(plan)
     count = int(undetermined.sum())
     if 2 * count > len(names):
         notes.append(messages.MOSTLY_NOISE(count=count, total=len(names), who=who))
     notes += [messages.BIAS_ALLOWANCE(), *_error_notes(plan)]
     if undetermined.any():
-        notes.append(messages.TOO_NOISY(columns=those(names, undetermined), who=who))
+        notes.append(messages.TOO_NOISY(columns=marked_names(names, undetermined), who=who))
     if empty.any():
-        notes.append(messages.NO_ROWS(columns=those(names, empty)))
+        notes.append(messages.NO_ROWS(columns=marked_names(names, empty)))
     if (lost & ~empty).any():
-        notes.append(messages.ALIASED(columns=those(names, lost & ~empty)))
+        notes.append(messages.ALIASED(columns=marked_names(names, lost & ~empty)))
     return notes
 
 
-def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) -> list[Note]:
+def cluster_notes(plan: Plan[Any], release: ClusterRelease | None, chains: int) -> list[Note]:
     """Return notes on cluster-robust errors, and on whom the guarantee protects."""
-    if found is None:
+    if release is None:
         return []
     survey = plan.request.sample.frame.survey
     which = "declared" if not plan.detail.clusters.count else "estimated, with noise"
@@ -144,18 +144,18 @@ def cluster_notes(plan: Plan[Any], found: ClusterRelease | None, chains: int) ->
     centred = f"; {plan.detail.clusters.centring}" if frame.strata > 1 or frame.pairs else ""
     who = "row" if plan.request.unit is None else "person"
     detail = (
-        f"{found.clusters:.0f} clusters ({which}); t distribution with {found.df:.0f} degrees of "
-        f"freedom{centred}"
+        f"{release.clusters:.0f} clusters ({which}); t distribution with {release.df:.0f} degrees "
+        f"of freedom{centred}"
     )
     out = [
         messages.ROW_NOT_CLUSTER(who=who, psu=survey.psu, detail=detail),
-        *([messages.CLUSTER_ERRORS()] if any(map(found.determined, range(chains))) else []),
+        *([messages.CLUSTER_ERRORS()] if any(map(release.determined, range(chains))) else []),
     ] if survey.psu is not None else []  # fmt: skip
-    lost = [i for i in range(chains) if not found.determined(i)]
-    if found.few:
+    lost = [i for i in range(chains) if not release.determined(i)]
+    if release.few:
         out.append(messages.FEW_CLUSTERS())
     elif lost:
-        ratio = found.noise(lost[0])
+        ratio = release.noise(lost[0])
         size = "The released variance is not positive" if math.isinf(ratio) else (
             f"Its noise is {ratio:.2g} times its size"
         )  # fmt: skip
@@ -185,7 +185,7 @@ class PublicRows:
     group: npt.NDArray[np.intp]  # (k,): number of the set of variables that a row varies
     discrete: Mask  # (p,): columns that no number moves
 
-    def seen(self, coordinates: Coordinates, M: Array) -> Array:
+    def in_coordinates(self, coordinates: Coordinates, M: Array) -> Array:
         """Return the rows in u, (k, r), other columns at their means; M: second moments of u."""
         p, unit, a = self.rows.shape[1], coordinates.unit, coordinates.constant
         z = self.rows * unit.scale[:p] + unit.shift[:p]
@@ -216,8 +216,8 @@ def public_rows(design: Design, ends: Ends = None) -> PublicRows | None:
     """
     if ends:
         return _rows(design, ends)
-    found: PublicRows | None = worked_out(design, "public rows", lambda: _rows(design, {}))
-    return found
+    rows: PublicRows | None = cached_on(design, "public rows", lambda: _rows(design, {}))
+    return rows
 
 
 def _moved_columns(
@@ -225,10 +225,11 @@ def _moved_columns(
 ) -> dict[str, Mask]:
     """Return for each variable which columns change with it, from two bases: products with 0."""
     moves: dict[str, Mask] = {}
-    for name, own in at.items():
+    for name, values in at.items():
         changed = []
-        for place in (len, lambda one: (len(one) + 1) // 2):
-            table = {k: np.repeat(v[place(v) - 1], len(own)) for k, v in at.items()} | {name: own}
+        for place in (len, lambda column: (len(column) + 1) // 2):
+            table = {k: np.repeat(v[place(v) - 1], len(values)) for k, v in at.items()}
+            table |= {name: values}
             changed.append(np.ptp(filled(table), axis=0) > 0.0)
         moves[name] = np.any(changed, axis=0)
     return moves
@@ -258,18 +259,18 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
     at = {name: _points(v, ends_of.get(name)) for name, v in kinds.items()}
     moves = _moved_columns(at, filled)
     sets = {tuple(n for n in at if moves[n][j]) for j in range(design.p)}
-    sets = {one for one in sets if one and not any(set(one) < set(o) for o in sets)}
+    sets = {s for s in sets if s and not any(set(s) < set(o) for o in sets)}
     rows, moved, group = [], [], []
     for number, names in enumerate(sorted(sets)):
         every = itertools.product(*(at[n] for n in names))
         chosen = list(itertools.islice(every, MAX_PUBLIC_ROWS))
         table = {k: np.repeat(v[(len(v) - 1) // 2], len(chosen)) for k, v in at.items()}
         table |= {n: np.array([c[i] for c in chosen], at[n].dtype) for i, n in enumerate(names)}
-        own = filled(table)
-        own = own[np.isfinite(own).all(axis=1)]
-        rows.append(own)
-        moved.append(np.repeat([np.any([moves[n] for n in names], axis=0)], len(own), axis=0))
-        group.append(np.full(len(own), number, dtype=np.intp))
+        block = filled(table)
+        block = block[np.isfinite(block).all(axis=1)]
+        rows.append(block)
+        moved.append(np.repeat([np.any([moves[n] for n in names], axis=0)], len(block), axis=0))
+        group.append(np.full(len(block), number, dtype=np.intp))
     if not rows or not sum(map(len, rows)):
         return None
     numbers = [moves[n] for n, v in kinds.items() if not isinstance(v, Levels | Binary)]
@@ -280,7 +281,7 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
 
 
 def reaching_events(
-    one: PassPlan, seen: Array, state: State, score: Model, typical: float
+    planned: PassPlan, seen: Array, state: State, score: Model, typical: float
 ) -> PassPlan:
     """Return the pass with a clip that events at public rows (k, r), in u, hardly reach.
 
@@ -289,14 +290,15 @@ def reaching_events(
     noise sds. A function of public rows and released numbers; noise is in proportion to C, so the
     ledger stays as it is (:meth:`PassPlan.reaching`).
     """
-    if not typical or one.whole or not (score.is_event or one.unimodal):
-        return one
+    if not typical or planned.whole or not (score.is_event or planned.unimodal):
+        return planned
     w = np.linalg.norm(seen @ state.W, axis=1)
     length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
-    noise = one.noise.score / one.clip
-    reach = float(np.max(length / (1.0 + RARE_MOVE_SDS * noise * w * w / one.rows), initial=0.0))
+    noise = planned.noise.score / planned.clip
+    divisor = 1.0 + RARE_MOVE_SDS * noise * w * w / planned.rows
+    reach = float(np.max(length / divisor, initial=0.0))
     clip = min(reach, RARE_CLIP_MAX * typical)
-    return one if clip <= one.clip else one.clipped_at(clip, unimodal=True)
+    return planned if clip <= planned.clip else planned.clipped_at(clip, unimodal=True)
 
 
 def is_known(effect: Array, half: Array) -> Mask:
@@ -382,16 +384,16 @@ def effects_beyond(
     if rows is None:
         return beyond
     for number in range(int(rows.group.max()) + 1):
-        own = rows.group == number
-        moved = rows.moved[own][0]
-        found = rows.rows[own][:, moved] @ params[moved]
-        if not float(np.ptp(found)) > most:
+        in_group = rows.group == number
+        moved = rows.moved[in_group][0]
+        linear = rows.rows[in_group][:, moved] @ params[moved]
+        if not float(np.ptp(linear)) > most:
             continue
         doubtful = moved
         if half_widths is not None:
             effect = np.zeros((1, p))
-            some = rows.rows[own][:, moved]
-            effect[0, moved] = some[np.argmax(found)] - some[np.argmin(found)]
+            patterns = rows.rows[in_group][:, moved]
+            effect[0, moved] = patterns[np.argmax(linear)] - patterns[np.argmin(linear)]
             if is_known(effect @ params, half_widths(effect))[0]:
                 continue
             doubtful = moved & ~is_known(params, half_widths(np.eye(p)))
@@ -422,8 +424,8 @@ def separated(
         square = square - (back @ mean_row(M, a)) ** 2
     unit = np.abs(coordinates.unit.scale[: design.p])
     spread = np.sqrt(np.maximum(square, 0.0)) / unit
-    one = np.array([column.kind == "intercept" for column in design.columns])
-    size = np.abs(A @ theta) * np.where(one, 1.0, spread)
+    intercept = np.array([column.kind == "intercept" for column in design.columns])
+    size = np.abs(A @ theta) * np.where(intercept, 1.0, spread)
     return np.asarray(size >= SEPARATED_PART * sd)
 
 
@@ -443,7 +445,7 @@ def few_events(
     rows, few = public_rows(design, coordinates.ends), np.zeros(design.p, dtype=bool)
     if rows is None:
         return few
-    u = rows.seen(coordinates, state.M)
+    u = rows.in_coordinates(coordinates, state.M)
     before = u @ state.theta
     each, earlier = (score.events_of(state, before, at) for at in (u @ theta, before))
     w = u @ state.W.T
@@ -451,12 +453,13 @@ def few_events(
     leverage = np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
     events = (each - MIN_EVENTS_SDS * earlier * sd) * n / leverage
     for number in range(int(rows.group.max()) + 1):
-        own = rows.group == number
-        moved = rows.moved[own][0]
+        in_group = rows.group == number
+        moved = rows.moved[in_group][0]
         levels = moved & rows.discrete
-        patterns, which = np.unique(rows.rows[own][:, levels] != 0.0, axis=0, return_inverse=True)
+        nonzero = rows.rows[in_group][:, levels] != 0.0
+        patterns, which = np.unique(nonzero, axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns if levels.any() else ()):
-            if events[own][which.ravel() == k].max() < MIN_EVENTS:
+            if events[in_group][which.ravel() == k].max() < MIN_EVENTS:
                 few[levels] |= pattern if pattern.any() else True
                 if not pattern.any():
                     few |= np.array([c.kind == "intercept" for c in design.columns])
@@ -497,7 +500,7 @@ def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool
     ratio is about 1.
     """
     inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
-    noise = sum((one.noise.score / one.rows) ** 2 for one in (plan, before))
+    noise = sum((planned.noise.score / planned.rows) ** 2 for planned in (plan, before))
     explained = state.phi * noise * float(np.sum(inverse * inverse))
     return float(step.d @ step.d) > STEP_OVER_NOISE * explained
 

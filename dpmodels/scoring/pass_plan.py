@@ -244,20 +244,20 @@ def plan_pass(
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
     if of_weights and share["scale"]:
-        rest = (1.0 - SCALE_SHARE_OF_WEIGHTS) / (1.0 - share["scale"])
-        share = {name: rest * one for name, one in share.items()}
+        factor = (1.0 - SCALE_SHARE_OF_WEIGHTS) / (1.0 - share["scale"])
+        share = {name: factor * part for name, part in share.items()}
         share["scale"] = SCALE_SHARE_OF_WEIGHTS
     mu_pass = mu * math.sqrt(rules.passes[k])
     far = FAR_SHARE if last and policy.far and mu * n > FAR_FROM else 0.0
-    share = {name: (1.0 - far) * one for name, one in share.items()}
+    share = {name: (1.0 - far) * part for name, part in share.items()}
     mu_far = mu_pass * math.sqrt(far)
-    own = sensitivity(Gram(Ball(p)), relation, "l2")
+    gram_l2 = sensitivity(Gram(Ball(p)), relation, "l2")
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
     matrices = share["information"] + share["meat"] + share["spread"]
     total = matrices + share["score"]
-    joint = joint_sensitivity(matrices / own**2, share["score"] / twice**2, relation, p)
+    joint = joint_sensitivity(matrices / gram_l2**2, share["score"] / twice**2, relation, p)
     gain = math.sqrt(total) / joint
     effective_mu = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
     H2 = p * _radius(effective_mu["information"] * n / p, p, policy)
@@ -270,15 +270,15 @@ def plan_pass(
     if of_weights:
         cut = max(SCALE_CUT_OF_WEIGHTS, (SCALE_CUT_OVER_CLIP * C) ** 2 / p)
         # the meat of heavy rows is what moderate radii cut off: up to C, where its noise allows
-        J2 = max(J2, min(C * C, MEAT_NOISE * effective_mu["meat"] * tail / own)) if J2 else 0.0
+        J2 = max(J2, min(C * C, MEAT_NOISE * effective_mu["meat"] * tail / gram_l2)) if J2 else 0.0
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
     one_bin = sensitivity(Sum(OneHot(2)), relation, "l2")
     noise = Noise(
-        information=own * H2 / effective_mu["information"],
+        information=gram_l2 * H2 / effective_mu["information"],
         score=twice * C / effective_mu["score"],
-        meat=own * J2 / effective_mu["meat"] if J2 else 0.0,
-        spread=own * L2 / effective_mu["spread"] if L2 else 0.0,
+        meat=gram_l2 * J2 / effective_mu["meat"] if J2 else 0.0,
+        spread=gram_l2 * L2 / effective_mu["spread"] if L2 else 0.0,
         scale=cut * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
         far=twice / mu_far if mu_far else 0.0,
@@ -310,14 +310,14 @@ def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
             "information": rules.information, "score": rules.score, "meat": 0.0, "spread": 0.0,
             "scale": rules.scale, "histogram": 0.0,
         }  # fmt: skip
-    rest = 1.0 - rules.spread
+    remaining = 1.0 - rules.spread
     return {
-        "information": rest * rules.last_information,
-        "score": rest * rules.last_score,
-        "meat": rest * rules.meat if meat else 0.0,
+        "information": remaining * rules.last_information,
+        "score": remaining * rules.last_score,
+        "meat": remaining * rules.meat if meat else 0.0,
         "spread": rules.spread,
-        "scale": 0.0 if meat else rest * rules.meat,
-        "histogram": rest * rules.histogram,
+        "scale": 0.0 if meat else remaining * rules.meat,
+        "histogram": remaining * rules.histogram,
     }
 
 

@@ -100,8 +100,8 @@ class PassSums:
     def __add__(self, other: PassSums) -> PassSums:
         parts: dict[str, Any] = {}
         for name in (*MATRICES, "score", "scale", "far"):
-            own = getattr(self, name)
-            parts[name] = None if own is None else own + getattr(other, name)
+            summand = getattr(self, name)
+            parts[name] = None if summand is None else summand + getattr(other, name)
         bins = tuple(a + b for a, b in zip(self.bins, other.bins, strict=True))
         return PassSums(**parts, bins=bins, by_cell=self.by_cell)
 
@@ -177,7 +177,7 @@ class ScorePass:
     def add(self, sums: Adding, block: Any, chosen: Any, by_cell: ByCell | None = None) -> None:
         """Add a block; ``chosen``: its rows of the meat and of the ordinary information."""
         plan, step = self.plan, self.map.step
-        z, psi, omega, square, whole = self.rows(block, by_cell)
+        z, psi, omega, square, complete = self.rows(block, by_cell)
         length = np.sqrt(square)
         if plan.policy.by_leverage:
             psi = self.by_leverage(psi, square, omega)
@@ -197,9 +197,9 @@ class ScorePass:
             score = lattice_along(z, psi, size, length, plan.clip)
         sums.score += score.astype(object)
         if plan.mu_far:
-            some = np.flatnonzero(norm > plan.clip)
-            one = np.ones(len(some))
-            sums.far += lattice_along(z[:, some], psi[some], one, length[some], 1.0).astype(object)
+            far = np.flatnonzero(norm > plan.clip)
+            ones = np.ones(len(far))
+            sums.far += lattice_along(z[:, far], psi[far], ones, length[far], 1.0).astype(object)
         if plan.spread:
             sums.matrices["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
         if plan.meat:
@@ -213,8 +213,8 @@ class ScorePass:
         if plan.mu_scale:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
         if plan.mu_histogram:
-            low = ~(psi[whole] > 0.0) if plan.policy.signed else None
-            sums.bins += counted_lengths(norm[whole] / plan.clip, low)
+            low = ~(psi[complete] > 0.0) if plan.policy.signed else None
+            sums.bins += counted_lengths(norm[complete] / plan.clip, low)
 
     def by_leverage(self, psi: Array, square: Array, omega: Array | None) -> Array:
         """Return psi with the weight that the ball of the information gives a row (Mallows).
@@ -227,7 +227,7 @@ class ScorePass:
         # every row by itself: no look at the block decides whether it is weighted
         return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))
 
-    def done(self, sums: Adding) -> PassSums:
+    def pass_sums(self, sums: Adding) -> PassSums:
         """Return running sums as they leave the pass."""
         r, plan = len(self.centre.theta), self.plan
         matrices: dict[str, Any] = {
@@ -260,13 +260,13 @@ class ScorePass:
         turn = self.map.turn
         if turn is None:
             return released
-        whole = {
+        matrices = {
             name: turn @ part @ turn.T
             for name in MATRICES
             if (part := getattr(released, name)) is not None
         }
         far = None if released.far is None else turn @ released.far
-        return replace(released, score=turn @ released.score, far=far, **whole)
+        return replace(released, score=turn @ released.score, far=far, **matrices)
 
     def factors(self, psi: Array, norm: Array, length: Array) -> Array:
         """Return the integers (m,) by which lattice rows of this length are multiplied.
@@ -338,16 +338,16 @@ def seen_rows(
         psi = psi * weight
         omega = weight if omega is None else omega * weight
     square = squares(z)
-    there, long = usable(square, psi, omega)
-    for kept in (there, long):
-        if kept is not None:
-            z[:, ~kept] = 0.0
-            square[~kept] = 0.0
-    if there is None:
+    complete, long = usable(square, psi, omega)
+    for mask in (complete, long):
+        if mask is not None:
+            z[:, ~mask] = 0.0
+            square[~mask] = 0.0
+    if complete is None:
         return z, psi, omega, square, slice(None)
-    psi = np.where(there, psi, 0.0)  # missing rows: zero, and in no bin
-    omega = None if omega is None else np.where(there, omega, 0.0)
-    return z, psi, omega, square, there
+    psi = np.where(complete, psi, 0.0)  # missing rows: zero, and in no bin
+    omega = None if omega is None else np.where(complete, omega, 0.0)
+    return z, psi, omega, square, complete
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,17 +369,18 @@ class Passes:
         """
         grid = self.grid
         by_cell = [
-            None if grid is None else (grid, *images_of(one.map.matrix, one.map.shift, grid))
-            for one in self.passes
+            None if grid is None else (grid, *images_of(p.map.matrix, p.map.shift, grid))
+            for p in self.passes
         ]
-        adding = [Adding(len(one.centre.theta), one.plan.policy.signed) for one in self.passes]
+        adding = [Adding(len(p.centre.theta), p.plan.policy.signed) for p in self.passes]
         with np.errstate(all="ignore"):
             for block in short(blocks):
                 m = block.shape[1] if grid is None else len(block[1])
                 chosen: Any = slice(None) if coins is None else coins.choose(m)
-                for one, sums, images in zip(self.passes, adding, by_cell, strict=True):
-                    one.add(sums, block, chosen, images)
-        return ManySums(tuple(one.done(own) for one, own in zip(self.passes, adding, strict=True)))
+                for score_pass, sums, images in zip(self.passes, adding, by_cell, strict=True):
+                    score_pass.add(sums, block, chosen, images)
+        pairs = zip(self.passes, adding, strict=True)
+        return ManySums(tuple(score_pass.pass_sums(added) for score_pass, added in pairs))
 
 
 @dataclass(frozen=True)
@@ -412,8 +413,8 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
     np.clip(bins, 0, BINS - 1, out=bins)
     if low is not None:
         bins += BINS * low
-    found = np.bincount(bins, minlength=BINS * (1 if low is None else 2))
-    return np.asarray(found.astype(np.int64))
+    counts = np.bincount(bins, minlength=BINS * (1 if low is None else 2))
+    return np.asarray(counts.astype(np.int64))
 
 
 # -- The release of a scoring pass: its matrices and scores jointly, scale and histogram apart.
@@ -500,8 +501,8 @@ def ask_pass(
     if plan.mu_far:
 
         def directions(sums: Any) -> Added:  # by cell on a finer lattice
-            own = pick(sums)
-            return Added(own.far, STEPS**-2 if own.by_cell else 1.0 / STEPS)
+            pass_sums = pick(sums)
+            return Added(pass_sums.far, STEPS**-2 if pass_sums.by_cell else 1.0 / STEPS)
 
         out["far"] = ask(f"far scores {label}", Query(Sum(Ball(r)), over, directions), read).values
     return Released(**out)

@@ -102,43 +102,44 @@ class RowsPlan(ScoringPlan):
         """Yield the passes; more from the reserve while a step has not arrived."""
         *early, last = self.passes
         yield from early
-        for one, end in self.more:
+        for extra, end in self.more:
             if not any(
                 fit.public is not None
                 and moves_on(fit.public, fit.model, fit.plans, fit.before, fit.last)
                 for fit in fits()
             ):
                 break
-            yield one
+            yield extra
             last = end
         yield last
 
-    def remarks(self, found: ScoringRelease) -> Mapping[str, str]:
+    def remarks(self, release: ScoringRelease) -> Mapping[str, str]:
         """Return a remark on the number of extra passes that the reserve paid for."""
         if not self.more:
             return {}
-        planned, used = len(self.passes), len(found.fits[0].plans) - len(self.passes)
+        planned, used = len(self.passes), len(release.fits[0].plans) - len(self.passes)
         return {RESERVE: f"{planned} passes planned, {used} more used of {len(self.more)}"}
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
         """Steps before the fit closes."""
         out = [("start", self.start)] if self.opening is None else []
-        for k, one in enumerate(self.passes, 1):
-            if one.last and self.more:
+        for k, planned in enumerate(self.passes, 1):
+            if planned.last and self.more:
                 out.append((RESERVE, self.reserve))
             else:
-                out += [step for chain in self.chains for step in _pass_steps(one, chain.step(k))]
+                for chain in self.chains:
+                    out += _pass_steps(planned, chain.step(k))
         steps = (LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in out)
         first = () if self.opening is None else self.opening.steps(self.start)
         return (*(s.within((self.start / self.mu) ** 2) for s in first), *steps)
 
 
-def _pass_steps(one: PassPlan, label: str) -> Iterator[tuple[str, float]]:
+def _pass_steps(planned: PassPlan, label: str) -> Iterator[tuple[str, float]]:
     """Yield name and mu of each release of a pass for a chain."""
     parts = (
-        ("information and scores", one.mu_joint), ("scale", one.mu_scale),
-        ("score lengths", one.mu_histogram), ("far scores", one.mu_far),
+        ("information and scores", planned.mu_joint), ("scale", planned.mu_scale),
+        ("score lengths", planned.mu_histogram), ("far scores", planned.mu_far),
     )  # fmt: skip
     return ((f"{name} {label}", mu) for name, mu in parts if mu)
 
@@ -166,32 +167,32 @@ def plan_scoring(
     row over the box. ``weighted``: rows have weights of their own, beside them; ``of_weights``: or
     are multiplied by them. ``reserve``: the last pass may give a part to passes before it.
     """
-    whole = mu
+    total_mu = mu
     if closing is not None:
         mu *= math.sqrt(1.0 - closing.share)
     last = len(rules.passes) - 1
     pilot = Pilot() if pilot is None else pilot
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
-    one = functools.partial(
+    planned_pass = functools.partial(
         plan_pass, mu=part, p=p, relation=relation, meat=meat, tail=pilot.tail(n),
         weighted=weighted or any(c.score.weighted for c in chains),
         policy=policy_of(p, averages=first.averages, of_mean=not first.of_residual),
         of_weights=of_weights,
     )  # fmt: skip
     early = pilot.early(n)
-    passes = tuple(one(rules, k, n=early if k < last else n) for k in range(1, last + 1))
-    more = []
+    passes = tuple(planned_pass(rules, k, n=early if k < last else n) for k in range(1, last + 1))
+    extra = []
     for shares in longer(rules.passes) if reserve else ():
         with_more, k = replace(rules, passes=shares), len(shares) - 1
-        more.append((one(with_more, k - 1, n=early), one(with_more, k, n=n)))
+        extra.append((planned_pass(with_more, k - 1, n=early), planned_pass(with_more, k, n=n)))
     start = mu * math.sqrt(rules.passes[0])
     radius = radius or math.sqrt(p + 1.0)
-    left = mu * math.sqrt(rules.passes[-1]) if more else 0.0
+    left = mu * math.sqrt(rules.passes[-1]) if extra else 0.0
     noise = passes[-1].noise.information / passes[-1].rows * math.sqrt(2.0 * p)
     return RowsPlan(
-        p, n, whole, relation, pilot, chains, closing, start, radius, passes, tuple(more), left,
-        noise, (1 if opening is None else opening.readings) + len(passes) + len(more), opening,
+        p, n, total_mu, relation, pilot, chains, closing, start, radius, passes, tuple(extra), left,
+        noise, (1 if opening is None else opening.readings) + len(passes) + len(extra), opening,
     )  # fmt: skip
 
 
@@ -206,8 +207,8 @@ def _scales(
     place = design.auxiliary_place("weights")
     top = None if place is None else design.z[place].interval
     weights = () if place is None or top is None else (WeightPlan(place, top[1], mu),)
-    known = model.coordinates is not None or bool(design.unknown or design.bought)
-    if known or request.split is not None:
+    no_scales = model.coordinates is not None or bool(design.unknown or design.bought)
+    if no_scales or request.split is not None:
         return weights
     names = numbers_of(design) if model.row_norm is None else ()
     score = model.chains[0].score
@@ -226,7 +227,7 @@ def start_radius(detail: ScoredDetail, rank: int) -> float:
     The rule is used if no predictor is measured, and for models of a mean: events and counts may be
     rare, and their start is then mostly noise.
     """
-    measured = any(isinstance(one, ScalePlan) and one.predictors for one in detail.scales)
+    measured = any(isinstance(scale, ScalePlan) and scale.predictors for scale in detail.scales)
     if not measured or not detail.chains[0].score.of_residual:
         return 0.0
     x = detail.mu * math.sqrt(detail.shares[0]) * detail.pilot.start(detail.rows) / max(rank, 1)
@@ -238,7 +239,7 @@ def start_radius(detail: ScoredDetail, rank: int) -> float:
     return math.sqrt((rank + 1.0) * min(max(1.0, kappa), most))
 
 
-def _counted(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> float:
+def _rows_of_start(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> float:
     """Return the released count of rows of a start; the guess without a constant, or in noise.
 
     The ball shortens rows, so it is a little too small: the last pass counts them.
@@ -267,7 +268,7 @@ def _joint_ball(
     moments = ask("start", moments_query(over, radius=radius), read)
     Q, s = moments.values, float(moments.sd[0, 0])
     guess = plan.pilot.start(plan.n)
-    rows = guess if plan.relation == "replace" else _counted(Q, s, guess, coordinates)
+    rows = guess if plan.relation == "replace" else _rows_of_start(Q, s, guess, coordinates)
     return Start.of(Q, s, rows, coordinates), {"start": Q}, rows
 
 
@@ -280,27 +281,27 @@ def _within_reach(state: State, seen: Array) -> State:
     a = state.constant
     middle = 0.0 if a is None else float(state.theta @ mean_row(state.M, a))
     far = float(np.abs(seen @ state.theta - middle).max(initial=0.0))
-    kept = min(1.0, REACH_OF_START / max(far, 1e-300))
-    theta = kept * state.theta
-    return replace(state, theta=theta if a is None else theta + (1.0 - kept) * middle * a)
+    factor = min(1.0, REACH_OF_START / max(far, 1e-300))
+    theta = factor * state.theta
+    return replace(state, theta=theta if a is None else theta + (1.0 - factor) * middle * a)
 
 
 def _take(
-    plan: RowsPlan, fit: Fitting, one: ScorePass, known: Known | None, released: Released
+    plan: RowsPlan, fit: Fitting, score_pass: ScorePass, entries: Known | None, released: Released
 ) -> Fitting:
     """Return the model after the Newton step of a pass."""
-    found, state = one.back(released), fit.state
-    fit = fit.recounted(found.bins, one.plan.count, one.plan)
-    own = one.plan.of_rows(one.plan.rows * fit.counted)
-    projection = None if known is None else known.projection(state.W)
+    sums, state = score_pass.back(released), fit.state
+    fit = fit.recounted(sums.bins, score_pass.plan.count, score_pass.plan)
+    pass_plan = score_pass.plan.of_rows(score_pass.plan.rows * fit.counted)
+    projection = None if entries is None else entries.projection(state.W)
     if projection is not None:
-        found, own = projection.applied(found, own)
-    step = newton_step(found, own, state, fit.model)
+        sums, pass_plan = projection.applied(sums, pass_plan)
+    step = newton_step(sums, pass_plan, state, fit.model)
     still = (
         bool(plan.more and fit.plans) and state.length(step.d) > fit.before.length(fit.last.d)
-        and too_long(step, state, own, fit.plans[-1])
+        and too_long(step, state, pass_plan, fit.plans[-1])
     )  # fmt: skip
-    return fit.after(own, found, state, step, on_its_way=still)
+    return fit.after(pass_plan, sums, state, step, on_its_way=still)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,14 +315,14 @@ class ScorePasses:
         """Return the exact sums of each. Confidential."""
         grid = scoring_grid(self.design) if rows.by_cell else None
         if grid is not None:
-            by_cell = CellPasses(tuple(CellPass(one, grid) for one in self.passes), grid)
-            return by_cell.done(summed(rows, self.design, by_cell, **reading))
+            by_cell = CellPasses(tuple(CellPass(p, grid) for p in self.passes), grid)
+            return by_cell.pass_sums(summed(rows, self.design, by_cell, **reading))
         images = self.design.grid_of_images if rows.by_cell else None
         return tuple(summed(rows, self.design, Passes(self.passes, images), **reading).sums)
 
 
 def within(
-    one: PassPlan, score: Model, state: State, coordinates: Coordinates, design: Design
+    planned: PassPlan, score: Model, state: State, coordinates: Coordinates, design: Design
 ) -> tuple[PassPlan, float]:
     """Return the pass with radii no larger than rows of the declared box can need.
 
@@ -329,10 +330,10 @@ def within(
     """
     typical = score.typical_long(state)
     if typical:
-        one = one.reaching(typical, bounded=score.bounded)
+        planned = planned.reaching(typical, bounded=score.bounded)
     psi, omega = score.most(state)
     if not math.isfinite(psi):
-        return one, typical
+        return planned, typical
     row = longest_row(design, coordinates, state.W)
     place = design.auxiliary_place("weights")
     if place is not None:
@@ -340,8 +341,8 @@ def within(
         weight = math.inf if interval is None else interval[1] / coordinates.mean_weight
         psi, omega = psi * weight, omega * weight
     if row * psi > 0.0:
-        one = one.within(row * math.sqrt(omega), row * psi)
-    return one, typical
+        planned = planned.within(row * math.sqrt(omega), row * psi)
+    return planned, typical
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,10 +407,10 @@ class RowEngine(ScoringEngine):
     ) -> Schedule:
         """Return chains, shares of start and passes, and the releases before the start."""
         scales = _scales(request, design, model, mu, rows)
-        mu *= math.sqrt(1.0 - math.fsum(one.share for one in scales))
+        mu *= math.sqrt(1.0 - math.fsum(scale.share for scale in scales))
         p, rules = design.p, model.chains[0].score.rules
-        given = request.shares_of(self.names(len(rules.passes)))
-        shares = passes_of(rules, mu, rows, p) if given is None else tuple(given.values())
+        chosen = request.shares_of(self.names(len(rules.passes)))
+        shares = passes_of(rules, mu, rows, p) if chosen is None else tuple(chosen.values())
         x = noise_ratio(mu, p, rows)
         # In a table sorted by a private column one row replaced moves the others between windows.
         ordered = request.relation == "replace" and bool(request.options.get("public_order"))
@@ -454,8 +455,9 @@ class RowEngine(ScoringEngine):
         state = State(np.zeros(len(M)), W, 1.0, M)
         out: dict[str, float] = {}
         for chain in model.chains:
-            own, _ = within(last, chain.score, state, coordinates, design)
-            out |= expected_errors(chain.named(design.names), A @ W, own.noise.score / detail.rows)
+            planned, _ = within(last, chain.score, state, coordinates, design)
+            noise = planned.noise.score / detail.rows
+            out |= expected_errors(chain.named(design.names), A @ W, noise)
         return numbers, out
 
     def advice(self, scoring: RowsPlan) -> tuple[str, ...]:
@@ -473,8 +475,8 @@ class RowEngine(ScoringEngine):
     ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
         """Return coordinates recentred at the released scales of numbers or mean of weights."""
         clear = scoring.start * scoring.pilot.start(scoring.n) / scoring.radius**2
-        for one in detail.scales:
-            coordinates = one.locate(coordinates, design, ask, clear / math.sqrt(scoring.p))
+        for scale in detail.scales:
+            coordinates = scale.locate(coordinates, design, ask, clear / math.sqrt(scoring.p))
         return coordinates, ()
 
     def begin(
@@ -501,7 +503,7 @@ class RowEngine(ScoringEngine):
         places = None
         if scores[0].can_be_rare or plan.more:
             places = public_rows(design, coordinates.ends)
-        seen = None if places is None else places.seen(coordinates, start.M)
+        seen = None if places is None else places.in_coordinates(coordinates, start.M)
         states = [score.start(start) for score in scores]
         if seen is not None and scores[0].can_be_rare:
             states = [_within_reach(state, seen) for state in states]
@@ -511,47 +513,47 @@ class RowEngine(ScoringEngine):
         ]
 
     def aim(
-        self, plan: RowsPlan, k: int, one: PassPlan, fits: Sequence[Fitting],
+        self, plan: RowsPlan, k: int, planned: PassPlan, fits: Sequence[Fitting],
         coordinates: Coordinates, design: Design, ask: Ask,
     ) -> tuple[list[Aimed], Read]:  # fmt: skip
         """Return pass k of all models over one reading of the rows."""
         if plan.more and k >= len(plan.passes):
-            steps = [step for fit in fits for step in _pass_steps(one, fit.chain.step(k))]
+            steps = [step for fit in fits for step in _pass_steps(planned, fit.chain.step(k))]
             ask.pay(RESERVE, [LedgerStep(name, Gaussian(mu)) for name, mu in steps])
         passes = []
         for fit in fits:
-            own, typical = within(one, fit.model, fit.state, coordinates, design)
+            pass_plan, typical = within(planned, fit.model, fit.state, coordinates, design)
             if fit.public is not None:
-                own = reaching_events(own, fit.public, fit.state, fit.model, typical)
+                pass_plan = reaching_events(pass_plan, fit.public, fit.state, fit.model, typical)
             centre = centre_of(fit.model, fit.state, k, coordinates, design)
-            passes.append(ScorePass(own, centre, rotated=True))
-        read = plan.pilot.read(last=one.last)
-        if any(own.plan.unimodal for own in passes):
+            passes.append(ScorePass(pass_plan, centre, rotated=True))
+        read = plan.pilot.read(last=planned.last)
+        if any(score_pass.plan.unimodal for score_pass in passes):
             # events are few where rows are many: for one row in k their noise would be k times
             # larger
             passes = [
-                replace(own, plan=replace(own.plan, rows=plan.n, tail_rows=plan.n))
-                for own in passes
+                replace(score_pass, plan=replace(score_pass.plan, rows=plan.n, tail_rows=plan.n))
+                for score_pass in passes
             ]
             read = Read()
         over = ScorePasses(tuple(passes), design)
-        known = known_entries(design, coordinates)
+        entries = known_entries(design, coordinates)
         return [
             Aimed(
-                own.plan, over, operator.itemgetter(i),
-                functools.partial(_take, plan, fit, own, known),
+                score_pass.plan, over, operator.itemgetter(i),
+                functools.partial(_take, plan, fit, score_pass, entries),
             )
-            for i, (fit, own) in enumerate(zip(fits, passes, strict=True))
+            for i, (fit, score_pass) in enumerate(zip(fits, passes, strict=True))
         ], read
 
-    def scorers(self, _: ScoredDetail, found: ScoringRelease, design: Design) -> tuple[Any, ...]:
+    def scorers(self, _: ScoredDetail, release: ScoringRelease, design: Design) -> tuple[Any, ...]:
         """Return the scores at the final fit, which come turned as the passes turn them."""
         from dpmodels.scoring.clusters import Scored
 
         out = []
-        for fit in found.fits:
+        for fit in release.fits:
             state = replace(fit.before, theta=fit.state.theta)
-            centre = centre_of(fit.model, state, len(fit.plans), found.coordinates, design)
+            centre = centre_of(fit.model, state, len(fit.plans), release.coordinates, design)
             out.append(Scored(ScorePass(fit.plans[-1], centre, rotated=True)))
         return tuple(out), ()
 

@@ -608,13 +608,13 @@ class Forecast:
 
     def of(self, noise: float) -> tuple[str, str]:
         """Return a forecast for the coefficients: one word, and the sentence of a plan."""
-        said = f"forecast: noise is {noise:.0%} of the signal, so "
+        prefix = f"forecast: noise is {noise:.0%} of the signal, so "
         low, high = f"{self.low_noise:.0%}", f"{self.high_noise:.0%}"
         if noise <= self.low_noise:
-            return "fine", f"{said}intervals will be about as narrow as they can be (below {low})"
+            return "fine", f"{prefix}intervals will be about as narrow as they can be (below {low})"
         if noise <= self.high_noise:
-            return "rough", f"{said}intervals will be {self.between} (between {low} and {high})"
-        return "not determined", f"{said}{self.beyond} (above {high})"
+            return "rough", f"{prefix}intervals will be {self.between} (between {low} and {high})"
+        return "not determined", f"{prefix}{self.beyond} (above {high})"
 
 
 _NOT_DETERMINED = "coefficients will not be determined at this budget"

@@ -51,8 +51,8 @@ class Chain:
     @property
     def raw(self) -> bool:
         """Whether the response stays in its own units."""
-        own = self.score
-        return not own.of_residual if isinstance(own, Model) else bool(own.raw)
+        score = self.score
+        return not score.of_residual if isinstance(score, Model) else bool(score.raw)
 
     def step(self, k: object) -> str:
         """Return the name of pass k in the ledger (or of another step)."""
@@ -82,7 +82,7 @@ class ScoringPlan:
         """Yield the plan of each pass; ``fits`` returns the models after the pass before."""
         raise NotImplementedError
 
-    def remarks(self, found: ScoringRelease) -> Mapping[str, str]:
+    def remarks(self, release: ScoringRelease) -> Mapping[str, str]:
         """Return remarks on the steps as they were carried out, for the ledger."""
         return {}
 
@@ -213,7 +213,7 @@ class ScoringEngine(ABC):
 
     @abstractmethod
     def scorers(
-        self, detail: ScoredDetail, found: ScoringRelease, design: Design
+        self, detail: ScoredDetail, release: ScoringRelease, design: Design
     ) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
         """Return the scores at the final fit, for sums by cluster, and the turns to them."""
 
@@ -298,7 +298,7 @@ class Closing:
         """Return the step."""
         return LedgerStep(self.name, Gaussian(mu * math.sqrt(self.share)), share=self.share)
 
-    def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
+    def conclude(self, release: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
         """Return released statistics of the fit."""
         raise NotImplementedError
 
@@ -310,19 +310,19 @@ class FitStatistics(Closing):
     name: ClassVar[str] = STATISTICS_STEP
     share: ClassVar[float] = STATISTICS_SHARE
 
-    def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
+    def conclude(self, release: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
         """Release the statistics; the deviance allows for its clip by released score lengths."""
-        first, c = found.fits[0], found.coordinates
+        first, c = release.fits[0], release.coordinates
         score, last, bins = first.score, first.plans[-1], first.released[-1].bins
         assert design.response is not None and design.response.interval is not None
         centre = centre_of(score, first.state, 1, c, design)
-        one = Deviance.of(
+        deviance = Deviance.of(
             score.family, score.link, first.state.nuisance, first.state.phi, centre,
             design.response.interval,
         )  # fmt: skip
-        told = one.release(design, affine_of(centre, 1.0), ask, people=last.people)
-        cut = 0.0 if bins is None else one.cut(told, bins, last, first.before.phi)
-        return one.report(told, len(first.state.theta), cut=cut, people=last.people)
+        statistics = deviance.release(design, affine_of(centre, 1.0), ask, people=last.people)
+        cut = 0.0 if bins is None else deviance.cut(statistics, bins, last, first.before.phi)
+        return deviance.report(statistics, len(first.state.theta), cut=cut, people=last.people)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,9 +358,9 @@ class ScoredDetail:
         """Return the public coordinates of a design whose ranges are known."""
         if self.model.coordinates is not None:
             return self.model.coordinates
-        found = public_coordinates(design, raw=self.chains[0].raw)
+        coordinates = public_coordinates(design, raw=self.chains[0].raw)
         length = self.model.row_norm
-        return found if length is None else of_short_rows(found, design, length)
+        return coordinates if length is None else of_short_rows(coordinates, design, length)
 
 
 def centre_of(
@@ -393,26 +393,26 @@ class ScoringRelease:
         if not self.turns:
             return self.clusters.meat(i, of_units)
         turn, back = self.turns[i], np.linalg.inv(self.turns[i])
-        found = self.clusters.meat(i, turn @ of_units @ turn.T)
-        return np.asarray(back @ found @ back.T)
+        J = self.clusters.meat(i, turn @ of_units @ turn.T)
+        return np.asarray(back @ J @ back.T)
 
     @property
     def values(self) -> dict[str, Any]:
         """All released numbers, by name."""
         out: dict[str, Any] = {}
-        for one in self.fits:
-            step, last = one.chain.step, one.released[-1]
-            out |= one.values
-            for k, sums in enumerate(one.released, 1):
+        for fit in self.fits:
+            step, last = fit.chain.step, fit.released[-1]
+            out |= fit.values
+            for k, sums in enumerate(fit.released, 1):
                 out[step(f"information {k}")] = sums.information
                 out[step(f"scores {k}")] = sums.score
             parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
             out |= {step(name): part for name, part in parts.items() if part is not None}
-            if one.lengths:
-                out[step("lengths")] = one.lengths[-1].counts
+            if fit.lengths:
+                out[step("lengths")] = fit.lengths[-1].counts
         if self.clusters is not None and not self.turns:
-            for one, J in zip(self.fits, self.clusters.products, strict=True):
-                out[one.chain.step("cluster scores")] = J
+            for fit, J in zip(self.fits, self.clusters.products, strict=True):
+                out[fit.chain.step("cluster scores")] = J
         return out
 
 
@@ -428,15 +428,15 @@ def release_scoring(
     -------
     The steps of the plan. Every pass looks from released numbers only.
     """
-    own = plan.engine
+    engine = plan.engine
     fits: list[Fitting] = []
-    for chains in (plan.chains,) if own.together else ((chain,) for chain in plan.chains):
-        some = own.begin(plan, chains, coordinates, spreads, design, ask)
-        for k, planned in enumerate(plan.sequence(lambda: some), 1):  # noqa: B023
-            aimed, read = own.aim(plan, k, planned, some, coordinates, design, ask)
-            some = [
+    for chains in (plan.chains,) if engine.together else ((chain,) for chain in plan.chains):
+        current = engine.begin(plan, chains, coordinates, spreads, design, ask)
+        for k, planned in enumerate(plan.sequence(lambda: current), 1):  # noqa: B023
+            aimed, read = engine.aim(plan, k, planned, current, coordinates, design, ask)
+            current = [
                 to.take(ask_pass(ask, to.plan, to.over, to.pick, fit.chain.step(k), plan.p, read))
-                for fit, to in zip(some, aimed, strict=True)
+                for fit, to in zip(current, aimed, strict=True)
             ]
-        fits += some
+        fits += current
     return ScoringRelease(coordinates, tuple(fits))

@@ -142,14 +142,15 @@ class ScalePlan:
         ends = plain.intervals()[list(at)]
         low, width = ends[:, 0], ends[:, 1] - ends[:, 0]
         counts = self._noisy(0, plain, ask, _Histogram(tuple(at), low, width))
-        centre = low + width * [median_of(one, self.noise(0)) for one in counts]
+        centre = low + width * [median_of(histogram, self.noise(0)) for histogram in counts]
         counts = self._noisy(1, plain, ask, _Histogram(tuple(at), centre, width, octaves=True))
-        return centre, width, [scale_of(one, self.noise(1), self._read(one)) for one in counts]
+        sd = self.noise(1)
+        return centre, width, [scale_of(c, sd, self._read(c)) for c in counts]
 
     def _noisy(self, k: int, plain: Design, ask: Ask, job: _Histogram) -> Array:
         over = Sums(plain, job)
         query = Query(
-            self.histograms(k), over, lambda found: Added(found.arrays[0].astype(object))
+            self.histograms(k), over, lambda sums: Added(sums.arrays[0].astype(object))
         )
         return ask((PLACES, DISTANCES)[k], query, self.read).values
 
@@ -328,19 +329,19 @@ def looking_from(
     """
     unit = coordinates.unit
     scale, shift, spread = np.array(unit.scale), np.array(unit.shift), 0.0
-    if plan.response and (one := seen[-1]) is not None:
+    if plan.response and (measured := seen[-1]) is not None:
         wide = max(RESPONSE_SCALES, START_NOISE_OF_RANGE * RESPONSE_UNIT * clear)
-        half = width[-1] * min(wide * one, 0.5)
+        half = width[-1] * min(wide * measured, 0.5)
         if unit.intercept or unit.one is not None:
             half *= most_root(design)
             scale[-1], shift[-1] = 1.0 / half, -centre[-1] / half
         else:  # nothing gives a centre back: about 0
             scale[-1] = max(scale[-1], 1.0 / (abs(centre[-1]) + half))
-        spread = float(scale[-1] * width[-1] * one) * most_root(design)
+        spread = float(scale[-1] * width[-1] * measured) * most_root(design)
     box, ends = {}, {}
-    for name, c, w, one in zip(plan.predictors, centre, width, seen, strict=False):
-        if one is not None:
-            sd = sd_of_box(one, float(w))
+    for name, c, w, measured in zip(plan.predictors, centre, width, seen, strict=False):
+        if measured is not None:
+            sd = sd_of_box(measured, float(w))
             box[name] = uniform_range(float(c), sd)
             ends[name] = (float(c) - PUBLIC_ROW_SDS * sd, float(c) + PUBLIC_ROW_SDS * sd)
     if box:

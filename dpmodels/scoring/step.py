@@ -79,22 +79,22 @@ def newton_step(
         H, nu = kept_apart(H, nu, plan.energy)
         least = FLOOR_SHRUNK * size
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
-    known = axes(H)
-    safe = floored(H, floor, known)
+    eigen = axes(H)
+    safe = floored(H, floor, eigen)
     total, sd = scores_of(released, plan)
     mean = total / m if turn is None else turn @ (total / m)
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
-    step = Step(H, nu, floor, d, state, known, sd / m, look=state.W)
+    step = Step(H, nu, floor, d, state, eigen, sd / m, look=state.W)
     if plan.last:
-        d = d if of_units else d * _kept(d, safe, math.sqrt(state.phi) * sd / m, plan)
+        d = d if of_units else d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
         return replace(step, d=d, state=replace(state, theta=state.theta + state.W.T @ d))
     root = np.linalg.inv(state.W)
-    own = Information(
+    information = Information(
         root @ (released.information / m) @ root.T, noise * float(np.trace(root @ root.T)) / r
     )
-    state = replace(state, earlier=own)
+    state = replace(state, earlier=information)
     if turn is None:
-        d = d * _kept(d, safe, math.sqrt(state.phi) * sd / m, plan)
+        d = d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
         return _early_of_rows(replace(step, d=d), released, plan, state, model, root @ safe @ root)
     return _early_of_units(step, released, plan, state, model, safe, turn)
 
@@ -107,8 +107,8 @@ def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, 
     # the noise of the earlier one in today's coordinates, on average over the entries
     stretch = float(np.trace(state.W @ state.W.T)) / len(H)
     old = (state.earlier.noise * stretch) ** 2
-    known = old + state.earlier.bias**2
-    weight = known / (known + nu * nu)
+    earlier = old + state.earlier.bias**2
+    weight = earlier / (earlier + nu * nu)
     mixed = weight * H + (1.0 - weight) * before
     return mixed, math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
 
@@ -174,7 +174,7 @@ def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
     return released.score + missing, math.hypot(plan.noise.score, sd)
 
 
-def _kept(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
+def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     """Return the part of a step that is kept: noise explains the rest (``method.md``, 3).
 
     A last step loses at most half of what it explains, less where mu n is large. Where events are
@@ -215,5 +215,5 @@ def _whitening(
     J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
     if least > 0.0:
         J = floored(J, least)
-    own = np.linalg.inv(look)
-    return roots(own @ J @ own.T * rescaled)[1]
+    inverse = np.linalg.inv(look)
+    return roots(inverse @ J @ inverse.T * rescaled)[1]

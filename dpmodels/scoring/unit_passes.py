@@ -185,12 +185,12 @@ def own_sum(cells: Array, counts: Index) -> Array:
     return np.asarray(np.add.reduceat(cells, np.cumsum(counts) - counts, axis=-1))
 
 
-def own_mean(cells: Array, there: Array, counts: Index) -> Array:
-    """Return each unit's mean over its rows that are ``there`` (1 or 0), at each of its rows.
+def own_mean(cells: Array, present: Array, counts: Index) -> Array:
+    """Return each unit's mean over its rows that are ``present`` (1 or 0), at each of its rows.
 
     0: none is; cells are 0 where a row is not there.
     """
-    many = np.maximum(own_sum(there, counts), 1.0)
+    many = np.maximum(own_sum(present, counts), 1.0)
     return np.repeat(own_sum(cells, counts) / many, counts, axis=-1)
 
 
@@ -213,11 +213,11 @@ class RegressionRows:
         image = mapped(matrix, block.rows)
         if shift is not None:
             image += shift
-        z, psi, omega, _, there = seen_rows(self.centre, image, block.rows)
+        z, psi, omega, _, complete = seen_rows(self.centre, image, block.rows)
         z = z[: len(self.centre.theta)]
         present = np.ones(z.shape[1])
-        if not isinstance(there, slice):
-            present = there.astype(float)
+        if not isinstance(complete, slice):
+            present = complete.astype(float)
         if self.demean:
             z = (z - own_mean(z, present, block.counts)) * present
             psi = (psi - own_mean(psi, present, block.counts)) * present
@@ -338,8 +338,8 @@ class Regression(Expansion):
 
 def octaves(squares: Array) -> npt.NDArray[np.int64]:
     """Count positive finite numbers by octaves, the end bins open; others are in none."""
-    there = squares[(squares > 0.0) & np.isfinite(squares)]
-    octave = (there.view(np.int64) >> MANTISSA_BITS) - (EXPONENT_BIAS - OCTAVE_ZERO)
+    positive = squares[(squares > 0.0) & np.isfinite(squares)]
+    octave = (positive.view(np.int64) >> MANTISSA_BITS) - (EXPONENT_BIAS - OCTAVE_ZERO)
     return np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
 
 
@@ -353,20 +353,20 @@ def units_of(blocks: Iterable[Any]) -> Iterator[BlockOfPeople]:
             yield BlockOfPeople(block, np.arange(m), np.ones(m, dtype=np.intp))
 
 
-def own_scores(found: Expanded) -> tuple[Array, Array, Array]:
+def own_scores(expanded: Expanded) -> tuple[Array, Array, Array]:
     """Return (scores of units in steps of ``GRAIN``, their lengths, lengths of their rows').
 
     Integers; 0 where one is not finite. Sums below 2^53 steps are exact in any order, longer ones
     round in the unit's own order.
     """
-    rows = np.rint(found.score * (1.0 / GRAIN))
-    own = own_sum(rows, found.scores)
-    size = lengths(own)
+    rows = np.rint(expanded.score * (1.0 / GRAIN))
+    scores = own_sum(rows, expanded.scores)
+    size = lengths(scores)
     gone = ~(size < 1e140)
     if gone.any():
-        own = np.where(gone, 0.0, own)
+        scores = np.where(gone, 0.0, scores)
         size = np.where(gone, 0.0, size)
-    return own, size, lengths(rows)
+    return scores, size, lengths(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,10 +399,10 @@ class ScalesJob:
         out = np.zeros((self.r, OCTAVES), dtype=np.int64)
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
-                found = self.local.expand(block)
-                squares = own_sum(found.information()[: self.r] ** 2, found.counts)
-                for j, own in enumerate(squares):
-                    out[j] += octaves(own)
+                expanded = self.local.expand(block)
+                squares = own_sum(expanded.information()[: self.r] ** 2, expanded.counts)
+                for j, row in enumerate(squares):
+                    out[j] += octaves(row)
         return Integers((out,))
 
 
@@ -433,10 +433,10 @@ class PlacesJob:
                         cells = cells / mapped(self.root[None], block.rows[: len(self.root)])[0]
                 if self.centre is not None:
                     cells = np.abs(cells - self.centre[i])
-                there = np.isfinite(cells)
-                many = own_sum(there.astype(float), block.counts)
-                mass = np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), block.counts) * there
-                at = np.searchsorted(self.edges[i], np.where(there, cells, 0.0), side="right")
+                finite = np.isfinite(cells)
+                many = own_sum(finite.astype(float), block.counts)
+                mass = np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), block.counts) * finite
+                at = np.searchsorted(self.edges[i], np.where(finite, cells, 0.0), side="right")
                 out[i] += np.bincount(at, weights=mass, minlength=size).astype(np.int64)
         return Integers((out,))
 
@@ -465,22 +465,22 @@ class UnitsJob:
             for block in units_of(blocks):
                 many = len(block.counts)
                 chosen: Any = slice(None) if coins is None else coins.choose(many)
-                found = self.local.expand(block)
-                own, size, of_rows = own_scores(found)
-                own = _filled(own, r)
-                score += self._scores(own, size).astype(object)
+                expanded = self.local.expand(block)
+                scores, size, of_rows = own_scores(expanded)
+                scores = _filled(scores, r)
+                score += self._scores(scores, size).astype(object)
                 if plan.mu_scale:
                     square = (of_rows * GRAIN) ** 2 / plan.scale_cut
-                    if found.shares is not None:  # a row's squared score, by its share
-                        square = square / found.shares
-                    part = own_sum(end_of_numbers(square, low=0.0), found.scores)
+                    if expanded.shares is not None:  # a row's squared score, by its share
+                        square = square / expanded.shares
+                    part = own_sum(end_of_numbers(square, low=0.0), expanded.scores)
                     scale += int(np.minimum(part, STEPS).sum())
                 if plan.meat:
-                    totals["meat"].add(scaled(own[:, chosen], size[chosen], plan.meat / GRAIN))
-                kept = size <= plan.clip / GRAIN
-                if found.whole is not None:
-                    kept &= found.whole
-                self._add_information(totals, found, chosen, kept)
+                    totals["meat"].add(scaled(scores[:, chosen], size[chosen], plan.meat / GRAIN))
+                unclipped = size <= plan.clip / GRAIN
+                if expanded.whole is not None:
+                    unclipped &= expanded.whole
+                self._add_information(totals, expanded, chosen, unclipped)
 
         def matrix(name: str) -> Any:
             return totals[name].integers()[:r, :r]
@@ -490,29 +490,29 @@ class UnitsJob:
             matrix("spread") if plan.spread else None, scale, (),
         )  # fmt: skip
 
-    def _scores(self, own: Array, size: Array) -> npt.NDArray[np.int64]:
+    def _scores(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
         """Return the sum of scores, none longer than C in exact integers."""
         clip = self.plan.clip / GRAIN
-        kept = softened(size, clip, self.plan.unsoftened)
-        return integers_of(end_along(own, size, clip, kept).sum(axis=1))
+        target = softened(size, clip, self.plan.unsoftened)
+        return integers_of(end_along(scores, size, clip, target).sum(axis=1))
 
     def _add_information(
-        self, totals: dict[str, ExactSum], found: Expanded, chosen: Any, kept: Mask
+        self, totals: dict[str, ExactSum], expanded: Expanded, chosen: Any, unclipped: Mask
     ) -> None:
         """Add the information of units, and of the chosen ones whose score is whole."""
         plan = self.plan
-        rows = found.information()
+        rows = expanded.information()
         v = _filled(np.array(rows) if self.turn is None else mapped(self.turn, rows), self.r)
         length = missing(v)
-        starts = np.cumsum(found.counts) - found.counts
-        block = BlockOfPeople(v, starts, found.counts)
+        starts = np.cumsum(expanded.counts) - expanded.counts
+        block = BlockOfPeople(v, starts, expanded.counts)
         radii = [plan.information, *([plan.spread] if plan.spread else [])]
         share, *ordinary = factors(length, block, *radii)
         if plan.spread:
-            of = np.zeros(len(kept), dtype=bool)
-            of[chosen] = kept[chosen]
-            some = np.flatnonzero(np.repeat(of, found.counts))
-            product(towards_zero(v[:, some] * ordinary[0][some]), totals["spread"])
+            of = np.zeros(len(unclipped), dtype=bool)
+            of[chosen] = unclipped[chosen]
+            chosen_rows = np.flatnonzero(np.repeat(of, expanded.counts))
+            product(towards_zero(v[:, chosen_rows] * ordinary[0][chosen_rows]), totals["spread"])
         v *= share
         product(towards_zero(v), totals["information"])
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import ConvexHull, OneHot
 from dpmodels.proof.statistics import Stack, Sum
-from dpmodels.scoring.clip import kept, mean_square, without_rounding
+from dpmodels.scoring.clip import clear_bins, mean_square, without_rounding
 from dpmodels.scoring.coordinates import (
     Coordinates,
     constant_columns,
@@ -107,15 +107,15 @@ class Number:
         none, would be blown up). Counts that are not seen are at most twice those that are: a few
         anywhere in a wide range would make a mean of their own. Else by a tree.
         """
-        clear = kept(counts, sd)
+        clear = clear_bins(counts, sd)
         clear[self.cells :] = 0.0
         if float(clear.sum()) > CLEAR_PART * n:
             hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
-            rest = max(1.0 - float(clear.sum()) / n, hidden)
-            there = np.arange(CELLS) < self.cells
+            remaining = max(1.0 - float(clear.sum()) / n, hidden)
+            inside = np.arange(CELLS) < self.cells
             if self.counts:
-                there &= self.middles() <= self._twice(int(np.flatnonzero(clear)[-1]))
-            even = np.where(there, rest / np.count_nonzero(there), 0.0)
+                inside &= self.middles() <= self._twice(int(np.flatnonzero(clear)[-1]))
+            even = np.where(inside, remaining / np.count_nonzero(inside), 0.0)
             out = clear / max(float(clear.sum()), n) + even
             return np.asarray(out / out.sum())
         many = 1 << (self.cells - 1).bit_length()
@@ -180,11 +180,11 @@ def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
     """
     out = []
     names, places = columns_of_numbers(design)
-    plain, asked = design, len(names)
+    plain, n_predictors = design, len(names)
     if design.scaled and not design.bought:
         plain = unweighted(design)  # predictors are asked about before they are multiplied
-        asked = 0 if constant_columns(design) is None else asked
-    for name, place in zip(names[:asked], places[:asked], strict=True):
+        n_predictors = 0 if constant_columns(design) is None else n_predictors
+    for name, place in zip(names[:n_predictors], places[:n_predictors], strict=True):
         interval = plain.z[place].interval
         if interval is not None and interval[1] > interval[0]:
             out.append(Number(name, place, *interval))
@@ -208,13 +208,13 @@ def weight_number(design: Design) -> tuple[Number, ...]:
 
 def places_of(many: int, *, people: bool, cells: int = CELLS) -> Stack:
     """Return a stack of histograms, one per number: a unit's shares of cells, or its one cell."""
-    one: Any = OneHot(cells)
-    each = Sum(ConvexHull(one)) if people else Sum(one)
+    one_hot: Any = OneHot(cells)
+    each = Sum(ConvexHull(one_hot)) if people else Sum(one_hot)
     return Stack((each,) * many, (1.0,) * many)
 
 
 def ask_places(
-    ask: Ask, asked: tuple[Number, ...], design: Design, n: float, *, people: bool,
+    ask: Ask, numbers: tuple[Number, ...], design: Design, n: float, *, people: bool,
     read: Read = ALL, root: Array | None = None,
 ) -> tuple[Spread, ...]:  # fmt: skip
     """Release the distributions of numbers.
@@ -225,11 +225,12 @@ def ask_places(
     -------
     GDP for one unit, its mu as planned: its shares of the cells of each number.
     """
-    edges = tuple(one.bounds()[1:-1] for one in asked)
-    job = PlacesJob(tuple(one.place for one in asked), edges, people, root)
+    edges = tuple(number.bounds()[1:-1] for number in numbers)
+    job = PlacesJob(tuple(number.place for number in numbers), edges, people, root)
     counts, sd = _masses(ask, PLACES, job, design, read)
     return tuple(
-        Spread(one, one.shares(own, sd, n), sd / n) for one, own in zip(asked, counts, strict=True)
+        Spread(number, number.shares(histogram, sd, n), sd / n)
+        for number, histogram in zip(numbers, counts, strict=True)
     )
 
 
@@ -243,22 +244,23 @@ def ask_distances(
     -------
     GDP for one unit, its mu as planned: its shares of the half octaves of each number.
     """
-    asked = [one for one in spreads if one.number.place < design.p]
-    if not asked:
+    predictors = [spread for spread in spreads if spread.number.place < design.p]
+    if not predictors:
         return spreads
-    width = np.array([one.number.high - one.number.low for one in asked])
+    width = np.array([spread.number.high - spread.number.low for spread in predictors])
     octaves = 2.0 ** (-np.arange(DISTANCE_OCTAVES - 1, 0, -1) / 2.0)
-    centre = np.array([one.quantile(0.5) for one in asked])
+    centre = np.array([spread.quantile(0.5) for spread in predictors])
     job = PlacesJob(
-        tuple(one.number.place for one in asked), tuple(w * octaves for w in width), people, root,
+        tuple(spread.number.place for spread in predictors), tuple(w * octaves for w in width),
+        people, root,
         centre,
     )  # fmt: skip
     counts, sd = _masses(ask, DISTANCES, job, design, read)
     out = {}
-    for one, own in zip(asked, counts[:, ::-1], strict=True):
-        many = (private and released_count(own, sd)) or n
-        out[one.number.place] = replace(one, scale=scale_of(own, sd, many))
-    return tuple(out.get(one.number.place, one) for one in spreads)
+    for spread, histogram in zip(predictors, counts[:, ::-1], strict=True):
+        many = (private and released_count(histogram, sd)) or n
+        out[spread.number.place] = replace(spread, scale=scale_of(histogram, sd, many))
+    return tuple(out.get(spread.number.place, spread) for spread in spreads)
 
 
 def _masses(
@@ -269,10 +271,10 @@ def _masses(
     unit = 1 if job.of_people else 2**20  # a row has the whole unit, as a mark
     over = Sums(design, job)
     query = Query(
-        statistic, over, lambda found: Added([(a // unit).astype(object) for a in found.arrays[0]])
+        statistic, over, lambda sums: Added([(a // unit).astype(object) for a in sums.arrays[0]])
     )
-    found = ask(step, query, read)
-    return found.values, float(found.sd[0, 0])
+    released = ask(step, query, read)
+    return released.values, float(released.sd[0, 0])
 
 
 def ask_scales(
@@ -290,7 +292,7 @@ def ask_scales(
     """
     statistic = Stack((Sum(OneHot(OCTAVES)),) * r, (1.0,) * r)
     over = Sums(design, ScalesJob(local, people, r))
-    query = Query(statistic, over, lambda found: Added([a.astype(object) for a in found.arrays[0]]))
+    query = Query(statistic, over, lambda sums: Added([a.astype(object) for a in sums.arrays[0]]))
     noisy = ask(step, query, read)
     sd = float(noisy.sd[0, 0])
     count = float(np.max(np.sum(noisy.values, axis=1)))
@@ -309,15 +311,15 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     would cut the few units that it varies in, and steps would go past the root.
     """
     counts = without_rounding(counts)
-    clear = [mean_square(own, sd, SCALE_QUANTILE)[0] for own in counts if kept(own, sd).any()]
+    clear = [mean_square(c, sd, SCALE_QUANTILE)[0] for c in counts if clear_bins(c, sd).any()]
     out, squares = np.zeros(len(counts)), []
     if clear:
         low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - COLUMN_OCTAVES
-        for j, own in enumerate(counts):
-            high = np.where(low, 0.0, own)
-            if kept(high, sd).any():
-                square, there = mean_square(high, sd, SCALE_QUANTILE)
-                out[j] = square * min(there / n, 1.0)
+        for j, histogram in enumerate(counts):
+            high = np.where(low, 0.0, histogram)
+            if clear_bins(high, sd).any():
+                square, count = mean_square(high, sd, SCALE_QUANTILE)
+                out[j] = square * min(count / n, 1.0)
                 squares.append(square)
     # nothing but noise: what the box lets expect of u, of as many units as noise hides
     hidden = min(CLEAR_SDS * sd / n, 1.0)
@@ -329,13 +331,13 @@ def recentred(
 ) -> Coordinates:
     """Return coordinates of a box about the released centres, as wide as the released spreads."""
     box = {}
-    for one in spreads:
-        if one.number.place < design.p:
-            centre, sd = one.mean, one.root_mean_square
-            if one.scale is not None:
-                centre = one.quantile(0.5)
-                sd = sd_of_box(one.scale, one.number.high - one.number.low)
-            box[one.number.name] = uniform_range(centre, sd)
+    for spread in spreads:
+        if spread.number.place < design.p:
+            centre, sd = spread.mean, spread.root_mean_square
+            if spread.scale is not None:
+                centre = spread.quantile(0.5)
+                sd = sd_of_box(spread.scale, spread.number.high - spread.number.low)
+            box[spread.number.name] = uniform_range(centre, sd)
     if not box:
         return coordinates
     middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}

@@ -212,20 +212,20 @@ class UnitsPlan(ScoringPlan):
         return OF_LINEAR_UNITS if model.averages else OF_UNITS
 
     @functools.cached_property
-    def left(self) -> float:
+    def mu_of_passes(self) -> float:
         """Return the part of mu that prelude and closing leave."""
-        own = math.fsum((s.share or 0.0) for s in self.prelude)
-        own += 0.0 if self.closing is None else self.closing.share
-        return self.mu * math.sqrt(1.0 - own)
+        spent = math.fsum((s.share or 0.0) for s in self.prelude)
+        spent += 0.0 if self.closing is None else self.closing.share
+        return self.mu * math.sqrt(1.0 - spent)
 
     @property
     def each(self) -> float:
         """Remaining mu for each model."""
-        return self.left / math.sqrt(len(self.chains))
+        return self.mu_of_passes / math.sqrt(len(self.chains))
 
     def part(self, share: float) -> float:
         """Return the mu of a share, of one model."""
-        return self.left * math.sqrt(share / len(self.chains))
+        return self.mu_of_passes * math.sqrt(share / len(self.chains))
 
     @property
     def many_columns(self) -> bool:
@@ -263,8 +263,8 @@ class UnitsPlan(ScoringPlan):
     @property
     def readings(self) -> int:
         """Number of readings of the rows before the fit closes."""
-        own = (2 * self.many + 1) * len(self.chains)
-        return own + len(self.prelude) + len(self.asking)
+        readings = (2 * self.many + 1) * len(self.chains)
+        return readings + len(self.prelude) + len(self.asking)
 
     @property
     def noise(self) -> float:
@@ -286,26 +286,26 @@ class UnitsPlan(ScoringPlan):
                     ("score lengths", of.lengths), ("information and scores", joint),
                     ("scale", of.scale),
                 )  # fmt: skip
-                out += [(f"{name} {label}", mu * math.sqrt(one)) for name, one in parts if one]
-        first = [(name, self.left * math.sqrt(share)) for name, share in self.asking]
-        made = [
-            [LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in some]
-            for some in (first, out)
+                out += [(f"{name} {label}", mu * math.sqrt(s)) for name, s in parts if s]
+        first = [(name, self.mu_of_passes * math.sqrt(share)) for name, share in self.asking]
+        steps = [
+            [LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in pairs]
+            for pairs in (first, out)
         ]
-        return (*made[0], *self.prelude, *made[1])
+        return (*steps[0], *self.prelude, *steps[1])
 
 
 def _take(
-    fit: Fitting, one: PassPlan, lengths: Lengths, turn: Array, released: Released
+    fit: Fitting, planned: PassPlan, lengths: Lengths, turn: Array, released: Released
 ) -> Fitting:
     """Return the model after the step of a pass."""
     assert fit.look is not None
     before = replace(fit.state, W=fit.look)
-    fit = fit.recounted(lengths.counts, lengths.sd, one)
-    one = one.of_rows(one.rows * fit.counted)
-    step = newton_step(released, one, before, fit.model, turn)
+    fit = fit.recounted(lengths.counts, lengths.sd, planned)
+    planned = planned.of_rows(planned.rows * fit.counted)
+    step = newton_step(released, planned, before, fit.model, turn)
     return fit.after(
-        one, released, before, step, lengths=(*fit.lengths, lengths), look=step.look, turn=turn
+        planned, released, before, step, lengths=(*fit.lengths, lengths), look=step.look, turn=turn
     )
 
 
@@ -319,9 +319,9 @@ def ask_lengths(
     GDP for one unit, its mu as planned: one bin.
     """
     over = Sums(design, LengthsJob(local, people))
-    query = Query(Sum(OneHot(OCTAVES)), over, lambda found: Added(found.arrays[0].astype(object)))
-    found = ask(f"score lengths {label}", query, read)
-    return Lengths(found.values, float(found.sd[0]))
+    query = Query(Sum(OneHot(OCTAVES)), over, lambda sums: Added(sums.arrays[0].astype(object)))
+    released = ask(f"score lengths {label}", query, read)
+    return Lengths(released.values, float(released.sd[0]))
 
 
 def unit_pass(
@@ -340,8 +340,8 @@ def unit_pass(
     """
     share = shares_of_units(last=last, scale=scale, many=many)
 
-    def part(one: float) -> float:
-        return mu * math.sqrt(one)
+    def part(fraction: float) -> float:
+        return mu * math.sqrt(fraction)
 
     H2 = trace * information_of_units(part(share.information) * N / p, p)
     J2 = lengths.square * max(
@@ -349,13 +349,13 @@ def unit_pass(
     )
     L2 = UNITS_POLICY.ordinary * trace if share.spread else 0.0
     C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
-    own = sensitivity(Gram(NuclearBall(p)), relation, "l2")
+    gram_l2 = sensitivity(Gram(NuclearBall(p)), relation, "l2")
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
     noise = Noise(
-        information=own * H2 / part(share.information),
+        information=gram_l2 * H2 / part(share.information),
         score=twice * C / part(share.score),
-        meat=own * J2 / part(share.meat),
-        spread=own * L2 / part(share.spread) if L2 else 0.0,
+        meat=gram_l2 * J2 / part(share.meat),
+        spread=gram_l2 * L2 / part(share.spread) if L2 else 0.0,
         scale=SCALE_CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
         count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
@@ -385,24 +385,24 @@ class UnitEngine(ScoringEngine):
             for c in model.chains
         )
         first = chains[0].score
-        given = request.shares_of(self.names(len(first.shares)))
+        chosen = request.shares_of(self.names(len(first.shares)))
         pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
-        shares = first.shares if given is None else tuple(given.values())
+        shares = first.shares if chosen is None else tuple(chosen.values())
         return Schedule(chains, mu, shares, pilot)
 
     def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
         """Return the plan of the steps for a design of this rank."""
         first = detail.chains[0].score
-        asked: tuple[Number, ...] = ()
+        located: tuple[Number, ...] = ()
         if detail.model.coordinates is None:
             # a design whose ranges are to be bought is planned as if it had them
-            known = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
-            asked = numbers(known, response=first.cells)
-        asked += weight_number(design)
+            ranged = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
+            located = numbers(ranged, response=first.cells)
+        located += weight_number(design)
         return UnitsPlan(
             first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
-            detail.model.closing, detail.people, detail.shares, asked,
-            any(one.place < design.p for one in asked),
+            detail.model.closing, detail.people, detail.shares, located,
+            any(number.place < design.p for number in located),
         )  # fmt: skip
 
     def shown(
@@ -414,13 +414,13 @@ class UnitEngine(ScoringEngine):
     def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
         """Return advice for a model for which there are too few units."""
         N, p = scoring.n, scoring.p
-        more, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
+        least, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
         counted = "people" if scoring.people else "rows"
         fewer = f", or at most {most} coefficients" if most else ""
         return (
             f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} "
             f"of the signal (above {scoring.forecast.high_noise:.0%}). About "
-            f"{round(more, -max(len(str(more)) - 2, 0))} {counted}, or about {factor:.2g} times "
+            f"{round(least, -max(len(str(least)) - 2, 0))} {counted}, or about {factor:.2g} times "
             f"the eps{fewer} would do",
         )
 
@@ -483,7 +483,7 @@ class UnitEngine(ScoringEngine):
             ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
         )
         of_score = plan.within(last=last, scale=scale).score
-        one = unit_pass(
+        planned = unit_pass(
             lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
             tail=pilot.tail(plan.n) if last else n,
             clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
@@ -491,17 +491,17 @@ class UnitEngine(ScoringEngine):
             many=plan.many_columns,
         )  # fmt: skip
         if expansion.stops and last:
-            local = expansion.at(state, k, one.clip)
+            local = expansion.at(state, k, planned.clip)
         assert fit.look is not None
         turn = fit.look @ np.linalg.inv(state.W)
-        over = Sums(design, UnitsJob(local, one, r, plan.people, turn if k > 1 else None))
-        take = functools.partial(_take, fit, one, lengths, turn)
-        return [Aimed(one, over, lambda sums: sums, take)], pilot.read(last=last)
+        over = Sums(design, UnitsJob(local, planned, r, plan.people, turn if k > 1 else None))
+        take = functools.partial(_take, fit, planned, lengths, turn)
+        return [Aimed(planned, over, lambda sums: sums, take)], pilot.read(last=last)
 
-    def scorers(self, detail: ScoredDetail, found: ScoringRelease, _: Design) -> tuple[Any, ...]:
+    def scorers(self, detail: ScoredDetail, release: ScoringRelease, _: Design) -> tuple[Any, ...]:
         """Return the scores at the final fit, turned to where those of people are round."""
         turns, passes = [], []
-        for fit in found.fits:
+        for fit in release.fits:
             turn = roots(infer_units(fit, detail.rows).meat)[1]
             turns.append(turn)
             passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))

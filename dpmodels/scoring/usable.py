@@ -96,7 +96,7 @@ class Look:
         if design.subset is not None:  # rows outside are not usable either
             least = 0.0
         units = "rows" if request.unit is None else "people"
-        return cls(n, mu, share, max(least * n, noise), _asked(design), units)
+        return cls(n, mu, share, max(least * n, noise), _examined_variables(design), units)
 
     @property
     def printed(self) -> dict[str, float]:
@@ -108,15 +108,15 @@ class Look:
 
     def first(self, part: Part) -> Part:
         """Return the ranges' part of the call with the look before it: the rest gets less."""
-        rest = 1.0 - self.share
-        root = math.sqrt(rest)
+        remaining = 1.0 - self.share
+        root = math.sqrt(remaining)
         steps = [replace(s, mechanism=Gaussian(s.mechanism.mu * root)) for s in part.steps]
         bought = part.purchase
         if bought is not None:
             bought = replace(bought, mu=bought.mu * root)
         return replace(
-            part, share=self.share + rest * part.share, purchase=bought,
-            steps=(self.step, *(s.within(rest) for s in steps)),
+            part, share=self.share + remaining * part.share, purchase=bought,
+            steps=(self.step, *(s.within(remaining) for s in steps)),
         )  # fmt: skip
 
     def ask(self, plan: Plan[Any], ask: Ask, payer: str) -> Release | None:
@@ -129,8 +129,8 @@ class Look:
         at most; the last pass pays.
         """
         complete = Counts(plan.design, count_complete, of_people=True)
-        found = ask(USABLE_ROWS, Query(Sum(Box(1, low=0)), complete, _sums))
-        usable = float(found.values[0])
+        released = ask(USABLE_ROWS, Query(Sum(Box(1, low=0)), complete, _sums))
+        usable = float(released.values[0])
         if usable >= self.stop_below:
             return None
         ask.pay(payer, [self.blame])
@@ -168,11 +168,11 @@ class Look:
 
 def count_complete(blocks: Iterable[Array]) -> tuple[npt.NDArray[np.int64]]:
     """Return how many units have a row without a missing cell. Confidential."""
-    whole = np.zeros(1, np.int64)
+    count = np.zeros(1, np.int64)
     for block in blocks:
         complete = np.asarray(np.isfinite(_rows(block)).all(axis=0), dtype=bool)
-        whole += _units_with(complete, block)
-    return (whole,)
+        count += _units_with(complete, block)
+    return (count,)
 
 
 def _rows(block: Any) -> Array:
@@ -200,8 +200,8 @@ class Presence:
         out[...] = 0.0
         for j, name in enumerate(self.variables):
             cells = chunk[name]
-            there = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
-            out[j // VARIABLES_PER_ROW] += there * 2.0 ** (j % VARIABLES_PER_ROW)
+            present = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
+            out[j // VARIABLES_PER_ROW] += present * 2.0 ** (j % VARIABLES_PER_ROW)
 
 
 def count_present(blocks: Iterable[Array], many: int) -> tuple[npt.NDArray[np.int64]]:
@@ -210,16 +210,16 @@ def count_present(blocks: Iterable[Array], many: int) -> tuple[npt.NDArray[np.in
     for block in blocks:
         for j in range(many):
             bits = _rows(block)[j // VARIABLES_PER_ROW].astype(np.int64)
-            there = np.asarray(bits >> (j % VARIABLES_PER_ROW) & 1, dtype=bool)
-            each[j] += _units_with(there, block)
+            present = np.asarray(bits >> (j % VARIABLES_PER_ROW) & 1, dtype=bool)
+            each[j] += _units_with(present, block)
     return (each,)
 
 
-def _asked(design: Design) -> tuple[str, ...]:
+def _examined_variables(design: Design) -> tuple[str, ...]:
     """Return the variables that are looked at one by one, as many as a block has room for."""
     return design.variables[: VARIABLES_PER_ROW * design.q]
 
 
-def _sums(found: tuple[npt.NDArray[np.int64], ...]) -> Added:
+def _sums(counts: tuple[npt.NDArray[np.int64], ...]) -> Added:
     """Return counts on the lattice of a box."""
-    return Added(found[0].astype(object) * _ONE)
+    return Added(counts[0].astype(object) * _ONE)

@@ -85,13 +85,13 @@ def worst(job, plan, relation, backgrounds=2):
         m = 1 + int(rng.integers(400))
         table = np.clip(rng.standard_cauchy((1, m)), -50, 50), rng.integers(0, job.grid.cells, m)
         base = job.over([table])
-        images = np.array([query(job.done(base + one)[0], plan) for one in single])
+        images = np.array([query(job.pass_sums(base + one)[0], plan) for one in single])
         if relation == "replace":
             images = images[np.lexsort(images.T)]
             moved = np.linalg.norm(images[:, None] - images[None], axis=2).max()
         else:
             moved = np.linalg.norm(images - images[-1], axis=1).max()
-            moved = max(moved, np.linalg.norm(images - query(job.done(base)[0], plan), axis=1).max())
+            moved = max(moved, np.linalg.norm(images - query(job.pass_sums(base)[0], plan), axis=1).max())
         out = max(out, float(moved))
     return out
 
@@ -113,7 +113,7 @@ def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, we
         relation, 2, weighted, n=50_000, policy=WIDE_LEAST_SQUARES, evaluate=heavy
     )
     assert worst(job, plan, relation, 1) <= plan.mu_joint
-    totals = [job.done(one)[0] for one in tallies(job)]
+    totals = [job.pass_sums(one)[0] for one in tallies(job)]
     far = np.array([total.far for total in totals], dtype=object)
     assert max(int((v * v).sum()) for v in far) <= 1 << 80
     images = far.astype(float) * (1.0 / STEPS / STEPS) / plan.noise.far

@@ -506,7 +506,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         return {"events": model.rate * plan.detail.rows}
 
     return estimate_fit(
-        plan, release, stats, back=_back, names=names, lost=lost, more=further_notes,
+        plan, release, stats, back=_back, names=names, lost=lost, model_notes=further_notes,
         arrays=lambda part: baseline(release.detail, part),
     )  # fmt: skip
 

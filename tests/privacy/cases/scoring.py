@@ -52,7 +52,7 @@ def _by_cell(one: ScorePass, block: Array, table: Array) -> PassSums:
     )  # fmt: skip
     cells = (block[:-1, :, None] == table[:, None, :]).all(axis=0).argmax(axis=1)
     job = CellPasses((CellPass(one, grid),), grid)
-    return job.done(job.over([(block[-1:], cells)]))[0]
+    return job.pass_sums(job.over([(block[-1:], cells)]))[0]
 
 
 def release_of(

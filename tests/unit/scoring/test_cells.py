@@ -83,7 +83,7 @@ def sums(design, job, table=None, **chosen):
     table = frame() if table is None else table
     rows = Rows(as_source(table), len(table))
     found = job.over(rows.blocks_for(job, design, **chosen), tossed())
-    return (job.done(found) if isinstance(job, CellPasses) else found.sums)[0]
+    return (job.pass_sums(found) if isinstance(job, CellPasses) else found.sums)[0]
 
 
 def same(a, b):
@@ -153,7 +153,7 @@ def test_tasks_and_parts_give_the_same_sums():
         _, job = both(design, **options)
 
         def read(executor=None, job=job):
-            return job.done(summed(Rows(as_source(table), N, executor=executor), design, job))[0]
+            return job.pass_sums(summed(Rows(as_source(table), N, executor=executor), design, job))[0]
 
         plainly = read()
         for other in (read(Threads(2, WINDOW)),):
@@ -164,7 +164,7 @@ def test_tasks_and_parts_give_the_same_sums():
             again.over(Rows(as_source(part), len(part)).blocks_for(again, design))
             for part in (table[9_000:], table[:9_000])
         ]
-        (added,) = again.done(halves[0] + halves[1])
+        (added,) = again.pass_sums(halves[0] + halves[1])
         assert same(added.information, plainly.information) and same(added.score, plainly.score)
         assert "confidential" in repr(halves[0].sums[0])
 

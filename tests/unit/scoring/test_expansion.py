@@ -8,9 +8,16 @@ from scipy import stats
 
 import dpmodels as dp
 from dpmodels.families import LINKS, family_of
-from dpmodels.scoring.clip import Lengths, chosen_clip, kept, mean_square, overflow, tail_curve
+from dpmodels.scoring.clip import (
+    Lengths,
+    chosen_clip,
+    clear_bins,
+    mean_square,
+    overflow,
+    tail_curve,
+)
 from dpmodels.scoring.coordinates import in_order, public_coordinates
-from dpmodels.scoring.intervals import _left
+from dpmodels.scoring.intervals import _missing_step
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Beginning, LeastSquares, Quantile, State
 from dpmodels.scoring.pass_plan import forecast, needed
@@ -136,7 +143,7 @@ def test_noise_that_stands_far_from_the_others_is_dropped():
     counts = np.zeros(OCTAVES)
     counts[60:64] = [500, 1500, 1200, 300]
     counts[90:93] = 150.0  # three bins of 2.5 sds each
-    assert (kept(counts, 60.0) > 0.0).nonzero()[0].tolist() == [60, 61, 62, 63]
+    assert (clear_bins(counts, 60.0) > 0.0).nonzero()[0].tolist() == [60, 61, 62, 63]
 
 
 def test_the_clip_grows_with_the_tail():
@@ -203,9 +210,9 @@ def test_an_empty_or_negative_histogram_has_a_finite_overflow():
 def test_what_clipping_leaves_of_a_step_is_taken_without_what_noise_would_bring():
     d = np.array([1.0, 0.0])
     lost = np.diag([0.3, 0.0])
-    assert _left(lost, d, 0.0) == pytest.approx([0.3, 0.0])
-    assert _left(lost, d, 0.1)[0] == pytest.approx(np.sqrt(0.09 - 0.01 / 2 * 3))
-    assert not _left(lost, d, 1.0).any() and not _left(lost * 0.0, d, 0.0).any()
+    assert _missing_step(lost, d, 0.0) == pytest.approx([0.3, 0.0])
+    assert _missing_step(lost, d, 0.1)[0] == pytest.approx(np.sqrt(0.09 - 0.01 / 2 * 3))
+    assert not _missing_step(lost, d, 1.0).any() and not _missing_step(lost * 0.0, d, 0.0).any()
 
 
 def test_a_column_that_few_units_have_is_not_known_by_what_others_leave_in_it():
