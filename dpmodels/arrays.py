@@ -36,9 +36,9 @@ def with_numpy_defaults(function: C) -> C:
 
 def dimensions(cells: Any) -> int:
     """Return the number of dimensions of a column: 2 for a frame, a table or a matrix."""
-    found = getattr(cells, "ndim", None)
-    if isinstance(found, int):
-        return found
+    count = getattr(cells, "ndim", None)
+    if isinstance(count, int):
+        return count
     return 2 if hasattr(cells, "columns") or hasattr(cells, "column_names") else 1
 
 
@@ -51,10 +51,10 @@ def brent(f: Callable[[float], float], lo: float, hi: float, **how: Any) -> floa
     from scipy.optimize import brentq  # a tenth of a second, which not every call needs
 
     def value(x: float) -> float:
-        found = float(f(x))
-        if found != found:  # not every version of scipy looks
+        y = float(f(x))
+        if y != y:  # not every version of scipy looks
             raise ValueError("the function is not a number inside the bracket")
-        return found
+        return y
 
     try:
         return float(brentq(value, lo, hi, **how))

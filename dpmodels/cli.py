@@ -80,18 +80,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = arguments.run
     with warnings.catch_warnings():
         warnings.simplefilter("always", DPModelsWarning)
-        warnings.showwarning = lambda said, *_, **__: print(f"note: {said}", file=sys.stderr)
+        warnings.showwarning = lambda warning, *_, **__: print(f"note: {warning}", file=sys.stderr)
         try:
             return command(arguments)
         except DPModelsError as error:
             code = next((code for kinds, code in CODES if isinstance(error, kinds)), FAILED)
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
         except OSError as error:
-            code, said = FAILED, f"error: {error.strerror or 'cannot read'}: {error.filename}"
+            code, message = FAILED, f"error: {error.strerror or 'cannot read'}: {error.filename}"
         except Exception as error:
             # The text of a foreign exception could quote a cell.
-            code, said = FAILED, f"error: unexpected {type(error).__name__}"
-        print(said, file=sys.stderr)
+            code, message = FAILED, f"error: unexpected {type(error).__name__}"
+        print(message, file=sys.stderr)
         return code
 
 
@@ -125,9 +125,9 @@ def _fit(arguments: argparse.Namespace) -> int:
         budget = dp.Budget.open(
             arguments.ledger, eps=arguments.budget_eps, delta=arguments.budget_delta
         )
-    given = {"method": arguments.method, "bounds": bounds, "budget": budget}
+    typed = {"method": arguments.method, "bounds": bounds, "budget": budget}
     if arguments.no_inference:
-        given["inference"] = False
+        typed["inference"] = False
     fit = function_of("dpmodels.study.asked:call")(
         arguments.verb,
         arguments.formula,
@@ -136,7 +136,7 @@ def _fit(arguments: argparse.Namespace) -> int:
         eps=arguments.eps,
         delta=arguments.delta,
         schema=_schema(arguments.schema),
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in typed.items() if value is not None},
     )
     return _show(fit, arguments)
 
@@ -217,10 +217,10 @@ def _schema(path: str | None) -> Schema | None:
 
 def _csv(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the format of the CSV file from the flags."""
-    given = {name: getattr(arguments, name) for name in (*_CSV, "na")}
-    if isinstance(given["sep"], str):
-        given["sep"] = {"\\t": "\t", "tab": "\t"}.get(given["sep"], given["sep"])
-    return {name: value for name, value in given.items() if value is not None}
+    flags = {name: getattr(arguments, name) for name in (*_CSV, "na")}
+    if isinstance(flags["sep"], str):
+        flags["sep"] = {"\\t": "\t", "tab": "\t"}.get(flags["sep"], flags["sep"])
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def _bounds(texts: Sequence[str]) -> Any:
@@ -242,8 +242,8 @@ def _bounds(texts: Sequence[str]) -> Any:
 
 def _option(text: str) -> tuple[str, Any]:
     """Read ``whiten=false``, ``c0=0.2``, ``clip=project``, ``times=[0, 1, 2]`` (JSON)."""
-    name, given, value = text.partition("=")
-    if not given or not name.isidentifier():
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
         raise RequestError(f"--option {text!r}: write NAME=VALUE, for example on_fail=ridge")
     words = {"true": True, "false": False, "none": None}
     if value.lower() in words:

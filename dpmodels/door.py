@@ -109,11 +109,11 @@ class Opened:
             run.close()
             return None
         try:
-            found: Charge | None = budget._give_back(charge, run)
+            returned: Charge | None = budget._give_back(charge, run)
         except BudgetError as error:
             tell(LedgerWarning(f"nothing was given back, the charge stands: {error}"))
             return None
-        return found
+        return returned
 
     @property
     def charged(self) -> str:
@@ -223,12 +223,12 @@ def people_count(source: Source, person: Person, *, public_n: bool) -> int:
     from dpmodels.sources.sorted import count_distinct
 
     count = count_distinct if person.sort else count_people
-    found = guarded(lambda: count(source, person), charged=False)
-    if found < 1:
+    people = guarded(lambda: count(source, person), charged=False)
+    if people < 1:
         raise RequestError(
             f"unit={person.column!r}: no cell of the column is an id. Ids are whole numbers or text"
         )
-    return found
+    return people
 
 
 def rows_of(
@@ -293,14 +293,14 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     run = door._runs.pop()  # of two threads one gets it
     kind: type[SourceError]
     try:
-        found = guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
+        output = guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
     except ClusterError as error:
         kind, lost = ClusterError, error.args[0]
     except SourceError as error:
         kind, lost = SourceError, error.args[0]
     else:
         # whether there is a reply is released: public
-        first = found[0] if isinstance(found, tuple) and found else found
+        first = output[0] if isinstance(output, tuple) and output else output
         replied = first is not None and getattr(first, "reply", True) is not False
         # a step may be left out where it is conditional on an answer before it, or behind a test
         # of which there was no reply
@@ -313,10 +313,10 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
             raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
         drawn = run.drawn_whole
         back = door.close(run)
-        if isinstance(found, Release):
+        if isinstance(output, Release):
             ended = drawn[-1] if drawn and not replied else ""
-            found = replace(found, ended=ended, back=back)
-        return found
+            output = replace(output, ended=ended, back=back)
+        return output
     finally:
         if isinstance(rows, OfRows):  # votes are not
             rows.close()

@@ -39,11 +39,11 @@ __all__ = [
     "UnknownOptionError",
     "UtilityWarning",
     "choice",
+    "damage_reported",
     "did_you_mean",
     "path_of",
     "printable",
     "shown",
-    "whole",
 ]
 
 
@@ -59,7 +59,7 @@ def printable(text: str) -> str:
 
     Names of columns, levels and formulas come from files; in a terminal they could hide a line.
     """
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 #: Longest line of a message, and what is kept of the beginning and the end of a longer one.
@@ -202,7 +202,7 @@ class StoppedWarning(NoReplyWarning):
 
 
 @contextmanager
-def whole(what: str, again: str) -> Iterator[None]:
+def damage_reported(what: str, again: str) -> Iterator[None]:
     """Raise the error of a damaged file for any failure of reading; it holds nothing private.
 
     ``what`` it is, and what to type to write it ``again``.
@@ -226,16 +226,16 @@ def whole(what: str, again: str) -> Iterator[None]:
 _LONGEST_WORD = 200
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest of public names, or an empty string."""
-    names = [str(k) for k in known]
+    names = [str(k) for k in candidates]
     if len(str(word)) > _LONGEST_WORD:
         return ""
     close = difflib.get_close_matches(str(word), names, n=1)
     if not close:  # names are often written in capitals in papers: ePTR, PMT
         lower = {name.lower(): name for name in reversed(names)}
-        found = difflib.get_close_matches(str(word).lower(), lower, n=1)
-        close = [lower[name] for name in found]
+        matches = difflib.get_close_matches(str(word).lower(), lower, n=1)
+        close = [lower[name] for name in matches]
     if not close and len(str(word)) > 2:  # the start of one name alone: conf for confidence
         close = [name for name in names if name.startswith(str(word))]
         close = close if len(close) == 1 else []
@@ -290,12 +290,12 @@ def path_of(
 def choice(
     name: str,
     value: Any,
-    known: Iterable[Any],
+    words: Iterable[Any],
     error: type[DPModelsError] = RequestError,
     more: str = "",
 ) -> Any:
-    """Return ``value`` if it is one of ``known`` words (or None), else raise ``error``."""
-    listed = list(known)
+    """Return ``value`` if it is one of the ``words`` (or None), else raise ``error``."""
+    listed = list(words)
     word = isinstance(value, str)  # anything else is not compared: a column is so cell by cell
     if not (word or value is None) or value not in listed:
         close = did_you_mean(value, [str(k) for k in listed]) if word else ""

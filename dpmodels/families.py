@@ -220,21 +220,21 @@ def family_of(name: Any) -> Family:
     word = name
     if type(name).__module__.startswith("statsmodels."):
         word = type(name).__name__
-    found = names.get(word.lower()) if isinstance(word, str) else None
-    if found is None:
+    family = names.get(word.lower()) if isinstance(word, str) else None
+    if family is None:
         raise RequestError(
             f"family={shown(name)} is not one of {list(FAMILIES)}.{did_you_mean(str(word), names)}"
         )
-    return found
+    return family
 
 
-def link_of(family: Family, name: Any, given: Any = None) -> Link:
+def link_of(family: Family, name: Any, typed: Any = None) -> Link:
     """Return the link of a call; without a name the family's default.
 
-    ``given`` is what the user gave as family: an instance of ``statsmodels`` brings its link along.
+    ``typed`` is what the user gave as family: an instance of ``statsmodels`` brings its link along.
     """
-    if name is None and type(given).__module__.startswith("statsmodels."):
-        name = type(given.link).__name__.lower()
+    if name is None and type(typed).__module__.startswith("statsmodels."):
+        name = type(typed.link).__name__.lower()
     if name is None:
         name = family.link
     if name not in family.links:

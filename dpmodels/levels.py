@@ -94,8 +94,8 @@ def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]
         if isinstance(cell, str):
             text = cell.strip()
         elif cell is not None and isinstance(cell, (bool, int, float, np.generic)):
-            whole = isinstance(cell, (float, np.floating)) and float(cell).is_integer()
-            text = str(int(cell)) if whole else str(cell)
+            is_integer = isinstance(cell, (float, np.floating)) and float(cell).is_integer()
+            text = str(int(cell)) if is_integer else str(cell)
         gone = text is None or text in NA_WORDS or text in missing
         out.append(None if gone else text)
     return out
@@ -107,8 +107,8 @@ def shares_of_values(keys: Iterable[int], most: int) -> tuple[list[int], int]:
     Each of t values adds ``1/sqrt t``, rounded down: a length of 1 at most. If there are more than
     ``most``, those of the smallest keys count, in any order of the table.
     """
-    own = sorted(set(keys))[:most]
-    return own, math.isqrt((1 << 40) // max(len(own), 1))
+    values = sorted(set(keys))[:most]
+    return values, math.isqrt((1 << 40) // max(len(values), 1))
 
 
 @dataclass(eq=False)
@@ -142,7 +142,7 @@ class _Values:
         """Return (keys, masses) of the values of all people."""
         from dpmodels.sources.tables import _texts
 
-        own: dict[tuple[int, str], set[int]] = {}
+        by_person: dict[tuple[int, str], set[int]] = {}
         for chunk, people in rows.raw_people(self.plan.columns):
             for name, words in zip(self.plan.columns, self.plan.missing, strict=True):
                 texts = texts_of(_texts(chunk[name]), words)
@@ -150,10 +150,10 @@ class _Values:
                     if text is not None and person >= 0:
                         key = hash_text(f"{name}\0{text}")
                         self.names[key] = (name, text)
-                        own.setdefault((person, name), set()).add(key)
+                        by_person.setdefault((person, name), set()).add(key)
         keys: list[int] = []
         masses: list[int] = []
-        for values in own.values():
+        for values in by_person.values():
             counted, mass = shares_of_values(values, self.plan.most)
             keys += counted
             masses += [mass] * len(counted)
@@ -170,11 +170,11 @@ def found(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
     pass the threshold with probability at most the failure part.
     """
     over = _Values(plan, {})
-    kept, counts = ask.bins(
+    keys, counts = ask.bins(
         STEP, over, lambda keys: keys, plan.tau, per_unit=len(plan.columns), most=plan.most
     )
     out: dict[str, dict[str, float]] = {name: {} for name in plan.columns}
-    for key, count in zip(kept, counts, strict=True):
+    for key, count in zip(keys, counts, strict=True):
         name, text = over.names[key]
         out[name][text] = count
     ask.forget(over)
@@ -203,7 +203,7 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     ) -> None:
         self.counts = {name: merged(values) for name, values in counts.items()}
         self.sd, self.threshold, self.privacy = plan.sd, plan.tau, plan.guarantee
-        self.people = plan.most > 0
+        self.people, self.n = plan.most > 0, plan.n or 1
         self._levels = {}
         for name, values in self.counts.items():
             other, words = others.get(name), plan.missing[plan.columns.index(name)]
@@ -222,12 +222,23 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     def __len__(self) -> int:
         return len(self._levels)
 
+    def shares(self, n: int) -> dict[str, float]:
+        """Return the part of n units that the released levels of each column hold.
+
+        1 where others count as a level. Of people who have several values at most 1.
+        """
+        parts: dict[str, float] = {}
+        for name, level in self._levels.items():
+            held = sum(self.counts[name].get(str(text), 0.0) for text in level.levels)
+            parts[name] = 1.0 if level.other is not None else min(held / n, 1.0)
+        return parts
+
     def table(self) -> Table:
         """Return the released values and their noisy counts."""
         rows = [
             Row((name, text, f"{count:.0f}"))
             for name, values in self.counts.items()
-            for text, count in sorted(values.items(), key=lambda one: -one[1])
+            for text, count in sorted(values.items(), key=lambda item: -item[1])
         ]
         counted = "people" if self.people else "rows"
         columns = (

@@ -71,8 +71,8 @@ CAP_AND_PAY = Template(
 LEVELS_CHARGED = Template(
     "levels.charged", _G,
     "Levels were estimated in a separate charge (eps = {eps:g}, delta = {delta:g})",
-    "A value needed a noisy count of {threshold:.0f} {counted}. Both charges sum to "
-    "(eps = {total_eps:g}, delta = {total_delta:g}).",
+    "A value needed a noisy count of {threshold:.0f} {counted}; about {held} of them have one that "
+    "was found. Both charges sum to (eps = {total_eps:g}, delta = {total_delta:g}).",
 )  # fmt: skip
 UPDATED_FIT = Template(
     "privacy.updated", _G,

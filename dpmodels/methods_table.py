@@ -41,9 +41,9 @@ class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
         if not self._page():
             return plain(list(map(str, frame)), map(tuple, frame.astype(str).to_numpy()))
         rows: list[Row] = []
-        for verb, some in frame.groupby("verb", sort=False):
+        for verb, methods in frame.groupby("verb", sort=False):
             rows.append(Row((str(verb), ""), span=True))
-            for name, *lines in map(self._words, some.to_dict("records")):
+            for name, *lines in map(self._words, methods.to_dict("records")):
                 rows.append(Row((name, "\n".join(lines))))
         names = Column(left=True, width=self._names, over=True)
         words = Column(left=True, stretch=WIDTH, prose=True)

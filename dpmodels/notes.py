@@ -94,9 +94,9 @@ class Notes(tuple[str, ...]):
     @classmethod
     def of(cls, records: Iterable[Note]) -> Notes:
         """Return the long texts of some notes."""
-        kept = tuple(records)
-        out = cls(note.text() for note in kept)
-        out.records = kept
+        notes = tuple(records)
+        out = cls(note.text() for note in notes)
+        out.records = notes
         return out
 
     def to_frame(self) -> pd.DataFrame:
@@ -131,4 +131,4 @@ def notes_of_saved(
     saved: Iterable[Any], severity: Severity = Severity.ASSUMPTION
 ) -> tuple[Note, ...]:
     """Return the notes of a saved result, of this or an earlier format."""
-    return tuple(note_of(one, severity) for one in saved)
+    return tuple(note_of(note, severity) for note in saved)

@@ -120,8 +120,8 @@ class Plan(Shown, Generic[D]):
             one, and one for the ranges.
         """
         listed = tuple(steps)
-        own = own_proof_of(request.verb, request.method.name)
-        notes = notes if own is None else (*notes, own.note)
+        own_proof = own_proof_of(request.verb, request.method.name)
+        notes = notes if own_proof is None else (*notes, own_proof.note)
         guarantee = Guarantee(
             listed, request.eps, request.delta, request.relation, notes=notes, proved=proved,
             unit="record" if request.unit is None else request.unit.text,
@@ -234,10 +234,10 @@ _LISTED = 8
 def shares_of(steps: Iterable[Step]) -> dict[str, float]:
     """Return the shares of steps by printed name, or by kind if there are many."""
     steps, out = (*steps,), dict[str, float]()
-    own = sum(step.label != BOUGHT for step in steps)
+    paid_steps = sum(step.label != BOUGHT for step in steps)
     for step in steps:
         if step.share is not None:
-            name = step.label if step.label and own > _LISTED else step.name
+            name = step.label if step.label and paid_steps > _LISTED else step.name
             name = "ranges" if step.label == BOUGHT else name
             out[name] = out.get(name, 0.0) + step.share
     return out if len(out) > 1 else {}
@@ -297,8 +297,8 @@ class Size:
 
     def __str__(self) -> str:
         size = self.bytes / 2**30
-        said = f"{size:.1f} GB" if size < 100 else f"{size:,.0f} GB"
-        return f"{_time(self.seconds)} and {said} of memory"
+        memory = f"{size:.1f} GB" if size < 100 else f"{size:,.0f} GB"
+        return f"{_time(self.seconds)} and {memory} of memory"
 
 
 def _time(seconds: float) -> str:
@@ -342,11 +342,11 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
         if getattr(variable, "codes", None) is not None and len(variable.codes) >= _MANY
     }
     why = ", ".join(f"{name!r} has {k:,} levels" for name, k in levels.items())
-    said = f"{design.p:,} coefficients{f' ({why})' if why else ''} take {size}"
+    cost = f"{design.p:,} coefficients{f' ({why})' if why else ''} take {size}"
     if size.bytes <= room:
-        return (f"{said} (a rough estimate from public numbers)",)
+        return (f"{cost} (a rough estimate from public numbers)",)
     raise RequestError(
-        f"{said}, more than this machine has to spare ({room / 2**30:.1f} GB); nothing was read or "
+        f"{cost}, more than this machine has to spare ({room / 2**30:.1f} GB); nothing was read or "
         "charged. A factor costs one coefficient a level: merge levels (regions for cities), or "
         "leave it out. If it says whose row it is, unit= protects that person and clusters errors "
         "by person, without any coefficient for it"
@@ -482,9 +482,9 @@ def reach(
             )
             continue
         ways = _would_take(lambda v, by: error(v, by) <= target, n, eps)  # noqa: B023
-        said = " or ".join(ways) or "nothing up to n = 1e10 and eps = 100"
+        answer = " or ".join(ways) or "nothing up to n = 1e10 and eps = 100"
         out.append(
-            f"{name}: the expected privacy se is {now:.3g}; {target:g} would take about {said}"
+            f"{name}: the expected privacy se is {now:.3g}; {target:g} would take about {answer}"
         )
     return tuple(out)
 
@@ -513,24 +513,24 @@ def power(
         response of a linear model: that of the residuals.
     """
     plan = make(n, eps)
-    known = [name for name in plan.expected_se if name != "Intercept"]
-    if not known and plan.request.unit is not None:
+    names = [name for name in plan.expected_se if name != "Intercept"]
+    if not names and plan.request.unit is not None:
         raise RequestError(
             "power is not forecast where people are protected (unit=), as no errors are expected "
             "there before the fit: print(plan) says whether intervals will be narrow. With one row "
             "per person leave unit= out and give n=, the number of people"
         )
-    if not known:
+    if not names:
         raise RequestError(
             "power needs expected errors, which this plan does not have: more rows, declare every "
             "range, and take dp_ols by 'ssp' or dp_glm by 'scoring'"
         )
     if not isinstance(effect, Mapping) or not effect:
         raise RequestError(
-            f"want='power' takes the effects to be found: effect={{{known[0]!r}: 0.1}}, in units "
+            f"want='power' takes the effects to be found: effect={{{names[0]!r}: 0.1}}, in units "
             "of the coefficient"
         )
-    _numbers_of("effect", effect, known, positive=False)
+    _numbers_of("effect", effect, names, positive=False)
     spread = check_sds(plan, sd)
     out = []
     for name, size in effect.items():
@@ -540,17 +540,17 @@ def power(
 
         sampling, privacy = _parts(plan, name, spread)
         now = at(n, eps)
-        said = (
+        sentence = (
             f"{name}: power {now:.2f} to find {size:g} at level {1.0 - plan.request.level:.2g} "
             f"(expected error: sampling {sampling:.3g}, privacy {privacy:.3g})"
         )
         if now < 0.8:
             ways = _would_take(lambda v, by: at(v, by) >= 0.8, n, eps)
-            found = partial(_power, (sampling, privacy))
-            least = _smallest(lambda v: found(v) >= 0.8, abs(size), 1e300)  # noqa: B023
+            power_at = partial(_power, (sampling, privacy))
+            least = _smallest(lambda v: power_at(v) >= 0.8, abs(size), 1e300)  # noqa: B023
             ways += [f"an effect of {least:.3g}"] if least is not None else []
-            said += f"; power .8 would take about {' or '.join(ways)}"
-        out.append(said)
+            sentence += f"; power .8 would take about {' or '.join(ways)}"
+        out.append(sentence)
     out.append(
         "power: a guide, for uncorrelated predictors with the sds given (sd=; for the "
         "response that of its residuals) or, without it, those the plan assumes; the test "
@@ -561,10 +561,10 @@ def power(
 
 def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, float]:
     """Return the expected sampling and privacy error of a coefficient."""
-    own = assumed_sds(plan).get(name)
-    if own is None:
+    assumed = assumed_sds(plan).get(name)
+    if assumed is None:
         raise RequestError(f"power needs the declared range of {name!r}")
-    x = float(sd.get(name, own))
+    x = float(sd.get(name, assumed))
     y, rows = plan.design.response, plan.n
     if rows is None or y is None:
         raise RequestError("power needs a public number of rows: relation='replace'")
@@ -572,10 +572,10 @@ def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, 
     link = str(plan.request.options.get("link") or "identity")
     if link in _INFORMATION:
         return 1.0 / (x * math.sqrt(rows * _INFORMATION[link])), private
-    whole = assumed_sds(plan).get(y.name)
-    if whole is None:
+    residual_sd = assumed_sds(plan).get(y.name)
+    if residual_sd is None:
         raise RequestError(f"power needs the declared range of {y.name!r}, or sd=")
-    return float(sd.get(y.name, whole)) / (x * math.sqrt(rows)), private
+    return float(sd.get(y.name, residual_sd)) / (x * math.sqrt(rows)), private
 
 
 def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
@@ -584,10 +584,10 @@ def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
     Of columns with a declared range.
     """
     design = plan.design
-    found = zip(design.columns, spreads(design).tolist(), strict=True)
+    column_spreads = zip(design.columns, spreads(design).tolist(), strict=True)
     out = {
         c.name: spread * (1.0 if c.kind == "dummy" else (c.interval[1] - c.interval[0]) / 2.0)
-        for c, spread in found
+        for c, spread in column_spreads
         if c.interval is not None and c.interval[0] < c.interval[1]
     }
     y = design.response
@@ -617,8 +617,8 @@ def spread_as(plan: Plan[Any], sd: Mapping[str, float]) -> dict[str, float]:
 def check_sds(plan: Plan[Any], sd: Any) -> dict[str, float]:
     """Return ``sd=`` as numbers by column, or refuse it."""
     response = "" if plan.design.response is None else plan.design.response.name
-    known = [*(name for name in plan.design.names if name != "Intercept"), response]
-    return _numbers_of("sd", {} if sd is None else sd, known, positive=True)
+    names = [*(name for name in plan.design.names if name != "Intercept"), response]
+    return _numbers_of("sd", {} if sd is None else sd, names, positive=True)
 
 
 def spread_by(
@@ -646,21 +646,21 @@ def _takes_variances(plan: Plan[Any]) -> bool:
 
 
 def _numbers_of(
-    where: str, given: Any, known: Sequence[str], *, positive: bool
+    where: str, numbers: Any, names: Sequence[str], *, positive: bool
 ) -> dict[str, float]:
     """Return numbers by column, or refuse them: positive, or different from zero."""
-    if not isinstance(given, Mapping):
-        raise RequestError(f"{where}= takes a mapping, {where}={{{known[0]!r}: 1}}")
-    for name, value in given.items():
-        if name not in known:
+    if not isinstance(numbers, Mapping):
+        raise RequestError(f"{where}= takes a mapping, {where}={{{names[0]!r}: 1}}")
+    for name, value in numbers.items():
+        if name not in names:
             raise RequestError(
                 f"{where}= names {shown(name)}, which is not a column of this design."
-                f"{did_you_mean(str(name), known)} Columns: {', '.join(known)}"
+                f"{did_you_mean(str(name), names)} Columns: {', '.join(names)}"
             )
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not (value > 0 if positive else value != 0):
             raise RequestError(f"{where}={{{name!r}: ...}} takes a number, got {shown(value)}")
-    return dict(given)
+    return dict(numbers)
 
 
 def _power(parts: tuple[float, float], effect: float) -> float:
@@ -760,11 +760,11 @@ def forecast_frame(plan: Plan[Any]) -> pd.DataFrame:
     points |= {("n", f): (max(round(f * n), 2), eps) for f in _FACTORS}
     rows = []
     for (along, _), (size, budget) in points.items():
-        made = plan.again(size, budget)
-        for name in effect or [c for c in made.expected_se if c != "Intercept"]:
-            if name not in made.expected_se:
+        other = plan.again(size, budget)
+        for name in effect or [c for c in other.expected_se if c != "Intercept"]:
+            if name not in other.expected_se:
                 continue
-            parts = _parts(made, name, sd)
+            parts = _parts(other, name, sd)
             width = 1.96 * math.hypot(*parts)
             power_ = _power(parts, abs(effect[name])) if name in effect else math.nan
             rows.append((along, budget, size, name, width, power_))
@@ -799,13 +799,16 @@ def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
     from dpmodels.privacy.budget import shown_step
 
-    known = bool(plan.expected_se)
+    has_errors = bool(plan.expected_se)
     columns = [
         (
             c.name,
             c.kind,
             _range(plan, c.interval),
-            *([f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else ""] * known),
+            *(
+                [f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else ""]
+                * has_errors
+            ),
         )
         for c in plan.design.z
     ]
@@ -821,7 +824,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     ]
     below = plain(("what is released", "mechanism", "share", "mu", "delta+"), steps)
     return replace(
-        plain(("column", "kind", "range", *(["expected privacy se"] * known)), columns),
+        plain(("column", "kind", "range", *(["expected privacy se"] * has_errors)), columns),
         title="Plan of a private fit (no data read, nothing charged)",
         facts=tuple(_head(plan)),
         more=(below,),
@@ -847,9 +850,13 @@ def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
         return ()
     if plan.design.cells:
         return ("expected privacy se: public; of a mean, in a group of average size",)
-    said = (
+    assumption = (
         "expected privacy se: public, for uncorrelated predictors with an sd of a quarter of their "
         "declared range (where rows are scaled by a released fit, residuals with three quarters of "
         "that) unless sd= says it; narrower columns get larger errors"
     )
-    return (f"{said}. {_MEASURED[plan.request.verb]}" if plan.request.verb in _MEASURED else said,)
+    return (
+        f"{assumption}. {_MEASURED[plan.request.verb]}"
+        if plan.request.verb in _MEASURED
+        else assumption,
+    )

@@ -34,15 +34,15 @@ def lock() -> AbstractContextManager[Any]:
     Python's own: an interrupt cannot come between taking it and the block that gives it back. A
     class with ``__enter__`` in Python could be left locked for good.
     """
-    made = threading.RLock()
-    _ALL.add(made)
-    return made
+    opened = threading.RLock()
+    _ALL.add(opened)
+    return opened
 
 
 def _renew() -> None:
-    for one in list(_ALL):
-        if not one._is_owned():
-            one._at_fork_reinit()
+    for lock in list(_ALL):
+        if not lock._is_owned():
+            lock._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):
@@ -228,12 +228,12 @@ def bars_are_secret() -> bool:
     return bool(_SECRET.here())
 
 
-def tell(*found: Warning) -> None:
+def tell(*messages: Warning) -> None:
     """Warn at the line outside this package that made the call."""
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dpmodels"):
         frame, level = frame.f_back, level + 1
-    for warning in found:
+    for warning in messages:
         warnings.warn(warning, stacklevel=level)
 
 
@@ -265,8 +265,8 @@ def holding_memory() -> Iterator[None]:
     Dask tells its workers to give memory back at once (``MALLOC_TRIM_THRESHOLD_``). So it is
     again afterwards.
     """
-    said = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
-    tune = _mallopt() if said.isdigit() else None
+    setting = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
+    tune = _mallopt() if setting.isdigit() else None
     if tune is None:
         yield
         return
@@ -275,7 +275,7 @@ def holding_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        tune(_TRIM, int(said))
+        tune(_TRIM, int(setting))
         tune(_MMAP, _DEFAULT)
 
 
@@ -286,8 +286,8 @@ def _mallopt() -> Callable[[int, int], int] | None:
         return None
     import ctypes
 
-    found: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
-    return found
+    function: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    return function
 
 
 # -- The guard of every private stage: nothing but released numbers gets out of it.
@@ -309,11 +309,11 @@ def one_thread() -> Any:
     from threadpoolctl import ThreadpoolController
 
     loaded = len(sys.modules)
-    found = _FOUND[-1] if _FOUND else None
-    if found is None or found[0] != loaded:
-        found = (loaded, ThreadpoolController())
-        _FOUND[:] = [found]
-    return found[1].limit(limits=1)
+    controller = _FOUND[-1] if _FOUND else None
+    if controller is None or controller[0] != loaded:
+        controller = (loaded, ThreadpoolController())
+        _FOUND[:] = [controller]
+    return controller[1].limit(limits=1)
 
 
 def _interrupted_duckdb(error: BaseException) -> bool:

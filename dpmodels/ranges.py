@@ -74,7 +74,7 @@ def threshold(purchase: Purchase) -> tuple[float, float]:
 
 
 def extended(
-    kept: list[int], counts: list[float], h: float, *, response: bool
+    bins: list[int], counts: list[float], h: float, *, response: bool
 ) -> tuple[float, float]:
     """Return the range of the kept bins, widened where the released counts show a tail.
 
@@ -85,11 +85,11 @@ def extended(
     (a uniform or a two-point variable) is left alone.
     """
     w = np.asarray(counts)
-    middle = (np.asarray(kept, dtype=float) + 0.5) * h
+    middle = (np.asarray(bins, dtype=float) + 0.5) * h
     mean = float(w @ middle / w.sum())
     sd = math.sqrt(float(w @ (middle - mean) ** 2 / w.sum()))
-    lo, hi = kept[0] * h, (kept[-1] + 1) * h
-    unknown_shape = response and len(kept) < 4
+    lo, hi = bins[0] * h, (bins[-1] + 1) * h
+    unknown_shape = response and len(bins) < 4
     if unknown_shape or 2.0 * counts[0] < max(counts):
         lo = min(lo, mean - TAIL * sd)
     if unknown_shape or 2.0 * counts[-1] < max(counts):
@@ -146,16 +146,16 @@ def _column_range(
     """Return [lo, hi] of one column, or None if a histogram keeps nothing."""
     ask = over.ask
     base = 2 if n >= 12 * tau else 4
-    kept, _ = ask.bins(f"scale of {name}", over, lambda s: _exponents(s, j, base), tau)
-    if not kept:
+    bins, _ = ask.bins(f"scale of {name}", over, lambda s: _exponents(s, j, base), tau)
+    if not bins:
         return None
-    scale = math.ldexp(1.0, (kept[-1] + 1) * (1 if base == 2 else 2))
+    scale = math.ldexp(1.0, (bins[-1] + 1) * (1 if base == 2 else 2))
     if base == 2:
         h = scale / 4 if n > 40 * tau else scale / 2
     else:
         h = scale / 8 if n > 40 * tau else scale / 4
-    kept, counts = ask.bins(f"range of {name}", over, lambda s: _locations(s, j, h), tau)
-    return extended(kept, counts, h, response=response) if kept else None
+    bins, counts = ask.bins(f"range of {name}", over, lambda s: _locations(s, j, h), tau)
+    return extended(bins, counts, h, response=response) if bins else None
 
 
 def buy_ranges(
@@ -188,16 +188,16 @@ def buy_ranges(
     ]
     over = _Sample(design, places, keep, ask)
     read = n if keep is None else len(keep)
-    found: dict[str, tuple[float, float]] = {}
+    intervals: dict[str, tuple[float, float]] = {}
     for j, name in enumerate(purchase.columns):
         interval = _column_range(
             over, j, name, read, tau, response=mean or wide or name == names[-1]
         )
         if interval is None:
             return None
-        found[name] = interval
+        intervals[name] = interval
     ask.forget(over)  # the cells of a million rows are not kept through the passes to come
-    return design.with_bounds(found)
+    return design.with_bounds(intervals)
 
 
 def random_subset(
@@ -212,8 +212,8 @@ def random_subset(
     last = np.uint64((1 << 64) - (1 << 64) % n - 1)  # beyond it a remainder would be too likely
     drawn = np.empty(0, dtype=np.uint64)
     while True:
-        more = coins(8 * size).copy().view(np.uint64)
-        drawn = np.concatenate([drawn, more[more <= last] % np.uint64(n)])
+        numbers = coins(8 * size).copy().view(np.uint64)
+        drawn = np.concatenate([drawn, numbers[numbers <= last] % np.uint64(n)])
         _, first = np.unique(drawn, return_index=True)
         if len(first) >= size:
             return np.sort(drawn[np.sort(first)[:size]]).astype(np.intp)
@@ -326,10 +326,10 @@ class Split:
     ) -> None:  # fmt: skip
         self.request, self.design = request, design
         self.bought = gaussian_part(request, design.unknown if ranged else (), failure)
-        rest = 1.0 - self.bought.share
-        given = request.shares_of(name for name, (_, share) in steps.items() if share)
+        remainder = 1.0 - self.bought.share
+        split = request.shares_of(name for name, (_, share) in steps.items() if share)
         self.shares = {
-            name: rest * (share if given is None else given[name])
+            name: remainder * (share if split is None else split[name])
             for name, (_, share) in steps.items()
             if share
         }
@@ -456,9 +456,9 @@ def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
     )
 
 
-def reaching(design: Design, asked: Design) -> Design:
+def reaching(design: Design, requested: Design) -> Design:
     """Return the design with bought ranges widened: cells are clipped far beyond them."""
-    names = asked.unknown
+    names = requested.unknown
     wide = {}
     for column in design.z:
         if column.name in names and column.interval is not None:

@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 
 def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[float, float]:
     """Return (eps, delta) as floats or raise ``RequestError`` naming the argument."""
-    given = {"eps": shown(eps), "delta": shown(delta)}
+    typed = {"eps": shown(eps), "delta": shown(delta)}
     for name, value in (("eps", eps), ("delta", delta)):
         # numpy and pandas make a number of a column of one cell
         if isinstance(value, (list, tuple)) or getattr(value, "ndim", False):
-            raise RequestError(f"{name} must be a number, got {given[name]}")
+            raise RequestError(f"{name} must be a number, got {typed[name]}")
         if isinstance(value, str):
             example = "eps=1" if name == "eps" else "delta=1e-6"
             raise RequestError(
-                f"{name} must be a number, got the text {given[name]}. For example {example}"
+                f"{name} must be a number, got the text {typed[name]}. For example {example}"
             )
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             number = math.nan
             with contextlib.suppress(Exception):  # whose message may quote the value
                 number = float(value)
             if math.isnan(number):
-                raise RequestError(f"{name} must be a number, got {given[name]}")
+                raise RequestError(f"{name} must be a number, got {typed[name]}")
             value = number
         if math.isnan(value):
             raise RequestError(f"{name} must be a number, got nan")
     eps, delta = float(eps), float(delta)
     if not (eps > 0 and math.isfinite(eps)):
         raise RequestError(
-            f"eps must be positive and finite, got {given['eps']}. For example eps=1"
+            f"eps must be positive and finite, got {typed['eps']}. For example eps=1"
         )
     if delta == 0 and not allow_pure:
         raise RequestError(
@@ -59,7 +59,7 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
         )
     if not 0 <= delta < 1:
         raise RequestError(
-            f"delta must lie in [0, 1), got {given['delta']}. A usual choice is well below 1/n, "
+            f"delta must lie in [0, 1), got {typed['delta']}. A usual choice is well below 1/n, "
             "for example delta=1e-6"
         )
     return eps, delta
@@ -67,19 +67,19 @@ def check_eps_delta(eps: Any, delta: Any, *, allow_pure: bool = False) -> tuple[
 
 def check_seed(seed: Any) -> int | None:
     """Return a seed, or None; raise ``RequestError`` where it is none."""
-    said, seed = shown(seed), plain(seed)  # a number of numpy may be a cell: it is not repeated
+    typed, seed = shown(seed), plain(seed)  # a number of numpy may be a cell: it is not repeated
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise RequestError(f"seed must be a whole number or None, got {said}")
+        raise RequestError(f"seed must be a whole number or None, got {typed}")
     if seed is not None and seed < 0:
-        raise RequestError(f"seed must not be negative, got {said}. For example seed=1")
+        raise RequestError(f"seed must not be negative, got {typed}. For example seed=1")
     return seed  # type: ignore[no-any-return]
 
 
 def check_n(n: Any) -> int:
     """Return a number of rows; raise ``RequestError`` where it is none."""
-    said, n = shown(n), plain(n)
+    typed, n = shown(n), plain(n)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise RequestError(f"n must be a positive whole number, got {said}")
+        raise RequestError(f"n must be a positive whole number, got {typed}")
     return n
 
 
@@ -126,13 +126,13 @@ class Request:
         """Return the shares that ``split=`` gives these names, or None without ``split=``."""
         if self.split is None:
             return None
-        wanted = list(names)
-        if set(self.split) != set(wanted):
+        expected = list(names)
+        if set(self.split) != set(expected):
             raise RequestError(
-                f"split= must name {', '.join(wanted)} for this fit, got "
+                f"split= must name {', '.join(expected)} for this fit, got "
                 f"{', '.join(self.split) or 'none'}"
             )
-        return {name: float(self.split[name]) for name in wanted}
+        return {name: float(self.split[name]) for name in expected}
 
     def __getitem__(self, option: str) -> Any:
         """Return the value of a method option."""

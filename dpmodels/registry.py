@@ -88,35 +88,35 @@ class Option:
 
     def validate(self, value: Any) -> Any:
         """Return ``value`` or raise ``RequestError`` naming the option."""
-        said = shown(value)  # a number of numpy may be a cell: it is not repeated
+        typed = shown(value)  # a number of numpy may be a cell: it is not repeated
         if self.kind is not object:
             value = plain(value)
         if value is None and self.default is None:
             return value
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if isinstance(value, bool) and bool not in kinds and object not in kinds:
-            raise RequestError(f"{self.name}= takes {self._expected()}, got {said}")
+            raise RequestError(f"{self.name}= takes {self._expected()}, got {typed}")
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
-            raise RequestError(self._no_choice(value, said))
+            raise RequestError(self._no_choice(value, typed))
         if object not in kinds and not isinstance(value, kinds):
             if isinstance(value, Mapping) and self.instead:  # vcov={"CRV1": "village"}
                 instead = next(iter(self.instead.values()))
-                raise RequestError(f"{self.name}={said}: {instead}")
-            raise RequestError(f"{self.name}= takes {self._expected()}, got {said}")
+                raise RequestError(f"{self.name}={typed}: {instead}")
+            raise RequestError(f"{self.name}= takes {self._expected()}, got {typed}")
         if (float in kinds or int in kinds) and not self._within(value):
-            raise RequestError(f"{self.name}={said}: must be {self._expected()}")
+            raise RequestError(f"{self.name}={typed}: must be {self._expected()}")
         return value
 
-    def _no_choice(self, value: Any, said: str) -> str:
+    def _no_choice(self, value: Any, typed: str) -> str:
         """Return the message for a value that is none of the choices."""
         for start, text in self.instead.items():
             if str(value).lower().startswith(start):
-                return f"{self.name}={said}: {text}"
+                return f"{self.name}={typed}: {text}"
         meant = self.other_words.get(str(value).lower(), str(value))
-        known = did_you_mean(meant, [str(c) for c in self.choices])
-        return f"{self.name}={said} is not one of {list(self.choices)}.{known}"
+        suggestion = did_you_mean(meant, [str(c) for c in self.choices])
+        return f"{self.name}={typed} is not one of {list(self.choices)}.{suggestion}"
 
     def _within(self, value: Any) -> bool:
         """Return whether a number is between the bounds; True for other values."""
@@ -233,11 +233,11 @@ class Method:
                 reasons.append(f"{ending.otherwise}: {why}")
         return self.backend, tuple(reasons)
 
-    def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_options(self, typed: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option with its value; unknown names raise with a suggestion."""
-        known = {o.name: o for o in self.options}
-        for name in given:
-            if name not in known:
+        options = {o.name: o for o in self.options}
+        for name in typed:
+            if name not in options:
                 if name in _MEANT:
                     raise UnknownOptionError(f"{self.verb} has no option {name!r}: {_MEANT[name]}")
                 others = [m.name for (verb, _), m in _entries(self.verb).items()
@@ -245,13 +245,13 @@ class Method:
                 owners = f" {name}= belongs to method={' or '.join(map(repr, others))}."
                 raise UnknownOptionError(
                     f"{self.verb}(method={self.name!r}) has no option {name!r}."
-                    f"{did_you_mean(name, [*_OF_ALL, *known])}\n  Its options: "
-                    + (", ".join(known) or "none")
+                    f"{did_you_mean(name, [*_OF_ALL, *options])}\n  Its options: "
+                    + (", ".join(options) or "none")
                     + f". See dp.methods({self.name!r}).{owners if others else ''}"
                 )
         return {
-            name: option.validate(given[name]) if name in given else option.default
-            for name, option in known.items()
+            name: option.validate(typed[name]) if name in typed else option.default
+            for name, option in options.items()
         }
 
 
@@ -365,10 +365,10 @@ def method_names(verb: str) -> list[str]:
     """Return the names of the methods of a verb: the default first, those of a release last."""
     if not isinstance(verb, str):
         return []
-    found = [m for m in _entries(verb).values() if m.verb == verb]
-    default = default_method(verb) if found else ""
-    found.sort(key=lambda m: (m.name != default, "release" in m.accepts))
-    return [m.name for m in found]
+    entries = [m for m in _entries(verb).values() if m.verb == verb]
+    default = default_method(verb) if entries else ""
+    entries.sort(key=lambda m: (m.name != default, "release" in m.accepts))
+    return [m.name for m in entries]
 
 
 def _close_method(verb: str, name: Any, names: Sequence[str]) -> str:
@@ -377,12 +377,14 @@ def _close_method(verb: str, name: Any, names: Sequence[str]) -> str:
     words = name.lower().split() if isinstance(name, str) and len(name) <= 100 else []
     if close or not words or len(name.strip()) < 4:
         return close
-    titles = {known: _entries(verb, known)[verb, known].titles.lower() for known in names}
-    found = [known for known, title in titles.items() if " ".join(words) in title]
-    found = found or [known for known, title in titles.items() if all(w in title for w in words)]
-    if len(found) > 3 or not found:
+    titles = {name: _entries(verb, name)[verb, name].titles.lower() for name in names}
+    matching = [name for name, title in titles.items() if " ".join(words) in title]
+    matching = matching or [
+        name for name, title in titles.items() if all(w in title for w in words)
+    ]
+    if len(matching) > 3 or not matching:
         return ""
-    return f" Did you mean {' or '.join(map(repr, found))}?"
+    return f" Did you mean {' or '.join(map(repr, matching))}?"
 
 
 def resolve(verb: str, name: str) -> Method:
@@ -418,9 +420,9 @@ def methods(name: str | None = None) -> pd.DataFrame:
     from dpmodels.methods_table import MethodTable, OptionTable
     from dpmodels.privacy.run import own_proof_of
 
-    found = _entries()
-    verbs = dict.fromkeys([*_MODULES, *(verb for verb, _ in found)])
-    entries = [found[verb, method] for verb in verbs for method in method_names(verb)]
+    registered = _entries()
+    verbs = dict.fromkeys([*_MODULES, *(verb for verb, _ in registered)])
+    entries = [registered[verb, method] for verb in verbs for method in method_names(verb)]
     if name is None:
         rows = [
             {
@@ -430,7 +432,9 @@ def methods(name: str | None = None) -> pd.DataFrame:
                 "needs": ", ".join(m.needs),
                 "relations": ", ".join(m.relations),
                 "inference": m.inference,
-                "proof": "" if (own := own_proof_of(m.verb, m.name)) is None else str(own.note),
+                "proof": ""
+                if (own_proof := own_proof_of(m.verb, m.name)) is None
+                else str(own_proof.note),
                 "comparison_only": m.comparison_only,
                 "reference": m.reference,
             }
@@ -439,15 +443,15 @@ def methods(name: str | None = None) -> pd.DataFrame:
         return MethodTable(rows)
     chosen = [m for m in entries if m.name == name]
     if not chosen:
-        known = sorted({m.name for m in entries})
+        names = sorted({m.name for m in entries})
         verb = name if str(name).startswith("dp_") else f"dp_{name}"
         if any(m.verb == verb for m in entries):
             raise UnknownMethodError(
                 f"{verb!r} is a verb, not a method. Its methods: {', '.join(method_names(verb))}"
             )
         raise UnknownMethodError(
-            f"Unknown method: {shown(name)}.{did_you_mean(name, known)}\n"
-            f"  Known: {', '.join(known)}."
+            f"Unknown method: {shown(name)}.{did_you_mean(name, names)}\n"
+            f"  Known: {', '.join(names)}."
         )
     listed = [(m.verb, o.name, o.default, o._expected(), o.doc) for m in chosen for o in m.options]
     return OptionTable(listed, columns=["verb", "option", "default", "type", "doc"], dtype=object)

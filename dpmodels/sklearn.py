@@ -100,9 +100,9 @@ class _Private(BaseEstimator):  # type: ignore[misc]
                 "fewer features, or a method that always replies"
             )
         self.results_, self.privacy_ = fit, fit.privacy
-        own = fit.shrunk  # noise does not justify predictions beyond the declared ranges
-        intercept = float(own["Intercept"]) if self.fit_intercept else 0.0
-        return own[names].to_numpy(copy=True), intercept
+        coefficients = fit.shrunk  # noise does not justify predictions beyond the declared ranges
+        intercept = float(coefficients["Intercept"]) if self.fit_intercept else 0.0
+        return coefficients[names].to_numpy(copy=True), intercept
 
     def _linear(self, X: Any) -> Array:
         """Return the linear predictor at new rows; cells are not clipped to the bounds."""
@@ -325,7 +325,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         return self.classes_[event.astype(int)]
 
 
-def _classes(given: Any, y: Any) -> list[Any]:
+def _classes(classes: Any, y: Any) -> list[Any]:
     """Return the two classes, or refuse those that no cell of the type of ``y`` can be.
 
     Types alone are looked at. Classes that no cell is would make every row an empty one, and the
@@ -334,14 +334,14 @@ def _classes(given: Any, y: Any) -> list[Any]:
     from dpmodels.sources.tables import kind_of_column, target_column
 
     kind = "unknown" if y is None else kind_of_column(y, target_column(y))
-    if given is None:
+    if classes is None:
         if kind == "bool":
             return [False, True]
         raise RequestError(
             "DPLogisticRegression needs the two classes, which are never learnt from y: for "
             "example classes=(0, 1) or classes=('no', 'yes'); the second is the event"
         )
-    for label in given:
+    for label in classes:
         occurs = kind not in ("datetime", "duration", "nested")  # text and lists can hold any
         if kind == "numeric":
             occurs = isinstance(label, (int, float, np.number)) and bool(np.isfinite(label))
@@ -352,7 +352,7 @@ def _classes(given: Any, y: Any) -> list[Any]:
                 f"no cell of y can be the class {label!r}: y is of type {kind}. For example "
                 f"classes={'(False, True)' if kind == 'bool' else '(0, 1)'}"
             )
-    return list(given)
+    return list(classes)
 
 
 def _names(cells: Array) -> list[str]:

@@ -47,15 +47,15 @@ def _number(what: str, value: Any, least: float) -> float:
     return float(value)
 
 
-def _is_pair(one: Any) -> bool:
-    return isinstance(one, tuple) and len(one) == 2
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2
 
 
 def _by_stratum(what: str, value: Any, strata: str | None) -> Any:
     """Return a number, or one a stratum, as it is kept: (stratum, number) pairs."""
     if value is None:
         return None
-    if isinstance(value, tuple) and value and all(_is_pair(one) for one in value):
+    if isinstance(value, tuple) and value and all(_is_pair(entry) for entry in value):
         value = dict(value)  # as it is kept: a survey built again from its own fields
     if isinstance(value, str) or hasattr(value, "dtype") or isinstance(value, (list, tuple)):
         raise RequestError(
@@ -116,7 +116,7 @@ class Survey:
     #: Whether it stands for ``vcov={"CRV1": ...}``: errors by cluster, and no more.
     errors_only: bool = field(default=False, repr=False)
 
-    def __new__(cls, *given: Any, **named: Any) -> Survey:
+    def __new__(cls, *positional: Any, **named: Any) -> Survey:
         """Answer the names that svydesign has for the same."""
         for name in named:
             if name in _MEANT:
@@ -126,11 +126,11 @@ class Survey:
     def __post_init__(self) -> None:
         for name in ("weights", "strata", "psu"):
             _name(name, getattr(self, name))
-        own = {
+        values = {
             "fpc": _by_stratum("fpc", self.fpc, self.strata),
             "psus": _by_stratum("psus", self.psus, self.strata),
         }
-        for name, value in own.items():
+        for name, value in values.items():
             object.__setattr__(self, name, value)
         if self.population is not None:
             _number("population=", self.population, 0.0)
@@ -155,21 +155,23 @@ class Survey:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Survey:
         """Return the survey that :meth:`to_dict` wrote down."""
-        own: dict[str, Any] = {k: dict(v) if isinstance(v, list) else v for k, v in saved.items()}
-        return cls(**own)
+        values: dict[str, Any] = {
+            k: dict(v) if isinstance(v, list) else v for k, v in saved.items()
+        }
+        return cls(**values)
 
     @property
     def text(self) -> str:
         """Text of the design in a summary."""
-        said = []
+        facts = []
         if self.psu is not None:
             total = self.total
             many = "PSUs (number bought)" if total is None else f"{total:g} PSUs (declared)"
-            said.append(f"{many} of {self.psu}")
-        said += [f"strata {self.strata}"] if self.strata else []
-        said += ["finite population"] if self.fpc is not None else []
-        said += [f"population {self.population:g}"] if self.population else []
-        return ", ".join(said)
+            facts.append(f"{many} of {self.psu}")
+        facts += [f"strata {self.strata}"] if self.strata else []
+        facts += ["finite population"] if self.fpc is not None else []
+        facts += [f"population {self.population:g}"] if self.population else []
+        return ", ".join(facts)
 
     def counts(self, levels: tuple[Any, ...]) -> tuple[float, ...] | None:
         """Return the declared number of units of each stratum (or of all), or None if unknown."""
@@ -177,11 +179,11 @@ class Survey:
 
     def rates(self, levels: tuple[Any, ...], units: tuple[float, ...] | None) -> Array:
         """Return ``sqrt(1 - f_h)`` of each stratum: by which scores are multiplied."""
-        found = self._of_each("fpc", self.fpc, levels)
-        if found is None:
+        sizes = self._of_each("fpc", self.fpc, levels)
+        if sizes is None:
             return np.ones(max(len(levels), 1))
         out = []
-        for h, size in enumerate(found):
+        for h, size in enumerate(sizes):
             if size <= 1.0:
                 out.append(size)
                 continue
@@ -198,23 +200,23 @@ class Survey:
         return np.sqrt(1.0 - np.asarray(out))
 
     def _of_each(
-        self, what: str, given: Any, levels: tuple[Any, ...]
+        self, what: str, declared: Any, levels: tuple[Any, ...]
     ) -> tuple[float, ...] | None:
-        if given is None:
+        if declared is None:
             return None
-        if not isinstance(given, tuple):
+        if not isinstance(declared, tuple):
             if not levels or what == "fpc":
-                return (given,) * max(len(levels), 1)
+                return (declared,) * max(len(levels), 1)
             return None  # a total over strata
-        known = dict(given)
-        missing = [x for x in levels if x not in known]
-        more = [x for x in known if x not in levels]
-        if missing or more:
+        by_stratum = dict(declared)
+        missing = [x for x in levels if x not in by_stratum]
+        undeclared = [x for x in by_stratum if x not in levels]
+        if missing or undeclared:
             raise RequestError(
-                f"{what}= names {shown((more or missing)[0])}, and the declared strata are "
+                f"{what}= names {shown((undeclared or missing)[0])}, and the declared strata are "
                 f"{', '.join(map(shown, levels))}: give a number for each of them"
             )
-        return tuple(known[x] for x in levels)
+        return tuple(by_stratum[x] for x in levels)
 
     @property
     def total(self) -> float | None:
@@ -316,15 +318,15 @@ class Frame:
         if self.strata == 1:
             return label, factor
         # the pair (stratum, id) is the unit: mixed, one label of 52 bits, the stratum the last
-        own = (_mixed(label, at) >> np.uint64(12 + self._bits)).astype(np.float64) + 1.0
-        own = own * 2.0**self._bits + at
-        return np.where(label > 0.0, own, 0.0), factor
+        cluster = (_mixed(label, at) >> np.uint64(12 + self._bits)).astype(np.float64) + 1.0
+        cluster = cluster * 2.0**self._bits + at
+        return np.where(label > 0.0, cluster, 0.0), factor
 
     @functools.cached_property
     def _places(self) -> npt.NDArray[np.intp]:
         """Return the places that the units of all strata take in their own, stratum by stratum."""
-        own = (np.arange(1, k + 1) for k in self.pairs)
-        return np.concatenate([np.argsort(np.argsort(_mixed(v, np.zeros(1)))) for v in own])
+        units = (np.arange(1, k + 1) for k in self.pairs)
+        return np.concatenate([np.argsort(np.argsort(_mixed(v, np.zeros(1)))) for v in units])
 
     def _paired(
         self, label: Array, at: npt.NDArray[np.intp], factor: Array
@@ -339,7 +341,7 @@ class Frame:
         number = np.clip(label - 1.0, 0.0, counts[at] - 1.0).astype(np.intp)
         j = self._places[(np.cumsum(counts) - counts)[at] + number]
         odd = (counts[at] % 2 == 1) & (j == counts[at] - 1.0)
-        own = np.floor(j / 2.0) + 1.0 + (at + 1.0) * _APART
-        cluster = np.where(odd, np.floor(left[at] / 2.0) + 1.0, own)
+        pair = np.floor(j / 2.0) + 1.0 + (at + 1.0) * _APART
+        cluster = np.where(odd, np.floor(left[at] / 2.0) + 1.0, pair)
         sign = np.where(np.where(odd, left[at], j) % 2.0 == 0.0, 1.0, -1.0)
         return np.where(label > 0.0, cluster, 0.0), factor * np.where(label > 0.0, sign, 1.0)

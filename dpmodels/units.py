@@ -101,11 +101,11 @@ def person_of(
     ``levelled``: variables that the schema declares with levels.
     """
     if unit is None:
-        given = (
+        typed = (
             ("units", units), ("rows_per_unit", rows_per_unit), ("max_rows", max_rows),
             ("sort", sort),
         )  # fmt: skip
-        for name, value in given:
+        for name, value in typed:
             if value is not None:
                 raise RequestError(
                     f"{name}= needs unit=, the column that names the person: for example "
@@ -113,8 +113,8 @@ def person_of(
                 )
         return None
     if not isinstance(unit, str) or not unit:
-        own = getattr(unit, "name", None)
-        named_ = own if isinstance(own, str) and own else "person_id"
+        column = getattr(unit, "name", None)
+        named_ = column if isinstance(column, str) and column else "person_id"
         raise RequestError(
             "unit= takes the name of the column that says whose row it is, not its values, for "
             f"example unit={named_!r}; got {shown(unit)}"
@@ -135,15 +135,15 @@ def person_of(
             f"private. Leave {unit!r} out of the schema: ids are compared with each other and "
             "never shown"
         )
-    said = shown(units), shown(max_rows)  # numbers of numpy may be cells: not repeated
+    typed_counts = shown(units), shown(max_rows)  # numbers of numpy may be cells: not repeated
     units, max_rows = plain(units), plain(max_rows)
     if units is not None and (isinstance(units, bool) or not isinstance(units, int) or units < 1):
-        raise RequestError(f"units= takes the number of people, got {said[0]}")
+        raise RequestError(f"units= takes the number of people, got {typed_counts[0]}")
     most = 0 if max_rows is None else max_rows
     if isinstance(most, bool) or not isinstance(most, int) or (max_rows is not None and most < 1):
         raise RequestError(
             "max_rows= takes the number of rows of a person that are kept, for example "
-            f"max_rows=5; got {said[1]}"
+            f"max_rows=5; got {typed_counts[1]}"
         )
     if sort is not None:
         choice("sort", sort, SORTERS)
@@ -151,14 +151,14 @@ def person_of(
 
 
 def _guess(value: Any) -> float:
-    said, value = shown(value), plain(value)
+    typed, value = shown(value), plain(value)
     if value is None:
         return ROWS
     bad = isinstance(value, bool) or not isinstance(value, (int, float))
     if bad or not (value > 0 and math.isfinite(value)):
         raise RequestError(
             "rows_per_unit= takes a public guess of the rows of a person, for example "
-            f"rows_per_unit=5; got {said}"
+            f"rows_per_unit=5; got {typed}"
         )
     return float(value)
 
@@ -209,11 +209,11 @@ class OneType:
         """Compare the type of a part; cells are not looked at, a part without any says nothing."""
         if not len(column):
             return
-        found = id_type(column)
-        self._type = self._type or found
-        if found != self._type:
+        kind = id_type(column)
+        self._type = self._type or kind
+        if kind != self._type:
             raise SourceError(
-                f"the column of ids holds {self._type} in one part of the table and {found} in "
+                f"the column of ids holds {self._type} in one part of the table and {kind} in "
                 "another, and one person would be two: give all parts the same type, for example "
                 'by dtype={...} where they are read ("Int64" for integers of which some are '
                 "missing)"
@@ -223,14 +223,14 @@ class OneType:
 class Ids:
     """A column of ids, collected part by part: private.
 
-    ``n``: rows to come, where that is known: integers then go straight to their place. ``one``: the
-    type of the ids; None: that of the first part.
+    ``n``: rows to come, where that is known: integers then go straight to their place.
+    ``id_type``: the type of the ids; None: that of the first part.
     """
 
-    def __init__(self, n: int | None = None, one: OneType | None = None) -> None:
+    def __init__(self, n: int | None = None, id_type: OneType | None = None) -> None:
         self._parts: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
         self._place, self._rows = np.empty(n or 0, dtype=np.int64), 0
-        self._one = one or OneType()
+        self._one = id_type or OneType()
 
     def add(self, column: Any) -> None:
         """Add the cells of a part, of the type of the first."""
@@ -249,15 +249,15 @@ class Ids:
         cells = np.concatenate([cells for cells, _ in self._parts])
         if all(ok is None for _, ok in self._parts):
             return cells, None
-        there = [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
-        return cells, np.concatenate(there)
+        masks = [np.ones(len(c), dtype=bool) if ok is None else ok for c, ok in self._parts]
+        return cells, np.concatenate(masks)
 
     def count(self) -> int:
         """Return the number of different ids."""
         if not self._parts or any(cells.dtype != np.int64 for cells, _ in self._parts):
             return self.codes()[1]
-        cells, there = self._all()
-        return _different(cells if there is None else cells[there])
+        cells, present = self._all()
+        return _different(cells if present is None else cells[present])
 
     def codes(self) -> tuple[Codes, int]:
         """Return (code of each row, -1 where the id is missing; number of different ids).
@@ -272,9 +272,9 @@ class Ids:
             if present is None or bool(present.all()):
                 return _ranks(cells)
             out = np.full(len(cells), -1, dtype=np.int64)
-            out[present], found = _ranks(cells[present])
-            return out, found
-        known: dict[Any, int] = {}
+            out[present], different = _ranks(cells[present])
+            return out, different
+        places: dict[Any, int] = {}
         parts = []
         for cells, ok in self._parts:
             keys = cells.tolist()
@@ -282,18 +282,20 @@ class Ids:
             parts.append(
                 np.fromiter(
                     (
-                        known.setdefault(key, len(known)) if there and key is not None else -1
-                        for key, there in zip(keys, present.tolist(), strict=True)
+                        places.setdefault(key, len(places))
+                        if is_present and key is not None
+                        else -1
+                        for key, is_present in zip(keys, present.tolist(), strict=True)
                     ),
                     dtype=np.int64,
                     count=len(keys),
                 )
             )
-        ranked = sorted(known, key=lambda key: (isinstance(key, str), key))
-        rank = np.empty(len(known) + 1, dtype=np.int64)
-        rank[[known[key] for key in ranked]] = np.arange(len(known))
+        ranked = sorted(places, key=lambda key: (isinstance(key, str), key))
+        rank = np.empty(len(places) + 1, dtype=np.int64)
+        rank[[places[key] for key in ranked]] = np.arange(len(places))
         rank[-1] = -1
-        return rank[np.concatenate(parts)], len(known)
+        return rank[np.concatenate(parts)], len(places)
 
 
 def _different(cells: Codes) -> int:
@@ -304,9 +306,9 @@ def _different(cells: Codes) -> int:
         return int(np.count_nonzero(cells[1:] != cells[:-1])) + 1
     low, high = int(cells.min()), int(cells.max())
     if high - low <= _TABLE * len(cells):
-        there = np.zeros(high - low + 1, dtype=bool)
-        there[cells - low] = True
-        return int(np.count_nonzero(there))
+        occurs = np.zeros(high - low + 1, dtype=bool)
+        occurs[cells - low] = True
+        return int(np.count_nonzero(occurs))
     import pandas as pd
 
     return len(pd.unique(cells))
@@ -322,10 +324,10 @@ def _ranks(cells: Codes) -> tuple[Codes, int]:
         return out, int(out[-1]) + 1
     low, high = int(cells.min()), int(cells.max())
     if high - low <= _TABLE * len(cells):  # a table of who is there is faster than a sort
-        there = np.zeros(high - low + 1, dtype=bool)
+        occurs = np.zeros(high - low + 1, dtype=bool)
         place = cells - low
-        there[place] = True
-        rank = np.cumsum(there) - 1
+        occurs[place] = True
+        rank = np.cumsum(occurs) - 1
         return rank[place], int(rank[-1]) + 1
     import pandas as pd
 

@@ -59,9 +59,9 @@ def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | No
     if lower is None and upper is None:
         return None, None
     if lower is None or upper is None:
-        given = "upper" if lower is None else "lower"
+        typed = "upper" if lower is None else "lower"
         raise SchemaError(
-            f"{kind}({given}=...) gives one bound only. Give both, as in {kind}(0, 10), or none "
+            f"{kind}({typed}=...) gives one bound only. Give both, as in {kind}(0, 10), or none "
             "(then the range is estimated from eps and delta)"
         )
     lo, hi = _number(lower, f"{kind}: lower"), _number(upper, f"{kind}: upper")
@@ -224,9 +224,9 @@ class _Base:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary that JSON and TOML can hold."""
-        return {"type": self.kind, **self._said()}
+        return {"type": self.kind, **self._declared()}
 
-    def _said(self) -> dict[str, Any]:
+    def _declared(self) -> dict[str, Any]:
         """Return the declarations that differ from the defaults."""
         out = {}
         for f in fields(self):  # type: ignore[arg-type]
@@ -241,14 +241,14 @@ class _Base:
         return out
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._said().items())
-        return f"{type(self).__name__}({said})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self._declared().items())
+        return f"{type(self).__name__}({arguments})"
 
     def read_plainly(self) -> Any:
         """Return the variable without missing codes, for cells that were made, not recorded."""
         if getattr(self, "missing", None) is None:
             return self
-        return type(self)(**{**self._said(), "missing": None})
+        return type(self)(**{**self._declared(), "missing": None})
 
 
 @dataclass(frozen=True, repr=False)
@@ -347,7 +347,7 @@ class Count(_Base):
     def __init__(
         self,
         upper: Any = None,
-        *more: Any,
+        *positional: Any,
         na: Any = None,
         label: str | None = None,
         unit: str | None = None,
@@ -355,7 +355,7 @@ class Count(_Base):
         decimal: str | None = None,
         thousands: str | None = None,
     ) -> None:
-        if more:
+        if positional:
             raise SchemaError(
                 "Count starts at 0 and takes the largest count alone: Count(10); another start: "
                 "Real(1, 10)"
@@ -405,7 +405,7 @@ class Binary(_Base):
     def __init__(
         self,
         levels: Any = None,
-        *more: Any,
+        *positional: Any,
         na: Any = None,
         label: str | None = None,
         missing: Any = None,
@@ -413,7 +413,7 @@ class Binary(_Base):
         ignore_case: bool = True,
         recode: Any = None,
     ) -> None:
-        if more:
+        if positional:
             raise SchemaError("Binary takes one pair: Binary(('no', 'yes'))")
         pair = None if levels is None else _levels(levels, "Binary")
         if pair is not None and len(pair) != 2:
@@ -479,7 +479,7 @@ class Levels(_Base):
     def __init__(
         self,
         levels: Any = None,
-        *more: Any,
+        *positional: Any,
         other: Any = None,
         na: Any = None,
         label: str | None = None,
@@ -489,7 +489,7 @@ class Levels(_Base):
         recode: Any = None,
     ) -> None:
         name = type(self).__name__
-        if more:
+        if positional:
             raise SchemaError(f"{name} takes one list: {name}(['a', 'b'])")
         if levels is None:  # to be bought
             if na is not None or recode is not None:
@@ -626,22 +626,22 @@ def _iso(date: datetime.datetime) -> str:
     return str(date.date()) if date.time() == datetime.time() else date.isoformat()
 
 
-def _date_of(given: Any, name: str) -> datetime.datetime:
+def _date_of(typed: Any, name: str) -> datetime.datetime:
     """Return a date that was typed, or refuse."""
-    if isinstance(given, datetime.date) and not isinstance(given, datetime.datetime):
-        given = datetime.datetime(given.year, given.month, given.day)
-    found = given if isinstance(given, datetime.datetime) else None
-    if isinstance(given, str):
+    if isinstance(typed, datetime.date) and not isinstance(typed, datetime.datetime):
+        typed = datetime.datetime(typed.year, typed.month, typed.day)
+    date = typed if isinstance(typed, datetime.datetime) else None
+    if isinstance(typed, str):
         try:
-            found = datetime.datetime.fromisoformat(given.strip())
+            date = datetime.datetime.fromisoformat(typed.strip())
         except ValueError:
-            found = None
-    if found is None:
+            date = None
+    if date is None:
         raise SchemaError(
-            f"Date: {name}={shown(given)} is not a date. Write year, month and day: "
+            f"Date: {name}={shown(typed)} is not a date. Write year, month and day: "
             'Date("2010-01-01", "2020-12-31")'
         )
-    return datetime.datetime(*found.timetuple()[:6])
+    return datetime.datetime(*date.timetuple()[:6])
 
 
 @dataclass(frozen=True, repr=False)
@@ -683,28 +683,28 @@ def as_variable(name: str, spec: Any) -> Variable:
         return spec
     if isinstance(spec, type) and issubclass(spec, (Real, Binary, Count)):
         return spec()
-    if isinstance(spec, (list, tuple)) and any(isinstance(one, str) for one in spec):
+    if isinstance(spec, (list, tuple)) and any(isinstance(level, str) for level in spec):
         raise SchemaError(
             f"variable {name!r}: the levels of a category are dp.Levels(['a', 'b', 'c']); two that "
             "stand for 0 and 1 are dp.Binary(('no', 'yes'))"
         )
     if isinstance(spec, Mapping):
-        given = dict(spec)
-        kind = str(given.pop("type", "real"))
+        facts = dict(spec)
+        kind = str(facts.pop("type", "real"))
         if kind not in _KINDS:
             raise SchemaError(
                 f"variable {name!r}: unknown type {kind!r}.{did_you_mean(kind, _KINDS)} "
                 f"Types: {', '.join(_KINDS)}"
             )
         cls = _KINDS[kind]
-        known = [f.name for f in fields(cls)]
-        for key in given:
-            if key not in known:
+        names = [f.name for f in fields(cls)]
+        for key in facts:
+            if key not in names:
                 raise SchemaError(
                     f"variable {name!r}: {cls.__name__} has no {shown(key)}."
-                    + did_you_mean(key, known)
+                    + did_you_mean(key, names)
                 )
-        built: Variable = cls(**given)
+        built: Variable = cls(**facts)
         return built
     if isinstance(spec, (tuple, list)) and len(spec) == 2:
         return Real(*spec)

@@ -384,8 +384,8 @@ def _entries(section: str) -> Iterator[_Entry]:
 def _split(doc: str) -> tuple[str, str, str]:
     """Return the text before the entries of Parameters, the entries, and the rest."""
     start, title, after = doc.partition("Parameters\n----------\n")
-    section, gap, rest = after.partition("\n\nReturns\n")
-    return start + title, section, gap + rest
+    section, gap, sections = after.partition("\n\nReturns\n")
+    return start + title, section, gap + sections
 
 
 def like(*others: Callable[..., Any]) -> Callable[[F], F]:
@@ -394,40 +394,40 @@ def like(*others: Callable[..., Any]) -> Callable[[F], F]:
     Of another verb's paragraphs the first is meant; those behind a blank line are its own. What a
     docstring adds behind ``As in`` is said of the last name of its entry.
     """
-    known = {other.__name__: other for other in others}
+    sources = {other.__name__: other for other in others}
     entries = {name: list(_entries(_split(inspect.getdoc(other) or "")[1]))
-               for name, other in known.items()}  # fmt: skip
+               for name, other in sources.items()}  # fmt: skip
 
     def write(function: F) -> F:
         if not function.__doc__:  # python -OO
             return function
-        start, section, rest = _split(inspect.cleandoc(function.__doc__))
+        start, section, ending = _split(inspect.cleandoc(function.__doc__))
         out = []
         for entry in _entries(section):
-            found = _AS_IN.match(entry.body)
-            if found is None:
+            reference = _AS_IN.match(entry.body)
+            if reference is None:
                 out.append(entry)
                 continue
             shared = []
-            for one in entries[found[1]]:
-                names = tuple(name for name in one.names if name in entry.names)
+            for source in entries[reference[1]]:
+                names = tuple(name for name in source.names if name in entry.names)
                 if names:
-                    shared.append(_Entry(names, one.kind, one.body.split("\n\n")[0]))
-            missing = set(entry.names).difference(*(one.names for one in shared))
+                    shared.append(_Entry(names, source.kind, source.body.split("\n\n")[0]))
+            missing = set(entry.names).difference(*(entry.names for entry in shared))
             if missing:
-                raise ValueError(f"{found[1]} says nothing of {sorted(missing)}")
-            added = entry.body[found.end():]
+                raise ValueError(f"{reference[1]} says nothing of {sorted(missing)}")
+            added = entry.body[reference.end():]
             if added:
-                last = next(k for k, one in enumerate(shared) if entry.names[-1] in one.names)
+                last = next(k for k, copied in enumerate(shared) if entry.names[-1] in copied.names)
                 body = textwrap.fill(f"{shared[last].body} {added}", 92, break_on_hyphens=False)
                 shared[last] = shared[last]._replace(body=body)
             out += shared
-        if promise := _PROMISE.search(rest):  # the section Privacy of another verb
-            theirs = inspect.getdoc(known[promise[1]]) or ""
+        if promise := _PROMISE.search(ending):  # the section Privacy of another verb
+            theirs = inspect.getdoc(sources[promise[1]]) or ""
             sections = re.split(r"\n\n(?=\w+\n---)", theirs)
-            section = next(one for one in sections if one.startswith("Privacy\n"))
-            rest = rest[: promise.start()] + section + rest[promise.end() :]
-        function.__doc__ = start + "\n".join(entry.text() for entry in out) + rest
+            section = next(paragraph for paragraph in sections if paragraph.startswith("Privacy\n"))
+            ending = ending[: promise.start()] + section + ending[promise.end() :]
+        function.__doc__ = start + "\n".join(entry.text() for entry in out) + ending
         return function
 
     return write

@@ -110,9 +110,9 @@ def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) ->
     ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its own bound.
     """
     values, axes = scaled_axes(spread)
-    some = values > values.max(initial=0.0) * 1e-12
-    along = bias_of(axes[:, some].T @ L)
-    return math.inf if along is None else float(np.sum(along**2 / values[some]))
+    spread_out = values > values.max(initial=0.0) * 1e-12
+    along = bias_of(axes[:, spread_out].T @ L)
+    return math.inf if along is None else float(np.sum(along**2 / values[spread_out]))
 
 
 def _as_normal(statistic: float, df: int, moved: float, free: float) -> float:
@@ -192,30 +192,36 @@ class Hypothesis:
 
 
 def read_hypothesis(
-    given: Any, names: Sequence[str], terms: Mapping[str, Sequence[int]]
+    hypothesis: Any, names: Sequence[str], terms: Mapping[str, Sequence[int]]
 ) -> Hypothesis:
     """Return the hypothesis in a text, a list of names or texts, a matrix, or (matrix, values).
 
     The name of a term tests all its coefficients, whose places among the ``names`` it is mapped to.
     """
-    if isinstance(given, str):
-        parts = [_part(p, names, terms) for p in _split(given, names, terms)]
-    elif isinstance(given, (list, tuple)) and given and all(isinstance(g, str) for g in given):
-        parts = [_part(p, names, terms) for g in given for p in _split(g, names, terms)]
+    if isinstance(hypothesis, str):
+        parts = [_part(p, names, terms) for p in _split(hypothesis, names, terms)]
+    elif (
+        isinstance(hypothesis, (list, tuple))
+        and hypothesis
+        and all(isinstance(g, str) for g in hypothesis)
+    ):
+        parts = [_part(p, names, terms) for g in hypothesis for p in _split(g, names, terms)]
     else:
-        return _matrix(given, names)
+        return _matrix(hypothesis, names)
     rows = [row for part in parts for row in part]
     if not rows:
         raise RequestError(f"an empty hypothesis. For example {names[-1]!r}, or '{names[-1]} = 0'")
     L = np.array([row[0] for row in rows])
     if not np.abs(L).max(axis=1).all():
-        raise RequestError(f"{shown(given)}: a part of it holds no coefficient after collecting")
+        raise RequestError(
+            f"{shown(hypothesis)}: a part of it holds no coefficient after collecting"
+        )
     return Hypothesis(L, np.array([row[1] for row in rows]), tuple(row[2] for row in rows))
 
 
-def _matrix(given: Any, names: Sequence[str]) -> Hypothesis:
-    pair = isinstance(given, tuple) and len(given) == 2 and not np.isscalar(given[0])
-    matrix, values = given if pair else (given, 0.0)
+def _matrix(hypothesis: Any, names: Sequence[str]) -> Hypothesis:
+    pair = isinstance(hypothesis, tuple) and len(hypothesis) == 2 and not np.isscalar(hypothesis[0])
+    matrix, values = hypothesis if pair else (hypothesis, 0.0)
     failed, L, q = False, np.zeros((0, 0)), np.zeros(0)
     try:
         L = np.atleast_2d(np.asarray(matrix, dtype=float))
@@ -226,33 +232,33 @@ def _matrix(given: Any, names: Sequence[str]) -> Hypothesis:
         raise RequestError(
             f"a hypothesis is a string such as '{names[-1]} = 0', a list of names, or a matrix "
             "with "
-            f"{len(names)} columns (with values: (matrix, values)); got {shown(given)}"
+            f"{len(names)} columns (with values: (matrix, values)); got {shown(hypothesis)}"
         )
     return Hypothesis(L, q, tuple(_words(row, names) for row in L))
 
 
 def _words(row: Array, names: Sequence[str]) -> str:
-    said = [
+    terms = [
         name if w == 1 else f"-{name}" if w == -1 else f"{w:g}*{name}"
         for w, name in zip(row, names, strict=True)
         if w
     ]
-    return " + ".join(said).replace("+ -", "- ") or "0"
+    return " + ".join(terms).replace("+ -", "- ") or "0"
 
 
-def _marked(text: str, known: Sequence[str]) -> tuple[str, dict[str, str]]:
+def _marked(text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Replace names, the longest first, by words that Python reads: ``C(g)[T.b]`` -> ``_v3``."""
-    found: dict[str, str] = {}
+    marks: dict[str, str] = {}
     out, k = "", 0
-    listed = sorted(known, key=len, reverse=True)
+    listed = sorted(names, key=len, reverse=True)
     while k < len(text):
         for j, name in enumerate(listed):
             for typed in (f"`{name}`", name):
                 end = k + len(typed)
-                whole = not (_wordy(text[k - 1 : k]) and _wordy(typed[0]))
-                whole &= not (_wordy(text[end : end + 1]) and _wordy(typed[-1]))
-                if whole and text.startswith(typed, k):
-                    found[f"_v{j}_"] = name
+                is_word = not (_wordy(text[k - 1 : k]) and _wordy(typed[0]))
+                is_word &= not (_wordy(text[end : end + 1]) and _wordy(typed[-1]))
+                if is_word and text.startswith(typed, k):
+                    marks[f"_v{j}_"] = name
                     out, k = f"{out}_v{j}_", end
                     break
             else:
@@ -260,7 +266,7 @@ def _marked(text: str, known: Sequence[str]) -> tuple[str, dict[str, str]]:
             break
         else:
             out, k = out + text[k], k + 1
-    return out, found
+    return out, marks
 
 
 def _wordy(sign: str) -> bool:
@@ -270,22 +276,22 @@ def _wordy(sign: str) -> bool:
 def _split(
     text: str, names: Sequence[str], terms: Mapping[str, Sequence[int]]
 ) -> list[tuple[str, dict[str, str], str]]:
-    marked, found = _marked(text, [*names, *(t for t in terms if t not in names)])
+    marked, marks = _marked(text, [*names, *(t for t in terms if t not in names)])
     parts = [part for part in marked.split(",") if part.strip()]
-    typed = [re.sub(r"_v\d+_", lambda m: found[m.group()], part).strip() for part in parts]
-    return [(part, found, said) for part, said in zip(parts, typed, strict=True)]
+    typed = [re.sub(r"_v\d+_", lambda m: marks[m.group()], part).strip() for part in parts]
+    return [(part, marks, spoken) for part, spoken in zip(parts, typed, strict=True)]
 
 
 def _part(
-    given: tuple[str, dict[str, str], str], names: Sequence[str],
+    marked: tuple[str, dict[str, str], str], names: Sequence[str],
     terms: Mapping[str, Sequence[int]],
 ) -> list[tuple[Array, float, str]]:  # fmt: skip
     """Return the rows of one part: a term, an expression that is zero, or ``a = b = c``."""
-    text, found, spoken = given
+    text, marks, spoken = marked
     sides = [side.strip() for side in text.replace("==", "=").split("=")]
     if any(not side for side in sides):
         raise RequestError(f"{spoken!r} cannot be read. For example '{names[-1]} = 0'")
-    only = found.get(sides[0])
+    only = marks.get(sides[0])
     if (
         only is not None
         and only in terms
@@ -293,7 +299,7 @@ def _part(
         and (len(sides) == 1 or sides[1:] == ["0"])
     ):
         return [(np.eye(len(names))[j], 0.0, f"{names[j]} = 0") for j in terms[only]]
-    read = [_linear(side, found, names, spoken, terms) for side in sides]
+    read = [_linear(side, marks, names, spoken, terms) for side in sides]
     if len(read) == 1:
         read.append((np.zeros(len(names)), 0.0))
         spoken = f"{spoken} = 0"
@@ -302,7 +308,7 @@ def _part(
 
 
 def _linear(
-    side: str, found: Mapping[str, str], names: Sequence[str], spoken: str,
+    side: str, marks: Mapping[str, str], names: Sequence[str], spoken: str,
     terms: Mapping[str, Sequence[int]],
 ) -> tuple[Array, float]:  # fmt: skip
     """Return (weights, constant) of a linear expression."""
@@ -315,8 +321,8 @@ def _linear(
     def walk(node: Any) -> tuple[Array, float]:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             return np.zeros(len(names)), float(str(node.value))
-        if isinstance(node, ast.Name) and found.get(node.id) in names:
-            return np.eye(len(names))[list(names).index(found[node.id])], 0.0
+        if isinstance(node, ast.Name) and marks.get(node.id) in names:
+            return np.eye(len(names))[list(names).index(marks[node.id])], 0.0
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             row, const = walk(node.operand)
             sign = -1.0 if isinstance(node.op, ast.USub) else 1.0
@@ -331,10 +337,10 @@ def _linear(
                 return number[1] * other[0], number[1] * other[1]
             if isinstance(node.op, ast.Div) and not right[0].any() and right[1]:
                 return left[0] / right[1], left[1] / right[1]
-        if isinstance(node, ast.Name) and node.id in found:
+        if isinstance(node, ast.Name) and node.id in marks:
             raise RequestError(
-                f"{found[node.id]!r} is a term of several coefficients: name it alone, or one of "
-                f"{', '.join(names[j] for j in terms[found[node.id]])}"
+                f"{marks[node.id]!r} is a term of several coefficients: name it alone, or one of "
+                f"{', '.join(names[j] for j in terms[marks[node.id]])}"
             )
         if isinstance(node, ast.Name):
             raise RequestError(
@@ -476,8 +482,10 @@ class Allowance:
         noise = self.spread_noise if noise is None else noise
         r = rows @ self.inverse
         ordinary = np.sum((r @ self.ordinary) * r, axis=1) + noise * np.sum(r * r, axis=1)
-        whole = np.sum((r @ self.H) * r, axis=1)
-        part = np.divide(ordinary, whole, out=np.zeros_like(whole), where=whole > 0.0)
+        information = np.sum((r @ self.H) * r, axis=1)
+        part = np.divide(
+            ordinary, information, out=np.zeros_like(information), where=information > 0.0
+        )
         return np.clip(1.0 - part, 0.0, 1.0)
 
     def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
@@ -507,7 +515,7 @@ class Allowance:
             out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
         out = out + self._unsettled(rows, few)
         if self.short is not None or self.points is not None:
-            out = out + self._left(rows)
+            out = out + self._remainder_part(rows)
         if self.groups is not None:
             out = out + self.by_group(rows, self.groups).max(axis=1, initial=0.0)
         return np.asarray(out)
@@ -519,10 +527,10 @@ class Allowance:
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""
         names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short", "groups")
-        kept, carried = read_only({name: getattr(self, name) for name in names}), self.carried
+        arrays, carried = read_only({name: getattr(self, name) for name in names}), self.carried
         if carried is not None:
             carried = replace(carried, **read_only({"counts": carried.counts}))
-        return replace(self, **kept, carried=carried)
+        return replace(self, **arrays, carried=carried)
 
     def _moved(self, few: Array) -> Array:
         """Return the change that clipped scores may have made in one direction, over n.
@@ -545,7 +553,7 @@ class Allowance:
         near = 0.0 if self.kind == "plain" else TAIL * tail.near
         return np.asarray(np.maximum(part * unsure, near))
 
-    def _left(self, rows: Array) -> Array:
+    def _remainder_part(self, rows: Array) -> Array:
         """Return the part of linear functions that the remainder of a step may add.
 
         Along directions that were floored, and at public rows: of L = sum c_i x_i it is at most
@@ -614,7 +622,9 @@ class BiasBound:
 
     def frozen(self) -> BiasBound:
         """Return a copy whose arrays cannot be written to."""
-        return BiasBound(tuple((read_only({"T": T})["T"], one.frozen()) for T, one in self.parts))
+        return BiasBound(
+            tuple((read_only({"T": T})["T"], allowance.frozen()) for T, allowance in self.parts)
+        )
 
     def of(self, L: Array) -> Array:
         """Return (k,) bounds on the bias of combinations ``L b``, L (k, coefficients)."""
@@ -645,14 +655,14 @@ class Correlation:
     high: float
 
 
-def correlation(m: SecondMoments, j: Array, l: Array, given: Array, level: float) -> Correlation:
-    """Return the correlation of the functionals j and l, given those of ``given`` (2.4).
+def correlation(m: SecondMoments, j: Array, l: Array, controls: Array, level: float) -> Correlation:
+    """Return the correlation of the functionals j and l, given those of ``controls`` (2.4).
 
-    ``given``, (c + 1, k), holds the constant and the c controls.
+    ``controls``, (c + 1, k), holds the constant and the c controls.
     """
     from scipy.special import ndtri
 
-    fits = [regress(m, given, x) for x in (j, l)]
+    fits = [regress(m, controls, x) for x in (j, l)]
     scale = [math.sqrt(max(f.rss, f.v * f.free)) for f in fits]
     u, w = fits[0].r / scale[0], fits[1].r / scale[1]
     rho = float(u @ m.Q @ w)
@@ -660,14 +670,14 @@ def correlation(m: SecondMoments, j: Array, l: Array, given: Array, level: float
     S = (np.outer(u, w) + np.outer(w, u)) / 2.0
     S -= inside / 2.0 * (np.outer(u, u) + np.outer(w, w))
     noise = m.form_variance(S)
-    free = max(m.n_eff - 3.0 - (len(given) - 1), 1.0)
-    rest = 1.0 - inside**2
-    half = -float(ndtri((1.0 - level) / 2.0)) * math.sqrt(noise / rest**2 + 1.0 / free)
+    free = max(m.n_eff - 3.0 - (len(controls) - 1), 1.0)
+    unexplained = 1.0 - inside**2
+    half = -float(ndtri((1.0 - level) / 2.0)) * math.sqrt(noise / unexplained**2 + 1.0 / free)
     middle = math.atanh(inside)
     return Correlation(
         rho,
         math.sqrt(noise),
-        math.sqrt(noise + rest**2 / free),
+        math.sqrt(noise + unexplained**2 / free),
         math.tanh(middle - half),
         math.tanh(middle + half),
     )
@@ -711,8 +721,8 @@ def two_stage(
     for j in endogenous:
         stage = regress(m, Bz, Bx[j])
         L = np.eye(len(Bz))[excluded]
-        found = wald(L, stage.b, stage.V)
-        first.append((found.statistic / found.df, found.df, found.pvalue))
+        relevance = wald(L, stage.b, stage.V)
+        first.append((relevance.statistic / relevance.df, relevance.df, relevance.pvalue))
     return TwoStage(back @ c, v * side @ Mz @ side.T, side @ Cn @ side.T, v, free, tuple(first))
 
 
@@ -736,18 +746,18 @@ def anderson_rubin(
 
     edge = math.pi / 2.0 - 1e-6
     grid = np.linspace(-edge, edge, 801)
-    kept = [inside(float(t)) for t in grid]
+    accepted = [inside(float(t)) for t in grid]
     out: list[tuple[float, float]] = []
-    start: float | None = -math.inf if kept[0] else None
+    start: float | None = -math.inf if accepted[0] else None
     for k in range(1, len(grid)):
-        if kept[k] == kept[k - 1]:
+        if accepted[k] == accepted[k - 1]:
             continue
         low, high = float(grid[k - 1]), float(grid[k])
         for _ in range(50):
             middle = (low + high) / 2.0
-            low, high = (middle, high) if inside(middle) == kept[k - 1] else (low, middle)
+            low, high = (middle, high) if inside(middle) == accepted[k - 1] else (low, middle)
         end = centre + scale * math.tan((low + high) / 2.0)
-        if kept[k]:
+        if accepted[k]:
             start = end
         else:
             assert start is not None
@@ -815,11 +825,11 @@ def auc_set(n1: Array, n0: Array, tau: float, z: float) -> tuple[float, float]:
     a, b = above[:, None] - A * n0.sum(), below[:, None] - A * n1.sum()
     spread1, spread0 = np.maximum(n1, 0.0) + tau**2, np.maximum(n0, 0.0) + tau**2
     variance = spread1 @ a**2 + spread0 @ b**2
-    kept = A[gap**2 <= z * z * variance]
-    if not len(kept):  # narrower than the grid
-        kept = A[[int(np.argmin(np.abs(gap)))]]
+    accepted = A[gap**2 <= z * z * variance]
+    if not len(accepted):  # narrower than the grid
+        accepted = A[[int(np.argmin(np.abs(gap)))]]
     step = 1.0 / (_AREAS - 1)
-    return max(float(kept[0]) - step, 0.0), min(float(kept[-1]) + step, 1.0)
+    return max(float(accepted[0]) - step, 0.0), min(float(accepted[-1]) + step, 1.0)
 
 
 def roc(n1: Array, n0: Array) -> tuple[Array, Array]:

@@ -47,17 +47,17 @@ def explained(
     a noisy N is not positive, all of [0, 1] is in doubt. ``noise``: variance of D, covariance,
     variance of N; ``sampling``: variance of R by sampling, where one is claimed.
     """
-    one, both, other = noise
+    var_left, both, other = noise
     safe = max(total, math.sqrt(max(other, 0.0)), 1e-300)
     ratio = left / safe
     value = min(max(1.0 - ratio, 0.0), 1.0)
-    spread = max(one - 2.0 * ratio * both + ratio * ratio * other, 0.0) / safe**2 + sampling
+    spread = max(var_left - 2.0 * ratio * both + ratio * ratio * other, 0.0) / safe**2 + sampling
     # with x = 1 - R: (D - x N)^2 <= z^2 (one - 2 x both + x^2 other + sampling N^2)
     a = total * total - z * z * other
     if not (a > 0.0 and total > 0.0):
         return Explained(value, math.sqrt(spread), 0.0, 1.0)
     b = left * total - z * z * both
-    c = left * left - z * z * (one + sampling * total * total)
+    c = left * left - z * z * (var_left + sampling * total * total)
     root = math.sqrt(max(b * b - a * c, 0.0))
     high, low = (min(max(1.0 - (b + sign * root) / a, 0.0), 1.0) for sign in (-1.0, 1.0))
     return Explained(value, math.sqrt(spread), min(low, value), max(high, value))
@@ -191,16 +191,16 @@ def orthonormal(B: Array) -> tuple[Array, Array]:
     size = np.linalg.norm(B, axis=1, keepdims=True)
     size = np.where(size > 0.0, size, 1.0)
     U, s, basis = np.linalg.svd(B / size, full_matrices=False)
-    kept = s > 1e-13 * s.max(initial=0.0)
-    return basis[kept], U[:, kept] / s[kept] / size
+    large = s > 1e-13 * s.max(initial=0.0)
+    return basis[large], U[:, large] / s[large] / size
 
 
 def inverse_and_rank(V: Array) -> tuple[Array, int]:
     """Return a generalised inverse of a covariance and its rank, whatever the units of its rows."""
     values, axes = scaled_axes(V)
-    kept = np.abs(values) > 1e-13 * np.abs(values).max(initial=0.0)
-    half = axes[:, kept]
-    return (half / values[kept]) @ half.T, int(kept.sum())
+    large = np.abs(values) > 1e-13 * np.abs(values).max(initial=0.0)
+    half = axes[:, large]
+    return (half / values[large]) @ half.T, int(large.sum())
 
 
 def scaled_axes(V: Array) -> tuple[Array, Array]:
@@ -242,11 +242,11 @@ def regress(m: SecondMoments, B: Array, a: Array) -> Regression:
     )  # fmt: skip
 
 
-def change(m: SecondMoments, one: Regression, two: Regression) -> tuple[Array, Array]:
+def change(m: SecondMoments, first: Regression, two: Regression) -> tuple[Array, Array]:
     """Return the (sampling, noise) covariance of the coefficients of two regressions (3)."""
-    v12 = float(one.r @ m.Q @ two.r) / m.rows
-    sampling = v12 * one.inverse @ (one.B @ m.Q @ two.B.T) @ two.inverse
-    noise = one.inverse @ m.cross(one.B, one.r, two.B, two.r) @ two.inverse
+    v12 = float(first.r @ m.Q @ two.r) / m.rows
+    sampling = v12 * first.inverse @ (first.B @ m.Q @ two.B.T) @ two.inverse
+    noise = first.inverse @ m.cross(first.B, first.r, two.B, two.r) @ two.inverse
     return sampling, noise
 
 
@@ -306,8 +306,12 @@ def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
     """
     basis = orthonormal(fit.B)[0]
     zero = regress(m, (constant @ basis.T @ basis)[None], fit.a)
-    one, whole = np.outer(fit.r, fit.r), np.outer(zero.r, zero.r)
-    noise = (m.form_variance(one), m.form_covariance(one, whole), m.form_variance(whole))
+    residual_form, total_form = np.outer(fit.r, fit.r), np.outer(zero.r, zero.r)
+    noise = (
+        m.form_variance(residual_form),
+        m.form_covariance(residual_form, total_form),
+        m.form_variance(total_form),
+    )
     n, tss = m.n_eff, max(zero.rss, math.sqrt(noise[2]))
     value = explained(fit.rss, zero.rss, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n
@@ -337,8 +341,8 @@ def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
     """
     assert m.constant is not None
     fit = regress(m, B, a)
-    found = r_squared(m, fit, m.constant)
-    share = found.share
+    fitted = r_squared(m, fit, m.constant)
+    share = fitted.share
     if fit.trust < UNUSABLE:  # noise rules, and its errors hold to first order only
         share = replace(share, low=0.0, high=1.0)
     noise = m.form_variance(np.outer(fit.r, fit.r)) / fit.free**2
@@ -347,8 +351,8 @@ def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
         "sigma_se": math.sqrt(spread / fit.v) / 2.0,
         **_criteria(m, fit.v * fit.free, len(B), math.sqrt(noise) / fit.v),
         **share.named("r_squared"),
-        "adj_r_squared": found.adjusted,
-        "r_squared_se_privacy": found.se_privacy,
+        "adj_r_squared": fitted.adjusted,
+        "r_squared_se_privacy": fitted.se_privacy,
     }
 
 
@@ -456,13 +460,13 @@ def best_subset(
 
     RSS is that of (2), corrected for noise: ``r'Qr`` alone rewards fitting noise.
     """
-    n, found = m.n_eff, []
+    n, subsets = m.n_eff, []
     for size in range(len(terms) + 1):
         for chosen in itertools.combinations(range(len(terms)), size):
             fit = regress(m, np.vstack([constant[None], *(terms[j] for j in chosen)]), a)
             bic = n * math.log(fit.v * fit.free / n) + len(fit.b) * math.log(n)
-            found.append((chosen, bic, fit))
-    return sorted(found, key=lambda one: one[1])
+            subsets.append((chosen, bic, fit))
+    return sorted(subsets, key=lambda subset: subset[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,13 +521,13 @@ def decompose(m: SecondMoments, base: Array, j: int, added: Array, a: Array) -> 
     full = regress(m, np.vstack([base, added]), a)
     alone = [regress(m, base, column) for column in added]
     picks: list[tuple[Regression, int]] = [(full, j)]
-    picks += [(full, p + k) for k in range(q)] + [(one, j) for one in alone]
+    picks += [(full, p + k) for k in range(q)] + [(fit, j) for fit in alone]
     covariance = np.zeros((2, len(picks), len(picks)))
-    for s, (one, at) in enumerate(picks):
+    for s, (first, at) in enumerate(picks):
         for t, (two, to) in enumerate(picks[: s + 1]):
-            for kind, both in enumerate(change(m, one, two)):
+            for kind, both in enumerate(change(m, first, two)):
                 covariance[kind, s, t] = covariance[kind, t, s] = both[at, to]
-    beta, gamma = full.b[p:], np.array([one.b[j] for one in alone])
+    beta, gamma = full.b[p:], np.array([fit.b[j] for fit in alone])
     gradient = np.zeros((2 + q, len(picks)))
     gradient[:2, 0] = 1.0
     gradient[2:, 1 : 1 + q], gradient[2:, 1 + q :] = np.diag(gamma), np.diag(beta)
@@ -606,27 +610,27 @@ def prior(
 
 
 def about_mean_row(
-    S: Array | None, ends: Array, one: int, guess: tuple[float, float, float]
+    S: Array | None, ends: Array, constant: int, guess: tuple[float, float, float]
 ) -> tuple[Array, Array]:
     """Return (b_0, D) of a design with a constant.
 
     At the mean row the level has the variance of the declared range, and k slopes share the
     variance of the predictors: ``tau^2/(k var_j)``. S is the released information of the columns,
-    in any unit (None: by their box), ``ends`` their ranges (p, 2), ``one`` the constant's place,
+    in any unit (None: by their box), ``ends`` their ranges (p, 2), ``constant`` its place,
     ``guess`` what :func:`prior` gives.
     """
     middle, level, tau2 = guess
-    p, slopes = len(ends), np.delete(np.arange(len(ends)), one)
+    p, slopes = len(ends), np.delete(np.arange(len(ends)), constant)
     low, high = ends[slopes].T
     box = (high - low) ** 2 / 12.0
     mean, var = (low + high) / 2.0, box
     if S is not None:
-        mean = np.clip(S[one, slopes] / S[one, one], low, high)
-        var = np.diag(S)[slopes] / S[one, one] - mean**2
+        mean = np.clip(S[constant, slopes] / S[constant, constant], low, high)
+        var = np.diag(S)[slopes] / S[constant, constant] - mean**2
     var = np.clip(var, LEAST_SPREAD * box, MOST_SPREAD * box)
     D, back, b0 = np.full(p, level), np.eye(p), np.zeros(p)
     D[slopes] = tau2 / (len(slopes) * np.maximum(var, 1e-300))
-    back[one, slopes], b0[one] = -mean, middle
+    back[constant, slopes], b0[constant] = -mean, middle
     return b0, back @ np.diag(D) @ back.T
 
 

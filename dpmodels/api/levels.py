@@ -15,6 +15,7 @@ from dpmodels.formula.types import check_types
 from dpmodels.levels import FoundLevels, LevelsPlan, found
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
+from dpmodels.scoring.rules import STOP_SHARE
 from dpmodels.sources.tasks import as_source, need_rows
 from dpmodels.units import person_of
 from dpmodels.variables import Levels, Text
@@ -145,7 +146,8 @@ def with_levels(
 ) -> tuple[Schema, float, float, Note]:  # fmt: skip
     """Return the schema with released levels, the eps and delta left, and a note on the charge.
 
-    By basic composition: the charge of levels and that of the rest add up to (eps, delta).
+    By basic composition: the charge of levels and that of the rest add up to (eps, delta). Where
+    the released counts hold less than a tenth of the units the call stops, and charges no more.
     """
     if options.get("relation") not in (None, "replace"):
         raise RequestError(
@@ -170,9 +172,19 @@ def with_levels(
             f"for levels holds (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
             "codebook, or take a larger eps"
         )
+    counted = "people" if found.people else "rows"
+    shares = found.shares(found.n)
+    least = min(shares, key=shares.__getitem__)
+    if shares[least] < STOP_SHARE:
+        raise RequestError(
+            f"the levels of {least!r} that were found hold about {shares[least]:.0%} of the "
+            f"{counted}: the others would be missing, so the call stops. The charge for levels "
+            f"holds (eps = {paid[0]:g}, delta = {paid[1]:g}), the rest was not charged. "
+            f"dp.Levels(other='other') keeps the others"
+        )
     note = messages.LEVELS_CHARGED(
-        columns=names, eps=paid[0], delta=paid[1], threshold=found.threshold,
-        counted="people" if found.people else "rows", total_eps=eps, total_delta=delta,
+        columns=names, eps=paid[0], delta=paid[1], threshold=found.threshold, counted=counted,
+        held=f"{shares[least]:.0%}", total_eps=eps, total_delta=delta,
     )  # fmt: skip
     return declared.update(found), eps - paid[0], delta - paid[1], note
 

@@ -125,11 +125,11 @@ class _OneDraw(SeededNoise):
     def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
         """Return zeros and at most one rounded sd."""
         sd = round(math.sqrt(sigma2))
-        return [sd if one else 0 for one in self._unit(size)]
+        return [sd if is_unit else 0 for is_unit in self._unit(size)]
 
     def normals(self, size: int) -> Array:
         """Return zeros and at most one 1."""
-        return np.array([float(one) for one in self._unit(size)])
+        return np.array([float(is_unit) for is_unit in self._unit(size)])
 
 
 def _affine(release: Release, data: Any, steps: Sequence[Step]) -> tuple[Array, Array]:
@@ -388,15 +388,15 @@ def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
     options |= _OPTIONS.get(method, {})
     if method.startswith("pmt"):
         options["public"] = {"moments": _PUBLIC.get(verb), "m": 50}
-    for formula, schema, *own in _CALLS.get(verb, ()):
+    for formula, schema, *own_options in _CALLS.get(verb, ()):
         for delta in (1e-4, 0.0):
-            for more in ({}, *_FORMS):
+            for form in ({}, *_FORMS):
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         yield dp.plan(
                             formula, schema, n=_N, eps=4.0, delta=delta, verb=verb, method=method,
-                            **options, **more, **dict(*own),
+                            **options, **form, **dict(*own_options),
                         )  # fmt: skip
                 except DPModelsError:  # it has no such form: raised before anything is read
                     continue
@@ -430,36 +430,38 @@ def derived(verb: str, method: str) -> tuple[Finding, ...]:
 
     Deterministic: a right query is never flagged.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for plan in derived_plans(verb, method):
         door = recorded(plan, _columns(plan, _N, 1))
-        for one in door.asked:
-            found += _findings(plan, one)
+        for query in door.asked:
+            findings += _findings(plan, query)
         for ranks, over, penalties in door.chosen:
-            found.append(_choice(plan, ranks, over, penalties))
-    return tuple(dict.fromkeys(found))
+            findings.append(_choice(plan, ranks, over, penalties))
+    return tuple(dict.fromkeys(findings))
 
 
-def _findings(plan: Plan[Any], one: Asked) -> list[Finding]:
+def _findings(plan: Plan[Any], asked_query: Asked) -> list[Finding]:
     """Return the violations of the laws by one query."""
-    people = ", people" if one.people else ""
-    name = f"{one.step} ({one.relation}, {one.norm}{people})"
-    low, high = noise_ratio(one)
-    allowed = 1e-8 if isinstance(one.query.statistic, Of) else 1e-12
+    people = ", people" if asked_query.people else ""
+    name = f"{asked_query.step} ({asked_query.relation}, {asked_query.norm}{people})"
+    low, high = noise_ratio(asked_query)
+    allowed = 1e-8 if isinstance(asked_query.query.statistic, Of) else 1e-12
     out = [Finding(f"noise of {name}", 1 - allowed <= low <= high <= 1 + allowed, low, 1.0)]
-    if isinstance(one.query.statistic, Of):  # a lemma: the number is not a sum of rows
+    if isinstance(asked_query.query.statistic, Of):  # a lemma: the number is not a sum of rows
         return out
-    ratio = sensitivity_ratio(one.query.statistic, one.relation, one.norm)
+    ratio = sensitivity_ratio(asked_query.query.statistic, asked_query.relation, asked_query.norm)
     assert ratio is not None
     out.append(Finding(f"sensitivity of {name}", ratio <= 1 + 1e-12, ratio, 1.0))
-    outside = sum(not _inside(plan, one, _columns(plan, 1, seed, True)) for seed in range(12))
+    outside = sum(
+        not _inside(plan, asked_query, _columns(plan, 1, seed, True)) for seed in range(12)
+    )
     out.append(Finding(f"set of {name}", not outside, float(outside), 0.0))
     return out
 
 
 def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any], Any]) -> Finding:
     """Return the largest change of the penalties of a choice over the proved bound."""
-    base, made = _columns(plan, 9, 2), []
+    base, changes = _columns(plan, 9, 2), []
     for seed in range(8):
         last = {
             **_columns(plan, 1, seed, True),
@@ -467,21 +469,26 @@ def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any],
         }
         table = {k: np.concatenate([v, last[k]]) for k, v in base.items()}
         with quiet(), np.errstate(all="ignore"):
-            made.append(np.atleast_2d(penalties(over.total(rows_for(plan, table, 10), {}))))
-    pairs = itertools.combinations(made, 2)
+            changes.append(np.atleast_2d(penalties(over.total(rows_for(plan, table, 10), {}))))
+    pairs = itertools.combinations(changes, 2)
     moved = max(int(np.abs(a.astype(object) - b).max(axis=1).sum()) for a, b in pairs)
     most = rank_sensitivity(ranks)
     who = "people" if plan.request.unit is not None else "rows"
     return Finding(f"penalties of a choice, {ranks.q} of {who}", moved <= most, moved, most)
 
 
-def _inside(plan: Plan[Any], one: Asked, columns: Mapping[str, Any]) -> bool:
+def _inside(plan: Plan[Any], asked_query: Asked, columns: Mapping[str, Any]) -> bool:
     """Return whether the contribution of one unit in the production pass is in the clip set."""
-    if one.people:  # a person of forty such rows
+    if asked_query.people:  # a person of forty such rows
         columns = {k: np.repeat(v, 40) for k, v in columns.items()}
     with quiet(), np.errstate(all="ignore"):
-        sums = one.query.over.total(rows_for(plan, columns, 1), {})
-    return holds(one.query.statistic, one.contribution(sums), one.norm, people=one.people)
+        sums = asked_query.query.over.total(rows_for(plan, columns, 1), {})
+    return holds(
+        asked_query.query.statistic,
+        asked_query.contribution(sums),
+        asked_query.norm,
+        people=asked_query.people,
+    )
 
 
 # -- Structural audits: nothing but the noisy numbers may differ, and no cell may be printed.
@@ -803,8 +810,8 @@ def audit(
     from dpmodels.registry import method_names, methods
 
     verbs = [str(v) for v in dict.fromkeys(methods()["verb"])]
-    known = dict.fromkeys([*((v, name) for v in verbs for name in method_names(v)), *_CASES])
-    keys = [k for k in known if k[1] == method and verb in (None, k[0])]
+    registered = dict.fromkeys([*((v, name) for v in verbs for name in method_names(v)), *_CASES])
+    keys = [k for k in registered if k[1] == method and verb in (None, k[0])]
     findings: list[Finding] = []
     for key in keys:
         findings += derived(*key)
@@ -815,7 +822,7 @@ def audit(
         findings += [check.run() for check in case.structure]
         findings += [check.run() for check in case.sentinels]
     if not findings:
-        names = sorted({k[1] for k in known})
+        names = sorted({k[1] for k in registered})
         raise RequestError(
             f"no audit case is registered for {method!r}.{did_you_mean(method, names)}"
         )

@@ -91,8 +91,8 @@ class Asked:
         part = self.query.part
         if isinstance(part, functools.partial) and "total" in part.keywords:
             # a cell that completes the public number of units, for these units alone
-            whole = part.keywords["total"] // self.units * units
-            part = functools.partial(part.func, *part.args, **{**part.keywords, "total": whole})
+            total = part.keywords["total"] // self.units * units
+            part = functools.partial(part.func, *part.args, **{**part.keywords, "total": total})
         added = part(sums)
         return in_steps(statistic, statistic.flat(added.values, self.norm), added.step)
 
@@ -109,8 +109,8 @@ def in_steps(statistic: Any, flat: Any, step: Any) -> Any:
     flat = np.asarray(flat)
     if step is None:
         return flat.astype(object)
-    own = np.broadcast_to(np.asarray(step, dtype=float), flat.shape).ravel()
-    sizes = [Fraction(float(s)) / Fraction(statistic.step) for s in own]
+    sizes_of_steps = np.broadcast_to(np.asarray(step, dtype=float), flat.shape).ravel()
+    sizes = [Fraction(float(s)) / Fraction(statistic.step) for s in sizes_of_steps]
     out = np.empty(flat.shape, dtype=object)
     out[:] = [int(v) * size for v, size in zip(flat, sizes, strict=True)]
     return out
@@ -174,37 +174,37 @@ def _exact(values: Any) -> Integers:
     return out
 
 
-def _in(of: Any, k: Any, one: int, people: bool) -> bool:
-    """Whether integers in steps of a radius over ``one`` are in a set: sizes of steps are free."""
+def _in(of: Any, k: Any, steps: int, people: bool) -> bool:
+    """Whether integers in steps of a radius over ``steps`` are in a set, of any step."""
     if isinstance(of, ConvexHull):
-        return _in(of.of, k, one, True)
+        return _in(of.of, k, steps, True)
     if isinstance(of, Ball):
-        return sum(v * v for v in k) <= Fraction(of.radius) ** 2 * one * one
+        return sum(v * v for v in k) <= Fraction(of.radius) ** 2 * steps * steps
     if isinstance(of, Box):
-        top = Fraction(of.radius) * one
+        top = Fraction(of.radius) * steps
         return all(of.low * top <= v <= top for v in k)
     if isinstance(of, Orthant):
-        return all(v >= 0 for v in k) and sum(v * v for v in k) <= of.square * one * one
+        return all(v >= 0 for v in k) and sum(v * v for v in k) <= of.square * steps * steps
     if isinstance(of, (OneHot, Simplex)) and people:
-        return all(v >= 0 for v in k) and sum(k) <= one
+        return all(v >= 0 for v in k) and sum(k) <= steps
     if isinstance(of, (Interval, OneHot)):  # integers, or marks: steps are 1
         return of.holds(k)
     # what a Mass or blocks of numbers >= 0 may hold, in the next coarser steps
-    return of.holds(_exact([-(-v * _ONE // one) for v in k]))
+    return of.holds(_exact([-(-v * _ONE // steps) for v in k]))
 
 
 def _sum(s: Sum, k: Any, people: bool) -> bool:
-    one = round(1.0 / s.step)
+    unit = round(1.0 / s.step)
     people = people or isinstance(s.set, ConvexHull)  # a weight too is a part of a row
     if not s.count > 0.0:
-        return _in(s.set, k, one, people)
+        return _in(s.set, k, unit, people)
     count = k[0] if s.count_first else k[-1]
     x = k[1:] if s.count_first else k[:-1]
-    if people and 0 <= count <= one:
+    if people and 0 <= count <= unit:
         # the mean over a person's rows, missing ones too: no longer than the part that is not
         inner = s.set.of if isinstance(s.set, ConvexHull) else s.set
         return (not count and not any(x)) or _in(inner, x, count, True)
-    return count in (0, one) and (_in(s.set, x, one, people) if count else not any(x))
+    return count in (0, unit) and (_in(s.set, x, unit, people) if count else not any(x))
 
 
 def _symmetric(k: Any, dim: int, svec: bool) -> Any:
@@ -259,16 +259,16 @@ def _gram(s: Gram, k: Any, people: bool, svec: bool = True) -> bool:
     return any(s.set.holds(_exact(sign * z)) for sign in (1, -1))
 
 
-def _rows_of(M: Any, p: int, known: bool, rx: float, ry: float) -> bool:
+def _rows_of(M: Any, p: int, with_constant: bool, rx: float, ry: float) -> bool:
     """Whether M is zz' of z = (1, x, y) or (x, y) with |x| <= rx, |y| <= ry."""
     z = _root(M)
     if z is None:
         return False
-    if known and z[0] not in (0, _ONE):
+    if with_constant and z[0] not in (0, _ONE):
         return False
-    if known and not z[0]:
+    if with_constant and not z[0]:
         return not any(z)
-    x, y = z[known:p], z[p]
+    x, y = z[with_constant:p], z[p]
     return (
         sum(v * v for v in x) <= Fraction(rx * (1 + 1e-12)) ** 2 * _ONE**2
         and abs(y) <= Fraction(ry) * _ONE
@@ -315,17 +315,17 @@ def _pair(s: Pair, k: Any, people: bool) -> bool:
 
 
 def _cells(s: Cells, k: Any, people: bool) -> bool:
-    one = round(1.0 / s.step)
+    unit = round(1.0 / s.step)
     parts = np.split(k, np.cumsum(s.sizes)[:-1])
-    return all(sum(part) == one and all(v >= 0 for v in part) for part in parts)
+    return all(sum(part) == unit and all(v >= 0 for v in part) for part in parts)
 
 
 def _tree(s: Tree, k: Any, people: bool) -> bool:
-    one = round(1.0 / s.step)
+    unit = round(1.0 / s.step)
     parts = np.split(k, np.cumsum(s.sizes)[:-1])
-    if not (people or s.people) and any(v not in (0, one) for v in k):
+    if not (people or s.people) and any(v not in (0, unit) for v in k):
         return False
-    return all(sum(part) <= one and all(v >= 0 for v in part) for part in parts)
+    return all(sum(part) <= unit and all(v >= 0 for v in part) for part in parts)
 
 
 def _by_class(s: ByClass, k: Any, people: bool) -> bool:
@@ -387,8 +387,8 @@ def _totals_of(s: ClusterTotals, k: Any, people: bool) -> bool:
     """Return whether a table of one unit can hold its pulled sums (a row is in one stratum)."""
     parts = np.asarray(k, dtype=float).reshape(s.strata, s.dim) * s.step
     lengths = np.sqrt((parts * parts).sum(axis=1))
-    one = people or int(np.count_nonzero(lengths)) <= 1
-    return one and float(lengths.sum()) <= s.clip * _FLOATS
+    in_one_cell = people or int(np.count_nonzero(lengths)) <= 1
+    return in_one_cell and float(lengths.sum()) <= s.clip * _FLOATS
 
 
 def _clusters(s: Clusters, k: Any, people: bool) -> bool:
@@ -467,11 +467,11 @@ def _classes(s: ByClass, k: Any) -> Iterator[Any]:
 
 def _tables(s: Cells) -> Iterator[Any]:
     """Yield the whole mass in the first cell of every table, and in the last."""
-    one = round(1.0 / s.step)
+    unit = round(1.0 / s.step)
     for at in (0, -1):
         parts = [np.zeros(size, dtype=object) for size in s.sizes]
         for part in parts:
-            part[at] = one
+            part[at] = unit
         yield np.concatenate(parts)
 
 
@@ -488,11 +488,11 @@ def _of_a_pass(s: RankOne) -> Iterator[Any]:
     if s.r > 1:
         vectors.append(cosine * first + math.sqrt(1.0 - cosine**2) * second)
     for e in vectors:
-        for there in (0.0, 1.0):
+        for with_matrix in (0.0, 1.0):
             for f in vectors if s.people else (e,):
                 for score in (-1.0, 0.0, 1.0):
                     yield [
-                        *(there * R**2 * np.outer(e, e) for R in s.radii), score * s.clip * f
+                        *(with_matrix * R**2 * np.outer(e, e) for R in s.radii), score * s.clip * f
                     ]  # fmt: skip
 
 
@@ -502,12 +502,12 @@ def _length(v: Array, norm: Norm) -> float:
 
 def attained(statistic: Any, relation: str, norm: Norm) -> float:
     """Return the largest distance of two elements (of one and none), weighted."""
-    found = corners(statistic, norm, np.random.default_rng(1))
+    elements = corners(statistic, norm, np.random.default_rng(1))
     if relation != "replace":
-        return max(_length(one, norm) for one in found)
+        return max(_length(element, norm) for element in elements)
     best = 0.0
-    for i, one in enumerate(found):
-        gaps = np.abs(found[i + 1 :] - one)
+    for i, element in enumerate(elements):
+        gaps = np.abs(elements[i + 1 :] - element)
         if len(gaps):
             sizes = gaps.sum(axis=1) if norm == "l1" else np.sqrt((gaps * gaps).sum(axis=1))
             best = max(best, float(sizes.max()))
@@ -556,44 +556,45 @@ def _nought(values: Any) -> Any:
     return out
 
 
-def drawn_sd(one: Asked, door: type[Ask] = Ask) -> tuple[Array, Array]:
+def drawn_sd(request: Asked, door: type[Ask] = Ask) -> tuple[Array, Array]:
     """Return (drawn sd or scale, declared sd or scale) of every entry.
 
     The production door asks the query of a table of nothing, with a source that returns the scale
     of every draw in place of a draw.
     """
-    query = one.query
+    query = request.query
     nought = Query(
-        query.statistic, _Nothing(), lambda _: Added(_nought(one.added.values), one.added.step),
+        query.statistic, _Nothing(),
+        lambda _: Added(_nought(request.added.values), request.added.step),
         query.unit, query.factor, query.whole,
     )  # fmt: skip
     source: Any = _Scales()
-    noisy = door(None, Run((Step(one.step, one.mechanism),), source), one.relation)(
-        one.step, nought
-    )
+    noisy = door(
+        None, Run((Step(request.step, request.mechanism),), source), request.relation
+    )(request.step, nought)
     return noisy.values, noisy.sd
 
 
-def noise_ratio(one: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
+def noise_ratio(request: Asked, door: type[Ask] = Ask) -> tuple[float, float]:
     """Return the least and the largest of ``sd mu w / (sensitivity ROUND_UP)`` over all entries."""
-    statistic: Any = one.query.statistic
-    drawn, told = drawn_sd(one, door)
-    budget = one.mechanism.eps if one.norm == "l1" else one.mechanism.mu
+    statistic: Any = request.query.statistic
+    drawn, declared = drawn_sd(request, door)
+    budget = request.mechanism.eps if request.norm == "l1" else request.mechanism.mu
     shaped: Any = statistic.parts(drawn) if isinstance(statistic, RankOne) else drawn
-    entries = np.asarray(statistic.flat(shaped, one.norm), dtype=float)
-    moved = sensitivity(statistic, one.relation, one.norm) * one.query.factor * ROUND_UP
-    ratio = entries * budget * statistic.weights(one.norm) / (moved * one.query.unit)
-    same = np.asarray(drawn / (told * ROUND_UP))
+    entries = np.asarray(statistic.flat(shaped, request.norm), dtype=float)
+    moved = sensitivity(statistic, request.relation, request.norm) * request.query.factor * ROUND_UP
+    ratio = entries * budget * statistic.weights(request.norm) / (moved * request.query.unit)
+    same = np.asarray(drawn / (declared * ROUND_UP))
     return float(min(ratio.min(), same.min())), float(max(ratio.max(), same.max()))
 
 
-def statistics(asked: list[Asked]) -> list[tuple[Any, str]]:
+def statistics(requests: list[Asked]) -> list[tuple[Any, str]]:
     """Return the different statistics that were asked for, with their relations."""
-    found: dict[tuple[Any, str], None] = {}
-    for one in asked:
-        if not isinstance(one.query.statistic, Of):
-            found[(one.query.statistic, one.relation)] = None
-    return list(found)
+    pairs: dict[tuple[Any, str], None] = {}
+    for request in requests:
+        if not isinstance(request.query.statistic, Of):
+            pairs[(request.query.statistic, request.relation)] = None
+    return list(pairs)
 
 
 def recorded(plan: Plan[Any], data: Mapping[str, Any], seed: int = 0) -> Recorder:

@@ -170,13 +170,13 @@ class ReplayRun(Run):
         """Record all bins; release those that passed the threshold, or that did before."""
         self.bins = np.unique(bins)
         try:
-            kept = super().kept_bins(name, bins, sensitivity, tau, masses)
+            bins_kept = super().kept_bins(name, bins, sensitivity, tau, masses)
         finally:
             self.bins = None
         if self.first is not None and name in self.first:
-            kept = self.first[name].kept
-        self.drawn[name] = replace(self.drawn[name], kept=kept)
-        return kept
+            bins_kept = self.first[name].kept
+        self.drawn[name] = replace(self.drawn[name], kept=bins_kept)
+        return bins_kept
 
     def float_normals(self, name: str, value: Any, sensitivity: float) -> Array:
         """Record, draw or replay."""
@@ -208,12 +208,12 @@ class ReplayRun(Run):
         )
         return np.array(out)
 
-    def inner_draw(self, name: str, size: int, made: Callable[[Array], Array]) -> Array:
+    def inner_draw(self, name: str, size: int, function: Callable[[Array], Array]) -> Array:
         """Record (as inner), draw or replay."""
         draw = super().inner_draw
         zero = np.zeros(size)
         return np.array(
-            self._keep(name, "inner", zero, 1.0, math.nan, lambda: draw(name, size, made))
+            self._keep(name, "inner", zero, 1.0, math.nan, lambda: draw(name, size, function))
         )
 
     def noisy_table(self, name: str, values: Array, **how: Any) -> None:
@@ -234,10 +234,10 @@ class ReplayRun(Run):
         self, name: str, probability: float, value: Any, sd: float, *, base: Any = None
     ) -> Array | None:
         """Record, draw or replay."""
-        whole = np.asarray(value, dtype=float) + (0.0 if base is None else np.asarray(base))
+        moved = np.asarray(value, dtype=float) + (0.0 if base is None else np.asarray(base))
         draw = super().coin_gaussian
         out: Array | None = self._keep(
-            name, "coin", whole, 1.0, sd,
+            name, "coin", moved, 1.0, sd,
             lambda: draw(name, probability, value, sd, base=base), float(probability),
         )  # fmt: skip
         return None if out is None else np.array(out)

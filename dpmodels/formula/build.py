@@ -58,8 +58,8 @@ def class_response(
             )
         table = np.array([*(float(x == chosen) for x in levels), math.nan])
         node = Node((0.0, 1.0), lambda env: table[factor.evaluate(env)], factor.variables)
-        rest = tuple(x for x in levels if x != chosen)
-        return Column(text, 0.0, 1.0, text, "event"), node, (*rest, chosen)
+        others = tuple(x for x in levels if x != chosen)
+        return Column(text, 0.0, 1.0, text, "event"), node, (*others, chosen)
     raise FormulaError(
         f"the response {text!r} has levels {list(levels)!r}, not numbers. Name the event: "
         f"{{{text} == {levels[-1]!r}}} ~ ..."
@@ -112,9 +112,11 @@ def atom_of(text: str, factor: Factor, reduced: bool) -> Atom:
 def columns_of(product: Product, term: str) -> list[Column]:
     """Return the columns of a product, first factor running fastest, with their intervals."""
     if not product.atoms:
-        one = product.scale
+        constant = product.scale
         name = "Intercept" if term == "Intercept" else term
-        return [Column(name, one, one, term, "intercept" if one == 1.0 else "numeric")]
+        return [
+            Column(name, constant, constant, term, "intercept" if constant == 1.0 else "numeric")
+        ]
     if len(product.atoms) > 1:
         kind = "product"
     elif product.atoms[0].target is not None:
@@ -130,15 +132,15 @@ def columns_of(product: Product, term: str) -> list[Column]:
             interval = a.intervals[i] if k == 0 else iv.multiply(interval, a.intervals[i])
         if product.scale != 1.0:
             interval = iv.scale(interval, product.scale)
-        known = all(a.intervals[i] for a, i in zip(product.atoms, index, strict=True))
-        _within(interval, known, name)
+        declared = all(a.intervals[i] for a, i in zip(product.atoms, index, strict=True))
+        _within(interval, declared, name)
         out.append(column_of(name, interval, term, kind))
     return out
 
 
-def _within(interval: iv.Interval, known: bool, name: str) -> None:
+def _within(interval: iv.Interval, declared: bool, name: str) -> None:
     """Refuse a product of declared ranges that is beyond any range that could be declared."""
-    if known and interval is None:
+    if declared and interval is None:
         raise FormulaError(
             f"the range of {name!r}, a product of declared ranges, goes beyond {LARGEST:g}. Narrow "
             "the ranges of its variables, or give them in larger units"
@@ -151,10 +153,10 @@ def part_norms(parts: list[Product], norm: str) -> float | None:
     for p in parts:
         size = abs(p.scale)
         for a in p.atoms:
-            one = a.norms[norm]
-            if one is None:
+            bound = a.norms[norm]
+            if bound is None:
                 return None
-            size *= one
+            size *= bound
         sizes.append(size)
     if norm == "l1":
         return sum(sizes)
@@ -376,8 +378,10 @@ class Builder:
             else:
                 text_, names = text, {}
             tree, quoted = parse_expression(text_, self.formula)
-            found = compile_factor(tree, self.context(text, {**quoted, **names}))
-            self.compiled[text] = self._on_rows_let_in(found) if isinstance(found, Cat) else found
+            factor = compile_factor(tree, self.context(text, {**quoted, **names}))
+            self.compiled[text] = (
+                self._on_rows_let_in(factor) if isinstance(factor, Cat) else factor
+            )
         return self.compiled[text]
 
     def _on_rows_let_in(self, factor: Cat) -> Cat:
@@ -393,12 +397,12 @@ class Builder:
         env = _Codes(np.arange(len(variable.levels)))
         tree, quoted = parse_expression(self.subset, self.formula)
         ctx = self.context(f"subset={self.subset}", quoted)
-        kept = np.ones(len(env.codes), dtype=bool)
+        in_subset = np.ones(len(env.codes), dtype=bool)
         for part in conjuncts(tree):
             node = compile_scalar(part, ctx)
             if node.variables == {name}:
-                kept &= np.asarray(node.evaluate(env), dtype=float) > 0.0
-        codes = factor.evaluate(env)[kept]
+                in_subset &= np.asarray(node.evaluate(env), dtype=float) > 0.0
+        codes = factor.evaluate(env)[in_subset]
         first = min((int(code) for code in codes if code >= 0), default=0)
         if first == 0:
             return factor
@@ -440,9 +444,9 @@ class Builder:
                 placed = Product(len(columns), part.scale, part.atoms)
                 products.append(placed)
                 columns.extend(columns_of(placed, term.name))
-            made = tuple(c.name for c in columns[start:])
+            names = tuple(c.name for c in columns[start:])
             self._check_names(columns[start:])
-            assert made == term.columns, f"column names differ from the parser's: {term.columns}"
+            assert names == term.columns, f"column names differ from the parser's: {term.columns}"
             norms = {n: part_norms(mine, n) for n in ("l2", "l1", "linf")}
             infos.append(TermInfo(term.name, slice(start, len(columns)), norms["l2"], norms))
         return products, columns, infos
@@ -518,9 +522,9 @@ class Builder:
             tuple(aside.values()),
         )  # fmt: skip
         terms = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
-        return self._made(program, None, columns, terms, aside, cells=True, **facts)
+        return self._design_of(program, None, columns, terms, aside, cells=True, **facts)
 
-    def _made(
+    def _design_of(
         self,
         program: Any,  # a Program, or a CellProgram, which fills blocks as that does
         response: Column | None,
@@ -550,8 +554,10 @@ class Builder:
         for name in self.schema:
             written = not name.isidentifier() and re.sub(r"\s", "", name) in bare
             if written and "(" in name and name in self.compiled:
-                given = f"`{name}`" in self.formula or "." in re.split(r"[\s~+*:/-]+", self.formula)
-                if given:
+                is_typed = f"`{name}`" in self.formula or "." in re.split(
+                    r"[\s~+*:/-]+", self.formula
+                )
+                if is_typed:
                     raise FormulaError(_MADE_TWICE.format(self.formula, name, _quoted([name])))
 
     def _split_offset(self) -> tuple[str | None, tuple[fx.TermText, ...]]:
@@ -626,11 +632,11 @@ class Builder:
                 "neighbouring whole numbers apart. Declare the codes as levels, which are compared "
                 f"exactly: {text} = dp.Levels([...])"
             )
-        wanted = float(event)
+        value = float(event)
 
         def happened(env: Any) -> Any:
             cells = np.asarray(number.evaluate(env), dtype=float)
-            return np.where(np.isnan(cells), np.nan, cells == wanted)
+            return np.where(np.isnan(cells), np.nan, cells == value)
 
         return Node((0.0, 1.0), happened, number.variables)
 
@@ -650,12 +656,12 @@ class Builder:
         if not columns:
             raise FormulaError(f'"{self.formula}" has no columns on the right-hand side')
         weights = self._weights()
-        known = None if offset is None else self.scalar(offset, "offset")
+        offset_node = None if offset is None else self.scalar(offset, "offset")
         aside = dict(auxiliary_rows or {})
         if self.aside:
-            given = {"offset": known, "weights": weights}
-            aside |= {kind: node for kind, node in given.items() if node is not None}
-            known = weights = None
+            nodes = {"offset": offset_node, "weights": weights}
+            aside |= {kind: node for kind, node in nodes.items() if node is not None}
+            offset_node = weights = None
         aside |= self._labels()
         predicate = self._subset()
         response_interval = None if response is None else response.interval
@@ -674,13 +680,13 @@ class Builder:
             numeric=numeric_rows(columns, response, weights is not None, len(aside)),
             response=source,
             response_interval=response_interval,
-            offset=known,
+            offset=offset_node,
             subset=predicate,
             weights=weights,
             aside=tuple(aside.values()),
             impute=self.na == "impute-midpoint",
         )
-        return self._made(
+        return self._design_of(
             program, response, columns, infos, aside, order=self.order, offset=offset, **extra
         )
 

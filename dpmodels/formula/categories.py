@@ -59,12 +59,12 @@ _BY_NAME = {"treatment", "sas", "sum", "helmert", "poly", "diff"}
 
 @word("C")
 def _category(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x contrasts levels", ctx)
-    levels = _levels(given.get("levels"), ctx)
-    cat = _source(given["x"], levels, ctx)
-    if "contrasts" not in given or literal(given["contrasts"]) is None:
+    arguments_by_name = arguments(node, "x contrasts levels", ctx)
+    levels = _levels(arguments_by_name.get("levels"), ctx)
+    cat = _source(arguments_by_name["x"], levels, ctx)
+    if "contrasts" not in arguments_by_name or literal(arguments_by_name["contrasts"]) is None:
         return cat
-    contrast = _contrast(given["contrasts"], cat.levels, ctx)
+    contrast = _contrast(arguments_by_name["contrasts"], cat.levels, ctx)
     problem = ""
     try:  # public: the levels and the contrast
         fx.coding(contrast, cat.levels, True)
@@ -121,12 +121,12 @@ def _check_exact(levels: tuple[Any, ...], inner: ast.expr, ctx: Context) -> None
 
 
 def _numeric_levels(x: Node, levels: tuple[Any, ...]) -> Cat:
-    wanted = [float(v) if not isinstance(v, str) else np.nan for v in levels]
+    values = [float(v) if not isinstance(v, str) else np.nan for v in levels]
 
     def codes(env: Env) -> Array:
         cells = np.atleast_1d(x.evaluate(env))
         out = np.full(cells.shape, -1, dtype=np.int32)
-        for code, level in enumerate(wanted):
+        for code, level in enumerate(values):
             out[cells == level] = code
         return out
 
@@ -175,10 +175,10 @@ def _contrast(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
     custom = _custom(node, levels, ctx)
     if custom is not None:
         return custom
-    known = [f"contr.{x}" for x in sorted(_BY_NAME)]
+    contrasts = [f"contr.{x}" for x in sorted(_BY_NAME)]
     raise ctx.fail(
-        f"{pretty(node, ctx)} is not a contrast.{did_you_mean(head, known)} "
-        f"Contrasts: {', '.join(known)}"
+        f"{pretty(node, ctx)} is not a contrast.{did_you_mean(head, contrasts)} "
+        f"Contrasts: {', '.join(contrasts)}"
     )
 
 
@@ -212,36 +212,36 @@ def _custom(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
 
 @word("cut")
 def _cut(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x breaks labels", ctx)
-    x = compile_scalar(given["x"], ctx)
+    bound = arguments(node, "x breaks labels", ctx)
+    x = compile_scalar(bound["x"], ctx)
     if x.interval is None:
-        raise need_range(given["x"], "cut", ctx)
+        raise need_range(bound["x"], "cut", ctx)
     lo, hi = x.interval
     even = [round(v, 4) for v in np.linspace(lo, hi, 4)[1:-1].tolist()]
-    if "breaks" not in given or isinstance(literal(given["breaks"]), int):
+    if "breaks" not in bound or isinstance(literal(bound["breaks"]), int):
         raise ctx.refuse(
             "cut() without listed breaks would place them by the private minimum and maximum",
             f"Fix, on the declared range [{lo:g}, {hi:g}]:",
-            f"    cut({pretty(given['x'], ctx)}, breaks={even})",
+            f"    cut({pretty(bound['x'], ctx)}, breaks={even})",
         )
-    breaks = numbers(given["breaks"], "breaks", ctx)
+    breaks = numbers(bound["breaks"], "breaks", ctx)
     inside = [b for b in breaks if lo < b < hi]
     if not inside or any(b < lo or b > hi for b in breaks):
         raise ctx.fail(
             f"breaks {breaks} must lie in the declared range [{lo:g}, {hi:g}], at least one "
             "strictly inside",
-            f"For example cut({pretty(given['x'], ctx)}, breaks={even})",
+            f"For example cut({pretty(bound['x'], ctx)}, breaks={even})",
         )
     edges = [lo, *inside, hi]
     labels = [
         f"{'[' if i == 0 else '('}{a:g}, {b:g}]"
         for i, (a, b) in enumerate(itertools.pairwise(edges))
     ]
-    if "labels" in given:
-        wanted = _levels(given["labels"], ctx)
-        if wanted is None or len(wanted) != len(labels):
+    if "labels" in bound:
+        typed = _levels(bound["labels"], ctx)
+        if typed is None or len(typed) != len(labels):
             raise ctx.fail(f"cut() needs {len(labels)} labels, one for each of {labels}")
-        labels = list(wanted)
+        labels = list(typed)
     points = np.array(inside)
 
     def codes(env: Env) -> Array:
@@ -255,9 +255,9 @@ def _cut(node: ast.Call, ctx: Context) -> Factor:
 
 @word("hashed")
 def _hashed(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x levels", ctx)
-    count = public_integer(given.get("levels"), "levels", None, 2, ctx)
-    name = variable_name(given["x"], ctx)
+    bound = arguments(node, "x levels", ctx)
+    count = public_integer(bound.get("levels"), "levels", None, 2, ctx)
+    name = variable_name(bound["x"], ctx)
     variable = None if name is None else ctx.schema[name]
     if name is None or not isinstance(variable, (Levels, Text)):
         raise ctx.fail(
@@ -280,8 +280,8 @@ def _hashed(node: ast.Call, ctx: Context) -> Factor:
 
 @word("Q")
 def _quoted(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x", ctx)
-    name = literal(given["x"])
+    bound = arguments(node, "x", ctx)
+    name = literal(bound["x"])
     if not isinstance(name, str) or name not in ctx.schema:
         raise refused_name(str(name), ctx)
     return compile_factor(ast.Name(id="_q_"), replace(ctx, names={**ctx.names, "_q_": name}))
@@ -290,14 +290,14 @@ def _quoted(node: ast.Call, ctx: Context) -> Factor:
 @word("i")
 def _event_study(node: ast.Call, ctx: Context) -> Factor:
     """Compile ``i(year, treat, ref=2000)``: dummies of all other levels times a number (fixest)."""
-    given = arguments(node, "x by ref levels", ctx)
-    cat = _source(given["x"], _levels(given.get("levels"), ctx), ctx)
-    ref = cat.levels[0] if "ref" not in given else literal(given["ref"])
+    bound = arguments(node, "x by ref levels", ctx)
+    cat = _source(bound["x"], _levels(bound.get("levels"), ctx), ctx)
+    ref = cat.levels[0] if "ref" not in bound else literal(bound["ref"])
     if ref not in cat.levels:
         close = did_you_mean(str(ref), map(str, cat.levels))
         raise ctx.fail(f"i(): ref={ref!r} is not a level.{close} Levels: {list(cat.levels)!r}")
     codes = [k for k, level in enumerate(cat.levels) if level != ref]
-    by = _multiplier(given["by"], ctx) if "by" in given else None
+    by = _multiplier(bound["by"], ctx) if "by" in bound else None
     interval = (1.0, 1.0) if by is None else by.interval
 
     def values(env: Env) -> Array:
@@ -391,7 +391,7 @@ def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
     parts = [compile_scalar(a, ctx) for a in node.args]
     interval = f.image(tuple(p.interval for p in parts))
 
-    def one(cells: list[Any]) -> float:
+    def row_value(cells: list[Any]) -> float:
         try:
             return float(np.asarray(f.func(*cells), dtype=float).reshape(-1)[0])
         except KeyboardInterrupt:
@@ -409,7 +409,7 @@ def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
         except BaseException:
             out = None
         if out is None or out.shape != cells[0].shape:
-            rows = [one([c[i : i + 1].copy() for c in cells]) for i in range(len(cells[0]))]
+            rows = [row_value([c[i : i + 1].copy() for c in cells]) for i in range(len(cells[0]))]
             out = np.array(rows, dtype=float)
         for c in cells:
             out[np.isnan(c)] = np.nan

@@ -105,56 +105,56 @@ def _csv(rows: list[dict[str, str]], file: str) -> Facts:
         )
     out: Facts = {}
     for number, row in enumerate(rows, 2):
-        given: dict[str, str] = {}
+        facts: dict[str, str] = {}
         for key, value in row.items():
             if key in columns and value:
-                given.setdefault(columns[key], value)
-        name = given.pop("name", "")
+                facts.setdefault(columns[key], value)
+        name = facts.pop("name", "")
         if not name:
             raise SchemaError(f"{file}: line {number} names no variable")
         if name in out:
             raise SchemaError(f"{file}: {name!r} stands twice")
-        out[name] = _line(given, f"{file}: {name}")
+        out[name] = _line(facts, f"{file}: {name}")
     return out
 
 
-def _line(given: Mapping[str, str], where: str) -> dict[str, Any]:
+def _line(facts: Mapping[str, str], where: str) -> dict[str, Any]:
     """Return the facts of one line of a CSV codebook."""
-    levels, recode = _levels(given.get("levels", ""))
-    word = _word(given.get("type", "")) or ("levels" if levels else "real")
+    levels, recode = _levels(facts.get("levels", ""))
+    word = _word(facts.get("type", "")) or ("levels" if levels else "real")
     if word not in _KIND_OF:
         raise SchemaError(
-            f"{where}: unknown type {given['type']!r}.{did_you_mean(word, _KIND_OF)} Types: "
+            f"{where}: unknown type {facts['type']!r}.{did_you_mean(word, _KIND_OF)} Types: "
             f"{', '.join(_TYPES)}"
         )
     kind = _KIND_OF[word]
     if kind == "text" and levels:
         kind = "levels"
-    said = ("label", "format", "decimal", "thousands", "duration")
-    out: dict[str, Any] = {"type": kind, **{k: given[k] for k in said if k in given}}
-    if kind in ("real", "count", "date") and "unit" in given:
-        out["unit"] = given["unit"]
+    copied = ("label", "format", "decimal", "thousands", "duration")
+    out: dict[str, Any] = {"type": kind, **{k: facts[k] for k in copied if k in facts}}
+    if kind in ("real", "count", "date") and "unit" in facts:
+        out["unit"] = facts["unit"]
     if levels and kind in ("levels", "ordered", "binary"):
         out["levels"] = levels
     if kind in ("levels", "ordered", "binary"):
-        recode |= _mapping(given.get("recode", ""), where)
+        recode |= _mapping(facts.get("recode", ""), where)
         out |= {"recode": recode} if recode else {}
         out |= {
-            key: _word(given[key]) != "false" for key in ("strip", "ignore_case") if key in given
+            key: _word(facts[key]) != "false" for key in ("strip", "ignore_case") if key in facts
         }
     for key in ("lower", "upper"):
-        if key in given and kind in ("real", "count", "date"):
-            out[key] = given[key] if kind == "date" else _scalar(given[key])
+        if key in facts and kind in ("real", "count", "date"):
+            out[key] = facts[key] if kind == "date" else _scalar(facts[key])
     if kind == "count":
         out.pop("lower", None)
     if kind in ("real", "date") and ("lower" in out) != ("upper" in out):
         out.pop("lower", None)  # one end is not a range: it must be declared or estimated
         out.pop("upper", None)
     for key in ("other", "na"):
-        if key in given:
-            out[key] = _scalar(given[key]) if given[key] not in levels else given[key]
-    if "missing" in given:
-        out["missing"] = _items(given["missing"])
+        if key in facts:
+            out[key] = _scalar(facts[key]) if facts[key] not in levels else facts[key]
+    if "missing" in facts:
+        out["missing"] = _items(facts["missing"])
     if kind in ("real", "count", "text"):
         out = {k: v for k, v in out.items() if k not in ("format", "other")}
     return {k: v for k, v in out.items() if kind != "text" or k in ("type", "label")}
@@ -165,16 +165,16 @@ def _scalar(text: str) -> Any:
     if not NUMERAL.fullmatch(text.strip()):
         return text
     number = float(text)
-    whole = number.is_integer() and not set(text) & set(".eE")
-    return int(number) if whole else number
+    is_integer = number.is_integer() and not set(text) & set(".eE")
+    return int(number) if is_integer else number
 
 
 def _items(text: str) -> list[Any]:
     """Return the entries of a list: JSON, or separated by | or ; or a comma."""
     if text.lstrip().startswith("["):
         return list(json.loads(text))
-    sep = next((one for one in "|;,\n" if one in text), "|")
-    return [_scalar(one.strip()) for one in text.split(sep) if one.strip()]
+    sep = next((sign for sign in "|;,\n" if sign in text), "|")
+    return [_scalar(item.strip()) for item in text.split(sep) if item.strip()]
 
 
 def _levels(text: str) -> tuple[list[Any], dict[str, Any]]:
@@ -183,15 +183,15 @@ def _levels(text: str) -> tuple[list[Any], dict[str, Any]]:
         return list(json.loads(text)), {}
     levels: list[Any] = []
     recode: dict[str, Any] = {}
-    sep = next((one for one in "|;,\n" if one in text), "|")
-    for one in (part.strip() for part in text.split(sep)):
-        code, coded, label = one.partition("=")
+    sep = next((sign for sign in "|;,\n" if sign in text), "|")
+    for item in (part.strip() for part in text.split(sep)):
+        code, coded, label = item.partition("=")
         if coded and label.strip():
             levels.append(label.strip())
             if code.strip() != label.strip():
                 recode[code.strip()] = label.strip()
-        elif one:
-            levels.append(one)
+        elif item:
+            levels.append(item)
     return levels, recode
 
 
@@ -200,7 +200,7 @@ def _mapping(text: str, where: str) -> dict[str, Any]:
         return {}
     if text.lstrip().startswith("{"):
         return dict(json.loads(text))
-    pairs = [one.partition("=") for one in re.split(r"[|;]", text) if one.strip()]
+    pairs = [pair.partition("=") for pair in re.split(r"[|;]", text) if pair.strip()]
     if not all(sign for _, sign, _ in pairs):
         raise SchemaError(f"{where}: recode is written y=yes|n=no")
     return {key.strip(): value.strip() for key, _, value in pairs}
@@ -222,11 +222,11 @@ _NO_DATA = ("descriptive", "file", "signature")
 
 
 def _redcap(rows: list[dict[str, str]]) -> Facts:
-    known = {word: key for key, words in _REDCAP.items() for word in words}
+    key_of = {word: key for key, words in _REDCAP.items() for word in words}
     out: Facts = {}
     forms: list[str] = []
     for row in rows:
-        field = {known[_word(k)]: v for k, v in row.items() if _word(k) in known}
+        field = {key_of[_word(k)]: v for k, v in row.items() if _word(k) in key_of}
         kind = field.get("type", "").casefold()
         if field.get("form") and field["form"] not in forms:
             forms.append(field["form"])
@@ -244,8 +244,8 @@ def _field(field: Mapping[str, str], kind: str) -> Iterator[tuple[str, dict[str,
     """Yield the columns of one field, with their facts."""
     name = field["name"]
     label = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", field.get("label", ""))).strip()
-    said: dict[str, Any] = {"label": label} if label else {}
-    listed = [one.partition(",") for one in re.split(r"[|\n]", field.get("choices", ""))]
+    titled: dict[str, Any] = {"label": label} if label else {}
+    listed = [choice.partition(",") for choice in re.split(r"[|\n]", field.get("choices", ""))]
     choices = [(code.strip(), choice.strip()) for code, comma, choice in listed if comma]
     if kind == "checkbox":
         for code, choice in choices:
@@ -254,19 +254,19 @@ def _field(field: Mapping[str, str], kind: str) -> Iterator[tuple[str, dict[str,
                            "recode": {"0": "Unchecked", "1": "Checked"},
                            "label": f"{label}: {choice}" if label else choice}  # fmt: skip
     elif kind in ("radio", "dropdown") and len(choices) > 1:
-        yield name, {"type": "levels", **coded(choices), **said}
+        yield name, {"type": "levels", **coded(choices), **titled}
     elif kind in ("yesno", "truefalse"):
         pair = ["No", "Yes"] if kind == "yesno" else ["False", "True"]
         yield name, {"type": "binary", "levels": pair, "recode": dict(zip("01", pair, strict=True)),
-                     **said}  # fmt: skip
+                     **titled}  # fmt: skip
     elif kind == "slider":
         ends = [field.get(key, "") for key in ("min", "max")]
-        found = [_scalar(x) for x in ends if NUMERAL.fullmatch(x)]
-        yield name, {"type": "real", **(_range(found) or {"lower": 0, "upper": 100}), **said}
+        limits = [_scalar(x) for x in ends if NUMERAL.fullmatch(x)]
+        yield name, {"type": "real", **(_range(limits) or {"lower": 0, "upper": 100}), **titled}
     elif kind == "calc":
-        yield name, {"type": "real", **said}
+        yield name, {"type": "real", **titled}
     else:
-        yield name, {**_validated(field), **said}
+        yield name, {**_validated(field), **titled}
 
 
 def _validated(field: Mapping[str, str]) -> dict[str, Any]:
@@ -336,20 +336,20 @@ def _frictionless(text: str, file: str) -> Facts:
     if problem:
         raise SchemaError(f"{file}: this is no JSON: {problem}")
     if isinstance(data, dict) and "resources" in data:
-        schemas = [one.get("schema") for one in data["resources"]]
-        data = next((one for one in schemas if isinstance(one, dict)), data)
+        schemas = [resource.get("schema") for resource in data["resources"]]
+        data = next((schema for schema in schemas if isinstance(schema, dict)), data)
     if not isinstance(data, dict) or not isinstance(data.get("fields"), list):
         raise SchemaError(
             f'{file}: a Table Schema has a list of fields: {{"fields": [{{"name": "age", "type": '
             '"integer", "constraints": {"minimum": 0, "maximum": 120}}]}'
         )
     words = _missing_words(data.get("missingValues", []))
-    return {str(one["name"]): _of_field(one, words) for one in data["fields"]}
+    return {str(field["name"]): _of_field(field, words) for field in data["fields"]}
 
 
-def _missing_words(given: Any) -> list[Any]:
+def _missing_words(codes: Any) -> list[Any]:
     """Return missing codes of a table schema, as text or (text, label); "" is always missing."""
-    words = [one.get("value") if isinstance(one, dict) else one for one in given or ()]
+    words = [code.get("value") if isinstance(code, dict) else code for code in codes or ()]
     return [_scalar(word) if isinstance(word, str) else word for word in words if word != ""]
 
 
@@ -386,27 +386,27 @@ def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
 
 def _categories(field: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
     kind = "ordered" if field.get("categoriesOrdered") or field.get("ordered") else "levels"
-    if any(isinstance(one, dict) and "label" in one for one in values):
-        pairs = [(one["value"], one.get("label", one["value"])) for one in values]
+    if any(isinstance(value, dict) and "label" in value for value in values):
+        pairs = [(value["value"], value.get("label", value["value"])) for value in values]
         return {"type": kind, **coded(pairs)}
     return {"type": kind, "levels": [v["value"] if isinstance(v, dict) else v for v in values]}
 
 
 def _number_field(field: Mapping[str, Any], kind: str, limits: Mapping[str, Any]) -> dict[str, Any]:
     signs = (("decimalChar", "decimal"), ("groupChar", "thousands"))
-    said = {new: field[old] for old, new in signs if old in field}
+    copied = {new: field[old] for old, new in signs if old in field}
     if kind == "integer" and limits.get("minimum") == 0:
         top = {"upper": limits["maximum"]} if "maximum" in limits else {}
-        return {"type": "count", **top, **said}
-    return {"type": "real", **_limits(limits), **said}
+        return {"type": "count", **top, **copied}
+    return {"type": "real", **_limits(limits), **copied}
 
 
 def _boolean_field(field: Mapping[str, Any]) -> dict[str, Any]:
     yes, no = field.get("trueValues") or [], field.get("falseValues") or []
     if not (yes and no) or (yes, no) == _BOOLEAN:
         return {"type": "binary"}
-    more = {str(x): words[0] for words in (no, yes) for x in words[1:]}
-    return {"type": "binary", "levels": [no[0], yes[0]], **({"recode": more} if more else {})}
+    recode = {str(x): words[0] for words in (no, yes) for x in words[1:]}
+    return {"type": "binary", "levels": [no[0], yes[0]], **({"recode": recode} if recode else {})}
 
 
 # -- Back: a schema as a codebook
@@ -420,19 +420,19 @@ def write(path: Any, variables: Mapping[str, Variable]) -> None:
         raise SchemaError("a codebook is written to a file that ends in .csv or .json")
     facts = {name: variable.to_dict() for name, variable in variables.items()}
     if ending == ".json":
-        fields = [{"name": name, **_as_field(one)} for name, one in facts.items()]
+        fields = [{"name": name, **_as_field(variable)} for name, variable in facts.items()]
         text = json.dumps({"fields": fields, "missingValues": [""]}, ensure_ascii=False, indent=2)
         file.write_text(text + "\n", encoding="utf-8")
         return
     first = ["name", "type", "lower", "upper", "levels", "missing", "label"]
-    used = {key for one in facts.values() for key in one}
+    used = {key for variable in facts.values() for key in variable}
     columns = first + [key for key in _COLUMNS if key in used and key not in first]
     with file.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, columns)
         writer.writeheader()
-        for name, one in facts.items():
+        for name, variable in facts.items():
             writer.writerow(
-                {"name": name, **{key: _cell(key, value) for key, value in one.items()}}
+                {"name": name, **{key: _cell(key, value) for key, value in variable.items()}}
             )
 
 
@@ -496,17 +496,17 @@ def metadata(path: Path) -> Any:
 
     reader = getattr(pyreadstat, READERS[path.suffix.lower()])
     # user-missing codes are reported if cells keep them
-    more = {} if path.suffix.lower() in (".xpt", ".por") else {"user_missing": True}
-    found = None
+    options = {} if path.suffix.lower() in (".xpt", ".por") else {"user_missing": True}
+    header = None
     try:
-        _, found = reader(str(path), metadataonly=True, **more)
+        _, header = reader(str(path), metadataonly=True, **options)
     except Exception:  # its text could quote the file
-        found = None
-    if found is None:
+        header = None
+    if header is None:
         raise SchemaError(
             f"{path.name}: cannot be read as a {path.suffix} file. Nothing was charged"
         )
-    return found
+    return header
 
 
 _DATES = ("DATE", "ADATE", "EDATE", "SDATE", "JDATE", "MMDDYY", "DDMMYY", "YYMMDD", "E8601DA",
@@ -534,35 +534,37 @@ def from_metadata(meta: Any) -> Facts:
     types = getattr(meta, "readstat_variable_types", None) or {}
     out: Facts = {}
     for name in meta.column_names:
-        said: dict[str, Any] = {}
+        declared: dict[str, Any] = {}
         title = (getattr(meta, "column_names_to_labels", None) or {}).get(name)
         if title:
-            said["label"] = str(title)
-        given = labels.get(name) or {}
-        missing = _user_missing(meta, name, given)
-        pairs = [(code, label) for code, label in given.items()
+            declared["label"] = str(title)
+        labels_of_values = labels.get(name) or {}
+        missing = _user_missing(meta, name, labels_of_values)
+        pairs = [(code, label) for code, label in labels_of_values.items()
                  if code not in missing and not _is_letter(code, types.get(name))]  # fmt: skip
         codes = [int(x) if isinstance(x, float) and x.is_integer() else x for x in missing]
         if codes:
-            said["missing"] = codes
+            declared["missing"] = codes
         when = time_kind(meta, name)
-        if len(pairs) > 1 and not (measures.get(name) == "scale" and missing == list(given)):
+        if len(pairs) > 1 and not (
+            measures.get(name) == "scale" and missing == list(labels_of_values)
+        ):
             kind = "ordered" if measures.get(name) == "ordinal" else "levels"
-            out[name] = {"type": kind, **coded(pairs), **said}
+            out[name] = {"type": kind, **coded(pairs), **declared}
         elif types.get(name) == "string":
-            out[name] = {"type": "text", **{k: v for k, v in said.items() if k == "label"}}
+            out[name] = {"type": "text", **{k: v for k, v in declared.items() if k == "label"}}
         elif when in ("date", "datetime"):
-            out[name] = {"type": "date", **{k: v for k, v in said.items() if k == "label"}}
+            out[name] = {"type": "date", **{k: v for k, v in declared.items() if k == "label"}}
         else:
-            out[name] = {"type": "real", **said}
+            out[name] = {"type": "real", **declared}
     return out
 
 
 def _user_missing(meta: Any, name: str, labels: Mapping[Any, Any]) -> list[Any]:
     """Return the user-missing codes: those listed, and labelled ones within a range."""
     out: list[Any] = []
-    for one in (getattr(meta, "missing_ranges", None) or {}).get(name, ()):
-        low, high = (one["lo"], one["hi"]) if isinstance(one, dict) else (one, one)
+    for span in (getattr(meta, "missing_ranges", None) or {}).get(name, ()):
+        low, high = (span["lo"], span["hi"]) if isinstance(span, dict) else (span, span)
         numbers = [x for x in labels if not isinstance(x, str)]
         inside = [low] if low == high else [x for x in numbers if low <= x <= high]
         out += [x for x in inside if x not in out]
@@ -577,8 +579,11 @@ def _is_letter(code: Any, kind: Any) -> bool:
 def as_schema_items(facts: Facts) -> dict[str, Variable]:
     """Return the variables of facts; a factor of one level is text."""
     out = {}
-    for name, one in facts.items():
-        if one["type"] in ("levels", "ordered") and len(one.get("levels", ())) < 2:
-            one = {"type": "text", **({"label": one["label"]} if "label" in one else {})}
-        out[name] = as_variable(name, one)
+    for name, variable in facts.items():
+        if variable["type"] in ("levels", "ordered") and len(variable.get("levels", ())) < 2:
+            variable = {
+                "type": "text",
+                **({"label": variable["label"]} if "label" in variable else {}),
+            }
+        out[name] = as_variable(name, variable)
     return out

@@ -221,8 +221,8 @@ def _power(node: ast.BinOp, ctx: Context) -> Node:
             f"the exponent of {pretty(node, ctx)} is not a constant",
             "Use a constant exponent, as in x**2, or exp(b * log(x))",
         )
-    whole = k == int(k)
-    natural = whole and k >= 0
+    is_integer = k == int(k)
+    natural = is_integer and k >= 0
     if a.interval is not None and not natural:
         low = a.interval[0]
         if low < 0 or (low == 0 and k < 0):
@@ -236,7 +236,7 @@ def _power(node: ast.BinOp, ctx: Context) -> Node:
         raise overflow(node, ctx)
     if a.constant is not None:
         return constant(float(a.constant**k))
-    exponent = int(k) if whole else k
+    exponent = int(k) if is_integer else k
 
     def values(env: Env) -> Array:
         x = a.evaluate(env)
@@ -266,8 +266,8 @@ def _compare(node: ast.Compare, ctx: Context) -> Node:
     left = node.left
     parts = []
     for op, right in zip(node.ops, node.comparators, strict=True):
-        found = _level_test(left, op, right, ctx) or _number_test(left, op, right, node, ctx)
-        parts.append(found)
+        test = _level_test(left, op, right, ctx) or _number_test(left, op, right, node, ctx)
+        parts.append(test)
         left = right
     return _joined_tests(parts, True, ctx)
 
@@ -362,14 +362,14 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
     if name is None or not isinstance(variable, Levels):
         return None
     value = literal(right)
-    wanted = value if isinstance(op, (ast.In, ast.NotIn)) and isinstance(value, list) else [value]
+    levels = value if isinstance(op, (ast.In, ast.NotIn)) and isinstance(value, list) else [value]
     if not isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) or value is ...:
         raise ctx.fail(
             f"a category can be compared with == != or in, for example {written_name(name)} == "
             f"{variable.levels[0]!r}",
             *([_BRACKETS] if _joined(right) else []),
         )
-    for level in wanted:
+    for level in levels:
         if level not in variable.levels:
             close = did_you_mean(str(level), [str(x) for x in variable.levels])
             raise ctx.fail(
@@ -377,7 +377,7 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
                 f"Levels: {list(variable.levels)!r}"
             )
     positive = isinstance(op, (ast.Eq, ast.In))
-    table = np.array([float((x in wanted) == positive) for x in variable.levels] + [np.nan])
+    table = np.array([float((x in levels) == positive) for x in variable.levels] + [np.nan])
     return Node((0.0, 1.0), lambda env: table[env.code(name)], frozenset([name]), boolean=True)
 
 
@@ -418,23 +418,23 @@ def remembered(build: Build) -> Build:
     equality does not), and the functions that were registered. No row has been read when a design
     is made.
     """
-    kept: dict[Any, Any] = {}
+    designs: dict[Any, Any] = {}
 
     @functools.wraps(build)
-    def found(formula: Any, schema: Any, **options: Any) -> Any:
+    def built(formula: Any, schema: Any, **options: Any) -> Any:
         text = repr(schema) if isinstance(schema, Schema) else ""
         if not isinstance(formula, str) or not 0 < len(text) <= _LONGEST:
             return build(formula, schema, **options)
         key = (formula, text, repr(sorted(options.items())), tuple(REGISTERED.values()))
-        design = kept.pop(key, None)
+        design = designs.pop(key, None)
         if design is None:
             design = build(formula, schema, **options)
-        kept[key] = design  # the most recently used one is last
-        for oldest in [*kept][:-_MOST_DESIGNS]:
-            kept.pop(oldest, None)
+        designs[key] = design  # the most recently used one is last
+        for oldest in [*designs][:-_MOST_DESIGNS]:
+            designs.pop(oldest, None)
         return design
 
-    return found  # type: ignore[return-value]
+    return built  # type: ignore[return-value]
 
 
 # -- Several columns from one number: splines with public knots, polynomials; and ``unit``,
@@ -446,17 +446,19 @@ def remembered(build: Build) -> Build:
 
 def arguments(node: ast.Call, names: str, ctx: Context) -> dict[str, ast.expr]:
     """Bind a call to parameter names; unknown or repeated ones are errors."""
-    known = names.split()
+    parameters = names.split()
     called = pretty(node.func, ctx)
-    if len(node.args) > len(known):
-        raise ctx.fail(f"{called}() takes at most {len(known)} arguments: {', '.join(known)}")
-    bound = dict(zip(known, node.args, strict=False))
+    if len(node.args) > len(parameters):
+        raise ctx.fail(
+            f"{called}() takes at most {len(parameters)} arguments: {', '.join(parameters)}"
+        )
+    bound = dict(zip(parameters, node.args, strict=False))
     for k in node.keywords:
-        if k.arg not in known or k.arg in bound:
-            close = did_you_mean(str(k.arg), known)
+        if k.arg not in parameters or k.arg in bound:
+            close = did_you_mean(str(k.arg), parameters)
             raise ctx.fail(f"{called}() has no argument {k.arg!r}.{close} It takes {names}")
         bound[str(k.arg)] = k.value
-    if known[0] not in bound:
+    if parameters[0] not in bound:
         raise ctx.fail(f"{called}() needs a variable: {called}(x, ...)")
     for value in bound.values():
         refused_private(value, ctx)
@@ -505,19 +507,19 @@ _FEW_KNOTS = 24
 
 
 def _ends(
-    node: ast.Call, given: dict[str, ast.expr], x: Node, name: str, ctx: Context
+    node: ast.Call, bound: dict[str, ast.expr], x: Node, name: str, ctx: Context
 ) -> tuple[float, float]:
     """Return the public ends of a spline: as given, else those of the declared range."""
-    lo = constant_of(given.get("lower_bound"), "lower_bound", ctx)
-    hi = constant_of(given.get("upper_bound"), "upper_bound", ctx)
+    lo = constant_of(bound.get("lower_bound"), "lower_bound", ctx)
+    hi = constant_of(bound.get("upper_bound"), "upper_bound", ctx)
     if (lo is None or hi is None) and x.interval is None:
-        raise need_range(given["x"], name, ctx)
+        raise need_range(bound["x"], name, ctx)
     lo = x.interval[0] if lo is None and x.interval else lo
     hi = x.interval[1] if hi is None and x.interval else hi
     assert lo is not None and hi is not None
     if not lo < hi:
         raise ctx.fail(f"{name}() needs lower_bound < upper_bound, got {lo:g} and {hi:g}")
-    beyond = literal(given["extrapolation"]) if "extrapolation" in given else "clip"
+    beyond = literal(bound["extrapolation"]) if "extrapolation" in bound else "clip"
     if beyond != "clip":
         raise ctx.fail(
             f"{name}(extrapolation={beyond!r}): values outside the range are always "
@@ -526,9 +528,9 @@ def _ends(
     return lo, hi
 
 
-def _inner(given: dict[str, ast.expr], lo: float, hi: float, ctx: Context) -> list[float]:
+def _inner(bound: dict[str, ast.expr], lo: float, hi: float, ctx: Context) -> list[float]:
     """Return the public knots inside the range."""
-    knots = numbers(given.get("knots"), "knots", ctx)
+    knots = numbers(bound.get("knots"), "knots", ctx)
     outside = [k for k in knots if not lo < k < hi]
     if outside:
         raise ctx.fail(
@@ -541,16 +543,16 @@ def _inner(given: dict[str, ast.expr], lo: float, hi: float, ctx: Context) -> li
 
 @word("bs")
 def _bs(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(
+    bound = arguments(
         node, "x df knots degree include_intercept lower_bound upper_bound extrapolation", ctx
     )
-    x = compile_scalar(given["x"], ctx)
-    degree = public_integer(given.get("degree"), "degree", 3, 0, ctx)
-    if "df" in given and literal(given["df"]) is not None:
-        raise refused_state(node, "bs", ctx, x.interval, given, degree)
-    lo, hi = _ends(node, given, x, "bs", ctx)
-    knots = _inner(given, lo, hi, ctx)
-    whole_basis = literal(given["include_intercept"]) if "include_intercept" in given else False
+    x = compile_scalar(bound["x"], ctx)
+    degree = public_integer(bound.get("degree"), "degree", 3, 0, ctx)
+    if "df" in bound and literal(bound["df"]) is not None:
+        raise refused_state(node, "bs", ctx, x.interval, bound, degree)
+    lo, hi = _ends(node, bound, x, "bs", ctx)
+    knots = _inner(bound, lo, hi, ctx)
+    whole_basis = literal(bound["include_intercept"]) if "include_intercept" in bound else False
     first = 0 if whole_basis is True else 1
     t = np.array([lo] * (degree + 1) + knots + [hi] * (degree + 1))
     count = len(t) - degree - 1
@@ -582,12 +584,12 @@ def _natural(node: ast.Call, ctx: Context) -> Factor:
     longer than the longest row of weights.
     """
     name = call_name(node.func)
-    given = arguments(node, "x df knots lower_bound upper_bound extrapolation", ctx)
-    x = compile_scalar(given["x"], ctx)
-    if "df" in given and literal(given["df"]) is not None:
-        raise refused_state(node, name, ctx, x.interval, given, 0)
-    lo, hi = _ends(node, given, x, name, ctx)
-    knots = [lo, *_inner(given, lo, hi, ctx), hi]
+    bound = arguments(node, "x df knots lower_bound upper_bound extrapolation", ctx)
+    x = compile_scalar(bound["x"], ctx)
+    if "df" in bound and literal(bound["df"]) is not None:
+        raise refused_state(node, name, ctx, x.interval, bound, 0)
+    lo, hi = _ends(node, bound, x, name, ctx)
+    knots = [lo, *_inner(bound, lo, hi, ctx), hi]
     t = np.array([lo] * 3 + knots + [hi] * 3)
     weights = _cardinal(np.array(knots), t)
     first = 1 if name == "ns" else 0
@@ -596,8 +598,8 @@ def _natural(node: ast.Call, ctx: Context) -> Factor:
     def values(env: Env) -> Array:
         local = bspline(x.evaluate(env), t, 3)
         out = np.zeros((used.shape[1], local.shape[1]))
-        for column, own in zip(out, used.T, strict=True):
-            for weight, part in zip(own.tolist(), local, strict=True):
+        for column, weights in zip(out, used.T, strict=True):
+            for weight, part in zip(weights.tolist(), local, strict=True):
                 column += weight * part  # cell by cell, in one order: no product that BLAS rounds
         return out
 
@@ -678,11 +680,11 @@ def bspline(x: Array, t: Array, degree: int) -> Array:
 
 @word("poly")
 def _poly(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x degree raw", ctx)
-    x = compile_scalar(given["x"], ctx)
-    k = public_integer(given.get("degree"), "degree", 1, 1, ctx)
-    if "raw" not in given or literal(given["raw"]) is not True:
-        raise refused_state(node, "poly", ctx, x.interval, given, k)
+    bound = arguments(node, "x degree raw", ctx)
+    x = compile_scalar(bound["x"], ctx)
+    k = public_integer(bound.get("degree"), "degree", 1, 1, ctx)
+    if "raw" not in bound or literal(bound["raw"]) is not True:
+        raise refused_state(node, "poly", ctx, x.interval, bound, k)
     bounds = tuple(iv.power(x.interval, i) for i in range(1, k + 1))
     if x.interval is not None and any(b is None for b in bounds):
         raise overflow(node, ctx)
@@ -705,11 +707,11 @@ def _poly(node: ast.Call, ctx: Context) -> Factor:
 
 @word("legendre")
 def _legendre(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x degree", ctx)
-    x = compile_scalar(given["x"], ctx)
-    k = public_integer(given.get("degree"), "degree", None, 1, ctx)
+    bound = arguments(node, "x degree", ctx)
+    x = compile_scalar(bound["x"], ctx)
+    k = public_integer(bound.get("degree"), "degree", None, 1, ctx)
     if x.interval is None:
-        raise need_range(given["x"], "legendre", ctx)
+        raise need_range(bound["x"], "legendre", ctx)
     if x.interval[0] == x.interval[1]:
         raise ctx.fail("legendre() of a constant has no meaning")
     t = _unit(x)
@@ -749,10 +751,10 @@ def _unit(x: Node) -> Node:
 
 @word("unit")
 def _unit_word(node: ast.Call, ctx: Context) -> Factor:
-    given = arguments(node, "x", ctx)
-    x = compile_scalar(given["x"], ctx)
+    bound = arguments(node, "x", ctx)
+    x = compile_scalar(bound["x"], ctx)
     if x.interval is None:
-        raise need_range(given["x"], "unit", ctx)
+        raise need_range(bound["x"], "unit", ctx)
     if x.constant is not None or x.interval[0] == x.interval[1]:
         raise ctx.fail("unit() of a constant has no meaning")
     return _unit(x)
@@ -771,17 +773,17 @@ _AFFINE = {
 @word("center")
 def _affine(node: ast.Call, ctx: Context) -> Factor:
     names, keys = _AFFINE[call_name(node.func)]
-    given = arguments(node, names, ctx)
-    x = compile_scalar(given["x"], ctx)
-    found = []
+    bound = arguments(node, names, ctx)
+    x = compile_scalar(bound["x"], ctx)
+    constants = []
     for key, neutral in zip(keys, (0.0, 1.0), strict=False):
-        value = literal(given[key]) if key in given else True
+        value = literal(bound[key]) if key in bound else True
         if value is True or value is None:
-            raise refused_state(node, pretty(node.func, ctx), ctx, x.interval, given, 0)
-        number = neutral if value is False else constant_of(given[key], key, ctx)
+            raise refused_state(node, pretty(node.func, ctx), ctx, x.interval, bound, 0)
+        number = neutral if value is False else constant_of(bound[key], key, ctx)
         assert number is not None
-        found.append(number)
-    shift, size = (*found, 1.0)[:2]
+        constants.append(number)
+    shift, size = (*constants, 1.0)[:2]
     if size == 0:
         raise ctx.fail("the scale must not be 0")
     interval = iv.divide(iv.subtract(x.interval, (shift, shift)), (size, size))

@@ -139,9 +139,9 @@ class Description(Shown):
         for t in d.terms:
             norm = d.term_norm(t)
             share = f"{100 * norm**2 / total:.1f} %" if total > 0 else ""
-            known = not math.isnan(norm) and not math.isnan(total)
+            bounded = not math.isnan(norm) and not math.isnan(total)
             count = t.columns.stop - t.columns.start
-            terms.append((t.name, str(count), _num(norm), share if known else ""))
+            terms.append((t.name, str(count), _num(norm), share if bounded else ""))
         return Table(
             title=f'Design of "{d.formula}"',
             facts=tuple(self._facts()),
@@ -285,22 +285,22 @@ def response_column(design: Design, table: dict[str, Any], schema: Schema) -> Ar
     name = design.response.name
     text = name if name in schema else f"I({name})"
     quoted = written_name(name) if name in schema else text
-    one = build_design(f"~ 0 + {quoted}", schema, na=design.na, one_sided_ok=True)
-    return np.asarray(one.matrix(table), dtype=float)[:, 0]
+    design_of_response = build_design(f"~ 0 + {quoted}", schema, na=design.na, one_sided_ok=True)
+    return np.asarray(design_of_response.matrix(table), dtype=float)[:, 0]
 
 
 def independent(columns: dict[str, Array]) -> list[str]:
     """Return the columns that do not follow from the constant and those before them."""
-    kept: list[str] = []
+    chosen: list[str] = []
     basis = np.ones((0, 1))
     for name, cells in columns.items():
         basis = basis if len(basis) else np.ones((len(cells), 1))
         column = cells - cells.mean()
         column = column / (np.abs(column).max() or 1.0)  # years lie within 1 % of each other
         if outside_span(column[:, None], basis)[1][0] > _NEAR:
-            kept.append(name)
+            chosen.append(name)
             basis = np.column_stack([basis, column])
-    return kept
+    return chosen
 
 
 def outside_span(columns: Array, basis: Array) -> tuple[Array, Array]:
@@ -330,14 +330,14 @@ def span(
     if constant:
         parts.append(np.ones((m, 1)))
     rows = np.hstack(parts)
-    wanted = [np.asarray(target.matrix(table), dtype=float)]
+    blocks = [np.asarray(target.matrix(table), dtype=float)]
     if target.response is not None:
-        wanted.append(response_column(target, table, source.schema)[:, None])
-    columns = np.hstack(wanted)
-    whole = np.isfinite(rows).all(axis=1) & np.isfinite(columns).all(axis=1)
-    w = np.linalg.solve(back, rows[whole].T).T
-    found, far = outside_span(columns[whole], w)
-    return found, tuple(int(j) for j in np.flatnonzero(~(far <= _NEAR)))
+        blocks.append(response_column(target, table, source.schema)[:, None])
+    columns = np.hstack(blocks)
+    complete = np.isfinite(rows).all(axis=1) & np.isfinite(columns).all(axis=1)
+    w = np.linalg.solve(back, rows[complete].T).T
+    functionals, far = outside_span(columns[complete], w)
+    return functionals, tuple(int(j) for j in np.flatnonzero(~(far <= _NEAR)))
 
 
 def terms_at(design: Design, places: Sequence[int]) -> list[str]:

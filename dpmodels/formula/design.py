@@ -219,15 +219,17 @@ class Design:
     def term_norm(self, term: TermInfo, norm: str = "l2") -> float:
         """Return the norm bound of one term: the smaller of two valid bounds; NaN if unknown."""
         cells = [magnitude(c.interval) for c in self.columns[term.columns]]
-        known = [c for c in cells if c is not None]
+        bounds = [c for c in cells if c is not None]
         options = []
-        if len(known) == len(cells):
+        if len(bounds) == len(cells):
             options.append(
-                {"l2": math.hypot(*known), "l1": sum(known), "linf": max(known, default=0.0)}[norm]
+                {"l2": math.hypot(*bounds), "l1": sum(bounds), "linf": max(bounds, default=0.0)}[
+                    norm
+                ]
             )
-        whole = term.norms.get(norm)
-        if whole is not None:
-            options.append(whole)
+        term_bound = term.norms.get(norm)
+        if term_bound is not None:
+            options.append(term_bound)
         return min(options) if options else math.nan
 
     def with_bounds(self, bounds: Mapping[str, tuple[float, float]]) -> Design:
@@ -236,28 +238,32 @@ class Design:
         ``bounds``: name of a column, or of the response -> (lo, hi). **Privacy.** They must be
         public or released.
         """
-        known = [c.name for c in self.z]
-        kept = {name: (lo, hi) for name, lo, hi in self.bought}
+        names = [c.name for c in self.z]
+        ranges = {name: (lo, hi) for name, lo, hi in self.bought}
         for name, pair in bounds.items():
-            if name not in known:
-                raise FormulaError(f"no column {name!r}.{did_you_mean(name, known)}")
+            if name not in names:
+                raise FormulaError(f"no column {name!r}.{did_you_mean(name, names)}")
             lo, hi = float(pair[0]), float(pair[1])
             if not -LARGEST <= lo <= hi <= LARGEST:
                 raise FormulaError(
                     f"range of {name!r} must lie within {-LARGEST:g} and {LARGEST:g}, with "
                     "lower <= upper"
                 )
-            kept[name] = (lo, hi)
+            ranges[name] = (lo, hi)
 
         def filled(c: Column) -> Column:
-            return replace(c, lower=kept[c.name][0], upper=kept[c.name][1]) if c.name in kept else c
+            return (
+                replace(c, lower=ranges[c.name][0], upper=ranges[c.name][1])
+                if c.name in ranges
+                else c
+            )
 
         return replace(
             self,
             columns=tuple(map(filled, self.columns)),
             aside=tuple(map(filled, self.aside)),
             response=None if self.response is None else filled(self.response),
-            bought=tuple((k, lo, hi) for k, (lo, hi) in sorted(kept.items())),
+            bought=tuple((k, lo, hi) for k, (lo, hi) in sorted(ranges.items())),
         )
 
     def without_bounds(self) -> Design:
@@ -524,26 +530,28 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
     if not used.issubset(new.keys() if hasattr(new, "keys") else new.columns):
         return []  # the prediction itself says what is missing
     what = {"clip": "moved to the nearer bound", "nan": "answered by NaN"}.get(outside, "")
-    said: list[str] = []
+    messages: list[str] = []
     for name in design.variables:
         if name not in used:
             continue
         variable, raw = design.schema[name], _listed(new[name])
         cells = coerce_all({name: raw}, {name: variable})[name]
-        given = ~np.asarray(pd.isna(np.asarray(raw, dtype=object)), dtype=bool)
+        present = ~np.asarray(pd.isna(np.asarray(raw, dtype=object)), dtype=bool)
         lost = (np.asarray(cells) < 0) if isinstance(variable, Levels) else np.isnan(cells)
-        unknown = int((lost & given).sum())
+        unknown = int((lost & present).sum())
         if unknown:
             kind = "not a declared level" if isinstance(variable, Levels) else "not readable"
-            said.append(f"{unknown} of {len(given)} cells of {name!r} are {kind}: answered by NaN")
+            messages.append(
+                f"{unknown} of {len(present)} cells of {name!r} are {kind}: answered by NaN"
+            )
         if what and variable.interval is not None and not isinstance(variable, Levels):
-            said += _beyond(name, np.asarray(cells, dtype=float), *variable.interval, what)
+            messages += _beyond(name, np.asarray(cells, dtype=float), *variable.interval, what)
     if what and design.bought:
         x = design.matrix(new, "extrapolate")
         for name, lo, hi in design.bought:
             if name in design.names:
-                said += _beyond(name, x[:, design.names.index(name)], lo, hi, what)
-    return said
+                messages += _beyond(name, x[:, design.names.index(name)], lo, hi, what)
+    return messages
 
 
 def _beyond(name: str, cells: Any, lo: float, hi: float, what: str) -> list[str]:
@@ -640,8 +648,8 @@ def _grid(design: Design) -> Grid | None:
     bought = {name for name, _, _ in design.bought}
     if not numbers or any(design.names[j] in bought for j in places):
         return None
-    known = dict(zip(names, variables, strict=True))
-    table, missing = _cells(design, program, inner, places, known)
+    variable_of = dict(zip(names, variables, strict=True))
+    table, missing = _cells(design, program, inner, places, variable_of)
     clips, finals = design.limits(numbers)
     d = design.p - len(places)
     rows = replace(program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),))

@@ -197,10 +197,10 @@ def _plain_names(
     It takes the back-ticks off words, and leaves these to Python: ``log(`class`)``, ``C(`µg`)``.
     """
     stem = "_ticked_"
-    while any(stem in known for known in (text, *(available or ()))):
+    while any(stem in name for name in (text, *(available or ()))):
         stem = "_" + stem
-    _, found = without_ticked(text)
-    odd = [n for n in dict.fromkeys(found.values()) if re.fullmatch(r"\w+", n)]
+    _, names_of = without_ticked(text)
+    odd = [n for n in dict.fromkeys(names_of.values()) if re.fullmatch(r"\w+", n)]
     names = {f"{stem}{i}_": n for i, n in enumerate(odd) if not is_read_as_itself(n)}
     keys = {n: key for key, n in names.items()}
     if not keys:
@@ -228,22 +228,22 @@ def _check_terms(node: Any, others: tuple[str, ...]) -> tuple[int, frozenset[str
         return 1, frozenset({str(node)}), 1
     if not node.args:  # a dot
         return len(others), frozenset(others), 1
-    inner = [_check_terms(one, others) for one in node.args]
+    inner = [_check_terms(argument, others) for argument in node.args]
     terms, factors, degree = inner[0]
     symbol = node.operator.symbol
-    for more, own, deep in inner[1:]:
+    for added, new_factors, deep in inner[1:]:
         if symbol in ("**", "^"):
-            (text,) = own or {"1"}
+            (text,) = new_factors or {"1"}
             power = int(text) if text.isdigit() else 1
             degree *= power
             terms = min(terms ** min(power, 64), subsets(len(factors), degree))
         elif symbol in (":", "*", "in", "%in%"):
-            factors, degree = factors | own, degree + deep
-            both = min(terms * more, subsets(len(factors), degree))
-            terms = both + (terms + more if symbol == "*" else 0)
+            factors, degree = factors | new_factors, degree + deep
+            both = min(terms * added, subsets(len(factors), degree))
+            terms = both + (terms + added if symbol == "*" else 0)
         else:
-            factors, degree = factors | own, max(degree, deep)
-            terms += more
+            factors, degree = factors | new_factors, max(degree, deep)
+            terms += added
         terms = min(terms, subsets(len(factors), degree) + 1)
         if terms > MOST_TERMS:
             raise too_many_terms(f"a product of {len(factors)} factors")
@@ -350,11 +350,11 @@ def contrast(name: str, *args: Any, **kwargs: Any) -> Any:
     raise FormulaError(f"contrast {name}: {problem}")
 
 
-def custom_contrast(given: Any) -> Any:
+def custom_contrast(spec: Any) -> Any:
     """Return a contrast given by its matrix (levels x columns), or by its columns by name."""
-    columns = {k: list(v) for k, v in given.items()} if isinstance(given, Mapping) else None
-    made = np.asarray(given, dtype=float) if columns is None else columns
-    return _library().contrasts.CustomContrasts(made)
+    columns = {k: list(v) for k, v in spec.items()} if isinstance(spec, Mapping) else None
+    matrix = np.asarray(spec, dtype=float) if columns is None else columns
+    return _library().contrasts.CustomContrasts(matrix)
 
 
 def coding(spec: Any, levels: Sequence[Any], reduced: bool) -> Coding:
@@ -522,16 +522,16 @@ def needed_variables(
     ``available``: public column names, to which ``.`` expands; None: unknown, and names are not
     checked; ``declared`` are columns then. **Privacy.** Reads the text and the column names only.
     """
-    known = None if available is None else tuple(available)
+    columns = None if available is None else tuple(available)
     texts = (formula, subset, weights)
     walk = _needed if all(isinstance(t, (str, type(None))) for t in texts) else _needed.__wrapped__
-    return walk(formula, known, engine, subset, weights, frozenset(declared), tuple(REGISTERED))
+    return walk(formula, columns, engine, subset, weights, frozenset(declared), tuple(REGISTERED))
 
 
 @functools.lru_cache(maxsize=64)
 def _needed(
     formula: str,
-    known: tuple[str, ...] | None,
+    columns: tuple[str, ...] | None,
     engine: str,
     subset: str | None,
     weights: str | None,
@@ -541,20 +541,20 @@ def _needed(
     """Walk once: a call asks several times. What is a word depends on what was registered."""
     for text in (formula, subset, weights):
         check_names(text)
-        refuse_r(text or "", {*(known or ()), *declared})
-    texts = [*expressions(formula, known, engine), *(t for t in (subset, weights) if t)]
+        refuse_r(text or "", {*(columns or ()), *declared})
+    texts = [*expressions(formula, columns, engine), *(t for t in (subset, weights) if t)]
     # a column whose odd name reads like an expression is a column
-    quick = {*(known or ()), *declared}
+    quick = {*(columns or ()), *declared}
     names = list(
         dict.fromkeys(n for t in texts for n in ([t] if t in quick else names_in(t, formula)))
     )
-    if known is not None:
+    if columns is not None:
         for name in names:
-            if name not in known:
-                shown = ", ".join(map(str, known[:12])) + (", ..." if len(known) > 12 else "")
+            if name not in columns:
+                shown = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
                 where = _where(name, formula, {"subset": subset, "weights": weights})
                 raise FormulaError(
-                    f"{name!r} in {where} is not a column.{did_you_mean(name, known)} "
+                    f"{name!r} in {where} is not a column.{did_you_mean(name, columns)} "
                     f"Columns: {shown}"
                 )
     return tuple(names)
@@ -589,8 +589,8 @@ def _calls(formula: str) -> Iterator[tuple[ast.Call, str, str]]:
 
 def category_names(formula: str) -> tuple[str, ...]:
     """Return the variables inside ``C()``, ``i()`` or ``hashed()``."""
-    found = [name for _, word, name in _calls(formula) if word in ("C", "hashed", "i")]
-    return tuple(dict.fromkeys(found))
+    names = [name for _, word, name in _calls(formula) if word in ("C", "hashed", "i")]
+    return tuple(dict.fromkeys(names))
 
 
 @functools.lru_cache(maxsize=64)

@@ -75,10 +75,10 @@ def coerce_all(
         for name, variable in variables.items():
             if dimensions(columns[name]) != 1:  # flattened, one row would be several
                 raise SourceError(TWO_DIMENSIONS.format(name, dimensions(columns[name])))
-            known = None
+            codes = None
             if seen is not None and isinstance(variable, Levels):
-                known = _by_categories(columns[name], variable, name, seen)
-            out[name] = _coerced(columns[name], variable) if known is None else known
+                codes = _by_categories(columns[name], variable, name, seen)
+            out[name] = _coerced(columns[name], variable) if codes is None else codes
         return out
 
 
@@ -93,12 +93,12 @@ def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any
         return None
     cells = getattr(column, "array", column)
     codes, categories = cells.codes, cells.categories
-    kept = seen.get(name)
-    if kept is None or kept[0] is not categories or kept[1] is not variable:
+    entry = seen.get(name)
+    if entry is None or entry[0] is not categories or entry[1] is not variable:
         table = _table(_plain(categories), _level_map(variable), -1, np.int32)
         same = bool((table == np.append(np.arange(len(table) - 1), -1)).all())
-        kept = seen[name] = (categories, variable, table, same)
-    table, same = kept[2:]
+        entry = seen[name] = (categories, variable, table, same)
+    table, same = entry[2:]
     return codes.astype(np.int32) if same else _looked_up(table, codes)
 
 
@@ -316,8 +316,8 @@ def _array_numbers(cells: Any, read: Callable[[Any], float] | None = None) -> An
     if kind in "fiub":
         return cells.astype(np.float64)
     if kind == "M":
-        whole = cells.astype("datetime64[ns]")
-        return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) * 1e-9)
+        nanoseconds = cells.astype("datetime64[ns]")
+        return np.where(np.isnat(nanoseconds), np.nan, nanoseconds.astype(np.int64) * 1e-9)
     if kind in "USO":
         read = read or _number
         out = np.empty(cells.shape[0])
@@ -389,8 +389,8 @@ def _without_codes(numbers: Any, variable: Any) -> Any:
     """Return the numbers with missing codes as NaN; codes are compared by value."""
     if variable.missing is None:
         return numbers
-    found = np.isin(numbers, _missing_numbers(variable))
-    return np.where(found, np.nan, numbers) if found.any() else numbers
+    is_code = np.isin(numbers, _missing_numbers(variable))
+    return np.where(is_code, np.nan, numbers) if is_code.any() else numbers
 
 
 @functools.lru_cache(maxsize=64)
@@ -431,24 +431,26 @@ class _Clock:
         if letter in "fiub":
             return payload.astype(np.float64)
         if letter in "mM":
-            whole = payload.astype(f"{letter}8[us]")
-            there = ~np.isnat(whole) & (letter == self.letter)
-            return self._numbers(whole.astype(np.int64), there)
+            ticks = payload.astype(f"{letter}8[us]")
+            present = ~np.isnat(ticks) & (letter == self.letter)
+            return self._numbers(ticks.astype(np.int64), present)
         kind, held = _encoded(payload.astype(object))
         values = held[1] if kind == "dictionary" else held
         read = [_tried(functools.partial(self._read, cell)) for cell in values]
-        there = np.array([one is not None and abs(one) < 1 << 61 for one in read], dtype=bool)
-        whole = np.array([r if t else 0 for r, t in zip(read, there, strict=True)], dtype=np.int64)
-        numbers = self._numbers(whole, there)
+        present = np.array([tick is not None and abs(tick) < 1 << 61 for tick in read], dtype=bool)
+        ticks = np.array(
+            [r if t else 0 for r, t in zip(read, present, strict=True)], dtype=np.int64
+        )
+        numbers = self._numbers(ticks, present)
         return _looked_up(np.append(numbers, np.nan), held[0]) if kind == "dictionary" else numbers
 
     def _read(self, cell: Any) -> int | None:
         return None if _absent(cell) else self.read(cell)
 
-    def _numbers(self, whole: Any, there: Any) -> Any:
-        there = there & ~np.isin(whole, self.missing)
-        whole = np.clip(whole, -(1 << 61), 1 << 61)
-        return np.where(there, (whole - self.start) / self.unit, np.nan)
+    def _numbers(self, ticks: Any, present: Any) -> Any:
+        present = present & ~np.isin(ticks, self.missing)
+        ticks = np.clip(ticks, -(1 << 61), 1 << 61)
+        return np.where(present, (ticks - self.start) / self.unit, np.nan)
 
 
 @functools.lru_cache(maxsize=64)
@@ -474,7 +476,7 @@ def _dates(variable: Date) -> _Clock:
         return None
 
     readers = (parsed, _iso_microseconds)
-    tried = [_tried(functools.partial(one, word)) for word in words for one in readers]
+    tried = [_tried(functools.partial(reader, word)) for word in words for reader in readers]
     codes = [code for code in tried if code is not None]
     return _Clock("M", variable.start, variable.unit, read, codes)
 
@@ -488,10 +490,10 @@ _ISO = re.compile(
 
 def _iso_microseconds(text: str) -> int | None:
     """Return the microseconds since 1970 of an ISO 8601 date, or None if it is not one."""
-    found = _ISO.fullmatch(text)
-    if found is None:
+    match = _ISO.fullmatch(text)
+    if match is None:
         return None
-    *numbers, fraction, zone = found.groups()
+    *numbers, fraction, zone = match.groups()
     year, month, day, hour, minute, second = (int(x or 0) for x in numbers)
     micro = int((fraction or "0").ljust(6, "0"))
     at = datetime.datetime(year, month, day, hour, minute, second, micro)
@@ -521,10 +523,10 @@ def _duration(cell: Any) -> int | None:
         days = cell.months * TIME_UNITS["months"] + cell.days * TIME_UNITS["days"]
         micro = int(getattr(cell, "microseconds", 0))  # an offset of pandas splits the nanoseconds
         return int(days) + micro + int(cell.nanoseconds) // 1000
-    found = _PRINTED.fullmatch(cell.strip()) if isinstance(cell, str) else None
-    if found is None or not any(found.groups()):
+    match = _PRINTED.fullmatch(cell.strip()) if isinstance(cell, str) else None
+    if match is None or not any(match.groups()):
         return None
-    days, sign, hours, minutes, seconds, fraction = found.groups()
+    days, sign, hours, minutes, seconds, fraction = match.groups()
     clock = 3600 * int(hours or 0) + 60 * int(minutes or 0) + int(seconds or 0)
     part = 1_000_000 * clock + int((fraction or "0").ljust(6, "0"))
     return 86_400_000_000 * int(days or 0) + (-part if sign == "-" else part)
@@ -533,9 +535,11 @@ def _duration(cell: Any) -> int | None:
 # -- categories ----------------------------------------------------------------------------
 
 
-def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+def _mapped(
+    kind: str, payload: Any, code_of: Callable[[Any], int], missing: int, dtype: Any
+) -> Any:
     if kind == "masked":
-        codes = _mapped("numpy", payload[0], one, missing, dtype)
+        codes = _mapped("numpy", payload[0], code_of, missing, dtype)
         return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
     if kind == "numpy" and payload.dtype.kind in "biufUSO":
         if payload.dtype.kind in "biuf":
@@ -547,18 +551,18 @@ def _mapped(kind: str, payload: Any, one: Callable[[Any], int], missing: int, dt
             kind, payload = _encoded(payload.astype(object))
     if kind == "dictionary":
         codes, values = payload
-        return _looked_up(_table(values, one, missing, dtype), codes)
-    return np.array([_try(one, v, missing) for v in payload.tolist()], dtype=dtype)
+        return _looked_up(_table(values, code_of, missing, dtype), codes)
+    return np.array([_try(code_of, v, missing) for v in payload.tolist()], dtype=dtype)
 
 
-def _table(values: Any, one: Callable[[Any], int], missing: int, dtype: Any) -> Any:
+def _table(values: Any, code_of: Callable[[Any], int], missing: int, dtype: Any) -> Any:
     """Return the number of each value; the last entry is that of a missing cell."""
-    return np.array([*(_try(one, v, missing) for v in values), missing], dtype=dtype)
+    return np.array([*(_try(code_of, v, missing) for v in values), missing], dtype=dtype)
 
 
-def _try(one: Callable[[Any], int], cell: Any, missing: int) -> int:
+def _try(code_of: Callable[[Any], int], cell: Any, missing: int) -> int:
     try:
-        return missing if _absent(cell) else one(cell)
+        return missing if _absent(cell) else code_of(cell)
     except KeyboardInterrupt:
         raise
     except BaseException:  # an odd object: missing
@@ -589,14 +593,14 @@ def _level_map(variable: Levels) -> Callable[[Any], int]:
     other = -1 if variable.other is None else variable.levels.index(variable.other)
     spelled = spellings(variable)
 
-    def one(cell: Any) -> int:
+    def code_of(cell: Any) -> int:
         code = spelled(cell)
         if code is None:
             absent = isinstance(cell, str) and cell.strip() in NA_WORDS
             code = -1 if absent else other
         return code
 
-    return one
+    return code_of
 
 
 def spellings(variable: Levels | Binary) -> Callable[[Any], int | None]:
@@ -637,7 +641,7 @@ def _spellings(
         (_exact_number(bare(x)), c) for x, c in text.items() if NUMERAL.fullmatch(bare(x))
     )
 
-    def one(cell: Any) -> int | None:
+    def code_of(cell: Any) -> int | None:
         if isinstance(cell, (bytes, np.bytes_)):
             cell = cell.decode("utf-8", "replace")
         if not isinstance(cell, str):
@@ -660,7 +664,7 @@ def _spellings(
             code = printed.get(_strip_decimals(bare(cell)), by_value.get(_exact_number(bare(cell))))
         return code
 
-    return one
+    return code_of
 
 
 def readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
@@ -727,11 +731,11 @@ def _binary(kind: str, payload: Any, variable: Binary) -> Any:
     if variable.levels is not None or variable.recode is not None:
         spelled = spellings(variable)
 
-        def one(cell: Any) -> int:
+        def code_of(cell: Any) -> int:
             code = spelled(cell)
             return -1 if code is None else code
 
-        codes = _mapped(kind, payload, one, -1, np.int32)
+        codes = _mapped(kind, payload, code_of, -1, np.int32)
         return np.where(codes < 0, np.nan, codes.astype(np.float64))
     if kind == "masked" or (kind == "numpy" and payload.dtype.kind not in "USO"):
         x = _numbers(kind, payload)

@@ -53,20 +53,20 @@ _NODES: dict[type, str] = {
 }
 
 
-def _close_function(name: str, known: Collection[str]) -> str:
+def _close_function(name: str, names: Collection[str]) -> str:
     """Return a suggestion for a function name, or nothing for a name of up to three letters."""
-    close = len(name) > 3 or name.lower() in known
-    return did_you_mean(name, known) if close else ""
+    close = len(name) > 3 or name.lower() in names
+    return did_you_mean(name, names) if close else ""
 
 
 def rewritten(node: ast.AST, replacement: str, ctx: Context) -> str:
     """Return the formula with one piece replaced, or the piece alone if it cannot be found."""
     piece = re.sub(r"\s+", "", pretty(node, ctx))
     pattern = r"\s*".join("['\"]" if c in "'\"" else re.escape(c) for c in piece)
-    found = re.search(pattern, ctx.formula)
-    if found is None:
+    match = re.search(pattern, ctx.formula)
+    if match is None:
         return replacement
-    return ctx.formula[: found.start()] + replacement + ctx.formula[found.end() :]
+    return ctx.formula[: match.start()] + replacement + ctx.formula[match.end() :]
 
 
 def _short(value: float) -> float | int:
@@ -94,15 +94,15 @@ def refused_state(
     name: str,
     ctx: Context,
     interval: Interval,
-    given: Mapping[str, ast.expr],
+    bound: Mapping[str, ast.expr],
     size: int,
 ) -> FormulaError:
     """Refuse a call that would learn its constants from the rows."""
-    x = pretty(given["x"], ctx)
+    x = pretty(bound["x"], ctx)
     if name == "bs":
-        return _refused_bs(node, x, ctx, interval, given, size)
+        return _refused_bs(node, x, ctx, interval, bound, size)
     if name in ("ns", "cr"):
-        return _refused_natural(node, x, ctx, interval, given["df"], name)
+        return _refused_natural(node, x, ctx, interval, bound["df"], name)
     if name == "poly":
         return ctx.refuse(
             "poly() would compute an orthogonal basis from the private data.",
@@ -134,10 +134,10 @@ def _refused_bs(
     x: str,
     ctx: Context,
     interval: Interval,
-    given: Mapping[str, ast.expr],
+    bound: Mapping[str, ast.expr],
     degree: int,
 ) -> FormulaError:
-    df = given["df"]
+    df = bound["df"]
     count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else degree + 1
     inner = max(count - degree, 1)
     why = (
@@ -281,11 +281,11 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
         )
     if last in _ORDERED:
         inner = pretty(node.args[0], ctx) if node.args else "x"
-        made = re.sub(r"\W+", "_", inner).strip("_") + "_" + last
+        column = re.sub(r"\W+", "_", inner).strip("_") + "_" + last
         return ctx.refuse(
             f"{shown}: {last}() reads the row before, and a row is computed from that row alone.",
-            f"Make the column before the call (within the rows of a person, with unit=): {made}",
-            "    " + rewritten(node, made, ctx),
+            f"Make the column before the call (within the rows of a person, with unit=): {column}",
+            "    " + rewritten(node, column, ctx),
         )
     if last in _STATEFUL:
         return ctx.refuse(
@@ -293,11 +293,11 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
             "Put a public constant in its place (not taken from the data):",
             "    " + rewritten(node, "10.4", ctx),
         )
-    known = sorted({*CALLS, *FUNCTIONS, *REGISTERED} - {"standardize", "Q"})
+    names = sorted({*CALLS, *FUNCTIONS, *REGISTERED} - {"standardize", "Q"})
     return ctx.refuse(
         f"{name}() is not a function of the formula language."
-        f"{_INSTEAD.get(last) or _close_function(last, known)}",
-        "Known: " + ", ".join(known),
+        f"{_INSTEAD.get(last) or _close_function(last, names)}",
+        "Known: " + ", ".join(names),
         "A row-wise function of your own can be added: "
         f"dp.register_rowwise({last!r}, func, interval=(lo, hi))",
     )
@@ -330,10 +330,10 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str], str, str], ...] =
 )  # fmt: skip
 
 
-def refuse_r(formula: str, known: Collection[str] | None) -> None:
+def refuse_r(formula: str, columns: Collection[str] | None) -> None:
     """Raise on the spellings of R that have another one here, with the formula to paste.
 
-    ``known``: column names. A column that is called ``TRUE`` or ``c`` is no R.
+    ``columns``: column names. A column that is called ``TRUE`` or ``c`` is no R.
     """
     if not isinstance(formula, str):
         return
@@ -343,25 +343,25 @@ def refuse_r(formula: str, known: Collection[str] | None) -> None:
         quoted.append(match.group())
         return f"\x00{len(quoted) - 1}\x00"
 
-    found: list[str] = []
+    spellings: list[str] = []
     text = _QUOTED.sub(hide, formula)
     for pattern, replacement, what, name in _RULES:
-        if name and (name in (known or ()) or name in REGISTERED):
+        if name and (name in (columns or ()) or name in REGISTERED):
             continue
         changed = re.sub(pattern, replacement, text)
         if changed != text:
-            text, found = changed, [*found, what]
+            text, spellings = changed, [*spellings, what]
     powers = _powers(text)
     if powers != text:
-        text, found = powers, [*found, "a power inside a function is **"]
-    if not found:
+        text, spellings = powers, [*spellings, "a power inside a function is **"]
+    if not spellings:
         return
     fixed = re.sub("\x00(\\d+)\x00", lambda m: quoted[int(m.group(1))], text)
     levels = (
-        "\n  C() needs the levels in the schema: dp.Levels([...])" if " C()" in found[0] else ""
+        "\n  C() needs the levels in the schema: dp.Levels([...])" if " C()" in spellings[0] else ""
     )
     raise FormulaError(
-        f'"{formula}" is written as in R: {"; ".join(found)}.\n  Fix:\n      {fixed}{levels}'
+        f'"{formula}" is written as in R: {"; ".join(spellings)}.\n  Fix:\n      {fixed}{levels}'
     )
 
 

@@ -268,14 +268,14 @@ class Schema(Mapping[str, Variable]):
             )
         if not file.is_file():
             raise SchemaError(f"there is no file {str(path)!r}")
-        found = metadata(file)
-        if not public and getattr(found, "number_rows", None) != 0:
+        header = metadata(file)
+        if not public and getattr(header, "number_rows", None) != 0:
             raise SchemaError(
                 f"{file.name} has rows, and labels inside a private file may list only codes that "
                 "occur in it. If they are those of the codebook, say so: "
                 f"dp.Schema.from_file({file.name!r}, public=True); or give a file without rows"
             )
-        return cls(**as_schema_items(from_metadata(found)))
+        return cls(**as_schema_items(from_metadata(header)))
 
     # -- what it says ----------------------------------------------------------------------
     def __str__(self) -> str:
@@ -283,10 +283,10 @@ class Schema(Mapping[str, Variable]):
         if not self._items:
             return "Schema()"
         width = max(map(len, self._items))
-        said = {name: _in_words(variable) for name, variable in self._items.items()}
-        wide = min(max(map(len, said.values())), 60)
+        texts = {name: _in_words(variable) for name, variable in self._items.items()}
+        wide = min(max(map(len, texts.values())), 60)
         lines = [] if self._unit is None else [f"one person: {self._unit}"]
-        for name, words in said.items():
+        for name, words in texts.items():
             label = getattr(self._items[name], "label", None) or ""
             lines.append(f"{name:<{width}}  {words:<{wide}}  {label}".rstrip())
         return "\n".join(lines)
@@ -311,8 +311,8 @@ class Schema(Mapping[str, Variable]):
         """
         # names and types of a table alone: no release and no estimate calls this
         top = importlib.import_module("dpmodels.api.inspected")
-        found: list[str] = top.problems(self, data)
-        return found
+        differences: list[str] = top.problems(self, data)
+        return differences
 
 
 def _in_words(variable: Variable) -> str:
@@ -320,20 +320,20 @@ def _in_words(variable: Variable) -> str:
     levels = [str(x) for x in getattr(variable, "levels", None) or ()]
     if levels:
         text = ", ".join(levels)
-        said = text if len(text) <= 40 else f"{len(levels)} levels: {text[:28]}..."
+        facts = text if len(text) <= 40 else f"{len(levels)} levels: {text[:28]}..."
     elif variable.codes == () and isinstance(variable, Levels):
-        said = "levels to be estimated"
+        facts = "levels to be estimated"
     elif variable.kind == "text":
-        said = "levels to be declared"
+        facts = "levels to be declared"
     elif isinstance(variable, Date) and variable.upper is not None:
-        said = f"{variable.lower} to {variable.upper}, in {variable.unit}"
+        facts = f"{variable.lower} to {variable.upper}, in {variable.unit}"
     elif variable.interval is None:
-        said = "range to be declared or estimated"
+        facts = "range to be declared or estimated"
     else:
-        said = "0 or 1" if variable.kind == "binary" else "{:g} to {:g}".format(*variable.interval)
+        facts = "0 or 1" if variable.kind == "binary" else "{:g} to {:g}".format(*variable.interval)
     missing = getattr(variable, "missing", None)
     coded = f"; missing: {', '.join(map(str, missing))}" if missing else ""
-    return f"{variable.kind}: {said}{coded}"
+    return f"{variable.kind}: {facts}{coded}"
 
 
 def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
@@ -362,28 +362,28 @@ def _toml(value: Any) -> str:
 
 def _template(needed: Iterable[str], text: Iterable[str] = ()) -> str:
     text = list(text)
-    rest = [n for n in needed if n not in text]
-    width = max((len(n) for n in (*text, *rest)), default=0)
+    others = [n for n in needed if n not in text]
+    width = max((len(n) for n in (*text, *others)), default=0)
     lines = [f"    {n:<{width}} = dp.Levels([...]),\n" for n in text]
     optional = "# optional: an undeclared numeric range is estimated from eps, delta"
-    for i, n in enumerate(rest):
+    for i, n in enumerate(others):
         note = optional if i == 0 else "# optional"
         lines.append(f"    {n:<{width}} = dp.Real(lower=..., upper=...),     {note}\n")
-    if all(n.isidentifier() for n in (*text, *rest)):
+    if all(n.isidentifier() for n in (*text, *others)):
         return "schema = dp.Schema(\n" + "".join(lines) + ")"
     quoted = [re.sub(r"^    (.*?)\s+= ", lambda m: f"    {m.group(1)!r}: ", x) for x in lines]
     return "schema = dp.Schema(**{\n" + "".join(quoted) + "})"
 
 
-def declared_schema(given: Any, attached: Schema | None) -> Schema | None:
+def declared_schema(schema: Any, attached: Schema | None) -> Schema | None:
     """Return the declared schema: ``schema=`` (a mapping will do), else the one of the table."""
-    if given is None or isinstance(given, Schema):
-        return attached if given is None else given
-    if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
-        return Schema(**given)
+    if schema is None or isinstance(schema, Schema):
+        return attached if schema is None else schema
+    if isinstance(schema, Mapping) and all(isinstance(name, str) for name in schema):
+        return Schema(**schema)
     raise SchemaError(
         "schema= must be a Schema, or a mapping from names to variables, for example "
-        f"dp.Schema(x=dp.Real(0, 10)); got {type(given).__name__}"
+        f"dp.Schema(x=dp.Real(0, 10)); got {type(schema).__name__}"
     )
 
 
@@ -460,7 +460,7 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
     signs = getattr(columns, "signs", None)
     if signs is None or isinstance(variable, Text):
         return variable
-    more: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if isinstance(variable, (Real, Count)) and getattr(variable, "duration", None) is None:
         if variable.decimal is None and signs.ask:
             raise SchemaError(
@@ -470,10 +470,10 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
                 "was charged"
             )
         if variable.decimal is None and variable.thousands is None:
-            more["decimal"] = signs.decimal if signs.decimal == "," else None
-            more["thousands"] = signs.thousands
+            changes["decimal"] = signs.decimal if signs.decimal == "," else None
+            changes["thousands"] = signs.thousands
     if signs.missing:
-        more["missing"] = [*dict.fromkeys([*(variable.missing or ()), *signs.missing])]
+        changes["missing"] = [*dict.fromkeys([*(variable.missing or ()), *signs.missing])]
     elif signs.missing is None and isinstance(variable, (Levels, Binary)):
         words = {str(x) for x in variable.levels or ()} | {key for key, _ in variable.recode or ()}
         if taken := sorted(words.intersection(NA_WORDS)):
@@ -481,12 +481,12 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
                 f"{taken[0]!r} is a level of {name!r}, and in a CSV file it stands for a missing "
                 "cell. Say which words do: dp.read_csv(path, na=['']). Nothing was charged"
             )
-    more = {key: value for key, value in more.items() if value is not None}
-    said = {key: value for key, value in variable.to_dict().items() if key != "type"}
-    return type(variable)(**{**said, **more}) if more else variable
+    changes = {key: value for key, value in changes.items() if value is not None}
+    facts = {key: value for key, value in variable.to_dict().items() if key != "type"}
+    return type(variable)(**{**facts, **changes}) if changes else variable
 
 
-def _short_form(bounds: Any, known: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     if bounds is None or (isinstance(bounds, str) and bounds == "private"):
         return {}
     if not isinstance(bounds, Mapping):
@@ -495,10 +495,10 @@ def _short_form(bounds: Any, known: Mapping[str, Any]) -> dict[str, tuple[Any, A
         )
     out = {}
     for name, pair in bounds.items():
-        if known and name not in known:
+        if variables and name not in variables:
             raise SchemaError(
-                f"bounds: no variable {shown(name)}.{did_you_mean(str(name), known)} "
-                f"Variables: {_few(known)}"
+                f"bounds: no variable {shown(name)}.{did_you_mean(str(name), variables)} "
+                f"Variables: {_few(variables)}"
             )
         if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable):
             raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
@@ -524,8 +524,8 @@ def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | No
             f"bounds[{name!r}]: the schema declares {name!r} as {type(declared).__name__}, "
             "which has no range to set. Remove it from bounds"
         )
-    said = {} if declared is None else declared.to_dict()
-    extra = {k: v for k, v in said.items() if k not in ("type", "lower", "upper")}
+    facts = {} if declared is None else declared.to_dict()
+    extra = {k: v for k, v in facts.items() if k not in ("type", "lower", "upper")}
     failed = ""
     try:
         return Real(*pair, **extra)

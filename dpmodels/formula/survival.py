@@ -95,11 +95,11 @@ def _limited(values: Array, interval: Interval) -> Array:
     return values if interval is None else np.clip(values, interval[0], interval[1])
 
 
-def _entered(given: Array, interval: Interval) -> Array:
+def _entered(start: Array, interval: Interval) -> Array:
     """Return times of entry; 0 before the declared range, in which nothing is seen to happen."""
     if interval is None:
-        return given
-    return np.where(given < interval[0], 0.0, np.minimum(given, interval[1]))
+        return start
+    return np.where(start < interval[0], 0.0, np.minimum(start, interval[1]))
 
 
 def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str, str]) -> FollowUp:
@@ -114,9 +114,9 @@ def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str
             happened = np.where(stop > time.interval[1], 0.0, happened)
         ended, begin = _limited(stop, time.interval), np.zeros(shape)
         if start is not None:
-            given = np.broadcast_to(start.evaluate(raw), shape)
-            begin = _entered(given, time.interval)
-            ok &= (given >= 0.0) & (given < stop) & (begin < ended)
+            entry = np.broadcast_to(start.evaluate(raw), shape)
+            begin = _entered(entry, time.interval)
+            ok &= (entry >= 0.0) & (entry < stop) & (begin < ended)
         stop = ended
         return tuple(np.where(ok, x, np.nan) for x in (begin, stop, happened))  # type: ignore[return-value]
 
@@ -147,7 +147,7 @@ class _Survival(Builder):
         strata: list[str] = []
         terms = []
         for term in self.parsed.rhs:
-            calls = [text for text, given in term if not given and _is_call(text, "strata")]
+            calls = [text for text, is_number in term if not is_number and _is_call(text, "strata")]
             if calls and len(term) > 1:
                 raise FormulaError(
                     f'"{self.formula}": strata() is a term by itself, and not crossed with others'
@@ -166,19 +166,19 @@ class _Survival(Builder):
     def follow_up(self, text: str) -> FollowUp:
         """Compile ``Surv(time)``, ``Surv(time, event)`` or ``Surv(start, stop, event)``."""
         call, ctx = self._call(text)
-        given = list(call.args)
+        typed = list(call.args)
         for keyword in call.keywords:
-            if keyword.arg != "event" or len(given) > 2:
+            if keyword.arg != "event" or len(typed) > 2:
                 raise ctx.fail(
                     f"Surv() takes times and an event, and no {keyword.arg}=", "Write " + _FORM
                 )
-            given.append(keyword.value)
-        if not 1 <= len(given) <= 3:
-            raise ctx.fail(f"Surv() takes one to three arguments, got {len(given)}", _FORM)
-        *times, last = given if len(given) > 1 else [*given, ast.Constant(1)]
+            typed.append(keyword.value)
+        if not 1 <= len(typed) <= 3:
+            raise ctx.fail(f"Surv() takes one to three arguments, got {len(typed)}", _FORM)
+        *times, last = typed if len(typed) > 1 else [*typed, ast.Constant(1)]
         nodes = [self._time(t, ctx) for t in times]
         names = tuple(pretty(t, ctx) for t in (*times, last))
-        event = self._event(last, ctx) if len(given) > 1 else constant(1.0)
+        event = self._event(last, ctx) if len(typed) > 1 else constant(1.0)
         if len(nodes) == 1:
             return follow_up(None, nodes[0], event, ("", names[0], names[1]))
         return follow_up(nodes[0], nodes[1], event, (names[0], names[1], names[2]))
@@ -225,7 +225,7 @@ class _Survival(Builder):
 
     def crossed(self, texts: Sequence[str], what: str) -> tuple[CellSource, ...]:
         """Return the categories that groups or strata are made of; refuse numbers."""
-        found = []
+        sources = []
         for text in texts:
             source = as_cell(text, self.factor(text), self.schema, self.formula)
             if source.levels is None:
@@ -234,8 +234,8 @@ class _Survival(Builder):
                     f"Declare its levels, {text} = dp.Levels([...]), or cut it at public points: "
                     f"cut({text}, breaks=[...])"
                 )
-            found.append(source)
-        return tuple(found)
+            sources.append(source)
+        return tuple(sources)
 
     def strata_texts(self, calls: Sequence[str]) -> list[str]:
         """Return the variables inside ``strata()`` calls, in order."""
@@ -261,19 +261,21 @@ class _Survival(Builder):
         """Compile a table of groups and strata by follow-up."""
         self.checked()
         surv, calls, terms = self.sides()
-        found = self.follow_up(surv)
+        follow_up = self.follow_up(surv)
         texts = []
         for term in terms:
-            mine = [text for text, given in term if not given]
+            mine = [text for text, is_number in term if not is_number]
             if any(_is_call(text, "offset") for text in mine):
                 raise FormulaError(f'"{self.formula}": a table of groups takes no offset()')
             texts += mine
         groups = self.crossed(list(dict.fromkeys(texts)), "groups")
         strata = self.crossed(self.strata_texts(calls), "strata")
-        sources = [] if found.start is None else [CellSource(found.names[0], found.start)]
-        sources.append(CellSource(found.names[1], found.time))
-        sources.append(CellSource(found.names[2], found.event, (0, 1)))
-        start = 0 if found.start is not None else None
+        sources = (
+            [] if follow_up.start is None else [CellSource(follow_up.names[0], follow_up.start)]
+        )
+        sources.append(CellSource(follow_up.names[1], follow_up.time))
+        sources.append(CellSource(follow_up.names[2], follow_up.event, (0, 1)))
+        start = 0 if follow_up.start is not None else None
         at = len(sources)
         place: dict[str, int | None] = {}
         labels: dict[str, tuple[str, ...]] = {}
@@ -287,7 +289,7 @@ class _Survival(Builder):
         survival = Survival(
             time=int(start is not None), event=1 + (start is not None), start=start,
             group=place["group"], strata=place["strata"], groups=labels["group"],
-            stratas=labels["strata"], names=found.names,
+            stratas=labels["strata"], names=follow_up.names,
         )  # fmt: skip
         right = tuple((j,) for j in range(len(sources)))
         return self.cells_of(sources, (), right, survival=survival)
@@ -296,24 +298,24 @@ class _Survival(Builder):
         """Compile a regression: columns of the terms, separate from start, event and stratum."""
         self.checked()
         surv, calls, terms = self.sides()
-        found = self.follow_up(surv)
+        follow_up = self.follow_up(surv)
         if any(_is_call(text, "offset") for term in terms for text, _ in term):
             raise FormulaError(f'"{self.formula}": offset() is not offered with Surv()')
         texts = self.strata_texts(calls)
-        own = {_bare(text) for text in texts}
-        gone = [t for t in terms if all(_bare(text) in own for text, _ in t)]
+        special = {_bare(text) for text in texts}
+        gone = [t for t in terms if all(_bare(text) in special for text, _ in t)]
         if gone:  # levels that are strata have a hazard each
             name = ":".join(text for text, _ in gone[0])
-            kept = [":".join(x for x, _ in t) for t in terms if t not in gone]
-            right = " + ".join([*(one for one in kept if one not in ("", "1")), *calls])
+            right_terms = [":".join(x for x, _ in t) for t in terms if t not in gone]
+            right = " + ".join([*(term for term in right_terms if term not in ("", "1")), *calls])
             raise FormulaError(
                 f'"{self.formula}": strata() gives each level of {_bare(name)} a hazard of its '
                 f"own, which absorbs the effect of {name}. Leave the effect out: {surv} ~ {right}"
             )
         strata = self.crossed(texts, "strata")
         products, columns, infos = self.products(tuple(terms))
-        aside: dict[str, Node] = {} if found.start is None else {"start": found.start}
-        aside["event"] = found.event
+        aside: dict[str, Node] = {} if follow_up.start is None else {"start": follow_up.start}
+        aside["event"] = follow_up.event
         labels: tuple[str, ...] = ()
         if strata:
             cat = _combined(strata)
@@ -322,11 +324,13 @@ class _Survival(Builder):
         place = {kind: len(columns) + j for j, kind in enumerate(aside)}
         survival = Survival(
             time=len(columns) + len(aside), event=place["event"], start=place.get("start"),
-            strata=place.get("strata"), stratas=labels, names=found.names,
+            strata=place.get("strata"), stratas=labels, names=follow_up.names,
         )  # fmt: skip
-        response = column_of(found.names[1], found.time.interval, found.names[1], "response")
+        response = column_of(
+            follow_up.names[1], follow_up.time.interval, follow_up.names[1], "response"
+        )
         return self.finish(
-            products, columns, infos, response, found.time, None,
+            products, columns, infos, response, follow_up.time, None,
             {"survival": survival}, auxiliary_rows=aside,
         )  # fmt: skip
 
@@ -361,13 +365,15 @@ def _combined(parts: Sequence[CellSource]) -> Cat:
         for part in parts:
             source = part.source
             if isinstance(source, Cat):
-                own = source.evaluate(env)
+                codes_of_part = source.evaluate(env)
             else:  # 0 and 1
                 value = source.evaluate(env)
-                own = np.where((value == 0.0) | (value == 1.0), value, -1.0).astype(np.intp)
+                codes_of_part = np.where((value == 0.0) | (value == 1.0), value, -1.0).astype(
+                    np.intp
+                )
             assert part.levels is not None
-            out = out * len(part.levels) + own
-            gone = gone | (own < 0)
+            out = out * len(part.levels) + codes_of_part
+            gone = gone | (codes_of_part < 0)
         return np.where(gone, -1, out)
 
     variables = frozenset().union(*(part.source.variables for part in parts))
@@ -402,8 +408,10 @@ def strata_codes(design: Design, new: Any) -> Array:
     builder = _Survival(design.formula, design.schema, na=design.na, engine=design.engine)
     out: Any = 0.0
     for text in builder.strata_texts(builder.sides()[1]):
-        own = build_design(f"~ 0 + {text}", design.schema, na="zero-row", one_sided_ok=True)
-        cells = np.asarray(own.matrix(new), dtype=float)
+        strata_design = build_design(
+            f"~ 0 + {text}", design.schema, na="zero-row", one_sided_ok=True
+        )
+        cells = np.asarray(strata_design.matrix(new), dtype=float)
         if cells.shape[1] == 1:  # 0 and 1
             many, code = 2, cells[:, 0]
         else:

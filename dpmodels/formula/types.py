@@ -25,9 +25,9 @@ class ColumnKind(str):
 
     def __new__(cls, kind: str, cells: str = "") -> ColumnKind:
         """Return the kind; it compares as its text."""
-        made = super().__new__(cls, kind)
-        made.cells = cells
-        return made
+        instance = super().__new__(cls, kind)
+        instance.cells = cells
+        return instance
 
     def __reduce__(self) -> tuple[type[ColumnKind], tuple[str, str]]:
         return ColumnKind, (str(self), self.cells)
@@ -51,7 +51,7 @@ def check_types(
     """
     for name, variable in variables.items():
         kind = kinds.get(name, "unknown")
-        said = "a range in bounds=" if name in ranged else f"dp.{type(variable).__name__}"
+        spec = "a range in bounds=" if name in ranged else f"dp.{type(variable).__name__}"
         if kind == "nested":
             raise SchemaError(
                 f"column {name!r} holds lists or records, and a column has one value per row. "
@@ -62,9 +62,9 @@ def check_types(
         elif isinstance(variable, Date):
             _check_date(name, kind)
         elif isinstance(variable, (Real, Count)):
-            _check_number(name, kind, said, variable, name in undeclared)
+            _check_number(name, kind, spec, variable, name in undeclared)
         elif isinstance(variable, Binary) and variable.levels is None:
-            _check_event(name, kind, said)
+            _check_event(name, kind, spec)
         elif isinstance(variable, (Binary, Levels)):
             _check_levels(name, kind, variable)
 
@@ -91,7 +91,7 @@ def _check_date(name: str, kind: str) -> None:
 
 
 def _check_number(
-    name: str, kind: str, said: str, variable: Real | Count, undeclared: bool
+    name: str, kind: str, spec: str, variable: Real | Count, undeclared: bool
 ) -> None:
     if kind == "datetime" and undeclared:
         raise SchemaError(
@@ -106,10 +106,10 @@ def _check_number(
         )
     ends = variable.interval
     if kind == "datetime" and (ends is None or max(map(abs, ends)) < _SECONDS):
-        raise SchemaError(_date(name, said))
+        raise SchemaError(_date(name, spec))
     if kind == "text" and not _reads_text(variable):
         raise SchemaError(
-            f"{name!r} is a column of text, and {said} takes numbers. A "
+            f"{name!r} is a column of text, and {spec} takes numbers. A "
             f"category: schema={{{name!r}: dp.Levels([...])}}; numbers kept as text, with their "
             f"decimal sign: {{{name!r}: dp.Real(0, 10, decimal='.')}}"
         )
@@ -128,16 +128,16 @@ def _as_date(name: str) -> str:
     return f"schema={{{name!r}: dp.Date('2020-01-01', '2025-12-31', unit='days')}}"
 
 
-def _date(name: str, said: str) -> str:
+def _date(name: str, spec: str) -> str:
     return (
-        f"{name!r} is a date, and {said} takes numbers: seconds since 1970, which this range does "
+        f"{name!r} is a date, and {spec} takes numbers: seconds since 1970, which this range does "
         f"not hold. Say from when and in which unit it counts: {_as_date(name)}"
     )
 
 
-def _check_event(name: str, kind: str, said: str) -> None:
+def _check_event(name: str, kind: str, spec: str) -> None:
     if kind == "datetime":
-        raise SchemaError(_date(name, said))
+        raise SchemaError(_date(name, spec))
     if kind == "text":
         raise SchemaError(
             f"{name!r} is a column of text, and dp.Binary() takes 0/1. Say what stands for 0 "
@@ -155,19 +155,25 @@ def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
     other = getattr(variable, "other", None)
     recode = variable.recode or ()
     written = [*(variable.levels or (0, 1)), *(key for key, level in recode if level != other)]
-    written = [one for one in written if other is None or one != other]
-    if not written or any(_holds(kind, one, variable) for one in written):
+    written = [level for level in written if other is None or level != other]
+    if not written or any(_holds(kind, level, variable) for level in written):
         return
-    made = f"dp.{type(variable).__name__}"
+    spec = f"dp.{type(variable).__name__}"
     cells = getattr(kind, "cells", "")
-    whole = f"{made}((0, 1))" if isinstance(variable, Binary) else f"{made}([1, 2])"
-    what, fix = "numbers", f"{whole} with the numbers that stand for them"
+    numbers_typed = (
+        f"{spec}((0, 1))" if isinstance(variable, Binary) else f"{spec}([1, 2])"
+    )
+    what, fix = "numbers", f"{numbers_typed} with the numbers that stand for them"
     if kind == "bool" or cells == "bool":
         what = "truth values"
-        fix = f"{made}((False, True))" if made == "dp.Binary" else f"{made}([False, True])"
+        fix = (
+            f"{spec}((False, True))"
+            if spec == "dp.Binary"
+            else f"{spec}([False, True])"
+        )
     elif kind == "datetime":
         what = "dates"
-        fix = f"a year, data[{name!r}] = data[{name!r}].dt.year, and {made}([2020, 2021]); or text"
+        fix = f"a year, data[{name!r}] = data[{name!r}].dt.year, and {spec}([2020, 2021]); or text"
         fix += f", data[{name!r}].dt.strftime('%Y-%m-%d')"
     elif cells.startswith(("int", "uint")):
         what = f"whole numbers ({cells})"
@@ -176,7 +182,7 @@ def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
         if cells != "float64" and all(not isinstance(x, str) for x in written):
             fix = f"data[{name!r}] = data[{name!r}].astype(float).round(6), which can hold them"
     raise SchemaError(
-        f"{name!r} is a column of {what}, and none of the levels of its {made} can occur in it. "
+        f"{name!r} is a column of {what}, and none of the levels of its {spec} can occur in it. "
         f"Type {fix}. Nothing was charged"
     )
 
@@ -195,8 +201,8 @@ def _holds(kind: str, level: Scalar, variable: Binary | Levels) -> bool:
     number = _number_of(level)
     if number is None or not _number_holds(cells, number):
         return False
-    whole = number.is_finite() and number == number.to_integral_value()
-    code = spelled(int(number) if whole else float(number))
+    is_integer = number.is_finite() and number == number.to_integral_value()
+    code = spelled(int(number) if is_integer else float(number))
     return code is not None and code >= 0
 
 
@@ -210,9 +216,9 @@ def _number_of(level: Scalar) -> decimal.Decimal | None:
 
 def _number_holds(cells: str, number: decimal.Decimal) -> bool:
     if cells.startswith(("int", "uint")):
-        whole = number.is_finite() and number == number.to_integral_value()
+        is_integer = number.is_finite() and number == number.to_integral_value()
         ends = np.iinfo(cells)
-        return bool(whole and ends.min <= int(number) <= ends.max)
+        return bool(is_integer and ends.min <= int(number) <= ends.max)
     if cells in ("float16", "float32"):
         with np.errstate(all="ignore"):
             return float(np.dtype(cells).type(float(number))) == float(number)

@@ -101,10 +101,10 @@ def monotone(f: Callable[[float], float], a: Interval) -> Interval:
 def hull(intervals: Iterable[Interval]) -> Interval:
     """Return the smallest interval that contains all of them, unknown if one is."""
     items = list(intervals)
-    known = [a for a in items if a is not None]
-    if len(known) < len(items) or not known:
+    intervals_known = [a for a in items if a is not None]
+    if len(intervals_known) < len(items) or not intervals_known:
         return None
-    return (min(a[0] for a in known), max(a[1] for a in known))
+    return (min(a[0] for a in intervals_known), max(a[1] for a in intervals_known))
 
 
 def magnitude(a: Interval) -> float | None:
@@ -364,9 +364,9 @@ def ticked(text: str) -> str:
     """Return a text with back-ticks around the words that Python reads as others: µg, x²."""
 
     def tick(match: re.Match[str]) -> str:
-        found = match.group()
-        odd = not found.isascii() and found[0] not in "`'\"" and not found[0].isdigit()
-        return f"`{found}`" if odd and not is_read_as_itself(found) else found
+        text = match.group()
+        odd = not text.isascii() and text[0] not in "`'\"" and not text[0].isdigit()
+        return f"`{text}`" if odd and not is_read_as_itself(text) else text
 
     return text if text.isascii() else _SPANS.sub(tick, text)
 
@@ -376,10 +376,10 @@ def without_ticked(text: str, stem: str = "_quoted_") -> tuple[str, dict[str, st
     names: dict[str, str] = {}
 
     def replace(match: re.Match[str]) -> str:
-        found = match.group()
-        if not found.startswith("`"):
-            return found
-        names[key := f"{stem}{len(names)}_"] = found[1:-1]
+        text = match.group()
+        if not text.startswith("`"):
+            return text
+        names[key := f"{stem}{len(names)}_"] = text[1:-1]
         return key
 
     return _SPANS.sub(replace, ticked(text)), names
@@ -389,8 +389,8 @@ def tick_hint(text: str) -> str:
     """Return a line that puts words of Python in back-ticks, if a text has any bare ones."""
 
     def tick(match: re.Match[str]) -> str:
-        found = match.group()
-        return f"`{found}`" if keyword.iskeyword(found) and found not in _OPERATORS else found
+        text = match.group()
+        return f"`{text}`" if keyword.iskeyword(text) and text not in _OPERATORS else text
 
     fixed = _SPANS.sub(tick, text)
     return "" if fixed == text else f"\n  Fix, if that is the name of a column: {fixed}"
@@ -641,16 +641,16 @@ def too_many_terms(what: str) -> FormulaError:
 
 def refuse_powers_of_one(text: str) -> None:
     """Refuse ``x^2`` in a call, which is x alone, as in R; files that hold it are read."""
-    found = _next_power(text, 0)
-    while found is not None:
-        start, stop, end, digits = found
+    place = _next_power(text, 0)
+    while place is not None:
+        start, stop, end, digits = place
         if text[start] not in "([{" and digits != "1":
             name, power = text[start:stop], digits[:20]
             raise FormulaError(
                 f'"{text[:200]}": {name}^{power} crosses {name} with itself, which is {name} '
                 f"alone. The power of a number is written I({name}**{power})"
             )
-        found = _next_power(text, end)
+        place = _next_power(text, end)
 
 
 def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
@@ -658,7 +658,7 @@ def check_columns(widths: Sequence[Mapping[str, int]]) -> None:
 
     ``widths``: the least columns of the factors of each term, by text.
     """
-    each = [math.prod(own.values()) for own in widths]
+    each = [math.prod(factors.values()) for factors in widths]
     if sum(each) > MOST_COLUMNS:
         term = widths[each.index(max(each))]
         named = ", ".join(f"{name}: {k}" for name, k in term.items())
@@ -676,20 +676,20 @@ def capped_powers(text: str, others: int = 0) -> str:
     factors = len(set(_NAME.findall(text))) + others
     at = 0
     while True:
-        found = _next_power(text, at)
-        if found is None:
+        next_power = _next_power(text, at)
+        if next_power is None:
             return text
-        start, stop, end, digits = found
+        start, stop, end, digits = next_power
         power = min(int(digits) if len(digits) < 7 else factors, factors)
         if power > 2 and subsets(factors, power) > MOST_TERMS:
             raise too_many_terms(f"a power of {factors} factors")
         if power == int(digits[:7]) <= 2 and len(digits) < 7:  # as it is
             at = end
             continue
-        whole = text[start:stop]
-        if len(text) + power * len(whole) > _LONGEST:
+        bracket = text[start:stop]
+        if len(text) + power * len(bracket) > _LONGEST:
             raise FormulaError("powers of powers of brackets: one power says the same")
-        text = text[:start] + "(" + ":".join([whole] * max(power, 1)) + ")" + text[end:]
+        text = text[:start] + "(" + ":".join([bracket] * max(power, 1)) + ")" + text[end:]
         at = start
 
 
@@ -718,7 +718,7 @@ def _next_power(text: str, at: int) -> tuple[int, int, int, str] | None:
             opened.append((i, inside or call))
         elif sign in ")]}" and opened:
             start, arithmetic = opened.pop()
-            found = None if arithmetic or i < at else _POWER.match(text, i + 1)
-            if found is not None:
-                return start, i + 1, found.end(), found[1]
+            match = None if arithmetic or i < at else _POWER.match(text, i + 1)
+            if match is not None:
+                return start, i + 1, match.end(), match[1]
     return None

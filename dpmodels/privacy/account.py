@@ -180,20 +180,20 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
 def _other_people(budget: str, call: str) -> str:
     """Return the error for charges whose units differ, with the call to type."""
     theirs, ours = column_of(budget), column_of(call)
-    said = f"this budget protects {named(budget)}; the call protects {named(call)}"
+    both = f"this budget protects {named(budget)}; the call protects {named(call)}"
     if theirs is None:
         return (
-            f"{said}. That says nothing of rows whose id is another: use a budget of people, "
+            f"{both}. That says nothing of rows whose id is another: use a budget of people, "
             f"Budget(..., unit={ours!r})"
         )
     if ours is None:
         return (
-            f"{said}, and a person may have any number of them. Nothing converts the one into the "
+            f"{both}, and a person may have any number of them. Nothing converts the one into the "
             "other: a proof for one row replaced says nothing of tables with more or fewer rows. "
             f"Give the call unit={theirs!r}, and max_rows=m where its method has a proof for rows "
             "only: at most m rows of each person are kept, and the charge is that of m"
         )
-    return f"{said}: people of one column only add up. Give the call unit={theirs!r}"
+    return f"{both}: people of one column only add up. Give the call unit={theirs!r}"
 
 
 @dataclass(frozen=True)
@@ -263,15 +263,15 @@ class Account:
             after = replace(after, boxes=self.boxes or self._open_boxes(entry))
         return after if after._alive() else None
 
-    def recounted(self, kept: Iterable[Entry]) -> Account:
+    def recounted(self, entries: Iterable[Entry]) -> Account:
         """Return the account of these entries: the kept parts of the charges, in their order.
 
         Boxes and rule stay as the first charge set them.
         """
         spent, pairs = (0.0, 0.0, 0.0), (0.0, 0.0)
-        for one in kept:
-            spent = (spent[0] + one.mu2, spent[1] + one.pure, spent[2] + one.failure)
-            pairs = (pairs[0] + one.eps, pairs[1] + one.delta)
+        for entry in entries:
+            spent = (spent[0] + entry.mu2, spent[1] + entry.pure, spent[2] + entry.failure)
+            pairs = (pairs[0] + entry.eps, pairs[1] + entry.delta)
         return replace(self, spent=spent, pairs=pairs)
 
     def _alive(self) -> list[tuple[float, float, float]]:
@@ -366,20 +366,20 @@ class Account:
     def _untouched(self) -> tuple[float, float, float]:
         pure = self.cap_eps or 0.0
         failure = _FAILURE_SHARE * self.delta if self.cap_delta is None else self.cap_delta
-        rest = self.delta - failure
-        return (mu_gdp(self.eps - pure, rest) if 0 < rest < 1 else 0.0), pure, failure
+        delta_left = self.delta - failure
+        return (mu_gdp(self.eps - pure, delta_left) if 0 < delta_left < 1 else 0.0), pure, failure
 
     def _refusal(self, guarantee: Guarantee) -> str:
         left = self.remaining(guarantee.delta if 0 < guarantee.delta < 1 else None)
-        asked = (
+        request = (
             f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); the budget"
         )
         if self.rule == "basic" or self.calls == 0:
-            text = f"{asked} has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
+            text = f"{request} has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
         else:
             first = entries_of(guarantee, self.relation, self.unit)[0]
             cost = amount_text(first.mu2, first.pure, first.failure)
-            text = f"{asked} has "
+            text = f"{request} has "
             if left.mu > 0:
                 text += (
                     f"mu^2 = {left.mu**2:.4g} left, a Gaussian call of (eps = {left.eps:.4g}, "

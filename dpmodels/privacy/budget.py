@@ -176,7 +176,7 @@ class Budget(Shown):
         budget of their own. A file with two names (a hard link, a mount of the file itself) is
         refused: mount the folder.
         """
-        asked = {
+        typed = {
             "eps": eps,
             "delta": delta,
             "label": label,
@@ -188,7 +188,7 @@ class Budget(Shown):
         }
         if create not in (None, True, False):
             raise RequestError("create= takes True, False or None")
-        store = FileStore.open(path, {k: v for k, v in asked.items() if v is not None}, create)
+        store = FileStore.open(path, {k: v for k, v in typed.items() if v is not None}, create)
         return cls._of(store, store.label)
 
     @classmethod
@@ -417,13 +417,13 @@ def current_budget() -> Budget | None:
         This thread is in no block, another one is.
     """
     blocks = _BLOCKS.here()
-    found: Budget | None = blocks[-1] if blocks else None
-    if found is None and any(isinstance(other, Budget) for other in _BLOCKS.anywhere()):
+    innermost: Budget | None = blocks[-1] if blocks else None
+    if innermost is None and any(isinstance(other, Budget) for other in _BLOCKS.anywhere()):
         raise BudgetError(
             "a `with budget:` block is open in another thread, and does not reach this one: the "
             "call would be charged to nobody. Give it budget=... Nothing was read or charged"
         )
-    return found
+    return innermost
 
 
 # -- Ledgers as tables and frames.
@@ -489,9 +489,9 @@ _SHOWN = {"places of values": "centres of values", "score lengths": "sizes of sc
 
 def shown_step(name: str) -> str:
     """Return the name of a step as it is printed; ``to_frame()`` has the one of files."""
-    for own, said in _SHOWN.items():
-        if name.startswith(own):
-            return said + name[len(own) :]
+    for stored, printed in _SHOWN.items():
+        if name.startswith(stored):
+            return printed + name[len(stored) :]
     return name
 
 

@@ -196,9 +196,9 @@ def _log_integrals(eps: Array, mu: float) -> Array:
     j = np.arange(1, int(halves.max()) + 1)
     small = np.where(j <= halves[:, None], 0.5**j, 0.0)[:, :, None]
     half = np.where(zero, 0.0, 0.5)[:, None, None]
-    rest = np.where(small > 0.0, small, 1.0) * (half + (1.0 - half) * nodes)
-    s = np.concatenate([1.0 - u, rest], axis=1)
-    u = np.concatenate([u, 1.0 - rest], axis=1)
+    distance = np.where(small > 0.0, small, 1.0) * (half + (1.0 - half) * nodes)
+    s = np.concatenate([1.0 - u, distance], axis=1)
+    u = np.concatenate([u, 1.0 - distance], axis=1)
     size = np.concatenate([size, small * (1.0 - half)], axis=1)
     # (y - top)(y + top) / 2 with y - top = k u / s + mu u / 2: no difference of near numbers
     away = u * (k[:, None, None] / s + mu / 2.0)
@@ -260,6 +260,10 @@ class Parts:
         return total + (top + math.log(float(np.exp(terms - top).sum()))) / (alpha - 1.0)
 
 
+#: Largest eps up to which points of a profile are even, and how far they bend beyond it.
+_EVEN_UP_TO, _BEND = 16.0, 6.0
+
+
 def _of_profile(m: Profile) -> tuple[Array, Array, float]:
     """Return the pair whose hockey stick is the convex hull of points of the profile.
 
@@ -271,6 +275,8 @@ def _of_profile(m: Profile) -> tuple[Array, Array, float]:
     while m.delta_at(top) > 1e-18 and top < 300.0:
         top *= 2.0
     grid = np.linspace(-top, top, 2 * _POINTS + 1)
+    if top > _EVEN_UP_TO:  # a long tail: points lie close where eps are asked about
+        grid = top * np.sinh(_BEND * grid / top) / math.sinh(_BEND)
     c = np.concatenate([[0.0], np.exp(grid)])
     h = np.concatenate([[1.0], m.deltas_at(grid)])
     hull = [0]

@@ -145,8 +145,8 @@ def given_back(charge: Charge, relation: str, drawn: Drawn) -> Charge | None:
     if charge.kept is not None:
         raise PrivacyBugError("a charge gives back once")
     assert charge.entry is not None
-    kept = kept_of(charge.guarantee, relation, charge.entry, drawn)
-    return None if kept == charge.entry else replace(charge, kept=kept, drawn=drawn)
+    part_kept = kept_of(charge.guarantee, relation, charge.entry, drawn)
+    return None if part_kept == charge.entry else replace(charge, kept=part_kept, drawn=drawn)
 
 
 class MemoryStore:
@@ -199,12 +199,12 @@ class MemoryStore:
             mine = self._charges[charge.number - 1 : charge.number] if charge.number > 0 else []
             if not mine or mine[0].guarantee is not charge.guarantee:
                 raise PrivacyBugError("this budget did not make that charge")
-            found = given_back(mine[0], self._account.relation, drawn)
-            if found is None:
+            returned = given_back(mine[0], self._account.relation, drawn)
+            if returned is None:
                 return None
-            self._charges[found.number - 1] = found
-            self._account = self._account.recounted(one.counts for one in self._charges)
-            return found
+            self._charges[returned.number - 1] = returned
+            self._account = self._account.recounted(charge.counts for charge in self._charges)
+            return returned
 
     def confirm(self, charge: Charge) -> None:
         """Refuse in a forked process; memory loses no charge."""
@@ -270,10 +270,10 @@ class Witness:
                 lines = file.read().decode("ascii", "replace").splitlines()
         except OSError:
             return None
-        found = [m for m in map(_LINE.fullmatch, lines) if m is not None]
-        if not found:
+        matches = [m for m in map(_LINE.fullmatch, lines) if m is not None]
+        if not matches:
             return None
-        ours = [m for m in found if m[1] == found[-1][1]]
+        ours = [m for m in matches if m[1] == matches[-1][1]]
         highest = max(ours, key=lambda m: int(m[2]))
         return highest[1], int(highest[2]), highest[3]
 
@@ -301,8 +301,8 @@ class Witness:
         last = self.last()
         if last is None:
             return
-        known, number, mark = last
-        if known != identity:
+        witnessed, number, mark = last
+        if witnessed != identity:
             raise BudgetError(
                 f"another ledger lies under {str(self._ledger)!r} now than the one whose charges "
                 f"{self.path.name!r} lists. Nothing was charged. Put the file back; "
@@ -418,15 +418,15 @@ class _Known:
         A hash is of the row and of the hash before; from format 4 on also of what may go back. Sums
         are added in the order of the charges, as in memory.
         """
-        identity, known = str(_meta(db).get("id")), self
+        identity, state = str(_meta(db).get("id")), self
         how = "how" if _version(db) >= FORMAT else "NULL"
         query = f"SELECT chain, {how}, {_HASHED} FROM calls WHERE number > ? ORDER BY number"  # noqa: S608
         for written, which, *row in db.execute(query, (self.number,)):
-            sums = tuple(a + b for a, b in zip(known.sums, row[7:12], strict=True))
+            sums = tuple(a + b for a, b in zip(state.sums, row[7:12], strict=True))
             self.charged[int(row[0])] = tuple(row[7:12])  # type: ignore[assignment]
-            chain = _hash([known.chain, *row] if which is None else [known.chain, *row, which])
-            known = replace(known, identity=identity, number=int(row[0]), chain=chain, sums=sums)
-            yield known, written
+            chain = _hash([state.chain, *row] if which is None else [state.chain, *row, which])
+            state = replace(state, identity=identity, number=int(row[0]), chain=chain, sums=sums)
+            yield state, written
 
     def with_returns(self, db: sqlite3.Connection) -> _Known | None:
         """Return the state with the later returns, or None if one differs from the written record.
@@ -436,24 +436,24 @@ class _Known:
         if _version(db) < FORMAT:
             return self
         query = f"SELECT chain, {_HASHED_RETURN} FROM returns WHERE id > ? ORDER BY id"  # noqa: S608
-        kept, number, chain = dict(self.kept), self.returns, self.return_chain
+        parts_kept, number, chain = dict(self.kept), self.returns, self.return_chain
         relation = str(_meta(db).get("relation"))
         for written, *row in db.execute(query, (self.returns,)).fetchall():
             of, five = int(row[1]), tuple(row[6:11])
             chain = _hash([self.identity, chain, *row])
-            if written != chain or row[0] != number + 1 or of in kept or of > self.number:
+            if written != chain or row[0] != number + 1 or of in parts_kept or of > self.number:
                 return None
-            found = _kept_anew(db, relation, of, row[2], row[3], row[5])
-            if found is None or not agrees(Entry(*five), *found):
+            recomputed = _kept_anew(db, relation, of, row[2], row[3], row[5])
+            if recomputed is None or not agrees(Entry(*five), *recomputed):
                 return None
-            kept[of], number = five, int(row[0])  # type: ignore[assignment]
+            parts_kept[of], number = five, int(row[0])  # type: ignore[assignment]
         if number == self.returns:
             return self
         sums: tuple[float, ...] = (0.0,) * 5
         for n in range(1, self.number + 1):
-            one = kept.get(n) or self.charged[n]
-            sums = tuple(a + b for a, b in zip(sums, one, strict=True))
-        return replace(self, sums=sums, returns=number, return_chain=chain, kept=kept)
+            numbers = parts_kept.get(n) or self.charged[n]
+            sums = tuple(a + b for a, b in zip(sums, numbers, strict=True))
+        return replace(self, sums=sums, returns=number, return_chain=chain, kept=parts_kept)
 
 
 def _kept_anew(
@@ -469,10 +469,10 @@ def _kept_anew(
     guarantee = _guarantee(row[4], row[0], row[1], row[2], row[3], row[11:13])
     charged = replace(Entry(*row[8:13]), how=row[7])
     try:
-        kept = kept_of(guarantee, relation, charged, Drawn.of_dict(json.loads(drawn)))
+        part_kept = kept_of(guarantee, relation, charged, Drawn.of_dict(json.loads(drawn)))
     except (DPModelsError, AttributeError, TypeError, ValueError):
         return None
-    return None if kept == charged else (kept, charged)
+    return None if part_kept == charged else (part_kept, charged)
 
 
 def _hash(value: Any) -> str:
@@ -522,9 +522,9 @@ class FileStore:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], asked: Mapping[str, Any], create: bool | None = None
+        cls, path: str | os.PathLike[str], typed: Mapping[str, Any], create: bool | None = None
     ) -> FileStore:
-        """Create the file, or reopen it and compare ``asked`` with its contents."""
+        """Create the file, or reopen it and compare ``typed`` with its contents."""
         file = _resolved(path)
         if create is False and not (file.is_file() and file.stat().st_size):
             raise BudgetError(
@@ -540,7 +540,7 @@ class FileStore:
         store = cls(file, "", readonly=False)
         emptied, new = file.exists(), False
         if not emptied or not file.stat().st_size:
-            _new_account(file, asked)  # refused before a file is made
+            _new_account(file, typed)  # refused before a file is made
         with store._transaction("rwc") as db:
             if not _is_empty(db):
                 if create:
@@ -551,11 +551,11 @@ class FileStore:
                 _check_pages(db, file)
             else:
                 store._witness.check_new()
-                _create(db, file, asked)
+                _create(db, file, typed)
                 new = True
             saved = _meta(db)
             last = _last(db)
-        _compare(saved, asked, file)
+        _compare(saved, typed, file)
         if new or store._witness.last() is None:
             store._witness.add(str(saved["id"]), *last)
         if new and emptied:
@@ -627,22 +627,22 @@ class FileStore:
 
         Rows that this store has seen are not read again, unless ``anew``.
         """
-        known = self._known
-        if anew or not known.is_in(db):
-            known = _Known()
-        for later, written in known.later(db):
+        state = self._known
+        if anew or not state.is_in(db):
+            state = _Known()
+        for later, written in state.later(db):
             if written != later.chain:
                 raise self._damaged()
-            known = later
-        back = known.with_returns(db)
+            state = later
+        back = state.with_returns(db)
         if back is None or _meta(db).get("seal") != _seal_of(db):
             raise self._damaged()
-        known = back
+        state = back
         with self._lock:
-            self._known = known
+            self._known = state
         held = _last(db)[0]
         self._witness.check(str(_meta(db).get("id")), held, lambda number: _last(db, number)[1])
-        return known
+        return state
 
     def _damaged(self) -> BudgetError:
         return BudgetError(
@@ -743,9 +743,9 @@ class FileStore:
         new: list[Charge] = []
         mark = secrets.token_hex(16)
         with self._transaction() as db:
-            known = self._verify(db)
+            state = self._verify(db)
             _raise_format(db)
-            before = _account(db, known)
+            before = _account(db, state)
             after, admitted = admit_all(before, guarantees)
             _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
             for i, (guarantee, entry) in enumerate(admitted):
@@ -773,7 +773,7 @@ class FileStore:
                     ),
                 )
                 new.append(Charge(number, when, names[i], guarantee, entry))
-            for later, _ in list(known.later(db)):
+            for later, _ in list(state.later(db)):
                 db.execute(
                     "UPDATE calls SET chain = ? WHERE number = ?", (later.chain, later.number)
                 )
@@ -794,34 +794,34 @@ class FileStore:
         mark = self._made.get(charge.number)
         if mark is None:
             raise PrivacyBugError("this budget did not make that charge")
-        found = given_back(charge, self._relation, drawn)
-        if found is None:
+        returned = given_back(charge, self._relation, drawn)
+        if returned is None:
             return None
         self._must_exist()
         with self._transaction() as db:
-            known = self._verify(db)
+            state = self._verify(db)
             row = db.execute(
                 "SELECT mark, chain FROM calls WHERE number = ?", (charge.number,)
             ).fetchone()
             if row is None or row[0] != mark:
                 raise self._lost(charge.number, _last(db)[0])
-            if charge.number in known.kept:
+            if charge.number in state.kept:
                 raise PrivacyBugError("a charge gives back once")
-            kept = found.kept
-            assert kept is not None
+            entry = returned.kept
+            assert entry is not None
             values = [
-                known.returns + 1, charge.number, mark, row[1],
+                state.returns + 1, charge.number, mark, row[1],
                 datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                json.dumps(drawn.to_dict(), allow_nan=False), kept.mu2, kept.pure, kept.failure,
-                kept.eps, kept.delta,
+                json.dumps(drawn.to_dict(), allow_nan=False), entry.mu2, entry.pure, entry.failure,
+                entry.eps, entry.delta,
             ]  # fmt: skip
-            chain = _hash([known.identity, known.return_chain, *values])
+            chain = _hash([state.identity, state.return_chain, *values])
             db.execute(
                 f"INSERT INTO returns ({_HASHED_RETURN}, chain) "  # noqa: S608
                 f"VALUES ({','.join('?' * 12)})", (*values, chain),
             )  # fmt: skip
             _seal(db)
-        return found
+        return returned
 
     def confirm(self, charge: Charge) -> None:
         """Refuse if the file under the path has lost a charge that this object made."""
@@ -912,29 +912,29 @@ def _check_pages(db: sqlite3.Connection, file: Path) -> None:
         )
 
 
-def _new_account(file: Path, asked: Mapping[str, Any]) -> Account:
+def _new_account(file: Path, typed: Mapping[str, Any]) -> Account:
     """Return the untouched account that was asked for."""
-    if "eps" not in asked or "delta" not in asked:
+    if "eps" not in typed or "delta" not in typed:
         raise BudgetError(
             f"{str(file)!r} holds no ledger yet. To create one give its total, for example "
             'dp.Budget.open(path, eps=3, delta=1e-5, label="study")'
         )
     return new_account(
-        asked["eps"],
-        asked["delta"],
-        asked.get("relation", "replace"),
-        asked.get("unit", "record"),
-        asked.get("rule", "auto"),
-        asked.get("cap_eps"),
-        asked.get("cap_delta"),
+        typed["eps"],
+        typed["delta"],
+        typed.get("relation", "replace"),
+        typed.get("unit", "record"),
+        typed.get("rule", "auto"),
+        typed.get("cap_eps"),
+        typed.get("cap_delta"),
     )
 
 
-def _create(db: sqlite3.Connection, file: Path, asked: Mapping[str, Any]) -> None:
-    account = _new_account(file, asked)
+def _create(db: sqlite3.Connection, file: Path, typed: Mapping[str, Any]) -> None:
+    account = _new_account(file, typed)
     for statement in _TABLES:
         db.execute(statement)
-    label = str(asked.get("label", file.stem))
+    label = str(typed.get("label", file.stem))
     _put(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
     _seal(db)
     db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
@@ -953,8 +953,8 @@ def _meta(db: sqlite3.Connection) -> dict[str, Any]:
     return {key: json.loads(value) for key, value in db.execute("SELECT key, value FROM meta")}
 
 
-def _compare(saved: Mapping[str, Any], asked: Mapping[str, Any], file: Path) -> None:
-    for name, value in asked.items():
+def _compare(saved: Mapping[str, Any], typed: Mapping[str, Any], file: Path) -> None:
+    for name, value in typed.items():
         held = saved.get(name)
         same = float(value) == held if isinstance(held, float) else str(value) == str(held)
         if name == "rule" and saved.get("rule") != value:  # "auto" became one of the others
@@ -967,8 +967,8 @@ def _compare(saved: Mapping[str, Any], asked: Mapping[str, Any], file: Path) -> 
             )
 
 
-def _account(db: sqlite3.Connection, known: _Known) -> Account:
-    saved, sums = _meta(db), known.sums
+def _account(db: sqlite3.Connection, state: _Known) -> Account:
+    saved, sums = _meta(db), state.sums
     caps = saved["caps"]
     return Account(
         saved["eps"],
@@ -981,7 +981,7 @@ def _account(db: sqlite3.Connection, known: _Known) -> Account:
         None if caps is None else (caps[0], caps[1], caps[2]),
         (sums[0], sums[1], sums[2]),
         (sums[3], sums[4]),
-        known.number,
+        state.number,
         tuple((box[0], box[1], box[2]) for box in saved.get("boxes", ())),
     )
 
@@ -1005,9 +1005,9 @@ def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:
         entry = replace(Entry(*row[7:12]), how=row[13] or "other")
         charge = Charge(number, utc, call, guarantee, entry, notes.get(number, {}))
         if number in back:
-            drawn, *kept = back[number]
+            drawn, *numbers = back[number]
             charge = replace(
-                charge, kept=replace(Entry(*kept), how=entry.how),
+                charge, kept=replace(Entry(*numbers), how=entry.how),
                 drawn=Drawn.of_dict(json.loads(drawn)),
             )  # fmt: skip
         out.append(charge)

@@ -103,9 +103,9 @@ def _log_integral(eps: float, mu: float) -> float:
     # from s = 1/2 down panels halve, to where phi(k / s) is 0 in floats; s itself is formed
     halves = max(1, min(60, math.ceil(math.log2(40.0 / k)) if k > 0 else 1))
     small = 0.5 ** np.arange(1, halves + 1)[:, None]
-    rest = small * (nodes if k == 0 else 0.5 + 0.5 * nodes)
-    s = np.concatenate([1.0 - u, rest])
-    u = np.concatenate([u, 1.0 - rest])
+    distance = small * (nodes if k == 0 else 0.5 + 0.5 * nodes)
+    s = np.concatenate([1.0 - u, distance])
+    u = np.concatenate([u, 1.0 - distance])
     size = np.concatenate([hi - lo, small * (1.0 if k == 0 else 0.5)])
     # (y - top)(y + top) / 2 with y - top = k u / s + mu u / 2: no difference of near numbers
     away = u * (k / s + mu / 2.0)
@@ -367,16 +367,16 @@ def register_curve(name: str, curve: Callable[..., float] | str) -> None:
 
 
 def _resolve(name: str, curves: dict[str, Any] = _CURVES) -> Callable[..., Any]:
-    found = curves.get(name)
-    if found is None:
+    curve = curves.get(name)
+    if curve is None:
         raise PrivacyBugError(
             f"no curve is registered under {name!r}; import the module that defines it"
         )
-    if isinstance(found, str):
-        module, _, attribute = found.partition(":")
-        found = getattr(importlib.import_module(module), attribute)
-        curves[name] = found
-    return found
+    if isinstance(curve, str):
+        module, _, attribute = curve.partition(":")
+        curve = getattr(importlib.import_module(module), attribute)
+        curves[name] = curve
+    return curve
 
 
 @dataclass(frozen=True)
@@ -389,11 +389,11 @@ class Profile:
 
     def delta_at(self, eps: float) -> float:
         """Return delta(eps), for every real ``eps``."""
-        found = max(0.0, float(_resolve(self.name)(abs(eps), **dict(self.parameters))))
+        delta = max(0.0, float(_resolve(self.name)(abs(eps), **dict(self.parameters))))
         if eps >= 0:
-            return min(1.0, found)
+            return min(1.0, delta)
         # the same pair in the other order: H(c) = 1 - c + c H(1/c)
-        return min(1.0, -math.expm1(eps) + math.exp(eps) * found)
+        return min(1.0, -math.expm1(eps) + math.exp(eps) * delta)
 
     def deltas_at(self, eps: Array) -> Array:
         """Return :meth:`delta_at` of each eps: at once, where the curve is known for arrays."""
@@ -402,10 +402,10 @@ class Profile:
         if self.name not in _ON_ARRAYS:
             return np.array([self.delta_at(x) for x in eps.tolist()])
         sizes, place = np.unique(np.abs(eps), return_inverse=True)
-        found = _resolve(self.name, _ON_ARRAYS)(sizes, **dict(self.parameters))
+        deltas = _resolve(self.name, _ON_ARRAYS)(sizes, **dict(self.parameters))
         negative = np.minimum(eps, 0.0)  # the same pair in the other order, as above
-        whole = np.exp(negative) * np.maximum(0.0, found)[place] - np.expm1(negative)
-        return np.asarray(np.minimum(1.0, whole), dtype=np.float64)
+        at_negative = np.exp(negative) * np.maximum(0.0, deltas)[place] - np.expm1(negative)
+        return np.asarray(np.minimum(1.0, at_negative), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -445,8 +445,8 @@ def rdp_delta(curve: Callable[[float], float], eps: float) -> float:
     k = min(range(len(grid)), key=values.__getitem__)
     best = values[k]
     if 0 < k < len(grid) - 1 and math.isfinite(values[k + 1]):
-        found = minimize_scalar(log_delta, bounds=(grid[k - 1], grid[k + 1]), method="bounded")
-        best = min(best, float(found.fun))
+        minimum = minimize_scalar(log_delta, bounds=(grid[k - 1], grid[k + 1]), method="bounded")
+        best = min(best, float(minimum.fun))
     return math.exp(min(0.0, best))
 
 

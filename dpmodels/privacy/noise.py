@@ -137,8 +137,8 @@ def _powers() -> Words:
     from decimal import Context, Decimal
 
     context = Context(prec=60)
-    found = [int(context.exp(Decimal(-k)) * 2**64) for k in range(44, 0, -1)]
-    return np.array([0, *found], dtype=np.uint64)
+    powers = [int(context.exp(Decimal(-k)) * 2**64) for k in range(44, 0, -1)]
+    return np.array([0, *powers], dtype=np.uint64)
 
 
 #: A word that is one of these is undecided: the next bits say on which side of the power it lies.
@@ -150,7 +150,7 @@ def _words(size: int) -> Words:
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
-def exact_below_exp(word: int, num: int, den: int, more: Callable[[int], int]) -> bool:
+def exact_below_exp(word: int, num: int, den: int, next_bits: Callable[[int], int]) -> bool:
     """Return whether a uniform real number is below ``exp(-num/den)``.
 
     Parameters
@@ -159,8 +159,8 @@ def exact_below_exp(word: int, num: int, den: int, more: Callable[[int], int]) -
         Its first 64 bits: the number lies in ``[word, word + 1) 2^-64``.
     num, den : int
         ``num / den >= 0``.
-    more : function
-        ``more(k)``: k further random bits.
+    next_bits : function
+        ``next_bits(k)``: k further random bits.
     """
     from decimal import Context, Decimal
 
@@ -175,10 +175,10 @@ def exact_below_exp(word: int, num: int, den: int, more: Callable[[int], int]) -
             return True
         if Fraction(word, 1 << bits) >= high:
             return False
-        word, bits, digits = (word << 64) | more(64), bits + 64, digits + 25
+        word, bits, digits = (word << 64) | next_bits(64), bits + 64, digits + 25
 
 
-def _more(k: int) -> int:
+def _random_bits(k: int) -> int:
     return int.from_bytes(os.urandom(k // 8), "big")
 
 
@@ -200,7 +200,7 @@ def _decided(
     if np.count_nonzero(open_):
         for i in np.flatnonzero(open_).tolist():
             num, den = exact(i)
-            yes[i] = exact_below_exp(int(words[i]), num, den, _more)
+            yes[i] = exact_below_exp(int(words[i]), num, den, _random_bits)
     return yes
 
 
@@ -211,10 +211,10 @@ def _below(n: int, size: int) -> Integers:
     out: list[npt.NDArray[Any]] = []
     have = 0
     while have < size:
-        found = _words(int((size - have) * 2.0**k / n * 1.05) + 8) >> shift
-        found = found[found < np.uint64(n)]
-        out.append(found)
-        have += len(found)
+        drawn = _words(int((size - have) * 2.0**k / n * 1.05) + 8) >> shift
+        drawn = drawn[drawn < np.uint64(n)]
+        out.append(drawn)
+        have += len(drawn)
     return np.concatenate(out)[:size].astype(np.int64)
 
 
@@ -239,13 +239,13 @@ def _whole_log(word: int) -> int:
     for v in range(_MOST):
         places = itertools.count()
 
-        def more(k: int, places: Iterator[int] = places) -> int:
+        def next_bits(k: int, places: Iterator[int] = places) -> int:
             place = next(places)
             if place == len(drawn):
-                drawn.append(_more(k))
+                drawn.append(_random_bits(k))
             return drawn[place]
 
-        if not exact_below_exp(word, v + 1, 1, more):
+        if not exact_below_exp(word, v + 1, 1, next_bits):
             return v
     raise OverflowError("a number below exp(-60)")
 
@@ -261,8 +261,8 @@ def _magnitudes(t: int, size: int) -> Integers:
         def ratio(i: int, u: Integers = u) -> tuple[int, int]:
             return int(u[i]), t
 
-        kept = _decided(_words(m), np.exp(-(u / t)), ratio)
-        u = u[kept]
+        accepted = _decided(_words(m), np.exp(-(u / t)), ratio)
+        u = u[accepted]
         out.append(u)
         have += len(u)
     return np.concatenate(out)[:size] + t * _geometric(size)
@@ -319,14 +319,14 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
             for a in range(0, len(proposed), _PROPOSALS_AT_ONCE)
         ]
         of, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-        found = np.bincount(of, minlength=len(targets))
-        rank = np.arange(len(of)) - (np.cumsum(found) - found)[of]
+        counts = np.bincount(of, minlength=len(targets))
+        rank = np.arange(len(of)) - (np.cumsum(counts) - counts)[of]
         taken = (rank < need[of]).nonzero()[0]
         of = of[taken]
         out[at[of] + rank[taken]] = y[taken]
-        found = np.minimum(found, need)
-        at += found
-        need -= found
+        counts = np.minimum(counts, need)
+        at += counts
+        need -= counts
     return out
 
 
@@ -338,10 +338,12 @@ def _accepted(targets: Sequence[_Target], table: _Table, of: Index) -> tuple[Ind
     of, u = of[below], u[below]
     t = table.t[of]
     proposed = _decided(_words(len(u)), np.exp(-(u / t)), lambda i: (int(u[i]), int(t[i])))
-    kept = proposed.nonzero()[0]
-    of = of[kept]
+    candidates = proposed.nonzero()[0]
+    of = of[candidates]
     # the last bit of a word is none of those that u was made of: shifts are 8 or more
-    y, keep = _signed(u[kept] + t[kept] * _geometric(len(kept)), words[below[kept]])
+    y, keep = _signed(
+        u[candidates] + t[candidates] * _geometric(len(candidates)), words[below[candidates]]
+    )
     z = np.abs(y) - table.centre[of]
     z /= table.sigma[of]
     z *= z
@@ -491,11 +493,11 @@ class ExactNoise:
         return k % 2 == 1
 
     def _bernoulli_exp(self, num: int, den: int) -> bool:
-        whole, rest = divmod(num, den)
-        for _ in range(whole):
+        quotient, remainder = divmod(num, den)
+        for _ in range(quotient):
             if not self._bernoulli_exp1(1, 1):
                 return False
-        return self._bernoulli_exp1(rest, den)
+        return self._bernoulli_exp1(remainder, den)
 
     def _laplace(self, num: int, den: int = 1) -> int:
         """Draw from the discrete Laplace with scale num/den (Canonne et al. 2020, Algorithm 2)."""

@@ -60,8 +60,8 @@ class Drawn:
 
     def to_dict(self) -> dict[str, object]:
         """Return lists and numbers; steps that were drawn whole are left out."""
-        some = {name: part for name, part in self.parts.items() if part < 1.0}
-        return {"parts": some, "no_reply": list(self.no_reply)}
+        in_part = {name: part for name, part in self.parts.items() if part < 1.0}
+        return {"parts": in_part, "no_reply": list(self.no_reply)}
 
     def part(self, step: Step) -> float:
         """Return the part of a step's mu^2 that was drawn; 1 of a step that the run had not."""
@@ -102,33 +102,33 @@ def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> 
     if guarantee.seeded or not all(0.0 <= part <= 1.0 for part in drawn.parts.values()):
         return entry
     if entry.how == "steps":
-        kept = _sum_of_steps(guarantee, relation, entry, drawn)
+        part_kept = _sum_of_steps(guarantee, relation, entry, drawn)
     elif entry.how == "pair":
         eps = min(entry.eps, _eps_of_end(guarantee, drawn))
         by_pair = not entry.mu2 and entry.pure == entry.eps
-        kept = replace(entry, pure=eps if by_pair else entry.pure, eps=eps)
+        part_kept = replace(entry, pure=eps if by_pair else entry.pure, eps=eps)
     else:
         return entry
-    back = [a - b for a, b in zip(_numbers(entry), _numbers(kept), strict=True)]
+    back = [a - b for a, b in zip(_numbers(entry), _numbers(part_kept), strict=True)]
     if min(back) < 0.0:  # rounding: nothing is kept above the charge
-        kept = replace(
-            entry, mu2=min(entry.mu2, kept.mu2), pure=min(entry.pure, kept.pure),
-            failure=min(entry.failure, kept.failure), eps=min(entry.eps, kept.eps),
+        part_kept = replace(
+            entry, mu2=min(entry.mu2, part_kept.mu2), pure=min(entry.pure, part_kept.pure),
+            failure=min(entry.failure, part_kept.failure), eps=min(entry.eps, part_kept.eps),
         )  # fmt: skip
-    return kept if part_returned(entry, kept) > MIN_RETURN else entry
+    return part_kept if part_returned(entry, part_kept) > MIN_RETURN else entry
 
 
 def _numbers(entry: Entry) -> tuple[float, ...]:
     return entry.mu2, entry.pure, entry.failure, entry.eps, entry.delta
 
 
-def part_returned(entry: Entry, kept: Entry) -> float:
+def part_returned(entry: Entry, part_kept: Entry) -> float:
     """Return the returned part of a charge, in mu^2 or, without mu^2, in eps."""
     if entry.how == "steps" and entry.mu2 > 0.0:
-        return 1.0 - kept.mu2 / entry.mu2
+        return 1.0 - part_kept.mu2 / entry.mu2
     if entry.how == "steps" and entry.pure > 0.0:
-        return 1.0 - kept.pure / entry.pure
-    return 1.0 - kept.eps / entry.eps if entry.eps > 0.0 else 0.0
+        return 1.0 - part_kept.pure / entry.pure
+    return 1.0 - part_kept.eps / entry.eps if entry.eps > 0.0 else 0.0
 
 
 def currency_of(entry: Entry) -> str:
@@ -176,9 +176,9 @@ def _eps_of_end(guarantee: Guarantee, drawn: Drawn) -> float:
     equal part of what was set aside of delta. Where nothing Gaussian was drawn, the eps of pure
     steps is a bound whatever the end.
     """
-    whole = guarantee.eps
+    charged_eps = guarantee.eps
     if not all(isinstance(s.mechanism, (Gaussian, Pure, Approximate)) for s in guarantee.steps):
-        return whole
+        return charged_eps
     mu2, pure, _ = sums_of(drawn.steps(guarantee))
     if mu2 == 0.0:
         return pure
@@ -187,17 +187,17 @@ def _eps_of_end(guarantee: Guarantee, drawn: Drawn) -> float:
     last = max((k for k, step in enumerate(listed) if drawn.part(step) >= 1.0), default=-1)
     aside = EARLY_ENDS_SHARE * guarantee.delta
     room = guarantee.delta - aside
-    if last not in ends or not guarantee.delta_at(whole) <= room * (1.0 + 1e-9):
-        return whole
+    if last not in ends or not guarantee.delta_at(charged_eps) <= room * (1.0 + 1e-9):
+        return charged_eps
     before = {step.name: 1.0 for step in listed[: last + 1]}
     mu2, pure, _ = sums_of(replace(drawn, parts={**drawn.parts, **before}).steps(guarantee))
     return (pure + eps_gdp(math.sqrt(mu2), aside / len(ends))) * _UP
 
 
-def agrees(saved: Entry, found: Entry, charged: Entry) -> bool:
+def agrees(saved: Entry, recomputed: Entry, charged: Entry) -> bool:
     """Return whether the kept part in a file follows from its charge and the drawn steps.
 
     The roots of other machines may differ in their last digits; no more than what was charged.
     """
-    pairs = zip(_numbers(saved), _numbers(found), _numbers(charged), strict=True)
+    pairs = zip(_numbers(saved), _numbers(recomputed), _numbers(charged), strict=True)
     return all(abs(a - b) <= 1e-7 * b and a <= c for a, b, c in pairs)

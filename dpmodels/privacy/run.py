@@ -105,9 +105,9 @@ def _in_64_bits(values: Integers) -> Integers:
             return out
     except OverflowError:
         pass
-    own = np.empty(len(values), dtype=object)
-    own[:] = list(map(int, values.tolist()))
-    return own
+    integers = np.empty(len(values), dtype=object)
+    integers[:] = list(map(int, values.tolist()))
+    return integers
 
 
 def _sums(
@@ -175,8 +175,8 @@ def _gaussians(
     """Draw groups of discrete Gaussians: at once, if the source can."""
     together = getattr(noise, "discrete_gaussians", None)
     if together is not None:
-        found: Sequence[int] | Integers = together(variances, sizes)
-        return found
+        drawn: Sequence[int] | Integers = together(variances, sizes)
+        return drawn
     draws = [noise.discrete_gaussian(v, k) for v, k in zip(variances, sizes, strict=True)]
     return [k for group in draws for k in group]
 
@@ -242,11 +242,11 @@ class Run:
                 self._left[name] = payer.mechanism.mu**2
                 del self._open[name]
             listed = tuple(steps)
-            known = {*self._paid, *(step.name for step in self._listed)}
+            names = {*self._paid, *(step.name for step in self._listed)}
             for step in listed:
-                if step.name in known or not isinstance(step.mechanism, Gaussian) or step.failure:
+                if step.name in names or not isinstance(step.mechanism, Gaussian) or step.failure:
                     raise PrivacyBugError(f"step {step.name!r} cannot be paid for by {name!r}")
-                known.add(step.name)
+                names.add(step.name)
             cost = math.fsum(s.mechanism.mu**2 for s in listed if isinstance(s.mechanism, Gaussian))
             # what sums of floats lose, ROUND_UP of the noise pays for
             if cost > self._left[name] * (1.0 + _SHARES_SLACK):
@@ -270,8 +270,8 @@ class Run:
                     s.mechanism.mu**2 for s in self._open.values()
                     if self._paid.get(s.name) == payer
                 ]  # fmt: skip
-                whole = next(s for s in self._listed if s.name == payer).mechanism.mu ** 2
-                parts[payer] = min(max(1.0 - (left + math.fsum(back)) / whole, 0.0), 1.0)
+                planned = next(s for s in self._listed if s.name == payer).mechanism.mu ** 2
+                parts[payer] = min(max(1.0 - (left + math.fsum(back)) / planned, 0.0), 1.0)
             self._open = {}
             return Drawn(parts, tuple(self._no_reply))
 
@@ -371,8 +371,8 @@ class Run:
             sums = np.zeros(len(keys), dtype=np.int64)
             np.add.at(sums, place, masses)
             noisy = self.gaussian(name, sums, sensitivity * 2.0**20, unit=2.0**-20)
-        kept = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
-        return [k for k, _ in kept], [c for _, c in kept]
+        above = [(int(k), c) for k, c in zip(keys.tolist(), noisy.tolist(), strict=True) if c > tau]
+        return [k for k, _ in above], [c for _, c in above]
 
     def gaussian_real(
         self, name: str, value: npt.ArrayLike, sensitivity: float
@@ -566,13 +566,13 @@ class Run:
 
     def inner_draw(
         self, name: str, size: int,
-        made: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+        function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
     ) -> npt.NDArray[np.float64]:  # fmt: skip
         """Return the vector that a mechanism makes of such normals, where later steps rest on it.
 
         As :meth:`inner_normals`: a replay returns the same vector, not the same normals.
         """
-        return made(self.inner_normals(name, size))
+        return function(self.inner_normals(name, size))
 
     def inner_source(self, name: str) -> NoiseSource:
         """Return the noise source itself, for the inside of one mechanism with its own proof."""
@@ -624,12 +624,12 @@ class Run:
         m = self._take(name, (Profile, Pure, Gaussian))
         if not (math.isfinite(sensitivity) and sensitivity > 0):
             raise PrivacyBugError(f"step {name!r}: sensitivity must be positive and finite")
-        known = dict(m.parameters) if isinstance(m, Profile) else {}
-        clear = float(known.get("p", 0.0))
+        parameters = dict(m.parameters) if isinstance(m, Profile) else {}
+        clear = float(parameters.get("p", 0.0))
         if isinstance(m, Pure):
             factor = math.sqrt(2.0) * sensitivity / m.eps
         else:
-            factor = sensitivity / (m.mu if isinstance(m, Gaussian) else known["c"])
+            factor = sensitivity / (m.mu if isinstance(m, Gaussian) else parameters["c"])
         sd = np.asarray(shape, dtype=float)[:, None] * factor * ROUND_UP
         lo = np.asarray(lower, dtype=float)[:, None]
         step = np.asarray(grid, dtype=float)[:, None]
@@ -871,10 +871,10 @@ _ALL = (
     ),
 )  # fmt: skip
 
-OWN_PROOFS: dict[str, OwnProof] = {one.name: one for one in _ALL}
+OWN_PROOFS: dict[str, OwnProof] = {proof.name: proof for proof in _ALL}
 
 
-_OF_METHOD = {method: one for one in _ALL for method in one.methods}
+_OF_METHOD = {method: proof for proof in _ALL for method in proof.methods}
 
 
 def own_proof_of(verb: str, method: str) -> OwnProof | None:

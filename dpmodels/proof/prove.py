@@ -343,12 +343,12 @@ def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     if relation not in ("replace", "add-remove") or norm not in ("l2", "l1"):
         raise PrivacyBugError(f"no sensitivity for relation {relation!r} and norm {norm!r}")
     if isinstance(statistic, Of):
-        found = statistic.sensitivity(relation, norm)
+        bound = statistic.sensitivity(relation, norm)
     else:
-        found = _REACHES[type(statistic)](statistic, relation, norm)
-    if not (found > 0.0 and math.isfinite(found)):
+        bound = _REACHES[type(statistic)](statistic, relation, norm)
+    if not (bound > 0.0 and math.isfinite(bound)):
         raise PrivacyBugError(f"{statistic!r} has no sensitivity under {relation!r} in {norm}")
-    return float(found)
+    return float(bound)
 
 
 def rank_sensitivity(s: Ranks) -> int:
@@ -389,10 +389,10 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
         alone = _joined(norm, w * max(of.high, -of.low), k)
         return max(w * (of.high - of.low), alone if k else 0.0) if relation == "replace" else alone
     if isinstance(of, OneHot):
-        one, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
+        added, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         if relation != "replace":
-            return _joined(norm, one, k)
-        return max(two if of.cells > 1 else one, _joined(norm, one, k))
+            return _joined(norm, added, k)
+        return max(two if of.cells > 1 else added, _joined(norm, added, k))
     if isinstance(of, PairMeans):
         if norm == "l1" or k:
             return _none(s, relation, norm)
@@ -401,22 +401,22 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
     d = float(of.dim)
     if isinstance(of, (Blocks, Simplex, Orthant)):
         if isinstance(of, Orthant):  # not negative: |a - b|^2 <= |a|^2 + |b|^2
-            one = w * math.sqrt(of.square * (d if norm == "l1" else 1.0)) * _ROUNDED
-            apart = math.sqrt(2.0) * one * _ROUNDED
+            added = w * math.sqrt(of.square * (d if norm == "l1" else 1.0)) * _ROUNDED
+            apart = math.sqrt(2.0) * added * _ROUNDED
         elif isinstance(of, Simplex):  # not negative, adding up to 1 at most
-            one, apart = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
+            added, apart = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         else:
             once, twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)
-            one = w * (once if norm == "l1" else math.sqrt(once))
+            added = w * (once if norm == "l1" else math.sqrt(once))
             apart = w * (twice if norm == "l1" else math.sqrt(twice))
     elif isinstance(of, Ball):
-        one = w * of.radius * (math.sqrt(d) if norm == "l1" else 1.0)
-        apart = 2.0 * one
+        added = w * of.radius * (math.sqrt(d) if norm == "l1" else 1.0)
+        apart = 2.0 * added
     else:
-        one = w * of.radius * (d if norm == "l1" else math.sqrt(d))
-        apart = (1.0 - of.low) * one
+        added = w * of.radius * (d if norm == "l1" else math.sqrt(d))
+        apart = (1.0 - of.low) * added
     # two present units at opposite ends, or a present and a missing one
-    return max(apart, _joined(norm, one, k)) if relation == "replace" else _joined(norm, one, k)
+    return max(apart, _joined(norm, added, k)) if relation == "replace" else _joined(norm, added, k)
 
 
 def _gram(s: Gram, relation: str, norm: Norm) -> float:
@@ -451,27 +451,27 @@ def _split(s: Split, relation: str, norm: Norm) -> float:
 def _objective(s: Objective, relation: str, norm: Norm) -> float:
     if norm != "l1":
         return _none(s, relation, norm)
-    one = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx
-    return 2.0 * one if relation == "replace" else one
+    added = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx
+    return 2.0 * added if relation == "replace" else added
 
 
 def _powers(s: Powers, relation: str, norm: Norm) -> float:
     d = float(s.d)
     if norm == "l1":
         c = s.square
-        one = s.count + d * (1.0 + c)
+        added = s.count + d * (1.0 + c)
         # |u - v| (1 + c |u + v|): t (1 + c (2 - t)) on [-1, 1], the larger the farther if c <= 1/2
         far = 2.0 if c <= 0.5 else (1.0 + 2.0 * c) ** 2 / (4.0 * c)
         apart = d * (1.0 + c if s.low == 0 else far)
     elif s.count != 1.0 or s.square != 1.0:
         return _none(s, relation, norm)
     else:
-        one = math.sqrt(1.0 + 2.0 * d)
+        added = math.sqrt(1.0 + 2.0 * d)
         # (u - u')^2 (1 + (u + u')^2): at most 4 on [-1, 1], 2 on [0, 1]
         apart = math.sqrt((2.0 if s.low == 0 else 4.0) * d)
-    found = max(one, apart) if relation == "replace" else one
+    bound = max(added, apart) if relation == "replace" else added
     # with u of either sign two units can be at the corners where truncation pushes them apart
-    return found * (1.0 if s.low == 0 else _TRUNCATED)
+    return bound * (1.0 if s.low == 0 else _TRUNCATED)
 
 
 def _pair(s: Pair, relation: str, norm: Norm) -> float:
@@ -486,10 +486,10 @@ def _cells(s: Cells, relation: str, norm: Norm) -> float:
     total = math.fsum(s.shares)
     if total > 1.0 + 1e-12:
         raise PrivacyBugError("shares of tables add up to more than 1")
-    one = (total if norm == "l1" else math.sqrt(total)) * _ROUNDED
+    added = (total if norm == "l1" else math.sqrt(total)) * _ROUNDED
     if relation != "replace":
-        return one
-    return (2.0 if norm == "l1" else math.sqrt(2.0)) * one
+        return added
+    return (2.0 if norm == "l1" else math.sqrt(2.0)) * added
 
 
 def _tree(s: Tree, relation: str, norm: Norm) -> float:
@@ -552,8 +552,8 @@ def joint_sensitivity(
     """
     if relation != "replace":
         return math.sqrt(matrices + scores)
-    own = sensitivity(Gram(Ball(r)), relation, "l2")
-    square = 4.0 * scores + own**2 * matrices
+    matrix_bound = sensitivity(Gram(Ball(r)), relation, "l2")
+    square = 4.0 * scores + matrix_bound**2 * matrices
     if 1 < r <= MOST_COLUMNS and not people:
         kappa = matrices / scores
         best = 4.0 + kappa

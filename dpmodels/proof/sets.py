@@ -44,17 +44,17 @@ class Ball:
 
     def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
         """Return elements: opposite, orthogonal, at 60 degrees, even, and none at all."""
-        d, one = self.dim, int(self.radius * STEPS)
-        out = [np.zeros(d), np.eye(d)[0] * one, -np.eye(d)[0] * one, np.eye(d)[-1] * one]
+        d, steps = self.dim, int(self.radius * STEPS)
+        out = [np.zeros(d), np.eye(d)[0] * steps, -np.eye(d)[0] * steps, np.eye(d)[-1] * steps]
         even = np.full(d, 1.0) / np.sqrt(d)
-        out += [np.trunc(even * one * (1 - 1e-9)), -np.trunc(even * one * (1 - 1e-9))]
+        out += [np.trunc(even * steps * (1 - 1e-9)), -np.trunc(even * steps * (1 - 1e-9))]
         for _ in range(many if d > 1 else 0):
             z = rng.standard_normal(d)
             other = rng.standard_normal(d)
             z, other = z / np.linalg.norm(z), other / np.linalg.norm(other)
             middle = z + other
             for v in (z, other, middle / np.linalg.norm(middle)):
-                out.append(np.trunc(v * one * (1 - 1e-9)))
+                out.append(np.trunc(v * steps * (1 - 1e-9)))
         return [_ints(v) for v in out]
 
 
@@ -162,8 +162,8 @@ class Simplex:
     def holds(self, k: Integers) -> bool:
         """Whether a vector of masses is an element."""
         total = sum(int(v) for v in k)
-        whole = total == _ONE if self.complete else total <= _ONE
-        return whole and all(int(v) >= 0 for v in k)
+        sums_to_one = total == _ONE if self.complete else total <= _ONE
+        return sums_to_one and all(int(v) >= 0 for v in k)
 
     def corners(self, rng: Rng, many: int = 4) -> list[Integers]:
         """Return whole masses in single cells, one that is divided, and none if there may be."""
@@ -258,7 +258,7 @@ class Orthant:
 class PairMeans:
     """Means of one person's residuals in [-1, 1]: (product of pairs, 1 if any, square).
 
-    ``there`` is 2^20 where the person has two rows or more, else all three are 0. A mean of
+    ``present`` is 2^20 where the person has two rows or more, else all three are 0. A mean of
     products of pairs is no farther from 0 than the mean square: ``|x| <= q <= 2^20``.
     """
 
@@ -269,10 +269,10 @@ class PairMeans:
 
     def holds(self, k: Integers) -> bool:
         """Whether three integers are an element."""
-        x, there, q = (int(v) for v in k)
-        if there == 0:
+        x, present, q = (int(v) for v in k)
+        if present == 0:
             return x == 0 and q == 0
-        return there == _ONE and abs(x) <= q <= _ONE
+        return present == _ONE and abs(x) <= q <= _ONE
 
     def corners(self, rng: Rng, many: int = 0) -> list[Integers]:
         """Return two equal rows, two opposite ones, two with one at 0, and fewer than two."""
@@ -320,8 +320,8 @@ class ConvexHull:
 
     def corners(self, rng: Rng, many: int = 8) -> list[Integers]:
         """Return the corners of the set, in its steps."""
-        found = self.of.corners(rng, many)
-        return [k * _ONE for k in found] if isinstance(self.of, OneHot) else found
+        corners = self.of.corners(rng, many)
+        return [k * _ONE for k in corners] if isinstance(self.of, OneHot) else corners
 
 
 Set: TypeAlias = (

@@ -119,8 +119,8 @@ class Sum(Vectors):
         k = k * int(STEPS) if self.products else k
         if not self.count > 0.0:
             return k
-        there = np.array([round(1.0 / self.step) if any(int(v) for v in k) else 0], dtype=object)
-        return np.concatenate([there, k] if self.count_first else [k, there])
+        present = np.array([round(1.0 / self.step) if any(int(v) for v in k) else 0], dtype=object)
+        return np.concatenate([present, k] if self.count_first else [k, present])
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class Gram:
     @property
     def dim(self) -> int:
         """Rows of the matrix."""
-        own = self.set.of if isinstance(self.set, ConvexHull) else self.set
-        return own.dim + (isinstance(own, Box) and own.one)
+        clip_set = self.set.of if isinstance(self.set, ConvexHull) else self.set
+        return clip_set.dim + (isinstance(clip_set, Box) and clip_set.one)
 
     @property
     def size(self) -> int:
@@ -322,8 +322,10 @@ class Pair(Vectors):
 
     def of(self, k: Integers) -> Integers:
         """Return the six products of (x, y, 1)."""
-        x, y, one = k
-        return np.array([one * one, x * one, y * one, x * x, x * y, y * y], dtype=object)
+        x, y, constant = k
+        return np.array(
+            [constant * constant, x * constant, y * constant, x * x, x * y, y * y], dtype=object
+        )
 
 
 @dataclass(frozen=True)
@@ -575,9 +577,9 @@ class RankOne:
     def weights(self, norm: Norm) -> Array:
         """Return 1 over the noise of every entry."""
         i, j = diagonal_first(self.r)
-        one = np.where(i == j, 1.0, _ROOT2)
+        unit_weight = np.where(i == j, 1.0, _ROOT2)
         return np.concatenate(
-            [*(one / sd for sd in self.noise), np.full(self.r, 1.0 / self.score_noise)]
+            [*(unit_weight / sd for sd in self.noise), np.full(self.r, 1.0 / self.score_noise)]
         )
 
     def flat(self, values: Any, norm: Norm) -> Any:
@@ -591,8 +593,8 @@ class RankOne:
 
     def parts(self, flat: Array) -> list[Array]:
         """Return the matrices and the score of the noisy entries."""
-        one = self.r * (self.r + 1) // 2
-        *matrices, score = np.split(flat, one * np.arange(1, len(self.radii) + 1))
+        entries = self.r * (self.r + 1) // 2
+        *matrices, score = np.split(flat, entries * np.arange(1, len(self.radii) + 1))
         return [*(symmetric(self.r, M, diagonal_first(self.r)) for M in matrices), score]
 
     def of(self, k: Integers) -> Any:

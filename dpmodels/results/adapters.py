@@ -198,5 +198,5 @@ class StatsmodelsLike:
         return self._fit.wald_test(r_matrix, use_f=use_f)
 
     def __dir__(self) -> list[str]:
-        own = ("df_resid", "scale", "conf_int", "cov_params", "predict", "t_test", "f_test")
-        return sorted({*self._PASSED, *own, "wald_test"})
+        methods = ("df_resid", "scale", "conf_int", "cov_params", "predict", "t_test", "f_test")
+        return sorted({*self._PASSED, *methods, "wald_test"})

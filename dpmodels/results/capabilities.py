@@ -37,10 +37,10 @@ class Held:
         return self._record.call.level if level is None else level
 
     def _stat(self, key: str) -> float:
-        found = self._record.estimate.stats.get(key)
-        if found is None:
+        value = self._record.estimate.stats.get(key)
+        if value is None:
             raise NotReleasedError(key)  # Fit.__getattr__ says what would pay for it
-        return float(found)
+        return float(value)
 
 
 class Intervals(Held):
@@ -96,12 +96,12 @@ class Intervals(Held):
             raise RequestError(f"method={method!r}: this fit knows method='normal' only")
         level = self._level(level)
         est = self._record.estimate
-        own = verb_of(self._record.call.verb).load("tidy") if est.released else None
-        if own is None:
+        tidy = verb_of(self._record.call.verb).load("tidy") if est.released else None
+        if tidy is None:
             low, high = inference.conf_int(est, level)
         else:  # intervals that are not estimate -+ multiple of an error
-            made = own(self._record, True, level)
-            low, high = made["conf_low"].to_numpy(), made["conf_high"].to_numpy()
+            frame = tidy(self._record, True, level)
+            low, high = frame["conf_low"].to_numpy(), frame["conf_high"].to_numpy()
         names = inference.bound_names(level)
         table: pd.DataFrame = pd.DataFrame(
             {names[0]: low, names[1]: high}, index=pd.Index(list(est.names))
@@ -355,14 +355,14 @@ class Means(Held):
         from dpmodels.results.contrasts import emmeans
 
         if "type" in other:
-            given = other.pop("type")
-            what = _SCALES.get(given, given)
+            scale = other.pop("type")
+            what = _SCALES.get(scale, scale)
         if other:
             name = next(iter(other))
-            known = ("specs", "by", "at", "over", "adjust", "what", "type", "level")
+            arguments = ("specs", "by", "at", "over", "adjust", "what", "type", "level")
             raise RequestError(
-                f"emmeans has no argument {name!r}.{did_you_mean(name, known)} It takes "
-                f"{', '.join(known)}"
+                f"emmeans has no argument {name!r}.{did_you_mean(name, arguments)} It takes "
+                f"{', '.join(arguments)}"
             )
         return emmeans(
             self, specs, by=by, at=at, over=over, adjust=adjust, what=what, level=self._level(level)
@@ -413,7 +413,7 @@ class Means(Held):
 
     def avg_comparisons(
         self,
-        *given: Any,
+        *positional: Any,
         newdata: Any = None,
         variables: Any = None,
         by: Any = None,
@@ -439,12 +439,12 @@ class Means(Held):
         """
         from dpmodels.results.effects import avg_comparisons, charged_means
 
-        for one in given:
-            if variables is None and (_names_changes(one) or newdata is not None):
-                variables = one
+        for argument in positional:
+            if variables is None and (_names_changes(argument) or newdata is not None):
+                variables = argument
             elif newdata is None:
-                newdata = one
-            elif one is not None:
+                newdata = argument
+            elif argument is not None:
                 raise RequestError("avg_comparisons takes newdata, then variables={'age': 10}")
         rows = charged_means(self, newdata, paid)
         return avg_comparisons(self, variables, rows, by, self._level(level))
@@ -478,13 +478,13 @@ class Means(Held):
         return avg_predictions(self, rows, by, variables, self._level(level))
 
 
-def _names_changes(given: Any) -> bool:
+def _names_changes(argument: Any) -> bool:
     """Return whether an argument names variables or changes of them, and is not a table."""
-    if isinstance(given, str):
+    if isinstance(argument, str):
         return True
-    if isinstance(given, Mapping):
-        return all(np.isscalar(v) or isinstance(v, tuple) for v in given.values())
-    return isinstance(given, (list, tuple)) and all(isinstance(v, str) for v in given)
+    if isinstance(argument, Mapping):
+        return all(np.isscalar(v) or isinstance(v, tuple) for v in argument.values())
+    return isinstance(argument, (list, tuple)) and all(isinstance(v, str) for v in argument)
 
 
 #: Other names of the predicted quantity and of its scale.
@@ -595,10 +595,10 @@ class Predictions(Held):
         if self._record.estimate.released and (hasattr(new, "keys") or hasattr(new, "columns")):
             from dpmodels.formula.design import odd_cells
 
-            said = odd_cells(self._record.design, new, outside)
-            if said:
-                more = " (outside='nan' or 'extrapolate' do otherwise)" * (outside == "clip")
-                warnings.warn(UtilityWarning(f"predict: {'; '.join(said)}{more}"), stacklevel=2)
+            problems = odd_cells(self._record.design, new, outside)
+            if problems:
+                hint = " (outside='nan' or 'extrapolate' do otherwise)" * (outside == "clip")
+                warnings.warn(UtilityWarning(f"predict: {'; '.join(problems)}{hint}"), stacklevel=2)
         return function(
             self, new, what=what, interval=interval, level=self._level(level), se_fit=se_fit,
             outside=outside, **words,

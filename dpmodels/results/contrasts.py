@@ -157,11 +157,11 @@ class Combinations(Result):
         notes = self.notes
         if self.untested is not None and self.untested.any():
             gone = [label for label, u in zip(self.labels, self.untested, strict=True) if u]
-            more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
+            others = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
             notes = (
                 *notes,
                 "n/d: not determined or not to be tested, as the summary says of their "
-                f"coefficients: {', '.join(gone[:6])}{more}.",
+                f"coefficients: {', '.join(gone[:6])}{others}.",
             )
         if biased:
             notes = (*notes, inference.bias_rule(self.level))
@@ -195,24 +195,24 @@ def combine(
     variance = np.einsum("ij,jk,ik->i", L, np.nan_to_num(V), L)
     sd = np.sqrt(variance + (0.0 if extra is None else extra))
     sd[(np.abs(L[:, lost]) > 0).any(axis=1)] = np.nan
-    found = est.bias_of(L)
-    bias = np.zeros(len(L)) if found is None else found
+    bound = est.bias_of(L)
+    bias = np.zeros(len(L)) if bound is None else bound
     untested = None if est.untested is None else inference.rests_on_untested(est, L)
-    one = replace(
+    combined = replace(
         est, names=labels, params=effect, vcov_sampling=np.diag(sd**2),
-        vcov_privacy=np.zeros((len(L), len(L))), bias=found, bias_bound=None, untested=untested,
+        vcov_privacy=np.zeros((len(L), len(L))), bias=bound, bias_bound=None, untested=untested,
     )  # fmt: skip
-    p = inference.p_values(one)
+    p = inference.p_values(combined)
     at = np.full(len(L), level)
     if adjust != "none":
         p, at, note = _adjusted(p, level, adjust, groups or ("",) * len(L), means)
         notes = (*notes, note)
-    ends = [inference.conf_int(one, each) for each in at]
+    ends = [inference.conf_int(combined, each) for each in at]
     low = np.array([ends[k][0][k] for k in range(len(L))])
     high = np.array([ends[k][1][k] for k in range(len(L))])
     return Combinations(
-        labels, L, effect, sd, bias, inference.statistics(one), p, low, high,
-        level, record, what, notes, inference.deciding(one), untested, groups, adjust,
+        labels, L, effect, sd, bias, inference.statistics(combined), p, low, high,
+        level, record, what, notes, inference.deciding(combined), untested, groups, adjust,
         extra=extra, xlabel=xlabel,
     )  # fmt: skip
 
@@ -231,22 +231,22 @@ def _adjusted(
     out, at = np.array(p), np.full(len(p), level)
     for group in dict.fromkeys(groups):
         here = np.array([k for k, g in enumerate(groups) if g == group])
-        k, own = len(here), p[here]
+        k, p_group = len(here), p[here]
         if adjust == "tukey":
             if means < 2:
                 raise RequestError('adjust="tukey" is for differences between means: .pairs()')
-            z = -ndtri(np.clip(own / 2.0, 1e-300, 0.5))
+            z = -ndtri(np.clip(p_group / 2.0, 1e-300, 0.5))
             tail = studentized_range.sf(math.sqrt(2.0) * z, means, math.inf)
-            out[here] = np.where(np.isnan(own), np.nan, np.clip(tail, own, 1.0))
+            out[here] = np.where(np.isnan(p_group), np.nan, np.clip(tail, p_group, 1.0))
             cut = studentized_range.ppf(level, means, math.inf) / math.sqrt(2.0)
             at[here] = 2.0 * float(ndtr(cut)) - 1.0
             continue
         at[here] = 1.0 - (1.0 - level) / k
         if adjust == "bonferroni":
-            out[here] = np.minimum(own * k, 1.0)
+            out[here] = np.minimum(p_group * k, 1.0)
         else:
-            order = np.argsort(own)
-            steps = own[order] * (k - np.arange(k))
+            order = np.argsort(p_group)
+            steps = p_group[order] * (k - np.arange(k))
             out[here[order]] = np.minimum(np.maximum.accumulate(steps), 1.0)
     k, within = max(groups.count(g) for g in groups), " of each group" if any(groups) else ""
     note = {
@@ -257,19 +257,19 @@ def _adjusted(
     return out, at, note[adjust]
 
 
-def contrast(record: Record, given: Any, level: float) -> Combinations:
+def contrast(record: Record, typed: Any, level: float) -> Combinations:
     """Return weighted sums of coefficients, by weights or label -> weights; or test hypotheses."""
-    if isinstance(given, (str, list, tuple, np.ndarray)) and len(given):
-        found = hypothesis_of(record, given)
-        return combine(record, found.L, found.q, found.labels, level, "Estimate")
+    if isinstance(typed, (str, list, tuple, np.ndarray)) and len(typed):
+        hypothesis = hypothesis_of(record, typed)
+        return combine(record, hypothesis.L, hypothesis.q, hypothesis.labels, level, "Estimate")
     checked_errors(record)
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(typed, Mapping) or not typed:
         raise RequestError(
             "contrast takes weights by coefficient, {'age': 10, 'bmi': -1}, or several with "
             "labels, {'old': {'age': 10}, 'heavy': {'bmi': 5}}"
         )
-    several = all(isinstance(v, Mapping) for v in given.values())
-    listed = dict(given) if several else {"contrast": given}
+    several = all(isinstance(v, Mapping) for v in typed.values())
+    listed = dict(typed) if several else {"contrast": typed}
     names = record.estimate.names
     rows = []
     for weights in listed.values():
@@ -323,15 +323,15 @@ def emmeans(
     record = fit._record
     checked_errors(record)
     choice("what", what, ("link", "mean"))
-    wanted, within, paired = _specs(specs, by)
+    factors, within, paired = _specs(specs, by)
     held = means_of(over)
     at = dict(at or {})
-    given = {**{k: v for k, v in held.items() if k not in wanted + within}, **at}
-    known = predictors(fit, [*wanted, *within, *at])
-    if not wanted:
-        raise RequestError(f"emmeans takes the name of a factor, as in emmeans({known[0]!r})")
-    heads = [*within, *wanted]
-    found_axes = {name: _axis(fit, name, given.get(name), name in heads) for name in known}
+    fixed = {**{k: v for k, v in held.items() if k not in factors + within}, **at}
+    variables = predictors(fit, [*factors, *within, *at])
+    if not factors:
+        raise RequestError(f"emmeans takes the name of a factor, as in emmeans({variables[0]!r})")
+    heads = [*within, *factors]
+    found_axes = {name: _axis(fit, name, fixed.get(name), name in heads) for name in variables}
     axes = {name: axis for name, (axis, _) in found_axes.items()}
     middles, centres = _held_numbers(fit, found_axes)
     groups = list(itertools.product(*(axes[name] for name in heads)))
@@ -339,37 +339,37 @@ def emmeans(
     L, names = every_chain(fit, X.mean(axis=1))
     families = [_words(within, g[: len(within)]) for g in groups]
     labels = [
-        _words(wanted, g[len(within) :]) + (f" | {family}" if family else "")
+        _words(factors, g[len(within) :]) + (f" | {family}" if family else "")
         for g, family in zip(groups, families, strict=True)
     ]
     link = fit.kind.link_name(fit.options)
-    given_means = {k: v for k, v in held.items() if k in set(known) - {*heads, *at}}
+    given_means = {k: v for k, v in held.items() if k in set(variables) - {*heads, *at}}
     relative = X.shape[-1] < fit.design.p
     notes = _grid_notes(middles, centres, given_means, relative=relative, link=link, what=what)
     labels = [f"{label}{name}" for name in names for label in labels]
     # of one quantile, within one level of by
-    family = [f"{one}{name}".removeprefix(", ") for name in names for one in families]
-    found = combine(
+    family = [f"{prefix}{name}".removeprefix(", ") for name in names for prefix in families]
+    means = combine(
         record, L, np.zeros(len(L)), tuple(labels), level, "Mean", notes,
         groups=tuple(family) if any(family) else (), adjust=adjust or "none",
         xlabel="linear predictor" if what == "link" or fit.design.response is None
         else f"mean of {fit.design.response.name}",
     )  # fmt: skip
     if what == "mean":
-        found = _back_transformed(found, link)
-    return found.pairs() if paired else found
+        means = _back_transformed(means, link)
+    return means.pairs() if paired else means
 
 
 def _grid(
     fit: Any, axes: Mapping[str, list[Any]], heads: list[str], groups: list[tuple[Any, ...]]
 ) -> Array:
     """Return the design rows of a public grid: one block per group, one row per other cell."""
-    rest = [name for name in axes if name not in heads]
-    others = list(itertools.product(*(axes[name] for name in rest)))
+    averaged = [name for name in axes if name not in heads]
+    others = list(itertools.product(*(axes[name] for name in averaged)))
     if len(groups) * len(others) > 100_000:
         raise RequestError("the grid has more than 100 000 cells: hold some variables with at=")
     cells = [(*g, *o) for g in groups for o in others]
-    table = {name: [c[k] for c in cells] for k, name in enumerate([*heads, *rest])}
+    table = {name: [c[k] for c in cells] for k, name in enumerate([*heads, *averaged])}
     X = estimated(fit, fit.design.matrix(table))
     return np.asarray(X.reshape(len(groups), len(others), -1))
 
@@ -410,17 +410,17 @@ def _grid_notes(
     return tuple(notes)
 
 
-def _back_transformed(found: Combinations, link: str) -> Combinations:
+def _back_transformed(means: Combinations, link: str) -> Combinations:
     """Return combinations of a link scale on the scale of the mean."""
     if link == "identity":
-        return found
+        return means
     from dpmodels.families import LINKS
 
-    slope, inverse = np.abs(LINKS[link].slope(found.effect)), LINKS[link].inverse
-    nothing = np.full(len(found.effect), np.nan)  # tests are of the link scale: not of mean 0
+    slope, inverse = np.abs(LINKS[link].slope(means.effect)), LINKS[link].inverse
+    nothing = np.full(len(means.effect), np.nan)  # tests are of the link scale: not of mean 0
     return replace(
-        found, effect=inverse(found.effect), sd=slope * found.sd, error=slope * found.error,
-        low=inverse(found.low), high=inverse(found.high), on_scale=found.effect,
+        means, effect=inverse(means.effect), sd=slope * means.sd, error=slope * means.error,
+        low=inverse(means.low), high=inverse(means.high), on_scale=means.effect,
         statistic=nothing, pvalue=nothing,
     )  # fmt: skip
 
@@ -432,10 +432,10 @@ def _words(names: list[str], values: Any) -> str:
 def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
     """Return the variables of the means, their groups, and whether differences are requested."""
 
-    def listed(given: Any) -> list[str]:
-        if isinstance(given, str):
-            return [s.strip() for s in re.split(r"[+*:]", given) if s.strip()]
-        return [str(s) for s in given] if isinstance(given, (list, tuple)) else []
+    def listed(spec: Any) -> list[str]:
+        if isinstance(spec, str):
+            return [s.strip() for s in re.split(r"[+*:]", spec) if s.strip()]
+        return [str(s) for s in spec] if isinstance(spec, (list, tuple)) else []
 
     paired = False
     if isinstance(specs, str) and "~" in specs:
@@ -447,10 +447,10 @@ def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
                 "before the '~'"
             )
     if isinstance(specs, str) and "|" in specs:
-        specs, _, more = (part.strip() for part in specs.partition("|"))
-        by = more if by is None else [*listed(by), *listed(more)]
-    wanted, within = listed(specs), listed(by)
-    return [w for w in wanted if w not in within], within, paired
+        specs, _, groups = (part.strip() for part in specs.partition("|"))
+        by = groups if by is None else [*listed(by), *listed(groups)]
+    factors, within = listed(specs), listed(by)
+    return [w for w in factors if w not in within], within, paired
 
 
 def means_of(over: Any) -> dict[str, float]:
@@ -474,9 +474,9 @@ def means_of(over: Any) -> dict[str, float]:
 def estimated(fit: Any, X: Any) -> Array:
     """Return the columns of a design that a fit has coefficients of: hazards have no intercept."""
     names = fit.design.names
-    kept = [j for j, name in enumerate(names) if name != "Intercept"]
-    alone = fit._record.estimate.names == tuple(names[j] for j in kept)
-    return np.asarray(X, dtype=float)[:, kept if alone else slice(None)]
+    places = [j for j, name in enumerate(names) if name != "Intercept"]
+    alone = fit._record.estimate.names == tuple(names[j] for j in places)
+    return np.asarray(X, dtype=float)[:, places if alone else slice(None)]
 
 
 def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
@@ -493,18 +493,18 @@ def every_chain(fit: Any, L: Array) -> tuple[Array, list[str]]:
     return blocks, [f", tau = {t:g}" for t in taus]
 
 
-def predictors(fit: Any, asked: Iterable[Any] = ()) -> list[str]:
+def predictors(fit: Any, requested: Iterable[Any] = ()) -> list[str]:
     """Return the variables of the right side; raise if a requested one is missing."""
     atoms = [atom for product in fit.design.program.products for atom in product.atoms]
     used: set[str] = set().union(*(atom.source.variables for atom in atoms))
-    known = [name for name in fit.design.variables if name in used]
-    for name in asked:
-        if name not in known:
+    names = [name for name in fit.design.variables if name in used]
+    for name in requested:
+        if name not in names:
             raise RequestError(
-                f"{shown(name)} is not a predictor of this fit.{did_you_mean(name, known)} "
-                f"Predictors: {', '.join(known)}"
+                f"{shown(name)} is not a predictor of this fit.{did_you_mean(name, names)} "
+                f"Predictors: {', '.join(names)}"
             )
-    return known
+    return names
 
 
 def range_of(design: Any, name: str) -> tuple[float, float] | None:
@@ -526,8 +526,8 @@ def _held_numbers(
 
 def released_centre(fit: Any, name: str) -> float | None:
     """Return the released centre of a number, or None if the fit has none."""
-    found = fit._record.estimate.arrays.get(f"centre({name})")
-    return None if found is None else float(found[0])
+    centre = fit._record.estimate.arrays.get(f"centre({name})")
+    return None if centre is None else float(centre[0])
 
 
 def _cell_at(variable: Any, value: float) -> Any:
@@ -540,23 +540,23 @@ def _cell_at(variable: Any, value: float) -> Any:
     return value
 
 
-def _axis(fit: Any, name: str, given: Any, wanted: bool) -> tuple[list[Any], float | None]:
+def _axis(fit: Any, name: str, value: Any, is_factor: bool) -> tuple[list[Any], float | None]:
     """Return the points of one variable of the grid, and the value at which a number is held."""
     variable = fit.design.schema[name]
-    if given is not None:
-        points = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
+    if value is not None:
+        points = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
         bad = [p for p in points if variable.codes and p not in variable.codes]
         if bad:
-            known = [str(c) for c in variable.codes]
+            codes = [str(c) for c in variable.codes]
             raise RequestError(
-                f"at: {shown(bad[0])} is not a level of {name!r}.{did_you_mean(str(bad[0]), known)}"
+                f"at: {shown(bad[0])} is not a level of {name!r}.{did_you_mean(str(bad[0]), codes)}"
             )
         return points, None
     if variable.codes:
         return list(variable.codes), None
     if variable.kind == "binary":
         return [0, 1], None
-    if wanted:
+    if is_factor:
         raise RequestError(
             f"{name!r} is a number: say at which values, emmeans({name!r}, at={{{name!r}: [...]}})"
         )

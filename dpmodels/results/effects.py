@@ -114,12 +114,12 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
 def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
     """Return one row of released means; levels of a factor in turn, with equal weights."""
     means = means_of(released)
-    axes, said = {}, []
+    axes, facts = {}, []
     for name in needed:
         variable = fit.design.schema[name]
         if name in means and not variable.codes:
             axes[name] = [means[name]]
-            said.append(f"{name} = {means[name]:.4g}")
+            facts.append(f"{name} = {means[name]:.4g}")
         elif variable.codes:
             axes[name] = list(variable.codes)
         else:
@@ -132,10 +132,10 @@ def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
     moving = [name for name in needed if len(axes[name]) == 1 and name in means]
     V = released.vcov() if moving and hasattr(released, "vcov") else None
     if V is not None:  # noise and sampling, where both are known
-        known = set(moving) <= set(V.index)
-        V = np.asarray(V.loc[moving, moving], dtype=float) if known else None
+        has_errors = set(moving) <= set(V.index)
+        V = np.asarray(V.loc[moving, moving], dtype=float) if has_errors else None
         V = V if V is not None and np.isfinite(V).all() else None
-    text = f"At released means ({', '.join(said)}), " + (
+    text = f"At released means ({', '.join(facts)}), " + (
         "which errors treat as fixed" if V is None else "whose own errors are in those here"
     )
     even = [name for name in needed if fit.design.schema[name].codes]
@@ -147,10 +147,10 @@ def _at_means(fit: Any, released: Any, needed: list[str]) -> _Rows:
 def _of_release(released: Any) -> tuple[str, ...]:
     """Return the rows that released means are of, and the guarantee of their release."""
     design, sample = released.design, released._record.call.survey
-    said = [f"{name} {text}" for name, text in (("subset", design.subset),
+    facts = [f"{name} {text}" for name, text in (("subset", design.subset),
             ("weights", design.weights)) if text]  # fmt: skip
-    said += [f"design {Survey.from_dict(sample).text}"] if sample is not None else []
-    used = f"The means are of: {', '.join(said)}. " if said else ""
+    facts += [f"design {Survey.from_dict(sample).text}"] if sample is not None else []
+    used = f"The means are of: {', '.join(facts)}. " if facts else ""
     return (f"{used}Privacy of the means: {released.privacy.statement()}.",)
 
 
@@ -200,37 +200,39 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
             raise RequestError(
                 f"by={shown(name)} is not a column of newdata.{did_you_mean(name, rows.table)}"
             )
-    found: dict[str, Any] = {}
+    places: dict[str, Any] = {}
     for i, key in enumerate(zip(*(rows.table[name] for name in names), strict=True)):
         words = ", ".join(f"{n} = {v}" for n, v in zip(names, key, strict=True))
-        found.setdefault(words, []).append(i)
-    return {words: np.array(at) for words, at in found.items()}
+        places.setdefault(words, []).append(i)
+    return {words: np.array(at) for words, at in places.items()}
 
 
-def _made(
+def _grouped_averages(
     fit: Any, parts_of: Callable[[_Rows], list[tuple[str, Array, Array]]], rows: _Rows, by: Any,
-    level: float, what: str, said: str,
+    level: float, what: str, axis: str,
 ) -> Combinations:  # fmt: skip
     """Return averages by group of labelled values (chains, n) with gradients (chains, n, p)."""
     labels, effect, L, families = [], [], [], []
     parts = parts_of(rows)
     for words, at in _groups(rows, by).items():
         for label, values, gradients in parts:
-            known = at[np.isfinite(values[:, at]).all(axis=0)]
-            if not len(known):
+            finite = at[np.isfinite(values[:, at]).all(axis=0)]
+            if not len(finite):
                 raise RequestError(
                     f"no row of newdata{f' with {words}' if words else ''} has all its cells: "
                     "compare its levels and ranges with the declared ones"
                 )
-            mean = gradients[:, known].mean(axis=1)
-            for chain, value in enumerate(values[:, known].mean(axis=1)):
+            mean = gradients[:, finite].mean(axis=1)
+            for chain, value in enumerate(values[:, finite].mean(axis=1)):
                 row, names = every_chain(fit, mean[chain][None])
-                own = f"{label}{names[chain]}"  # groups are compared for one variable
+                effect_name = f"{label}{names[chain]}"  # groups are compared for one variable
                 alone = words and len(parts) == len(names) == 1
-                labels.append(words if alone else f"{words} | {own}" if words else own)
+                labels.append(
+                    words if alone else f"{words} | {effect_name}" if words else effect_name
+                )
                 effect.append(float(value))
                 L.append(row[chain if len(names) > 1 else 0])
-                families.append("" if alone else own)
+                families.append("" if alone else effect_name)
     extra = None
     if rows.spread is not None and by is None:  # what means bring, by how averages move with each
         slopes = []
@@ -247,7 +249,7 @@ def _made(
     response = "" if fit.design.response is None else str(fit.design.response.name)
     return combine(
         fit._record, np.array(L), np.zeros(len(L)), tuple(labels), level, what, rows.notes,
-        effect=np.array(effect), extra=extra, groups=tuple(families), xlabel=f"{said} {response}",
+        effect=np.array(effect), extra=extra, groups=tuple(families), xlabel=f"{axis} {response}",
     )  # fmt: skip
 
 
@@ -256,17 +258,17 @@ def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
 
     None of ``eps, delta, budget, seed`` is given: the rows are public, and are returned.
     """
-    given = {k: v for k, v in paid.items() if v is not None}
-    if not given:
+    paid_arguments = {k: v for k, v in paid.items() if v is not None}
+    if not paid_arguments:
         return data
-    unknown = [k for k in given if k not in ("eps", "delta", "budget", "seed")]
+    unknown = [k for k in paid_arguments if k not in ("eps", "delta", "budget", "seed")]
     if unknown:
         raise RequestError(
             f"no argument {unknown[0]}=: newdata, variables=, by=, level=, and eps=, delta=, "
             "budget= for an average over private rows, which are those that the fit used and are "
             "protected as the fit protects them (unit, relation, subset, weights, design)"
         )
-    if data is None or "eps" not in given or "delta" not in given:
+    if data is None or "eps" not in paid_arguments or "delta" not in paid_arguments:
         raise RequestError(
             "an average over private rows needs another release, of the means of the predictors: "
             "newdata=data, eps=..., delta=..."
@@ -280,31 +282,31 @@ def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
     numbers = [n for n in predictors(fit) if not fit.design.schema[n].codes]
     if not numbers:
         raise RequestError("there is no number among the predictors to release a mean of")
-    return new_release("means")(fit, numbers, data, **given)
+    return new_release("means")(fit, numbers, data, **paid_arguments)
 
 
 def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: float) -> Combinations:
     """Return averaged predictions, at given values of some variables in turn if asked."""
     checked_errors(fit._record)
-    known = predictors(fit)
+    names = predictors(fit)
     values: dict[str, list[Any]] = {}
     if variables is not None:
-        asked = (
+        requested = (
             variables
             if isinstance(variables, Mapping)
             else dict.fromkeys(_listed_variables(fit, variables))
         )
-        for name, given in asked.items():
+        for name, value in requested.items():
             _listed_variables(fit, name)
-            if given is None and not _is_factor(fit, name):
+            if value is None and not _is_factor(fit, name):
                 raise RequestError(
                     f"{name!r} is a number: say at which values, variables={{{name!r}: [...]}}"
                 )
-            several = isinstance(given, (list, tuple, np.ndarray))
+            several = isinstance(value, (list, tuple, np.ndarray))
             values[name] = (
-                _levels(fit, name) if given is None else list(given) if several else [given]
+                _levels(fit, name) if value is None else list(value) if several else [value]
             )
-    needed = [name for name in known if name not in values]
+    needed = [name for name in names if name not in values]
     rows = _rows(fit, newdata, needed, constant=not needed)
 
     def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
@@ -315,7 +317,7 @@ def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: floa
             out.append((label, *_mean(fit, rows.with_(**at))))
         return out
 
-    return _made(fit, parts, rows, by, level, "Mean", "average prediction of")
+    return _grouped_averages(fit, parts, rows, by, level, "Mean", "average prediction of")
 
 
 def _difference(
@@ -374,7 +376,7 @@ def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) ->
                 out.append((name, *_difference(fit, rows, *_around(fit, rows, name))))
         return out
 
-    return _made(fit, parts, rows, by, level, "Slope", "average slope of")
+    return _grouped_averages(fit, parts, rows, by, level, "Slope", "average slope of")
 
 
 def _of_factor(fit: Any, rows: _Rows, name: str) -> list[tuple[str, Array, Array]]:
@@ -388,15 +390,15 @@ def _of_factor(fit: Any, rows: _Rows, name: str) -> list[tuple[str, Array, Array
 def avg_comparisons(fit: Any, variables: Any, newdata: Any, by: Any, level: float) -> Combinations:
     """Return average changes of the mean when variables change."""
     checked_errors(fit._record)
-    asked = dict(variables) if isinstance(variables, Mapping) else None
-    names = _listed_variables(fit, list(asked) if asked is not None else variables)
+    changes = dict(variables) if isinstance(variables, Mapping) else None
+    names = _listed_variables(fit, list(changes) if changes is not None else variables)
     constant = newdata is None and by is None and _same_everywhere(fit, names)
     rows = _rows(fit, newdata, predictors(fit), constant=constant)
 
     def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
         out = []
         for name in names:
-            change = None if asked is None else asked[name]
+            change = None if changes is None else changes[name]
             if isinstance(change, (list, tuple)) and len(change) == 2:
                 low, high = change
                 label = f"{name}: {high} - {low}"
@@ -415,7 +417,7 @@ def avg_comparisons(fit: Any, variables: Any, newdata: Any, by: Any, level: floa
                 )
         return out
 
-    return _made(fit, parts, rows, by, level, "Comparison", "average change of")
+    return _grouped_averages(fit, parts, rows, by, level, "Comparison", "average change of")
 
 
 # -- Predictions from released coefficients: eta = X theta, se^2 = x' V x; quantiles; classes.
@@ -433,8 +435,8 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
         from dpmodels.formula.build import build_design
 
         text = f"~ 0 + I({fit.design.offset})"
-        known = build_design(text, fit.design.schema, na=fit.design.na, one_sided_ok=True)
-        eta = eta + np.asarray(known.matrix(new, outside=outside), dtype=float)[:, 0]
+        offset_design = build_design(text, fit.design.schema, na=fit.design.na, one_sided_ok=True)
+        eta = eta + np.asarray(offset_design.matrix(new, outside=outside), dtype=float)[:, 0]
     return eta, X, getattr(new, "index", None)
 
 
@@ -457,9 +459,9 @@ def shrunk(record: Record) -> Array:
     b0, D = _public_guess(record, ends, (middle, level, tau2), of_response=link.name == "identity")
     out = np.array(b)
     for at in range(0, len(b), p):
-        own = slice(at, at + p)
-        if np.isfinite(b[own]).all() and np.isfinite(V[own, own]).all():
-            out[own] = shrunken(b[own], V[own, own], b0, D)
+        block = slice(at, at + p)
+        if np.isfinite(b[block]).all() and np.isfinite(V[block, block]).all():
+            out[block] = shrunken(b[block], V[block, block], b0, D)
     return out
 
 
@@ -540,13 +542,13 @@ def widths(est: Estimate, X: Array, level: float) -> tuple[Array, Array]:
 def spread(X: Array, V: Array) -> Array:
     """Return (k,) standard errors of ``X b``; NaN where a coefficient without errors enters."""
     lost = np.isnan(np.diag(V))
-    known = np.where(lost[:, None] | lost[None, :], 0.0, V)
-    se = np.sqrt(np.einsum("kp,pq,kq->k", X, known, X))
+    covariance = np.where(lost[:, None] | lost[None, :], 0.0, V)
+    se = np.sqrt(np.einsum("kp,pq,kq->k", X, covariance, X))
     se[(X[:, lost] != 0).any(axis=1)] = np.nan
     return np.asarray(se)
 
 
-def predict_quantiles(fit: Any, new: Any, **asked: Any) -> Any:
+def predict_quantiles(fit: Any, new: Any, **options: Any) -> Any:
     """Predict one quantile like any regression, several as a frame with one column per quantile.
 
     Where fitted quantiles cross they are rearranged, in every row in ascending order (Chernozhukov,
@@ -556,24 +558,24 @@ def predict_quantiles(fit: Any, new: Any, **asked: Any) -> Any:
 
     taus = fit.options["tau"]
     if not isinstance(taus, (list, tuple)) or len(taus) < 2:
-        return regression(fit, new, **asked)
-    if asked["interval"] is not None or asked["se_fit"]:
+        return regression(fit, new, **options)
+    if options["interval"] is not None or options["se_fit"]:
         raise RequestError(
             "intervals of predictions are given for one quantile: fit tau=0.5, say, by itself"
         )
-    X = np.asarray(fit.design.matrix(new, outside=asked["outside"]), dtype=float)
+    X = np.asarray(fit.design.matrix(new, outside=options["outside"]), dtype=float)
     params = shrunk(fit._record).reshape(len(taus), X.shape[1])
     values = np.sort(X @ params.T, axis=1)
     index = getattr(new, "index", None)
     return pd.DataFrame(values, index=index, columns=[f"tau = {t:g}" for t in sorted(taus)])
 
 
-def predict_class(fit: Any, new: Any, *, what: str, outside: str, **asked: Any) -> Any:
+def predict_class(fit: Any, new: Any, *, what: str, outside: str, **options: Any) -> Any:
     """Predict classes (``what="class"``) or their probabilities (``"prob"``)."""
     import pandas as pd
 
     choice("what", what, ("mean", "class", "prob"))
-    if asked["interval"] is not None or asked["se_fit"]:
+    if options["interval"] is not None or options["se_fit"]:
         raise RequestError("a classifier has no interval= and no se_fit=; use what='prob'")
     design, arrays = fit.design, fit.arrays
     keep = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from dpmodels.errors import (
     NotReleasedError,
     RequestError,
+    damage_reported,
     did_you_mean,
     path_of,
     printable,
     shown,
-    whole,
 )
 from dpmodels.notes import Notes
 from dpmodels.quiet import quiet, tell
@@ -95,7 +95,7 @@ _NOT_RELEASED = {
 _STATS = {
     "rsquared": "r_squared", "rsquared_adj": "adj_r_squared", "rsquared_se": "r_squared_se",
     "deviance": "deviance", "null_deviance": "null_deviance", "aic": "aic", "bic": "bic",
-    **{one: one for name in ("sigma_u2", "sigma_e2", "icc") for one in (name, f"{name}_se")},
+    **{stat: stat for name in ("sigma_u2", "sigma_e2", "icc") for stat in (name, f"{name}_se")},
 }  # fmt: skip
 #: Attribute of another kind of result -> the call that has it.
 _ELSEWHERE = {
@@ -388,13 +388,13 @@ class Fit(Written, Held, MaketablesPlugin):
         """
         for name in other:
             meant = {"conf_level": "level=0.9", "alpha": "level=0.9", "exp": "exponentiate=True"}
-            known = ("conf_int", "level", "style", "exponentiate")
-            hint = f" Type {meant[name]}" if name in meant else did_you_mean(name, known)
+            arguments = ("conf_int", "level", "style", "exponentiate")
+            hint = f" Type {meant[name]}" if name in meant else did_you_mean(name, arguments)
             raise RequestError(f"tidy has no argument {name!r}.{hint}")
         level = self._level(level)
-        own = self.kind.load("tidy")
-        if own is not None and self.released:
-            return inference.styled(own(self._record, conf_int, level), style)
+        tidy = self.kind.load("tidy")
+        if tidy is not None and self.released:
+            return inference.styled(tidy(self._record, conf_int, level), style)
         return inference.tidy(
             self._record.estimate, conf_int_=conf_int, level=level, style=style,
             exponentiate=exponentiate,
@@ -485,7 +485,7 @@ class Fit(Written, Held, MaketablesPlugin):
     @classmethod
     def _shown_once(cls, record: Record) -> Fit:
         """Return a fit of a file that can be shown; another file is damaged."""
-        with whole(WHAT, AGAIN), quiet():
+        with damage_reported(WHAT, AGAIN), quiet():
             fit = cls._of(record)
             str(fit.summary(full=True)), repr(fit), fit.tidy(), fit.glance()
         return fit
@@ -839,9 +839,9 @@ class SurvivalCurves(Numbers, Fit):
         test: Fit = new_release("survdiff")(self)
         return test
 
-    def _read_off(self, name: str, *given: Any, **named: Any) -> pd.DataFrame:
+    def _read_off(self, name: str, *positional: Any, **named: Any) -> pd.DataFrame:
         frame: pd.DataFrame = function_of(f"dpmodels.models.survival.show:{name}")(
-            self, *given, **named
+            self, *positional, **named
         )
         return frame
 
@@ -877,10 +877,10 @@ class TestResult(Numbers, Fit):
 
 def kind_of(verb: str) -> type[Fit]:
     """Return the class of the fits of a verb."""
-    found = verb_of(verb)
-    plain = found.predict == "dpmodels.results.effects:regression"
-    other = "Predictor" if found.predict else "Estimates"
-    name = found.kind or ("Regression" if plain else other)
+    entry = verb_of(verb)
+    plain = entry.predict == "dpmodels.results.effects:regression"
+    other = "Predictor" if entry.predict else "Estimates"
+    name = entry.kind or ("Regression" if plain else other)
     if name not in Fit._kinds:  # kinds that are kept apart enter themselves
         function_of(f"dpmodels.results.kinds:{name}")
     return Fit._kinds[name]
@@ -897,13 +897,13 @@ def load(path: str | Path) -> Any:
     -------
     Costs nothing: the file holds public and released numbers.
     """
-    found = table_files.read(path)
-    if isinstance(found, dict) and found.get("format") == table_files.FORMAT:
-        tell(*table_files.check_seal(found, table_files.WHAT, table_files.AGAIN))
-        return table_files.load(found)
-    if isinstance(found, dict) and str(found.get("format", "")).startswith("dpmodels.records"):
+    saved = table_files.read(path)
+    if isinstance(saved, dict) and saved.get("format") == table_files.FORMAT:
+        tell(*table_files.check_seal(saved, table_files.WHAT, table_files.AGAIN))
+        return table_files.load(saved)
+    if isinstance(saved, dict) and str(saved.get("format", "")).startswith("dpmodels.records"):
         noised: Any = function_of("dpmodels.models.noised.table:NoisyTable")
         return noised.load(path)
-    with whole(WHAT, AGAIN):
+    with damage_reported(WHAT, AGAIN):
         text = Path(path).read_text(encoding="utf-8")
     return Fit.from_json(text)

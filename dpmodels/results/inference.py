@@ -118,11 +118,11 @@ def bias_rule(level: float) -> str:
     """Return the rule of intervals and P that allow for a bias, which a reader can check."""
     from scipy.special import ndtri
 
-    two, one = quantile(level), float(ndtri(level))
+    two, z_one = quantile(level), float(ndtri(level))
     share = f"{level:g}".removeprefix("0")
     return (
         "P and intervals allow for a bias of up to the bound b. Interval: estimate +- c SE, where "
-        f"P(|N(b/SE, 1)| <= c) = {share} (c = {two:.2f} for b = 0, about {one:.3f} + b/SE for "
+        f"P(|N(b/SE, 1)| <= c) = {share} (c = {two:.2f} for b = 0, about {z_one:.3f} + b/SE for "
         "b > SE). P: the level at which it touches 0, P(|N(b/SE, 1)| >= |estimate|/SE)."
     )
 
@@ -142,11 +142,11 @@ def widened(est: Estimate) -> Array:
     if est.bias is None:
         return V
     bias, se, z = np.asarray(est.bias), standard_errors(est), quantile(DECIDES)
-    some = np.flatnonzero(np.nan_to_num(bias) > 0.0)
-    if not len(some):
+    biased = np.flatnonzero(np.nan_to_num(bias) > 0.0)
+    if not len(biased):
         return V
-    t = max(math.sqrt(len(some)) * float(np.mean(bias[some] / se[some])) / z, 1e-3)
-    return np.asarray((1.0 + t) * V + (1.0 + 1.0 / t) * len(some) / z**2 * np.diag(bias**2))
+    t = max(math.sqrt(len(biased)) * float(np.mean(bias[biased] / se[biased])) / z, 1e-3)
+    return np.asarray((1.0 + t) * V + (1.0 + 1.0 / t) * len(biased) / z**2 * np.diag(bias**2))
 
 
 def statistics(est: Estimate) -> Array:
@@ -336,10 +336,10 @@ def glance(record: Record, *, style: str | None) -> pd.DataFrame:
 
 def tested(cells: Iterable[str], untested: Iterable[bool] | None) -> list[str]:
     """Return the cells of z or p, "n/d" where a coefficient is not determined."""
-    given = list(cells)
+    texts = list(cells)
     if untested is None:
-        return given
-    return ["n/d" if gone else cell for cell, gone in zip(given, untested, strict=True)]
+        return texts
+    return ["n/d" if gone else cell for cell, gone in zip(texts, untested, strict=True)]
 
 
 def p_value(p: float) -> str:
@@ -385,31 +385,31 @@ def pair(eps: float, delta: float) -> str:
     return f"(ε = {eps:g}, δ = {delta:g})"
 
 
-def _listed(name: str, given: Any) -> list[str]:
-    listed = [given] if isinstance(given, str) else list(given or ())
+def _listed(name: str, names: Any) -> list[str]:
+    listed = [names] if isinstance(names, str) else list(names or ())
     if not all(isinstance(g, str) for g in listed):
         raise RequestError(f"{name}= takes names of coefficients, or regular expressions of them")
     return listed
 
 
-def _matches(option: str, wanted: str, names: Sequence[str]) -> list[str]:
+def _matches(option: str, entry: str, names: Sequence[str]) -> list[str]:
     """Return the names an entry stands for: itself, or those that a regular expression finds."""
-    if wanted in names:
-        return [wanted]
-    same = [name for name in names if plain_name(name) == plain_name(wanted)]
+    if entry in names:
+        return [entry]
+    same = [name for name in names if plain_name(name) == plain_name(entry)]
     if same:
         return same
-    found: list[str] | None = None
+    matching: list[str] | None = None
     try:
-        found = [name for name in names if re.search(wanted, name)]
+        matching = [name for name in names if re.search(entry, name)]
     except re.error:
-        found = None
-    if not found:
+        matching = None
+    if not matching:
         raise RequestError(
-            f"{option}: {shown(wanted)} is not a coefficient of these fits, nor an expression that "
-            f"finds one.{did_you_mean(wanted, names)} Coefficients: {', '.join(names)}"
+            f"{option}: {shown(entry)} is not a coefficient of these fits, nor an expression that "
+            f"finds one.{did_you_mean(entry, names)} Coefficients: {', '.join(names)}"
         )
-    return found
+    return matching
 
 
 def chosen(
@@ -419,8 +419,8 @@ def chosen(
     every = list(names)
     out = every
     if keep is not None:
-        kept = {n for w in _listed("keep", keep) for n in _matches("keep", w, every)}
-        out = [n for n in out if n in kept]
+        shown_names = {n for w in _listed("keep", keep) for n in _matches("keep", w, every)}
+        out = [n for n in out if n in shown_names]
     if drop is not None:
         gone = {n for w in _listed("drop", drop) for n in _matches("drop", w, every)}
         out = [n for n in out if n not in gone]
@@ -473,15 +473,15 @@ def places_of(record: Record) -> list[tuple[int, ...]]:
     A model without an intercept of its own (hazards, effects of people, thresholds) has one fewer;
     of categories each column has one a level, ``"level:column"``.
     """
-    names, own = record.estimate.names, record.design.names
-    if names[: len(own)] == own or not set(own) - {"Intercept"}:
+    names, columns = record.estimate.names, record.design.names
+    if names[: len(columns)] == columns or not set(columns) - {"Intercept"}:
         return [(j,) for j in range(len(names))]
-    if set(own) - {"Intercept"} <= set(names):
-        return [(names.index(name),) if name in names else () for name in own]
+    if set(columns) - {"Intercept"} <= set(names):
+        return [(names.index(name),) if name in names else () for name in columns]
     levels = [str(level) for level in record.design.levels]
-    each = [tuple(f"{level}:{name}" for level in levels[1:]) for name in own]
-    if {name for some in each for name in some} == set(names):
-        return [tuple(names.index(name) for name in some) for some in each]
+    each = [tuple(f"{level}:{name}" for level in levels[1:]) for name in columns]
+    if {name for group in each for name in group} == set(names):
+        return [tuple(names.index(name) for name in group) for group in each]
     return [(j,) for j in range(len(names))]
 
 
@@ -512,21 +512,23 @@ def checked_errors(record: Record) -> None:
         )
 
 
-def hypothesis_of(record: Record, given: Any) -> Hypothesis:
+def hypothesis_of(record: Record, typed: Any) -> Hypothesis:
     """Read a hypothesis, and refuse one that touches a coefficient without errors."""
     checked_errors(record)
     names = record.estimate.names
-    found = read_hypothesis(given, names, terms_of(record))
+    hypothesis = read_hypothesis(typed, names, terms_of(record))
     lost = np.isnan(np.diag(covariance(record.estimate)))
     touched = [
-        n for n, bad, w in zip(names, lost, np.abs(found.L).max(0), strict=True) if bad & (w > 0)
+        n
+        for n, bad, w in zip(names, lost, np.abs(hypothesis.L).max(0), strict=True)
+        if bad & (w > 0)
     ]
     if touched:
         raise RequestError(
             f"{', '.join(touched)}: not determined in this fit, so no combination with it is "
             "either (the notes of fit.summary() say why). Drop it from the hypothesis"
         )
-    return found
+    return hypothesis
 
 
 def _zero_filled(record: Record) -> tuple[Array, Array | None]:
@@ -587,9 +589,9 @@ class JointTest(Result):
         cut = float(free.ppf(0.95))
         tail = at[at >= cut]
         ax.fill_between(tail, free.pdf(tail), color=color, alpha=0.3, label="upper 5 %")
-        said = p_value(self.pvalue)
-        said = said if said.startswith("<") else f"= {said}"
-        ax.axvline(x, color="0.2", linestyle="--", label=f"statistic, p {said}")
+        text = p_value(self.pvalue)
+        text = text if text.startswith("<") else f"= {text}"
+        ax.axvline(x, color="0.2", linestyle="--", label=f"statistic, p {text}")
         ax.set_xlabel(f"chi2, {self.df} degrees of freedom")
         ax.set_yticks([])
         ax.legend(fontsize="small", frameon=False)
@@ -599,26 +601,26 @@ class JointTest(Result):
 def _joint(record: Record, L: Array, q: Array) -> Wald:
     V, bias = _zero_filled(record)
     est = record.estimate
-    one = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
-    one = replace(one, statistic=one.adjusted)
+    test = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)
+    test = replace(test, statistic=test.adjusted)
     if not rests_on_untested(est, L).any():
-        return one
+        return test
     # not determined at this budget: neither z nor p of a single one, nor of several together
-    return replace(one, statistic=math.nan, pvalue=math.nan)
+    return replace(test, statistic=math.nan, pvalue=math.nan)
 
 
-def joint_test(record: Record, given: Any, *, use_f: bool) -> JointTest:
+def joint_test(record: Record, typed: Any, *, use_f: bool) -> JointTest:
     """Return the Wald test of a hypothesis."""
-    found = hypothesis_of(record, given)
-    one = _joint(record, found.L, found.q)
-    if one.df < len(found.L):
+    hypothesis = hypothesis_of(record, typed)
+    test = _joint(record, hypothesis.L, hypothesis.q)
+    if test.df < len(hypothesis.L):
         raise RequestError(
-            f"the {len(found.L)} parts of this hypothesis are {one.df} different ones: drop those "
-            "that follow from the others"
+            f"the {len(hypothesis.L)} parts of this hypothesis are {test.df} different ones: drop "
+            "those that follow from the others"
         )
     return JointTest(
-        one.statistic / one.df if use_f else one.statistic, one.df, one.pvalue, use_f,
-        record.estimate.use_t, one.noncentrality, found.labels,
+        test.statistic / test.df if use_f else test.statistic, test.df, test.pvalue, use_f,
+        record.estimate.use_t, test.noncentrality, hypothesis.labels,
     )  # fmt: skip
 
 
@@ -703,19 +705,19 @@ def anova_table(record: Record, kind: int = 3) -> AnovaTable:
     V, _ = _zero_filled(record)
     nan = np.isnan(np.diag(covariance(record.estimate)))
     p, rows, lost = len(record.estimate.names), [], []
-    own = terms_of(record)
+    terms = terms_of(record)
     gone = record.estimate.untested
     untested = set() if gone is None else set(np.flatnonzero(gone).tolist())
     for name, later in _later(record, kind).items():
-        L = np.eye(p)[list(own[name])]
-        if nan[list(own[name])].any() or (untested & set(own[name])):
+        L = np.eye(p)[list(terms[name])]
+        if nan[list(terms[name])].any() or (untested & set(terms[name])):
             lost.append(name)
             continue
         if later:
             K = np.eye(p)[later]
             L = L - (L @ V @ K.T) @ inverse_and_rank(K @ V @ K.T)[0] @ K
-        one = _joint(record, L, np.zeros(len(L)))
-        rows.append((name, one.statistic, one.df, one.pvalue))
+        test = _joint(record, L, np.zeros(len(L)))
+        rows.append((name, test.statistic, test.df, test.pvalue))
     roman = {1: "I", 2: "II", 3: "III"}[kind]
     notes = [
         f"Type {roman}, by Wald tests from coefficients and their total covariance: privacy noise "

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from dpmodels.results.inference import JointTest
 
 
-def _ratios(fit: Fit, level: float | None, some: slice = slice(None)) -> pd.DataFrame:
+def _ratios(fit: Fit, level: float | None, places: slice = slice(None)) -> pd.DataFrame:
     """Return exp of coefficients and of ends of intervals; tests are those of coefficients."""
     frame = inference.tidy(
         fit._record.estimate, conf_int_=True, level=fit._level(level), style="python",
         exponentiate=True,
     )
-    wanted = ["term", "estimate", "conf_low", "conf_high", "statistic", "p_value", "bias_bound"]
-    kept = [name for name in wanted if name in frame]
-    return frame[kept].iloc[some].reset_index(drop=True)
+    shown = ["term", "estimate", "conf_low", "conf_high", "statistic", "p_value", "bias_bound"]
+    columns = [name for name in shown if name in frame]
+    return frame[columns].iloc[places].reset_index(drop=True)
 
 
 class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
@@ -78,13 +78,13 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         columns = ["strata", "time", "hazard", "cumulative"]
         if not self.released:
             return pd.DataFrame(columns=columns)
-        edges, whole = _cumulated(self)
+        edges, cumulative = _cumulated(self)
         rates = np.atleast_2d(np.asarray(self.arrays["baseline"]))
         labels = self.design.survival.stratas or ("",)
         rows = [
             (label, float(end), float(h), float(H))
-            for label, own, sums in zip(labels, rates, whole, strict=True)
-            for end, h, H in zip(edges[1:], own, sums[1:], strict=True)
+            for label, rates_of_stratum, sums in zip(labels, rates, cumulative, strict=True)
+            for end, h, H in zip(edges[1:], rates_of_stratum, sums[1:], strict=True)
         ]
         return pd.DataFrame(rows, columns=columns)
 
@@ -250,8 +250,8 @@ def _cumulated(fit: Fit) -> tuple[Array, Array]:
     """Return (edges (K + 1,), cumulative baseline hazard at each (S, K + 1))."""
     arrays = fit.arrays
     edges, rates = np.asarray(arrays["edges"]), np.atleast_2d(np.asarray(arrays["baseline"]))
-    whole = np.cumsum(rates * np.diff(edges), axis=1)
-    return edges, np.concatenate([np.zeros((len(rates), 1)), whole], axis=1)
+    cumulative = np.cumsum(rates * np.diff(edges), axis=1)
+    return edges, np.concatenate([np.zeros((len(rates), 1)), cumulative], axis=1)
 
 
 def hazards(
@@ -280,7 +280,7 @@ def hazards(
 
 
 def _survival(
-    fit: Fit, new: Any, X: Array, times: Any, asked: tuple[bool, bool], level: float
+    fit: Fit, new: Any, X: Array, times: Any, with_errors: tuple[bool, bool], level: float
 ) -> pd.DataFrame:
     """Return survival at times, one row per row of ``new``, or per row and time if with errors."""
     import pandas as pd
@@ -289,36 +289,36 @@ def _survival(
 
     est, index = fit._record.estimate, getattr(new, "index", None)
     if fit.released:
-        edges, whole = _cumulated(fit)
+        edges, cumulative = _cumulated(fit)
         at = edges[1:] if times is None else _times(times, edges)
-        code = strata_codes(fit.design, new) if len(whole) > 1 else np.zeros(len(X))
-        own = np.nan_to_num(code).astype(int)
-        H = np.array([np.interp(at, edges, one) for one in whole])  # (S, times)
+        code = strata_codes(fit.design, new) if len(cumulative) > 1 else np.zeros(len(X))
+        stratum = np.nan_to_num(code).astype(int)
+        H = np.array([np.interp(at, edges, hazard) for hazard in cumulative])  # (S, times)
         eta = np.where(np.isnan(code), np.nan, X @ np.asarray(est.params))
-        S = np.exp(-H[own] * np.exp(eta)[:, None])
+        S = np.exp(-H[stratum] * np.exp(eta)[:, None])
     else:
         at = np.atleast_1d(np.asarray([0.0] if times is None else times, dtype=float))
         S = np.full((len(X), len(at)), np.nan)
-    if not any(asked):
+    if not any(with_errors):
         return pd.DataFrame(S, index=index, columns=at)
     columns = {"time": np.tile(at, len(X)), "fit": S.ravel()}
     ends, errors = (np.full((2, *S.shape), np.nan), np.full(S.shape, np.nan))
     if fit.released:
-        se, bias = _log_hazard_errors(fit, X, at, own, edges, H)
+        se, bias = _log_hazard_errors(fit, X, at, stratum, edges, H)
         half = inference.half_width(se, bias, level, est.use_t)
-        log_H = np.log(np.maximum(H[own], 1e-300)) + eta[:, None]
+        log_H = np.log(np.maximum(H[stratum], 1e-300)) + eta[:, None]
         ends = np.exp(-np.exp(log_H + np.array([half, -half])))
         errors = S * np.exp(log_H) * se
-    if asked[0]:
+    if with_errors[0]:
         columns |= {"lwr": ends[0].ravel(), "upr": ends[1].ravel()}
-    if asked[1]:
+    if with_errors[1]:
         columns["se_fit"] = errors.ravel()
     rows = np.arange(len(X)) if index is None else index
     return pd.DataFrame(columns, index=np.repeat(np.asarray(rows), len(at)))
 
 
 def _log_hazard_errors(
-    fit: Fit, X: Array, at: Array, own: Any, edges: Array, H: Array
+    fit: Fit, X: Array, at: Array, stratum: Any, edges: Array, H: Array
 ) -> tuple[Array, Array]:
     """Return (se, bound of the bias) of log cumulative hazards, (rows, times) each.
 
@@ -333,18 +333,18 @@ def _log_hazard_errors(
         ends = np.moveaxis(np.asarray(arrays[name]), 1, -1)
         before = np.concatenate([np.zeros((*ends.shape[:-1], 1)), ends], axis=-1)
         flat = before.reshape(-1, len(edges))
-        return np.array([np.interp(at, edges, one) for one in flat]).reshape(
+        return np.array([np.interp(at, edges, values) for values in flat]).reshape(
             *before.shape[:-1], len(at)
         )
 
     size = np.maximum(H, 1e-300)  # (S, times)
-    gradient = (between("baseline_gradient") / size[:, None])[own]  # (rows, d, times)
+    gradient = (between("baseline_gradient") / size[:, None])[stratum]  # (rows, d, times)
     gradient[:, 1 : p + 1] += X[:, :, None]
     square = np.einsum("idt,de,iet->it", gradient, vcov, gradient)
-    square += (between("baseline_offset") / size)[own] ** 2
-    bias = np.broadcast_to(between("baseline_bias")[own], square.shape)
-    more = fit._record.estimate.bias_of(X)
-    return np.sqrt(np.maximum(square, 0.0)), bias + (0.0 if more is None else more[:, None])
+    square += (between("baseline_offset") / size)[stratum] ** 2
+    bias = np.broadcast_to(between("baseline_bias")[stratum], square.shape)
+    bound = fit._record.estimate.bias_of(X)
+    return np.sqrt(np.maximum(square, 0.0)), bias + (0.0 if bound is None else bound[:, None])
 
 
 def _times(times: Any, edges: Array) -> Array:
@@ -424,9 +424,9 @@ def _own_means(X: Array, new: Any, unit: str) -> Array:
     if ids.shape != (len(X),):
         return X
     seen: dict[Any, int] = {}
-    who = np.array([seen.setdefault(one, len(seen)) for one in ids.tolist()], dtype=np.intp)
-    whole: Any = ~np.isnan(X).any(axis=1)
-    many = np.maximum(np.bincount(who, whole, len(seen)), 1.0)
-    filled = np.where(whole[:, None], X, 0.0)
-    means = np.stack([np.bincount(who, own, len(seen)) / many for own in filled.T], axis=1)
-    return np.where(whole[:, None], means[who], np.nan)
+    who = np.array([seen.setdefault(label, len(seen)) for label in ids.tolist()], dtype=np.intp)
+    complete: Any = ~np.isnan(X).any(axis=1)
+    many = np.maximum(np.bincount(who, complete, len(seen)), 1.0)
+    filled = np.where(complete[:, None], X, 0.0)
+    means = np.stack([np.bincount(who, column, len(seen)) / many for column in filled.T], axis=1)
+    return np.where(complete[:, None], means[who], np.nan)

@@ -70,10 +70,10 @@ def moments_of(record: Record) -> MomentFacts:
     if not loose and design.has_intercept:
         constant = back[[c.kind for c in design.columns].index("intercept")]
     Q, rows = np.asarray(arrays["released_moments"]), float(arrays["released_rows"][0])
-    known = None
+    n_eff = None
     if people and constant is not None:  # of people there are N, of their rows any number
-        known = max(float(constant @ Q @ constant), LEAST_ROWS * rows)
-    m = SecondMoments(Q, np.asarray(arrays["released_noise"]), rows, constant, known)
+        n_eff = max(float(constant @ Q @ constant), LEAST_ROWS * rows)
+    m = SecondMoments(Q, np.asarray(arrays["released_noise"]), rows, constant, n_eff)
     return MomentFacts(m, back, names, loose, "released_weighted" in arrays, people)
 
 
@@ -128,9 +128,9 @@ def _free(record: Record, facts: MomentFacts, listed: list[str]) -> list[str]:
     return independent({name: cells[name] for name in listed})
 
 
-def _chosen(given: Any, record: Record, facts: MomentFacts) -> list[str]:
+def _chosen(names: Any, record: Record, facts: MomentFacts) -> list[str]:
     """Return the columns that names of columns or terms stand for."""
-    listed = [given] if isinstance(given, str) else list(given)
+    listed = [names] if isinstance(names, str) else list(names)
     terms, columns = _terms(record, facts), _columns(facts)
     out: list[str] = []
     for name in listed:
@@ -147,23 +147,23 @@ def _chosen(given: Any, record: Record, facts: MomentFacts) -> list[str]:
     return _free(record, facts, out)
 
 
-def correlations(record: Record, given: Any, level: float) -> pd.DataFrame:
+def correlations(record: Record, controls_named: Any, level: float) -> pd.DataFrame:
     """Return (partial) correlations of all pairs of columns."""
     import pandas as pd
 
     facts, constant = _facts(record)
     columns = _columns(facts)
-    held = _chosen(given, record, facts)
+    held = _chosen(controls_named, record, facts)
     controls = np.vstack([constant, *(columns[n] for n in held)])
     names = [n for n in columns if n not in held]
-    whole = [t for t in _terms(record, facts).values() if set(t) & set(held)]
-    names = [n for n in names if not any(n in t for t in whole)]
+    terms_held = [t for t in _terms(record, facts).values() if set(t) & set(held)]
+    names = [n for n in names if not any(n in t for t in terms_held)]
     matrix = np.eye(len(names))
     rows = []
     for i, j in itertools.combinations(range(len(names)), 2):
-        one = correlation(facts.moments, columns[names[i]], columns[names[j]], controls, level)
-        matrix[i, j] = matrix[j, i] = one.value
-        rows.append((names[i], names[j], one.value, one.se, one.se_privacy, one.low, one.high))
+        pair = correlation(facts.moments, columns[names[i]], columns[names[j]], controls, level)
+        matrix[i, j] = matrix[j, i] = pair.value
+        rows.append((names[i], names[j], pair.value, pair.se, pair.se_privacy, pair.low, pair.high))
     heads = ["x", "y", "correlation", "std_error", "std_error_privacy", "conf_low", "conf_high"]
     frame = pd.DataFrame(rows, columns=heads)
     if facts.people:
@@ -201,10 +201,10 @@ def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFr
     facts, constant, a, terms = _problem(record, response)
     names = [n for cols in terms.values() for n in cols]
     columns = _columns(facts)
-    one = slopes(facts.moments, np.array([columns[n] for n in names]), a, constant)
+    problem = slopes(facts.moments, np.array([columns[n] for n in names]), a, constant)
     if lams is None:
-        top = float(np.abs(one.h).max())
-        least = max(top * 1e-3, min(one.noise, top)) if lasso_ else max(one.noise, 1e-4)
+        top = float(np.abs(problem.h).max())
+        least = max(top * 1e-3, min(problem.noise, top)) if lasso_ else max(problem.noise, 1e-4)
         end = top if lasso_ else 1e2
         listed = np.geomspace(max(least, 1e-12), max(end, least * 2), _PATH)[::-1]
     else:
@@ -213,16 +213,16 @@ def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFr
             raise RequestError("lams= takes numbers, at least 0")
     rows, b = [], None
     for lam in listed:
-        b = lasso(one.M, one.h, float(lam), b) if lasso_ else one.ridge(float(lam))
-        rows.append(one.user(b))
+        b = lasso(problem.M, problem.h, float(lam), b) if lasso_ else problem.ridge(float(lam))
+        rows.append(problem.user(b))
     index = pd.Index(listed, name="lam")
     frame = pd.DataFrame(rows, columns=["Intercept", *names], index=index)
     frame.attrs |= {
-        "penalty": one.penalty,
-        "noise": one.noise,
+        "penalty": problem.penalty,
+        "noise": problem.noise,
         "notes": [
             "Penalties are per row, for columns of variance one. The moments carry noise "
-            f"{one.noise:.2g} on this scale; their eigenvalues are floored at it.",
+            f"{problem.noise:.2g} on this scale; their eigenvalues are floored at it.",
             "Shrunk coefficients are biased: no intervals.",
         ],
     }
@@ -247,12 +247,12 @@ def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
         )
     columns, listed = _columns(facts), list(terms)
     blocks = [np.array([columns[n] for n in terms[t]]) for t in listed]
-    found = best_subset(facts.moments, constant, blocks, a)
-    best = found[0][1]
+    best_first = best_subset(facts.moments, constant, blocks, a)
+    best = best_first[0][1]
     rows = [
         (" + ".join(listed[j] for j in chosen) or "1", bic, bic - best, len(fit.b),
          math.sqrt(fit.v), fit.trust)
-        for chosen, bic, fit in found[: max(int(top), 1)]
+        for chosen, bic, fit in best_first[: max(int(top), 1)]
     ]  # fmt: skip
     heads = ["terms", "bic", "delta_bic", "coefficients", "sigma", "noise_margin"]
     frame = pd.DataFrame(rows, columns=heads)
@@ -266,17 +266,22 @@ def principal(record: Record, standardised: bool) -> pd.DataFrame:
 
     facts, constant = _facts(record)
     columns = _columns(facts)
-    found = components(
+    principal_components = components(
         facts.moments, np.array(list(columns.values())), constant, standardised=standardised
     )
     index = [f"PC{k}" for k in range(1, len(columns) + 1)]
-    frame = pd.DataFrame(found.vectors.T, columns=list(columns), index=index)
-    frame.insert(0, "eigenvalue", found.values)
-    frame.insert(1, "share", found.values / found.values.sum())
-    gaps = np.abs(np.diff(found.values, append=-np.inf))
+    frame = pd.DataFrame(principal_components.vectors.T, columns=list(columns), index=index)
+    frame.insert(0, "eigenvalue", principal_components.values)
+    frame.insert(1, "share", principal_components.values / principal_components.values.sum())
+    gaps = np.abs(np.diff(principal_components.values, append=-np.inf))
     gaps = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))
-    frame.insert(2, "determined", (found.values > found.noise) & (gaps > found.noise))
-    frame.attrs["noise"] = found.noise
+    frame.insert(
+        2,
+        "determined",
+        (principal_components.values > principal_components.noise)
+        & (gaps > principal_components.noise),
+    )
+    frame.attrs["noise"] = principal_components.noise
     return frame
 
 
@@ -301,10 +306,10 @@ def inflation(record: Record) -> pd.DataFrame:
     if "Intercept" in names:
         j = names.index("Intercept")
         S = S - np.outer(S[:, j], S[j]) / S[j, j]
-    kept = [k for k, n in enumerate(names) if n != "Intercept"]
-    if not kept:
+    slopes = [k for k, n in enumerate(names) if n != "Intercept"]
+    if not slopes:
         raise RequestError("vif needs a predictor: this fit has an intercept alone")
-    S = S[np.ix_(kept, kept)]
+    S = S[np.ix_(slopes, slopes)]
     size = np.sqrt(np.maximum(np.diag(S), 0.0))
     if not (size > 0.0).all() or np.linalg.eigvalsh(S).min() <= 0.0:
         raise NotReleasedError(
@@ -313,21 +318,21 @@ def inflation(record: Record) -> pd.DataFrame:
         )
     R = S / np.outer(size, size)
     factors = np.maximum(np.diag(np.linalg.inv(R)), 1.0)
-    whole = float(np.linalg.slogdet(R)[1])
+    log_det = float(np.linalg.slogdet(R)[1])
     term: dict[int, str] = {}
     joint: dict[int, float] = {}
     df: dict[int, int] = {}
     for name, places in terms_of(record).items():
-        own = [kept.index(j) for j in places]
-        rest = [k for k in range(len(kept)) if k not in own]
-        logs = [np.linalg.slogdet(R[np.ix_(s, s)])[1] if s else 0.0 for s in (own, rest)]
-        for k in own:
+        term_places = [slopes.index(j) for j in places]
+        others = [k for k in range(len(slopes)) if k not in term_places]
+        logs = [np.linalg.slogdet(R[np.ix_(s, s)])[1] if s else 0.0 for s in (term_places, others)]
+        for k in term_places:
             term.setdefault(k, name)
-            joint.setdefault(k, max(math.exp(float(sum(logs)) - whole), 1.0))
-            df.setdefault(k, len(own))
+            joint.setdefault(k, max(math.exp(float(sum(logs)) - log_det), 1.0))
+            df.setdefault(k, len(term_places))
     rows = [
         (names[j], factors[k], term.get(k, names[j]), joint.get(k, factors[k]), df.get(k, 1))
-        for k, j in enumerate(kept)
+        for k, j in enumerate(slopes)
     ]
     frame = pd.DataFrame(rows, columns=["coefficient", "vif", "term", "gvif", "df"])
     return frame.set_index("coefficient")
@@ -337,9 +342,9 @@ def information_of(record: Record) -> Array | None:
     """Return the released information per row of a fit, (p, p): X'X, of other families X'WX."""
     est = record.estimate
     if est.bias_bound is not None and len(est.bias_bound.parts) == 1:
-        T, one = est.bias_bound.parts[0]
+        T, allowance = est.bias_bound.parts[0]
         if T.shape[0] == T.shape[1]:
-            return np.asarray(np.linalg.inv(T @ np.linalg.inv(one.H) @ T.T))
+            return np.asarray(np.linalg.inv(T @ np.linalg.inv(allowance.H) @ T.T))
     elif "functionals" in est.arrays:
         B = np.asarray(est.arrays["functionals"])[:-1]
         return np.asarray(B @ np.asarray(est.arrays["released_moments"]) @ B.T)
@@ -350,7 +355,7 @@ def information_of(record: Record) -> Array | None:
 
 
 def decomposition(
-    record: Record, name: Any, groups: Any, given: Any, level: float
+    record: Record, name: Any, groups: Any, base_names: Any, level: float
 ) -> pd.DataFrame:
     """Return base and full coefficient, and the part of each group in their difference."""
     import pandas as pd
@@ -360,38 +365,38 @@ def decomposition(
     columns, names = _columns(facts), record.estimate.names
     # the intercept of the fit, whose noise is not that of the constant of the release
     constant = dict(zip(facts.names, facts.back, strict=False)).get("Intercept", constant)
-    own = [n for n in names if n != "Intercept"]
-    if not isinstance(name, str) or name not in own:
-        close = did_you_mean(str(name), own) if isinstance(name, str) else ""
+    slopes = [n for n in names if n != "Intercept"]
+    if not isinstance(name, str) or name not in slopes:
+        close = did_you_mean(str(name), slopes) if isinstance(name, str) else ""
         raise RequestError(
             f"{shown(name)} is not a coefficient of this fit.{close} Its coefficients: "
-            f"{', '.join(own)}"
+            f"{', '.join(slopes)}"
         )
     assert record.design.response is not None
-    held = [n for n in _chosen(given, record, facts) if n != name]
-    came = [n for n in own if n not in (name, *held)]
+    held = [n for n in _chosen(base_names, record, facts) if n != name]
+    came = [n for n in slopes if n not in (name, *held)]
     if not came:
         raise RequestError(f"nothing came in besides {name}: leave something out of given=")
     parts = _groups(groups, came, record)
     base = np.vstack([constant, columns[name], *(columns[n] for n in held)])
-    found = decompose(
+    change = decompose(
         facts.moments, base, 1, np.vstack([columns[n] for n in came]),
         columns[record.design.response.name],
     )  # fmt: skip
-    if found.trust < UNUSABLE:
+    if change.trust < UNUSABLE:
         raise NotReleasedError(
             "the released moments have a direction that is noise alone, so the change of a "
             "coefficient is not determined: more rows, a larger eps or fewer terms"
         )
-    pick = np.zeros((3 + len(parts), len(found.values)))
+    pick = np.zeros((3 + len(parts), len(change.values)))
     pick[0, 0] = pick[1, 1] = pick[2, 0] = 1.0
     pick[2, 1] = -1.0
     for k, listed in enumerate(parts.values()):
         pick[3 + k, [2 + came.index(n) for n in listed]] = 1.0
-    private = np.sqrt(np.maximum(np.diag(pick @ found.privacy @ pick.T), 0.0))
-    both = np.diag(pick @ (found.privacy + found.sampling) @ pick.T)
+    private = np.sqrt(np.maximum(np.diag(pick @ change.privacy @ pick.T), 0.0))
+    both = np.diag(pick @ (change.privacy + change.sampling) @ pick.T)
     error = np.full(len(both), math.nan) if facts.people else np.sqrt(np.maximum(both, 0.0))
-    values, half = pick @ found.values, float(ndtri(0.5 + level / 2.0)) * error
+    values, half = pick @ change.values, float(ndtri(0.5 + level / 2.0)) * error
     frame = pd.DataFrame(
         {
             "term": ["base", "full", "explained", *parts], "estimate": values, "std_error": error,
@@ -419,5 +424,5 @@ def _groups(groups: Any, came: list[str], record: Record) -> dict[str, list[str]
                 f"groups=: {n!r} {'stands twice' if n in came else 'did not come in'}. What came "
                 f"in: {', '.join(came)}"
             )
-    rest = [n for n in came if n not in every]
-    return {**out, **({"(others)": rest} if rest else {})}
+    others = [n for n in came if n not in every]
+    return {**out, **({"(others)": others} if others else {})}

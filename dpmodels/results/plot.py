@@ -95,13 +95,13 @@ def coefplot(
         )  # fmt: skip
     bars = _bars_of(fit, ax, level, scale, names)
     shown = bars.shown(names, intercept)
-    wanted = list(names or shown)
+    chosen = list(names or shown)
     if ax is None:
-        lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in wanted)
-        ax = new_axes(None, (7.0, 1.1 + 0.45 * len(wanted) + 0.15 * lines))
+        lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in chosen)
+        ax = new_axes(None, (7.0, 1.1 + 0.45 * len(chosen) + 0.15 * lines))
         _DRAWN[ax] = _Drawn(ours=True)
     drawn = _DRAWN.setdefault(ax, _Drawn())
-    drawn.names += [name for name in wanted if name not in drawn.names]
+    drawn.names += [name for name in chosen if name not in drawn.names]
     k = len(drawn.titles)
     drawn.titles.append(one_line(fit))
     if k == 1:  # of several fits each has its number in the legend
@@ -135,10 +135,10 @@ class _Bars:
 
     def shown(self, names: Sequence[str] | None, intercept: bool) -> list[str]:
         """Return the coefficients that are drawn, in their order."""
-        own = list(self.estimates.index)
-        listed = [n for n in own if intercept or n != "Intercept"]
+        every = list(self.estimates.index)
+        listed = [n for n in every if intercept or n != "Intercept"]
         if names is not None:
-            listed = [name for name in names if name in own]
+            listed = [name for name in names if name in every]
         return [n for n in listed if self.scaled is None or np.isfinite(self.scaled[n])]
 
     def of(self, names: Sequence[str]) -> _Bars:
@@ -153,18 +153,18 @@ def _bars_of(
     """Return the bars of a fit; C(g)[T.x] and g[T.x] share one row of the axes."""
     estimates: Any = fit.params
     before = [] if ax is None or ax not in _DRAWN else _DRAWN[ax].names
-    known = {plain_name(name): name for name in [*(names or ()), *before]}
-    own = {name: known.get(plain_name(name), name) for name in estimates.index}
+    shown_as = {plain_name(name): name for name in [*(names or ()), *before]}
+    renamed = {name: shown_as.get(plain_name(name), name) for name in estimates.index}
     ends = fit.conf_int(level)
     half = (ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0
     inner = quantile(level, fit._record.estimate.use_t) * fit.bse_sampling
-    bars = _Bars(estimates.rename(own), half.rename(own), inner.rename(own), None)
+    bars = _Bars(estimates.rename(renamed), half.rename(renamed), inner.rename(renamed), None)
     if scale == "raw":
         return bars
     columns = {c.name: c.interval for c in fit.design.columns}
     listed = [columns.get(n.partition(" [tau")[0]) for n in fit._record.estimate.names]
     halves = [float("nan") if i is None else (i[1] - i[0]) / 2.0 for i in listed]
-    unit = series(np.array(halves), fit._record.estimate.names, "half range").rename(own)
+    unit = series(np.array(halves), fit._record.estimate.names, "half range").rename(renamed)
     return _Bars(bars.estimates * unit, bars.total * unit, bars.sampling * unit, unit)
 
 
@@ -245,35 +245,35 @@ def _panels(
 
     every = fit._record.estimate.names
     if groups == "terms":
-        found: dict[str, list[str]] = {}
+        panels: dict[str, list[str]] = {}
         for name, places in terms_of(fit._record).items():
             listed = [every[j] for j in places]
-            if listed not in found.values():
-                found[name] = listed
+            if listed not in panels.values():
+                panels[name] = listed
     else:
-        found = {str(k): [v] if isinstance(v, str) else list(v) for k, v in dict(groups).items()}
-        unknown = [n for listed in found.values() for n in listed if n not in every]
+        panels = {str(k): [v] if isinstance(v, str) else list(v) for k, v in dict(groups).items()}
+        unknown = [n for listed in panels.values() for n in listed if n not in every]
         if unknown:
             raise RequestError(
                 f"groups= names {quoted(unknown[0])}, which is not a coefficient."
                 f"{did_you_mean(unknown[0], every)} Coefficients: {', '.join(every)}"
             )
-    if not found:
+    if not panels:
         raise RequestError("groups= leaves no coefficient to show")
-    heights = [len(v) + 0.8 for v in found.values()]
+    heights = [len(v) + 0.8 for v in panels.values()]
     figure, axes = plt.subplots(
-        len(found), 1, figsize=(7.0, 0.6 + 0.42 * sum(heights)), height_ratios=heights,
+        len(panels), 1, figsize=(7.0, 0.6 + 0.42 * sum(heights)), height_ratios=heights,
         layout="constrained", squeeze=False,
     )  # fmt: skip
     marks: Any = None
-    for k, (ax, (title, listed)) in enumerate(zip(axes[:, 0], found.items(), strict=True)):
+    for k, (ax, (title, listed)) in enumerate(zip(axes[:, 0], panels.items(), strict=True)):
         coefplot(fit, ax, level=level, color=color or "C0", labels=labels, names=listed,
                  scale=scale, exponentiate=exponentiate)  # fmt: skip
         ax.set_title(title, fontsize="small")
         if ax.get_legend() is not None:  # one for all panels, below them
             marks = ax.get_legend_handles_labels()
             ax.get_legend().remove()
-        if k < len(found) - 1:
+        if k < len(panels) - 1:
             ax.set_xlabel("")
     if marks is not None:
         figure.legend(*marks, loc="outside lower center", ncols=2, fontsize="small", frameon=False)
@@ -291,17 +291,19 @@ def effect_curve(
     from dpmodels.results.contrasts import predictors, range_of
 
     held: dict[str, Any] = {}
-    for one in predictors(fit, (name, *(at or {}))):
-        variable = fit.design.schema[one]
-        ends = range_of(fit.design, one)
-        if at and one in at:
-            held[one] = at[one]
+    for predictor in predictors(fit, (name, *(at or {}))):
+        variable = fit.design.schema[predictor]
+        ends = range_of(fit.design, predictor)
+        if at and predictor in at:
+            held[predictor] = at[predictor]
         elif variable.codes or variable.kind == "binary":
-            held[one] = next(iter(variable.codes), 0)
+            held[predictor] = next(iter(variable.codes), 0)
         elif ends is None:
-            raise RequestError(f"the range of {one!r} is not public: at={{{one!r}: value}}")
+            raise RequestError(
+                f"the range of {predictor!r} is not public: at={{{predictor!r}: value}}"
+            )
         else:
-            held[one] = (ends[0] + ends[1]) / 2.0
+            held[predictor] = (ends[0] + ends[1]) / 2.0
     variable, ends = fit.design.schema[name], range_of(fit.design, name)
     factor = bool(variable.codes) or variable.kind == "binary"
     if factor:
@@ -311,17 +313,17 @@ def effect_curve(
     else:
         points = np.linspace(*ends, 101)
     rows = {k: [v] * len(points) for k, v in held.items()} | {name: points}
-    found = fit.predict(rows, interval="confidence", level=level)
+    band = fit.predict(rows, interval="confidence", level=level)
     ax = new_axes(ax, (5.6, 3.4))
     line = color or "C0"
     if factor:
         places = np.arange(len(points))
-        bars = np.array([found["fit"] - found["lwr"], found["upr"] - found["fit"]])
-        ax.errorbar(places, found["fit"], yerr=bars, fmt="o", color=line)
+        bars = np.array([band["fit"] - band["lwr"], band["upr"] - band["fit"]])
+        ax.errorbar(places, band["fit"], yerr=bars, fmt="o", color=line)
         ax.set_xticks(places, [str(p) for p in points])
     else:
-        ax.plot(points, found["fit"], color=line)
-        ax.fill_between(points, found["lwr"], found["upr"], alpha=0.25, color=line, linewidth=0,
+        ax.plot(points, band["fit"], color=line)
+        ax.fill_between(points, band["lwr"], band["upr"], alpha=0.25, color=line, linewidth=0,
                         label=f"{100 * level:g} % interval at each point")  # fmt: skip
         ax.legend(fontsize="small", frameon=False)
     ax.set_xlabel(name)

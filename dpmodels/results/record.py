@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail, read_only
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, whole
+from dpmodels.errors import RequestError, damage_reported
 from dpmodels.messages import PROOF
 from dpmodels.notes import note_of, notes_of_saved
 from dpmodels.privacy.composition import Guarantee
@@ -194,8 +194,8 @@ def event(design: Design) -> str:
 
 def rows_used(design: Design) -> list[tuple[str, str]]:
     """Return the arguments that choose or weigh rows, as header pairs."""
-    said = [("Subset", design.subset), ("Weights", design.weights)]
-    return [(label, str(text)) for label, text in said if text]
+    facts = [("Subset", design.subset), ("Weights", design.weights)]
+    return [(label, str(text)) for label, text in facts if text]
 
 
 def ranged(design: Design) -> bool:
@@ -230,8 +230,8 @@ def methods_paragraph(record: Record) -> str:
     composed = "composed exactly as Gaussian differential privacy" if gaussian else (
         "composed by the tightest proved bound"
     )  # fmt: skip
-    known = call.method in method_names(call.verb)
-    reference = papers_of(resolve(call.verb, call.method).reference) if known else ""
+    is_registered = call.method in method_names(call.verb)
+    reference = papers_of(resolve(call.verb, call.method).reference) if is_registered else ""
     parts = [
         f"Estimates are ({promise.eps:g}, {promise.delta:g})-differentially private. Neighbouring "
         f"tables: {promise.neighbours}; unit of privacy: {named(promise.unit)}.",
@@ -331,7 +331,7 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
             f"This fit was saved in format {saved.get('version')!r}; this version of dpmodels "
             f"reads formats up to {VERSION}. Install dpmodels {saved.get('dpmodels')}."
         )
-    with whole(WHAT, AGAIN):
+    with damage_reported(WHAT, AGAIN):
         estimate = _estimate_in(saved["estimate"])
         return _checked(
             Record(
@@ -412,14 +412,14 @@ def _bound_out(bound: BiasBound | None) -> Any:
     if bound is None:
         return None
     out = []
-    for T, one in bound.parts:
+    for T, allowance in bound.parts:
         fields: dict[str, Any] = {
-            k: _array_out(v) if isinstance(v, np.ndarray) else v for k, v in vars(one).items()
+            k: _array_out(v) if isinstance(v, np.ndarray) else v for k, v in vars(allowance).items()
         }
-        carried = one.carried
+        carried = allowance.carried
         if carried is not None:
             fields["carried"] = {**vars(carried), "counts": _array_out(carried.counts)}
-        out.append({"map": _array_out(T), **fields, "tail": vars(one.tail)})
+        out.append({"map": _array_out(T), **fields, "tail": vars(allowance.tail)})
     return out
 
 

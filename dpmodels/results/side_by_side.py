@@ -198,31 +198,31 @@ def etable(
         if type is not None:
             raise RequestError("etable takes the type once: etable([fit1, fit2], type='tex')")
         type = str(listed.pop())
-    given = fits_of("etable", listed)
+    shown_fits = fits_of("etable", listed)
     type = _ALSO.get(type or "", type)
     choice("se", se, ("ci", "total", "split"))
-    more = " A Word file: file='table.docx'" if type in ("word", "docx") else ""
-    choice("type", type or "text", TYPES, more=more)
+    advice = " A Word file: file='table.docx'" if type in ("word", "docx") else ""
+    choice("type", type or "text", TYPES, more=advice)
     path = None if file is None else check_file(file)
     if exponentiate and se != "ci":
         raise RequestError("exponentiate=True shows intervals of ratios in brackets: leave se= out")
-    names = chosen(_shared_names(given), order=order, keep=keep, drop=drop)
-    columns = [_cells(fit, se, digits, stars, exponentiate) for fit in given]
+    names = chosen(_shared_names(shown_fits), order=order, keep=keep, drop=drop)
+    columns = [_cells(fit, se, digits, stars, exponentiate) for fit in shown_fits]
     rows = [
         Row((text, *(column.get(plain_name(name), ("-", ""))[k] for column in columns)))
         for name in names
         for k, text in enumerate((labelled(name, labels), ""))
     ]
     facts = [
-        Row((_label(key, given), *(_stat(fit, key, digits) for fit in given)))
-        for key in (_default_stats(given) if stats is None else stats)
+        Row((_label(key, shown_fits), *(_stat(fit, key, digits) for fit in shown_fits)))
+        for key in (_default_stats(shown_fits) if stats is None else stats)
     ]
     table = Etable(
-        _heads(given, labels, headers),
+        _heads(shown_fits, labels, headers),
         (*rows, RULE, *facts),
-        _notes(given, se, stars, exponentiate),
+        _notes(shown_fits, se, stars, exponentiate),
         str(title),
-        _numbers(given, names, exponentiate),
+        _numbers(shown_fits, names, exponentiate),
         exponentiate,
     )
     if path is not None:
@@ -232,13 +232,13 @@ def etable(
     return table.to_frame() if type == "df" else table.render(type)
 
 
-def _numbers(given: Sequence[Any], names: Sequence[str], exponentiate: bool) -> Any:
+def _numbers(fits: Sequence[Any], names: Sequence[str], exponentiate: bool) -> Any:
     """Return the tidy frames of all fits, one below the other, with the shown coefficients."""
     import pandas as pd
 
     how: dict[str, Any] = {"exponentiate": True} if exponentiate else {}
     frames = [
-        fit.tidy(style="python", **how).assign(model=f"({k})") for k, fit in enumerate(given, 1)
+        fit.tidy(style="python", **how).assign(model=f"({k})") for k, fit in enumerate(fits, 1)
     ]
     numbers = pd.concat(frames, ignore_index=True)
     shared = {plain_name(name): name for name in names}
@@ -246,10 +246,10 @@ def _numbers(given: Sequence[Any], names: Sequence[str], exponentiate: bool) -> 
     return numbers[numbers["term"].isin(names)].reset_index(drop=True)
 
 
-def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tuple[str, ...]:
+def _notes(fits: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tuple[str, ...]:
     """Return the notes of a table: meaning of brackets, methods, joint guarantee."""
-    biased = any(fit._record.estimate.bias is not None for fit in given)
-    levels = ", ".join(dict.fromkeys(f"{100 * fit.level:g} %" for fit in given))
+    biased = any(fit._record.estimate.bias is not None for fit in fits)
+    levels = ", ".join(dict.fromkeys(f"{100 * fit.level:g} %" for fit in fits))
     notes = [f"{levels} intervals in brackets."]
     if exponentiate:
         notes = [f"Ratios: exp of the coefficients; {levels} intervals in brackets."]
@@ -260,21 +260,21 @@ def _notes(given: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tu
     if biased and (se == "ci" or stars):
         notes.append("Intervals and P allow for possible clipping bias.")
     ran: dict[str, list[str]] = {}
-    for k, fit in enumerate(given, 1):
+    for k, fit in enumerate(fits, 1):
         name = fit.facts.title
         ran.setdefault(name[:1].lower() + name[1:], []).append(f"({k})")
     methods = "; ".join(f"{', '.join(listed)} {name}" for name, listed in ran.items())
-    return (*notes, f"Method: {methods}.", joint_line(given))
+    return (*notes, f"Method: {methods}.", joint_line(fits))
 
 
-def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
+def fits_of(verb: str, arguments: Iterable[Any]) -> list[Any]:
     """Return the fits of a call, given one by one, in a list, or both; raise for anything else."""
-    found: list[Any] = []
-    for one in given:
-        several = isinstance(one, Iterable) and not (
-            isinstance(one, (Fit, str)) or hasattr(one, "columns")
+    fits: list[Any] = []
+    for argument in arguments:
+        several = isinstance(argument, Iterable) and not (
+            isinstance(argument, (Fit, str)) or hasattr(argument, "columns")
         )
-        for fit in one if several else [one]:
+        for fit in argument if several else [argument]:
             if not isinstance(fit, Fit):
                 raise RequestError(
                     f"{verb} takes fits, got {fit.__class__.__name__}: {verb}(fit1, fit2), or a "
@@ -282,25 +282,25 @@ def fits_of(verb: str, given: Iterable[Any]) -> list[Any]:
                 )
             if not isinstance(fit, Intervals):
                 raise RequestError(f"{verb} takes fits with coefficients, not a {fit.model}")
-            found.append(fit)
-    if not found:
+            fits.append(fit)
+    if not fits:
         raise RequestError(f"{verb} takes fits (at least one fit): {verb}(fit1, fit2)")
-    return found
+    return fits
 
 
-def _shared_names(given: Iterable[Any]) -> list[str]:
+def _shared_names(fits: Iterable[Any]) -> list[str]:
     """Return the coefficients of all fits, each under the name that it has first."""
-    found: dict[str, str] = {}
-    for fit in given:
+    names: dict[str, str] = {}
+    for fit in fits:
         for name in fit._record.estimate.names:
-            found.setdefault(plain_name(name), name)
-    return list(found.values())
+            names.setdefault(plain_name(name), name)
+    return list(names.values())
 
 
-def _heads(given: Sequence[Any], labels: Mapping[str, str] | None, headers: Any) -> tuple[str, ...]:
+def _heads(fits: Sequence[Any], labels: Mapping[str, str] | None, headers: Any) -> tuple[str, ...]:
     """Return the heads: the text of ``headers=``, number, response, and kind of model."""
     heads = []
-    for k, (fit, over) in enumerate(zip(given, _above(headers, len(given)), strict=True), 1):
+    for k, (fit, over) in enumerate(zip(fits, _above(headers, len(fits)), strict=True), 1):
         options = [(label, key, fit.facts.options.get(key)) for label, key in fit.kind.says]
         words = [
             f"{key} = {value}" if label == "Quantile" else str(value)
@@ -336,17 +336,17 @@ def _above(headers: Any, fits: int) -> list[list[str]]:
 modelsummary = etable
 
 
-def _default_stats(given: Sequence[Any]) -> list[str]:
+def _default_stats(fits: Sequence[Any]) -> list[str]:
     """Return the lines under the coefficients; a reply is one where a test is part of a method."""
-    tested = any(has_method_test(fit.privacy) for fit in given)
-    silent = any(not fit.released for fit in given)
+    tested = any(has_method_test(fit.privacy) for fit in fits)
+    silent = any(not fit.released for fit in fits)
     return [*_DEFAULT_STATS, "reply"] if tested or silent else list(_DEFAULT_STATS)
 
 
-def _label(key: str, given: Sequence[Any]) -> str:
+def _label(key: str, fits: Sequence[Any]) -> str:
     """Return the name of a line: "People" instead of "Observations" if people are protected."""
     if key == "nobs":
-        people = [column_of(fit.privacy.unit) is not None for fit in given]
+        people = [column_of(fit.privacy.unit) is not None for fit in fits]
         if any(people):
             return "People" if all(people) else "Observations or people"
     return _LABELS.get(key, key)
@@ -359,12 +359,12 @@ def _cells(
     est = fit._record.estimate
     names = [plain_name(name) for name in est.names]
     error, sampling, privacy = (inference.standard_errors(est, kind) for kind in inference.KINDS)
-    known = error if np.isfinite(error).any() else privacy
+    error_shown = error if np.isfinite(error).any() else privacy
     params, (low, high) = np.asarray(est.params), inference.conf_int(est, fit.level)
     if exponentiate:
         params, low, high = np.exp(params), np.exp(low), np.exp(high)
-        known = np.abs(params) * known
-    few = places(known, digits)
+        error_shown = np.abs(params) * error_shown
+    few = places(error_shown, digits)
 
     def written(*parts: Any) -> list[tuple[str, ...]]:
         return list(zip(*(by_row(part, few, digits) for part in parts), strict=True))
@@ -395,8 +395,8 @@ def _stat(fit: Fit, key: str, digits: int) -> str:
         return words[key]
     row = fit.glance().iloc[0]
     if key not in row.index:
-        known = [*words, *row.index]
-        raise RequestError(f"stats: no {key!r} in {known}.{did_you_mean(key, known)}")
+        stats = [*words, *row.index]
+        raise RequestError(f"stats: no {key!r} in {stats}.{did_you_mean(key, stats)}")
     value = row[key]
     if isinstance(value, str):
         return value
@@ -483,11 +483,11 @@ def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
         every, extra = large._record.estimate.names, _nested(small, large)
         places = [every.index(n) for n in extra]
         if by_score:
-            found: Any = _score_test(small, large, places)
+            joint: Any = _score_test(small, large, places)
         else:
-            found = joint_test(large._record, np.eye(len(every))[places], use_f=False)
+            joint = joint_test(large._record, np.eye(len(every))[places], use_f=False)
         label = " < ".join(fit.formula.partition("~")[2].strip() for fit in (small, large))
-        rows.append((label, found.statistic, found.df, found.pvalue))
+        rows.append((label, joint.statistic, joint.df, joint.pvalue))
     if by_score:
         notes = ["Score tests from the smaller model: valid where the larger model is noisy."]
     else:
@@ -497,8 +497,8 @@ def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
     return AnovaTable("Nested models", tuple(rows), tuple(notes))
 
 
-def _one_release(one: Fit, two: Fit) -> bool:
-    arrays = [fit._record.estimate.arrays for fit in (one, two)]
+def _one_release(former: Fit, two: Fit) -> bool:
+    arrays = [fit._record.estimate.arrays for fit in (former, two)]
     if not all("functionals" in a for a in arrays):
         return False
     first, second = (np.asarray(a["released_moments"]) for a in arrays)
@@ -507,10 +507,11 @@ def _one_release(one: Fit, two: Fit) -> bool:
 
 def _nested(small: Fit, large: Fit) -> list[str]:
     """Return the coefficients of the larger model that the smaller lacks, or refuse."""
-    one, two = response_of(small._record), response_of(large._record)
-    if one != two or small.model != large.model:
+    small_y, large_y = response_of(small._record), response_of(large._record)
+    if small_y != large_y or small.model != large.model:
         raise RequestError(
-            f"anova compares models of one response: {small.model}({one}) and {large.model}({two})"
+            f"anova compares models of one response: {small.model}({small_y}) and "
+            f"{large.model}({large_y})"
         )
     mine, theirs = small.design.schema, large.design.schema
     if small.nobs != large.nobs or any(mine[n] != theirs[n] for n in mine if n in theirs):

@@ -122,9 +122,9 @@ def shown_notes(record: Record, *, full: bool, conditions: bool = False) -> tupl
         return tuple(note.text() for note in notes)
     chosen = _select_notes(notes)
     *head, last = (note.text(full=note.severity == Severity.GUARANTEE) for note in chosen)
-    rest = len(notes) - len(chosen)
-    if rest > 0:
-        last += f" ({rest} more note{'s' if rest > 1 else ''}: summary(full=True).)"
+    left_out = len(notes) - len(chosen)
+    if left_out > 0:
+        last += f" ({left_out} more note{'s' if left_out > 1 else ''}: summary(full=True).)"
     elif (*head, last) != tuple(note.text() for note in notes):
         last += " (In full: summary(full=True).)"
     return (*head, last)
@@ -144,10 +144,10 @@ def marks_of(record: Record) -> tuple[list[str], tuple[str, ...]]:
     p = len(est.names)
     # an estimate and, of all, no error: a combination of others
     lost = np.isnan(inference.standard_errors(est))
-    some = est.bias_bound is not None and not lost.all()
+    any_determined = est.bias_bound is not None and not lost.all()
     which = {
         "n": np.zeros(p, dtype=bool) if est.untested is None else np.asarray(est.untested),
-        "c": lost if some else np.zeros(p, dtype=bool),
+        "c": lost if any_determined else np.zeros(p, dtype=bool),
     }
     cells = ["".join(mark for mark, those in which.items() if those[j]) for j in range(p)]
     legend = tuple(f"{m}  {words}" for m, words in _MARKS.items() if which[m].any())
@@ -166,8 +166,8 @@ def _shrunk(record: Record) -> list[Note]:
     if not far.any():
         return []
     names = [f"{n} {v:.3g}" for n, v, w in zip(record.estimate.names, used, far, strict=True) if w]
-    more = ", ..." if len(names) > 4 else ""
-    return [messages.SHRUNK_PREDICTIONS(names=", ".join(names[:4]) + more)]
+    ellipsis = ", ..." if len(names) > 4 else ""
+    return [messages.SHRUNK_PREDICTIONS(names=", ".join(names[:4]) + ellipsis)]
 
 
 def _errors(record: Record) -> list[Note]:
@@ -206,8 +206,8 @@ def _bought(record: Record) -> list[Note]:
         return []
     part = record.shares.get("ranges")
     cost = f", for {f.percent(part)} of the budget" if part else ""
-    found = [(name, interval_of(record.design, name)) for name in record.bought]
-    ranges = ", ".join(name if i is None else f"{name} {f.interval(i)}" for name, i in found)
+    intervals = [(name, interval_of(record.design, name)) for name in record.bought]
+    ranges = ", ".join(name if i is None else f"{name} {f.interval(i)}" for name, i in intervals)
     return [messages.RANGES_ESTIMATED(cost=cost, ranges=ranges)]
 
 
@@ -219,8 +219,10 @@ def _largest_share(record: Record) -> list[Note]:
     j = int(np.nanargmax(shares))
     name, most = record.estimate.names[j], float(shares[j])
     verb, method = record.call.verb, record.call.method
-    known = method in method_names(verb)  # a file may come from where other methods are registered
-    foretells = not record.bought and known and resolve(verb, method).foretells
+    is_registered = method in method_names(
+        verb
+    )  # a file may come from where other methods are registered
+    foretells = not record.bought and is_registered and resolve(verb, method).foretells
     template = messages.MAJORITY if most > 0.5 else messages.LARGEST_SHARE
     plan = " dp.plan() shows by how much, at no cost." if foretells else ""
     return [template(name=name, share=f.percent(most), plan=plan)]
@@ -248,8 +250,8 @@ _FOLLOWS = {"r-squared": ("score_clip", "effective_rows")}
 def _absent(record: Record) -> list[Note]:
     """Return notes on the usual outputs that this fit does not have, and why."""
     verb, stats = verb_of(record.call.verb), record.estimate.stats
-    given = {label.lower() for label, key in verb.header if key in stats}
-    words = [w for w in verb.absent if w.lower() not in given]
+    released = {label.lower() for label, key in verb.header if key in stats}
+    words = [w for w in verb.absent if w.lower() not in released]
     # released numbers determine these, except with weights, without an intercept or of people
     derived = [w for w in words if any(k in stats for k in _FOLLOWS.get(w.lower(), ()))]
     words = [w for w in words if w not in derived]
@@ -271,8 +273,10 @@ def _declare(record: Record) -> list[str]:
     if not record.bought:
         return []
     shown = ", ".join(f'"{name}": (lower, upper)' for name in record.bought[:2])
-    rest = ", ..." if len(record.bought) > 2 else ""
-    return [f"Declared ranges cost nothing and leave nothing to search: bounds={{{shown}{rest}}}"]
+    ellipsis = ", ..." if len(record.bought) > 2 else ""
+    return [
+        f"Declared ranges cost nothing and leave nothing to search: bounds={{{shown}{ellipsis}}}"
+    ]
 
 
 def no_reply_page(record: Record) -> Page:
@@ -347,18 +351,18 @@ def build(
     silent = not record.estimate.released
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
-    own = None if silent else kind.load("body")
+    body_of = None if silent else kind.load("body")
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
-    more: tuple[Content, ...] = ()
+    further: tuple[Content, ...] = ()
     legend: tuple[str, ...] = ()
     footnotes: tuple[str, ...] = ()
-    if own is not None:
-        body = own(record, digits, level, **requests)
+    if body_of is not None:
+        body = body_of(record, digits, level, **requests)
         if isinstance(body, Table):
-            columns, rows, more, footnotes = body.columns, body.rows, body.more, body.notes
+            columns, rows, further, footnotes = body.columns, body.rows, body.more, body.notes
         else:
-            columns, rows, more = body
+            columns, rows, further = body
     elif not no_table:
         columns, rows, legend = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate
@@ -377,7 +381,7 @@ def build(
         if notes and not silent
         else (),
         statement=f.greek(record.guarantee.statement()),
-        more=more,
+        more=further,
         layout=_LAYOUT,
         fmt=fmt,
         legend=legend,
@@ -479,8 +483,8 @@ def _table(
     letter = "z" if est.use_t is None else "t"
     error = inference.standard_errors(est)
     parts = {kind: inference.standard_errors(est, kind) for kind in ("sampling", "privacy")}
-    known = error if np.isfinite(error).any() else parts["privacy"]
-    few = places(known * np.abs(params) if exponentiate else known, digits)
+    error_shown = error if np.isfinite(error).any() else parts["privacy"]
+    few = places(error_shown * np.abs(params) if exponentiate else error_shown, digits)
     marks, legend = marks_of(record)
     biased = est.bias is not None and bool((np.nan_to_num(est.bias) > 0.0).any())
     marked = [m + f.stars(v) for m, v in zip(marks, p, strict=True)] if stars else marks

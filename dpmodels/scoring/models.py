@@ -33,6 +33,7 @@ from dpmodels.scoring.rules import (
     MIN_BALL_MASS,
     MIN_NOISE_LEFT,
     MIN_SCALE_FALL,
+    QUANTILE_CLIP,
     QUANTILE_SCALE,
     RARE_CLIP,
     SCALE_UPDATE,
@@ -520,6 +521,13 @@ class Quantile(Model):
         local = max(min(state.nuisance, old / density), MIN_SCALE_FALL * old)
         return replace(state, phi=(QUANTILE_SCALE * local) ** 2)
 
+    def typical_long(self, state: State) -> float:
+        """Return C for the rows on the rarer side: their scores are all of the length of the row.
+
+        Shares of rows that come near the clip say nothing about how many are beyond it.
+        """
+        return QUANTILE_CLIP * self.jump * math.sqrt(len(state.theta))
+
     @property
     def jump(self) -> float:
         """The larger of tau and 1 - tau, over the root of their product."""
@@ -653,3 +661,20 @@ class Expectile(Model):
             return weight * x, weight
 
         return rows
+
+    def updated(self, state: State, H: Array, ratio: float | None) -> State:
+        """Return the scale of the residual: scores of a normal one have its expected square."""
+        return super().updated(state, H, None if ratio is None else ratio / self._square)
+
+    @property
+    def _square(self) -> float:
+        """Mean squared score of a standard normal residual about its expectile."""
+        e = _normal_expectile(self.tau)
+        above = 0.5 * math.erfc(e / math.sqrt(2.0))
+        height = math.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
+        square = (1.0 + e * e) * above - e * height  # of (X - e)+
+        return 4.0 * (self.tau**2 * square + (1.0 - self.tau) ** 2 * (1.0 + e * e - square))
+
+    def white(self, before: State, after: State, H: Array) -> Array:
+        """Return the root of the second moments of u: where few rows weigh most, none is longer."""
+        return before.W

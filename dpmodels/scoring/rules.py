@@ -414,6 +414,8 @@ PUBLIC_END_SDS = 3.0
 RARE_MEAN = 1.0
 #: C over the length of typical scores of rare events, counts and second values. [N 34]
 RARE_CLIP = 1.75
+#: C over the length of the scores of a quantile's rarer side. [N 60]
+QUANTILE_CLIP = 1.5
 #: C over that length at most, for rarer groups at public rows. [N 34]
 RARE_CLIP_MAX = 3.0 / 1.75
 #: Noise sds by which clipped events at a public row may move its score. [N 34]

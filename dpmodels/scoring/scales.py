@@ -124,13 +124,27 @@ class ScalePlan:
         plain = design_of_numbers(design, self.predictors, response=self.response)
         places = {column.name.strip("`"): j for j, column in enumerate(plain.columns)}
         at = [places[name] for name in self.predictors] + [plain.q - 1] * self.response
-        ends = plain.intervals()[at]
+        centre, width, seen = self.release_scales(plain, at, ask)
+        return looking_from(coordinates, design, self, centre, width, seen, clear)
+
+    def release_scales(
+        self, plain: Design, at: Sequence[int], ask: Ask
+    ) -> tuple[Array, Array, list[float | None]]:
+        """Release centres and scales of the numbers in these rows of a design.
+
+        Returns
+        -------
+        centre, width : (numbers,) arrays
+            Medians, and widths of the declared ranges.
+        seen : list of float or None
+            Scales over the width, None where the distances tell none.
+        """
+        ends = plain.intervals()[list(at)]
         low, width = ends[:, 0], ends[:, 1] - ends[:, 0]
         counts = self._noisy(0, plain, ask, _Histogram(tuple(at), low, width))
         centre = low + width * [median_of(one, self.noise(0)) for one in counts]
         counts = self._noisy(1, plain, ask, _Histogram(tuple(at), centre, width, octaves=True))
-        seen = [scale_of(one, self.noise(1), self._read(one)) for one in counts]
-        return looking_from(coordinates, design, self, centre, width, seen, clear)
+        return centre, width, [scale_of(one, self.noise(1), self._read(one)) for one in counts]
 
     def _noisy(self, k: int, plain: Design, ask: Ask, job: _Histogram) -> Array:
         over = Sums(plain, job)

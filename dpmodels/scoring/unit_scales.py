@@ -89,20 +89,33 @@ class Number:
         """Cells that can hold a value: all, or one a whole number."""
         return CELLS if self.kind != "whole" else min(round(self.high - self.low) + 1, CELLS)
 
+    @property
+    def counts(self) -> bool:
+        """Whether the number is a count: not negative, and rarer the larger it is."""
+        return self.kind in ("whole", "log")
+
+    def _twice(self, cell: int) -> float:
+        """Return the number twice as far from the lower end as the end of a cell."""
+        return 2.0 * float(self.bounds()[cell + 1]) - self.low
+
     def shares(self, counts: Array, sd: float, n: float) -> Array:
         """Return the shares of all cells, of noisy counts (CELLS,) of n units.
 
         Cells that stand out of the noise, where these hold most units (a number of few values, or
         one whose range is far too wide), the others even over the range: what is not seen may be
         anywhere, and that is no less than the noise of those that are (a rare value, taken for
-        none, would be blown up). Else by a tree.
+        none, would be blown up). Counts that are not seen are at most twice those that are: a few
+        anywhere in a wide range would make a mean of their own. Else by a tree.
         """
         clear = kept(counts, sd)
         clear[self.cells :] = 0.0
         if float(clear.sum()) > CLEAR_PART * n:
             hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
             rest = max(1.0 - float(clear.sum()) / n, hidden)
-            even = np.where(np.arange(CELLS) < self.cells, rest / self.cells, 0.0)
+            there = np.arange(CELLS) < self.cells
+            if self.counts:
+                there &= self.middles() <= self._twice(int(np.flatnonzero(clear)[-1]))
+            even = np.where(there, rest / np.count_nonzero(there), 0.0)
             out = clear / max(float(clear.sum()), n) + even
             return np.asarray(out / out.sum())
         many = 1 << (self.cells - 1).bit_length()

@@ -83,11 +83,11 @@ class ParquetSource:
         return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
-        wanted = list(names)
+        columns = list(names)
         for path in self._paths:
             with _parquet(path) as file:
                 # threads of the reader's own cost CPU time and save no wall time
-                for batch in file.iter_batches(READ_ROWS, columns=wanted, use_threads=False):
+                for batch in file.iter_batches(READ_ROWS, columns=columns, use_threads=False):
                     yield from batch_chunks(batch, names)
 
     def chosen(self, names: Sequence[str], windows: Windows) -> Iterator[tuple[int, Chunk]]:
@@ -97,7 +97,7 @@ class ParquetSource:
     def _chosen(
         self, names: Sequence[str], windows: Windows
     ) -> Generator[tuple[int, Chunk], None, None]:
-        wanted = list(names)
+        columns = list(names)
         at = left_out = 0
         for path in self._paths:
             with _parquet(path, buffer_size=_BUFFER) as file:
@@ -106,7 +106,7 @@ class ParquetSource:
                     last = max((b for _, b in windows.spans(at, stop)), default=at)
                     if last > at:
                         batches = file.iter_batches(
-                            _SHORT_READ, row_groups=[group], columns=wanted, use_threads=False
+                            _SHORT_READ, row_groups=[group], columns=columns, use_threads=False
                         )
                         for batch in batches:
                             yield left_out, columns_of(batch, names)
@@ -156,9 +156,9 @@ class ParquetSpan:
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield batches; no thread reads ahead where several read."""
-        wanted = list(names)
-        for path, found in groupby(self._groups, key=lambda group: group[0]):
-            groups = list(found)
+        columns = list(names)
+        for path, members in groupby(self._groups, key=lambda group: group[0]):
+            groups = list(members)
             at = groups[0][2]
             with _parquet(path) as file:
                 # of the last group perhaps only the head is wanted
@@ -167,7 +167,7 @@ class ParquetSpan:
                     if not part:
                         continue
                     for batch in file.iter_batches(
-                        size, row_groups=[g[1] for g in part], columns=wanted, use_threads=False
+                        size, row_groups=[g[1] for g in part], columns=columns, use_threads=False
                     ):
                         low, high = max(self._first - at, 0), min(self._last - at, batch.num_rows)
                         at += batch.num_rows
@@ -222,8 +222,8 @@ class DatasetSource:
 
 def _formats(data: Any) -> set[str]:
     """Return the file formats of a dataset; none for tables in memory."""
-    found = {type(data.format).__name__} if hasattr(data, "format") else set()
-    return found.union(*(_formats(part) for part in getattr(data, "children", ())))
+    formats = {type(data.format).__name__} if hasattr(data, "format") else set()
+    return formats.union(*(_formats(part) for part in getattr(data, "children", ())))
 
 
 def _parquet(path: Path, **options: Any) -> Any:
@@ -372,9 +372,9 @@ class StatSource:
         if self.kinds[name] != "datetime":
             return numbers
         epoch, unit = _EPOCHS[self._family][self._times[name] == "datetime"]
-        there = np.isfinite(numbers)
-        whole = np.where(there, numbers * unit, 0.0).round().astype("m8[us]")
-        return np.where(there, np.datetime64(epoch, "us") + whole, np.datetime64("NaT"))
+        finite = np.isfinite(numbers)
+        elapsed = np.where(finite, numbers * unit, 0.0).round().astype("m8[us]")
+        return np.where(finite, np.datetime64(epoch, "us") + elapsed, np.datetime64("NaT"))
 
 
 def _check_encoding(path: Path, dialect: Dialect) -> None:
@@ -384,10 +384,10 @@ def _check_encoding(path: Path, dialect: Dialect) -> None:
     with opened_bytes(path) as file:
         line = file.readline(1 << 16)
     try:
-        found = not line.isascii() and bool(line.decode("utf-8"))
+        has_letters = not line.isascii() and bool(line.decode("utf-8"))
     except UnicodeDecodeError:
         return
-    if found:
+    if has_letters:
         raise SourceError(
             f"{path.name}: the names of the columns are in UTF-8, and encoding="
             f"{dialect.encoding!r} would read them wrongly. Leave encoding out. Nothing was charged"
@@ -468,11 +468,11 @@ def read_csv(
     >>> dp.read_csv(file, sep=";", decimal=",")
     <CSV file visits.csv, sep=';'>
     """
-    given = list(path) if isinstance(path, (list, tuple)) else [path]
-    paths = [path_of(one, "the path of a table", SourceError) for one in given]
-    for one in paths:
-        if not one.exists():
-            raise SourceError(f"there is no file {str(one)!r}")
+    entries = list(path) if isinstance(path, (list, tuple)) else [path]
+    paths = [path_of(entry, "the path of a table", SourceError) for entry in entries]
+    for file in paths:
+        if not file.exists():
+            raise SourceError(f"there is no file {str(file)!r}")
     options = csv_options(
         sep=sep, encoding=encoding, decimal=decimal, thousands=thousands, quotechar=quotechar, na=na
     )
@@ -481,8 +481,8 @@ def read_csv(
 
 def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
     """Open a file's header; the library's own message could quote content, so it is not shown."""
-    said = f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file"
-    return withheld(lambda: opener(path), said)
+    problem = f"{path.name}: cannot be read as a {path.suffix or 'CSV'} file"
+    return withheld(lambda: opener(path), problem)
 
 
 def path_source(paths: Sequence[Path]) -> Source:

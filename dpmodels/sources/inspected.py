@@ -51,11 +51,11 @@ def inspected(source: Source, variables: Mapping[str, Variable]) -> Inspected:
     **Not private.** Exact counts of private rows, and spellings of cells.
     """
     kinds = source.kinds
-    found = {name: Seen() for name in variables}
+    seen = {name: Seen() for name in variables}
     read: dict[str, Variable] = {}
     for name, variable in variables.items():
         if name not in kinds:
-            found[name].problem = "the data have no such column"
+            seen[name].problem = "the data have no such column"
             continue
         if isinstance(variable, Levels) and not variable.levels:  # to be bought
             variable = Text()
@@ -64,23 +64,23 @@ def inspected(source: Source, variables: Mapping[str, Variable]) -> Inspected:
             check_types(kinds, {name: recorded})
             read[name] = recorded
         except SchemaError as error:
-            found[name].problem = str(error)
-    rows, usable = guarded(lambda: _count_cells(source, read, found), charged=False)
-    return Inspected(rows, usable, found)
+            seen[name].problem = str(error)
+    rows, usable = guarded(lambda: _count_cells(source, read, seen), charged=False)
+    return Inspected(rows, usable, seen)
 
 
 def _count_cells(
-    source: Source, variables: Mapping[str, Variable], found: dict[str, Seen]
+    source: Source, variables: Mapping[str, Variable], seen: dict[str, Seen]
 ) -> tuple[int, int]:
-    """Fill ``found``; return the number of rows, and of those that every variable can use."""
+    """Fill ``seen``; return the number of rows, and of those that every variable can use."""
     rows = usable = 0
     names = list(variables) or list(source.kinds)[:1]
     for chunk in source.chunks(names):
         m = len(chunk[names[0]])
-        whole = np.ones(m, dtype=bool)
+        complete = np.ones(m, dtype=bool)
         for name, variable in variables.items():
-            whole &= _column(chunk[name], variable, found[name])
-        rows, usable = rows + m, usable + int(whole.sum())
+            complete &= _column(chunk[name], variable, seen[name])
+        rows, usable = rows + m, usable + int(complete.sum())
     return rows, usable
 
 
@@ -88,21 +88,21 @@ def _column(column: Any, variable: Variable, seen: Seen) -> Any:
     """Record the cells of a column and return the mask of usable ones."""
     cells = np.asarray(coerce(column, variable))
     levels = isinstance(variable, Levels)
-    there: Any = cells >= 0 if levels or isinstance(variable, Text) else ~np.isnan(cells)
+    present: Any = cells >= 0 if levels or isinstance(variable, Text) else ~np.isnan(cells)
     if variable.interval is not None and not levels:
         low, high = variable.interval
         seen.outside += int(((cells < low) | (cells > high)).sum())
     # a cell that counts as other= is used, and matches no level all the same
     other = isinstance(variable, Levels) and variable.other is not None
-    look = np.flatnonzero(~there | (cells == _code_of_other(variable)) if other else ~there)
+    look = np.flatnonzero(~present | (cells == _code_of_other(variable)) if other else ~present)
     if not len(look):
-        return there
+        return present
     raw = _texts(column)
     reads = readable_spellings(variable)
     for i in look.tolist():
         cell = raw[i]
         missing = cell is None or (isinstance(cell, str) and cell.strip() in NA_WORDS)
-        if reads(cell) is True and there[i]:
+        if reads(cell) is True and present[i]:
             continue  # other= itself
         if missing or reads(cell) is None:
             seen.missing += 1
@@ -114,7 +114,7 @@ def _column(column: Any, variable: Variable, seen: Seen) -> Any:
         text = str(cell)
         if text in seen.spellings or len(seen.spellings) < _MOST_SPELLINGS:
             seen.spellings[text] += 1
-    return there
+    return present
 
 
 def _code_of_other(variable: Variable) -> int:

@@ -58,7 +58,7 @@ class Dialect:
 
         Its cells are in quotes (doubled inside them) or have none.
         """
-        sep, quote = (re.escape(one.encode()) for one in (self.sep, self.quote))
+        sep, quote = (re.escape(sign.encode()) for sign in (self.sep, self.quote))
         bare = rb"[^" + quote + sep + rb"\r\n\0]*"
         inside = rb"[^" + quote + rb"\r\n\0]*"
         cell = bare
@@ -75,13 +75,13 @@ _BY_LINE = {"gb18030", "gbk", "gb2312", "big5", "shift_jis", "cp932", "euc_jp", 
 
 def known_encoding(name: Any) -> str:
     """Return the name of an encoding in which each line can be read by itself, or refuse it."""
-    found = ""
+    codec = ""
     with suppress(LookupError, TypeError):
-        found = codecs.lookup(name).name.replace("-", "_")
-    if found in ("utf_8", "utf_8_sig", "ascii"):
+        codec = codecs.lookup(name).name.replace("-", "_")
+    if codec in ("utf_8", "utf_8_sig", "ascii"):
         return "utf-8"
-    if found in _BY_LINE or _is_of_bytes(found):
-        return found
+    if codec in _BY_LINE or _is_of_bytes(codec):
+        return codec
     raise SourceError(
         f"encoding={shown(name)} cannot be read line by line. Encodings: 'utf-8', 'latin-1', "
         f"'cp1252' and others of one byte a character, {', '.join(sorted(_BY_LINE))}. Rewrite "
@@ -152,37 +152,37 @@ class _Recoded:
         """Close the file."""
         self._file.close()
 
-    def _more(self) -> bytes:
+    def _next_bytes(self) -> bytes:
         """Return the next decoded bytes; none at the end of the file."""
-        more = self._file.read(_BYTES)
+        read = self._file.read(_BYTES)
         if not self._by_line:
-            return self._decoded(more)
-        if not more:
-            more, self._rest = self._rest, b""
-            return self._decoded(more)
+            return self._decoded(read)
+        if not read:
+            read, self._rest = self._rest, b""
+            return self._decoded(read)
         if len(self._rest) >= _LONGEST_LINE:  # the line goes on up to the next line feed
-            end = more.find(b"\n")
-            more = b"" if end < 0 else more[end:]
-        whole, feed, self._rest = (self._rest + more).rpartition(b"\n")
-        return self._decoded(whole + feed) or self._more()
+            end = read.find(b"\n")
+            read = b"" if end < 0 else read[end:]
+        lines, feed, self._rest = (self._rest + read).rpartition(b"\n")
+        return self._decoded(lines + feed) or self._next_bytes()
 
     def _decoded(self, block: bytes) -> bytes:
         lines = block.split(b"\n") if self._by_line else [block]
-        return b"\n".join(one.decode(self._encoding, "replace").encode() for one in lines)
+        return b"\n".join(line.decode(self._encoding, "replace").encode() for line in lines)
 
     def read(self, size: int) -> bytes:
         """Return up to ``size`` bytes, none at the end."""
-        self._ready = self._ready or self._more()
+        self._ready = self._ready or self._next_bytes()
         self._last, self._ready = self._ready[:size], self._ready[size:]
         return self._last
 
     def readline(self, limit: int) -> bytes:
         """Return the next line, or its first ``limit`` bytes."""
         while b"\n" not in self._ready and len(self._ready) < limit:
-            more = self._more()
-            if not more:
+            decoded = self._next_bytes()
+            if not decoded:
                 break
-            self._ready += more
+            self._ready += decoded
         end = self._ready.find(b"\n") + 1 or len(self._ready)
         return self.read(min(end, limit)) if self._ready else b""
 
@@ -274,8 +274,8 @@ def parts_of_file(
     """
     done = 0
     if importlib.util.find_spec("pyarrow") is not None:
-        whole = dialect.missing
-        for missing in (("",), whole) if set(names) <= set(numbers) else (whole,):
+        missing_words = dialect.missing
+        for missing in (("",), missing_words) if set(names) <= set(numbers) else (missing_words,):
             ended, done = yield from _streamed(path, names, rows, numbers, missing, done, dialect)
             if ended:
                 return
@@ -297,9 +297,9 @@ class _Plain:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes; none once a character was odd."""
-        more = b"" if self.odd else self._file.read(size)
-        self.odd = self.odd or any(odd in more for odd in self._odd)
-        return b"" if self.odd else more
+        read = b"" if self.odd else self._file.read(size)
+        self.odd = self.odd or any(odd in read for odd in self._odd)
+        return b"" if self.odd else read
 
     def close(self) -> None:
         """Leave the file to who opened it."""
@@ -358,14 +358,14 @@ def _streamed(
 
 def _pass_lines(file: IO[bytes], lines: int) -> None:
     """Go to the start of the line that comes after so many."""
-    while lines and (more := file.read(_BYTES)):
-        ends = np.flatnonzero(_line_feeds(more)) + 1
+    while lines and (read := file.read(_BYTES)):
+        ends = np.flatnonzero(_line_feeds(read)) + 1
         if len(ends) > lines:
-            file.seek(int(ends[lines - 1]) - len(more), io.SEEK_CUR)
+            file.seek(int(ends[lines - 1]) - len(read), io.SEEK_CUR)
             return
         lines -= len(ends)
         if not lines:
-            file.seek(int(ends[-1]) - len(more), io.SEEK_CUR)
+            file.seek(int(ends[-1]) - len(read), io.SEEK_CUR)
 
 
 def chosen_lines(
@@ -399,9 +399,9 @@ def count_lines(path: Path, dialect: Dialect = PLAIN) -> int:
     count, last = 0, b"\n"
     with opened_bytes(path, dialect.encoding) as file:
         header_of(file, path.name, dialect)
-        while more := file.read(_BYTES):
-            count += int(np.count_nonzero(_line_feeds(more)))
-            last = more[-1:]
+        while read := file.read(_BYTES):
+            count += int(np.count_nonzero(_line_feeds(read)))
+            last = read[-1:]
     return count + (last != b"\n")
 
 
@@ -411,20 +411,20 @@ def _line_feeds(block: bytes) -> npt.NDArray[np.bool_]:
 
 def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
     """Yield the rest of a file, ``rows`` lines at once, each with its line feed."""
-    rest: list[bytes] = []
+    pending: list[bytes] = []
     missing = rows
-    for more in _without_tails(file):
-        ends = np.flatnonzero(_line_feeds(more)) + 1
+    for read in _without_tails(file):
+        ends = np.flatnonzero(_line_feeds(read)) + 1
         at = 0
         while len(ends) >= missing:
             cut = int(ends[missing - 1])
-            yield b"".join([*rest, more[at:cut]])
-            rest, ends, at, missing = [], ends[missing:], cut, rows
-        rest.append(more[at:])
+            yield b"".join([*pending, read[at:cut]])
+            pending, ends, at, missing = [], ends[missing:], cut, rows
+        pending.append(read[at:])
         missing -= len(ends)
-    if any(rest):
-        whole = b"".join(rest)
-        yield whole if whole.endswith(b"\n") else whole + b"\n"
+    if any(pending):
+        block = b"".join(pending)
+        yield block if block.endswith(b"\n") else block + b"\n"
 
 
 def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
@@ -434,14 +434,14 @@ def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
     this line alone. An error would tell of one row.
     """
     open_line = 0  # bytes of the line that has not ended
-    while more := file.read(_BYTES):
+    while read := file.read(_BYTES):
         if open_line > _LONGEST_LINE:  # its tail goes up to the next line feed
-            end = more.find(b"\n")
-            more = b"" if end < 0 else more[end:]
-        last = more.rfind(b"\n")
-        open_line = len(more) - last - 1 if last >= 0 else open_line + len(more)
-        if more:
-            yield more
+            end = read.find(b"\n")
+            read = b"" if end < 0 else read[end:]
+        last = read.rfind(b"\n")
+        open_line = len(read) - last - 1 if last >= 0 else open_line + len(read)
+        if read:
+            yield read
 
 
 def _is_plain(block: bytes, width: int, dialect: Dialect) -> bool:
@@ -467,10 +467,10 @@ def _columns(
     if not _is_plain(block, len(header), dialect):
         block = _one_row_a_line(list(io.BytesIO(block)), len(header), dialect)
     if importlib.util.find_spec("pyarrow") is not None:
-        for wanted in (set(numbers), set()) if numbers else (set(),):
-            found = _by_arrow(block, header, names, wanted, dialect)
-            if found is not None:
-                return found
+        for as_numbers in (set(numbers), set()) if numbers else (set(),):
+            columns = _by_arrow(block, header, names, as_numbers, dialect)
+            if columns is not None:
+                return columns
     import pandas as pd
 
     frame = pd.read_csv(

@@ -64,8 +64,8 @@ def moved(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
 
 def count_rows_by_person(data: Any, column: str) -> Any:
     """Return a Dask frame with one row per person."""
-    found = _by_person(data, column, {})
-    return found.drop_duplicates(split_out=max(data.npartitions, 1))
+    people = _by_person(data, column, {})
+    return people.drop_duplicates(split_out=max(data.npartitions, 1))
 
 
 def whole_part(frame: Any) -> FrameSource:
@@ -80,9 +80,9 @@ def people_of(frame: Any) -> int:
     return -1 if _refused(frame) else len(frame)
 
 
-def added_people(found: Iterable[int]) -> int:
+def added_people(parts: Iterable[int]) -> int:
     """Return how many people all partitions have together."""
-    counts = list(found)
+    counts = list(parts)
     if min(counts, default=0) < 0:
         raise SourceError(_OTHER)
     return sum(counts)
@@ -94,15 +94,15 @@ def _refused(frame: Any) -> bool:
 
 def _by_person(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
     """Return a Dask frame of canonical ids, where they go, and coerced cells."""
-    wanted = data[list(dict.fromkeys([*kinds, column]))]
-    like = wanted._meta
+    chosen = data[list(dict.fromkeys([*kinds, column]))]
+    like = chosen._meta
     dtype = like[column].dtype
-    whole = isinstance(dtype, np.dtype) and (  # ids are integers of 64 bits: a public fact
+    are_integers = isinstance(dtype, np.dtype) and (  # ids are integers of 64 bits: a public fact
         dtype.kind in "if" or (dtype.kind == "u" and dtype.itemsize < 8)
     )
-    said = _Said(types_of(FrameSource(like)), id_type(like[column]), not whole)
-    meta = _prepared(like, column, kinds, said)
-    return wanted.map_partitions(_part, column, kinds, said, meta, meta=meta)
+    declared = _Said(types_of(FrameSource(like)), id_type(like[column]), not are_integers)
+    meta = _prepared(like, column, kinds, declared)
+    return chosen.map_partitions(_part, column, kinds, declared, meta, meta=meta)
 
 
 @dataclass(frozen=True)
@@ -114,26 +114,26 @@ class _Said:
     of_text: bool
 
 
-def _part(part: Any, column: str, kinds: Mapping[str, Any], said: _Said, meta: Any) -> Any:
+def _part(part: Any, column: str, kinds: Mapping[str, Any], declared: _Said, meta: Any) -> Any:
     """Return :func:`_prepared`, or one row with the message that the types differ.
 
     An exception would be logged by the worker beside the rows.
     """
     try:
-        return _prepared(part, column, kinds, said)
+        return _prepared(part, column, kinds, declared)
     except SourceError:
-        mark = meta.reindex([0], fill_value=0) if not said.of_text else meta.reindex([0])
+        mark = meta.reindex([0], fill_value=0) if not declared.of_text else meta.reindex([0])
         return mark.assign(**{_PLACE: np.int64(-1)}).astype(meta.dtypes.to_dict())
 
 
-def _prepared(part: Any, column: str, kinds: Mapping[str, Any], said: _Said) -> Any:
+def _prepared(part: Any, column: str, kinds: Mapping[str, Any], declared: _Said) -> Any:
     """Return the rows with an id: canonical id, where it goes, and coerced cells."""
     import pandas as pd
 
-    OneType(said.ids).check(part[column])
+    OneType(declared.ids).check(part[column])
     head, number, rows = sort_keys(part[column])
     out: dict[str, Any] = {}
-    if said.of_text:
+    if declared.of_text:
         heads = [head] * len(number) if isinstance(head, bytes) else head
         names = [f"{h.hex()}:{n}" for h, n in zip(heads, number.tolist(), strict=True)]
         out[MOVED.column] = pd.array(names, dtype="string")
@@ -141,18 +141,18 @@ def _prepared(part: Any, column: str, kinds: Mapping[str, Any], said: _Said) -> 
     else:
         out[MOVED.column] = number
         out[_PLACE] = (number ^ (number >> 32)) & 0x7FFFFFFF
-    for name, cells in _coerced(part, kinds, said).items():
+    for name, cells in _coerced(part, kinds, declared).items():
         out[name] = cells if rows is None else cells[rows]
     return pd.DataFrame(out)
 
 
-def _coerced(part: Any, kinds: Mapping[str, Any], said: _Said) -> dict[str, Any]:
+def _coerced(part: Any, kinds: Mapping[str, Any], declared: _Said) -> dict[str, Any]:
     """Return the coerced cells of a partition, read by the types of the frame."""
-    chunks = list(TypedPart(FrameSource(part), said.types).chunks(list(kinds))) if kinds else []
+    chunks = list(TypedPart(FrameSource(part), declared.types).chunks(list(kinds))) if kinds else []
     if not chunks:
         return coerce_all({c: part[c] for c in kinds}, kinds)
-    found = [coerce_all(chunk, kinds) for chunk in chunks]
-    return {c: np.concatenate([cells[c] for cells in found]) for c in kinds}
+    coerced = [coerce_all(chunk, kinds) for chunk in chunks]
+    return {c: np.concatenate([cells[c] for cells in coerced]) for c in kinds}
 
 
 # -- Columns put in the order of people, and runs of whole people
@@ -201,7 +201,7 @@ class Columns:
         return columns
 
 
-def by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
+def by_person(codes: npt.NDArray[np.int64], people: int) -> tuple[Any, Index]:
     """Return (rows in the order of people, each in that of the file; ends of people).
 
     A counting sort: rows without an id are left out.
@@ -210,16 +210,16 @@ def by_person(codes: npt.NDArray[np.int64], found: int) -> tuple[Any, Index]:
 
     missing = len(codes) > 0 and int(codes.min()) < 0
     if not missing and bool((codes[1:] >= codes[:-1]).all()):
-        ends = np.full(found + 1, len(codes), dtype=np.intp)
+        ends = np.full(people + 1, len(codes), dtype=np.intp)
         ends[0] = 0
         ends[1:-1] = np.flatnonzero(codes[1:] != codes[:-1]) + 1
         return slice(None), ends
     rows = np.flatnonzero(codes >= 0) if missing else None
     present = codes if rows is None else codes[rows]
     m = len(present)
-    small = np.int32 if max(m, found) < 2**31 else np.int64  # what the sort moves
+    small = np.int32 if max(m, people) < 2**31 else np.int64  # what the sort moves
     cells = np.zeros(m, dtype=np.int8), present.astype(small), np.arange(m + 1, dtype=small)
-    table = csr_matrix(cells, shape=(m, found)).tocsc()
+    table = csr_matrix(cells, shape=(m, people)).tocsc()
     order = table.indices.astype(np.intp)
     return order if rows is None else rows[order], table.indptr.astype(np.intp)
 
@@ -269,10 +269,10 @@ class BlockOfPeople:
 
 def count_people(source: Source, person: Person) -> int:
     """Count the different ids of a table: a public number."""
-    there = getattr(source, "people", None)  # of parts that others hold
-    found = None if there is None else there(person.column)
-    if found is not None:
-        return int(found)
+    counter = getattr(source, "people", None)  # of parts that others hold
+    people = None if counter is None else counter(person.column)
+    if people is not None:
+        return int(people)
     ids = Ids(getattr(source, "n", None), one_type(source, person.column))
     for chunk in source.chunks([person.column]):
         ids.add(chunk[person.column])
@@ -339,8 +339,8 @@ class PeopleRows(OfRows):
             return job.over(self.people(design, coins), inner)
         task = PeopleTask(design, job, ALL_ROWS, keyed(coins), keyed(inner))
         mark, parts = self._executor.run(task, partitions)
-        total, found = added(task, parts, len(partitions), mark)
-        self._check(found)
+        total, people = added(task, parts, len(partitions), mark)
+        self._check(people)
         return total
 
     def raw_people(self, names: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], Index]]:
@@ -352,8 +352,8 @@ class PeopleRows(OfRows):
         ids = Ids(getattr(self._source, "n", None), one_type(self._source, column))
         for chunk in self._source.chunks([column]):
             ids.add(chunk[column])
-        codes, found = ids.codes()
-        self._check(found)
+        codes, people = ids.codes()
+        self._check(people)
         at = 0
         for chunk in self._source.chunks(list(names)):
             size = len(chunk[names[0]])
@@ -362,7 +362,7 @@ class PeopleRows(OfRows):
         if at != len(codes):
             raise SourceError("the source must give the same rows each time")
 
-    def found(self, kinds: Mapping[str, Any]) -> int:
+    def count_people(self, kinds: Mapping[str, Any]) -> int:
         """Return how many people there are. Confidential: under add-remove their number is."""
         self._ready(kinds)
         assert self._ends is not None
@@ -370,11 +370,11 @@ class PeopleRows(OfRows):
 
     def _partitions(self, kinds: Mapping[str, Any]) -> list[Partition]:
         """Return the parts of the source that hold whole people; none: read in this process."""
-        whole = getattr(self._source, "whole", None)
-        if self._executor is None or whole is None:
+        partitions = getattr(self._source, "partitions_of_people", None)
+        if self._executor is None or partitions is None:
             return []
         if self._whole[0] != frozenset(kinds):
-            self._whole = frozenset(kinds), whole(self.person.column, kinds)
+            self._whole = frozenset(kinds), partitions(self.person.column, kinds)
         return self._whole[1]
 
     def sample(
@@ -395,14 +395,14 @@ class PeopleRows(OfRows):
         out = np.full((len(indices), self.n), np.nan)
         index, at, key = list(indices), 0, draw(8)
         for cells, starts, counts in self._parts(design.kinds):
-            own = row_hashes([cells[c] for c in sorted(design.kinds)], key)
-            lowest = np.minimum.reduceat(own, starts)
-            rows = np.flatnonzero(own == np.repeat(lowest, counts))
+            hashes = row_hashes([cells[c] for c in sorted(design.kinds)], key)
+            lowest = np.minimum.reduceat(hashes, starts)
+            rows = np.flatnonzero(hashes == np.repeat(lowest, counts))
             # rows of equal cells have equal hashes: the first of them stands for all
-            _, one = np.unique(np.searchsorted(starts, rows, side="right"), return_index=True)
-            whole = np.empty((design.q, len(own)))
-            design.fill(cells, whole)
-            part = whole[:, rows[one]]
+            _, firsts = np.unique(np.searchsorted(starts, rows, side="right"), return_index=True)
+            filled = np.empty((design.q, len(hashes)))
+            design.fill(cells, filled)
+            part = filled[:, rows[firsts]]
             missing_rows = np.isnan(part[0 if design.response is None else -1])
             part = part[index]
             part[:, missing_rows] = np.nan
@@ -410,7 +410,7 @@ class PeopleRows(OfRows):
             at += part.shape[1]
         return out if keep is None else out[:, keep]
 
-    def kept(self, kinds: Mapping[str, Any], most: int, noise: Any) -> dict[str, Any]:
+    def rows_of_each(self, kinds: Mapping[str, Any], most: int, noise: Any) -> dict[str, Any]:
         """Return the cells of exactly ``most`` rows of each of n people; missing ones fill up.
 
         Kept are the rows of the smallest keyed hashes: of the cells, and of a running number among
@@ -494,21 +494,21 @@ class PeopleRows(OfRows):
             # what a source hands out may be a view of a buffer that it uses again
             held.add(cells)
             del chunk
-        codes, found = ids.codes()
-        self._check(found)
+        codes, people = ids.codes()
+        self._check(people)
         del ids
-        order, self._ends = by_person(codes, found)
+        order, self._ends = by_person(codes, people)
         del codes
         if not held.rows:  # a table without rows, whose people were declared
             held.add(coerce_all({c: np.empty(0) for c in kinds}, kinds))
         self._cells = held.ordered(order)
 
-    def _check(self, found: int) -> None:
+    def _check(self, people: int) -> None:
         if not self._public_n:
             return
-        if self.person.count is not None and found > self.person.count:
+        if self.person.count is not None and people > self.person.count:
             raise SourceError("the table has more people than units= declares")
-        if self.person.count is None and found != self.n:
+        if self.person.count is None and people != self.n:
             raise SourceError(
                 "this pass met another number of people than was counted before: the source must "
                 "give the same rows each time"
@@ -519,14 +519,14 @@ class PeopleRows(OfRows):
 class PeopleTask(Task):
     """The plan of one pass over people, for a part that has whole people alone."""
 
-    def done(self, index: int, source: Source, first: int | None, mark: str = "") -> Partial:
+    def add_part(self, index: int, source: Source, first: int | None, mark: str = "") -> Partial:
         """Add up one part; its length is counted in people."""
         rows = PeopleRows(source, 0, MOVED, public_n=False, coerced=True)
         coins = None if self.key is None else self.key.coins(index, 0)
         inner = None if self.inner is None else self.inner.coins(index, 1)
         with np.errstate(all="ignore"):
             sums = self.job.over(rows.people(self.design, coins), inner)
-            return Partial(index, rows.found(self.design.kinds), sums, mark)
+            return Partial(index, rows.count_people(self.design.kinds), sums, mark)
 
 
 def _smallest(
@@ -534,13 +534,15 @@ def _smallest(
 ) -> tuple[Index, Index, Index]:
     """Return (row, its person, its rank) of the rows of the ``most`` smallest hashes of each."""
     of = np.repeat(np.arange(len(counts)), counts)
-    own = row_hashes([cells[c] for c in sorted(cells)], key)
-    order = np.lexsort((own, of))
+    hashes_of_cells = row_hashes([cells[c] for c in sorted(cells)], key)
+    order = np.lexsort((hashes_of_cells, of))
     new = np.ones(len(order), dtype=bool)
-    new[1:] = (of[order][1:] != of[order][:-1]) | (own[order][1:] != own[order][:-1])
+    new[1:] = (of[order][1:] != of[order][:-1]) | (
+        hashes_of_cells[order][1:] != hashes_of_cells[order][:-1]
+    )
     running = np.arange(len(order)) - np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
-    hashes = np.empty_like(own)
-    hashes[order] = row_hashes([own[order], running], key)
+    hashes = np.empty_like(hashes_of_cells)
+    hashes[order] = row_hashes([hashes_of_cells[order], running], key)
     order = np.lexsort((hashes, of))
     rank = np.arange(len(order)) - np.repeat(starts, counts)
     taken = rank < most
@@ -587,7 +589,7 @@ class _Kept:
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield slices of coerced cells."""
         if not self._cells:
-            self._cells = self._people.kept(self._variables, self.most, self._noise)
+            self._cells = self._people.rows_of_each(self._variables, self.most, self._noise)
             self._people.close()
         for start in range(0, self.n or 0, READ_ROWS):
             yield {c: self._cells[c][start : start + READ_ROWS] for c in names}
@@ -600,8 +602,8 @@ class CappedRows(Rows):
     """
 
     def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
-        kept = _Kept(people, kinds, noise)
-        super().__init__(kept, people.n * kept.most, False, coerced=True)
+        capped = _Kept(people, kinds, noise)
+        super().__init__(capped, people.n * capped.most, False, coerced=True)
         self._of = people
 
     def close(self) -> None:

@@ -167,8 +167,8 @@ class Key:
         """
         if first is None:
             return Coins(self.every, _Stream(self.secret, part, purpose).draw)
-        own = _Stream(self.secret, _BY_PLACE, purpose, first // WINDOW)
-        return Coins(self.every, own.draw, tossed=WINDOW)
+        stream = _Stream(self.secret, _BY_PLACE, purpose, first // WINDOW)
+        return Coins(self.every, stream.draw, tossed=WINDOW)
 
 
 def keyed(coins: Coins | None) -> Key | None:
@@ -197,14 +197,14 @@ class _Stream:
 LONG = 200_000_000
 
 
-def progress_bar(asked: bool | None, n: int, columns: int) -> Any:
+def progress_bar(show: bool | None, n: int, columns: int) -> Any:
     """Return a bar over all passes, of a public size, or None.
 
     Asked with None there is one only if the passes are long and the error stream is a terminal.
     """
-    if asked is None:
-        asked = n * columns > LONG and sys.stderr.isatty()
-    if not asked or bars_are_secret() or importlib.util.find_spec("tqdm") is None:
+    if show is None:
+        show = n * columns > LONG and sys.stderr.isatty()
+    if not show or bars_are_secret() or importlib.util.find_spec("tqdm") is None:
         return None
     from tqdm.auto import tqdm
 
@@ -287,9 +287,9 @@ READ_ONCE = (
 def count_rows(source: Source, name: str) -> int:
     """Count the rows of a source that does not state its length (a public number)."""
     lengths = getattr(source, "lengths", None)  # of parts that others hold
-    found = None if lengths is None else lengths()
-    if found is not None:
-        return sum(found)
+    counts = None if lengths is None else lengths()
+    if counts is not None:
+        return sum(counts)
     return sum(len(chunk[name]) for chunk in source.chunks([name]))
 
 
@@ -437,9 +437,9 @@ class Rows(OfRows):
         if coins is not None:
             taken = 0
             for passed, columns in self._tossed(source, kinds, coins):
-                kept = len(columns[names[0]])
-                yield passed, columns, taken, [(taken, taken + kept)]
-                taken += kept
+                many = len(columns[names[0]])
+                yield passed, columns, taken, [(taken, taken + many)]
+                taken += many
                 del columns
             return
         seen = self._first
@@ -452,8 +452,8 @@ class Rows(OfRows):
         # A source that can skip rows gives (rows left out before it, chunk). Rows that it leaves
         # out are never in the windows; its last chunk may be empty, with the rows left out at the
         # end.
-        own = getattr(source, "chosen", None)
-        parts = own(names, windows) if own else map(lambda c: (0, c), source.chunks(names))
+        chosen = getattr(source, "chosen", None)
+        parts = chosen(names, windows) if chosen else map(lambda c: (0, c), source.chunks(names))
         for skipped, chunk in parts:
             start, stop = seen + skipped, seen + skipped + len(chunk[names[0]])
             spans = list(windows.spans(start, stop))
@@ -471,18 +471,18 @@ class Rows(OfRows):
             yield from self._ahead.pop(0)[2]
             return
         names = list(kinds)
-        own = getattr(source, "tossed", None)  # a source that need not read the others
-        if own is not None and coins.every > 1 and not self._keeps(kinds):
-            for passed, chunk in own(names, coins.choose):
+        tossed = getattr(source, "tossed", None)  # a source that need not read the others
+        if tossed is not None and coins.every > 1 and not self._keeps(kinds):
+            for passed, chunk in tossed(names, coins.choose):
                 yield passed, self._cells(chunk, kinds)
             return
         ahead: list[_Ahead] = [
-            (dict(kinds), one.every, []) for one in self._fitting(kinds, coins)
+            (dict(kinds), later.every, []) for later in self._fitting(kinds, coins)
         ]
         for columns in self._all_cells(source, kinds):
             passed = len(columns[names[0]])
-            for one, (_, _, part) in zip(coins.then, ahead, strict=False):
-                keep = one.choose(passed)
+            for later, (_, _, part) in zip(coins.then, ahead, strict=False):
+                keep = later.choose(passed)
                 part.append((passed, {c: v[keep] for c, v in columns.items()}))
             if coins.every > 1:
                 keep = coins.choose(passed)
@@ -500,11 +500,11 @@ class Rows(OfRows):
         if not decoded or not self._public_n or self._keeps(kinds):
             return []
         left, out = KEPT_BYTES, []
-        for one in coins.then:
-            left -= 8 * len(kinds) * self.n // one.every
+        for later in coins.then:
+            left -= 8 * len(kinds) * self.n // later.every
             if left < 0:
                 break
-            out.append(one)
+            out.append(later)
         return out
 
     def _keeps(self, kinds: Mapping[str, Any]) -> bool:
@@ -513,11 +513,13 @@ class Rows(OfRows):
         A rule of public numbers, by rows and columns: of tables that have to be decoded, or whose
         cells are in memory as somebody else's types.
         """
-        kept = getattr(self.source, "decoded", False) or getattr(self.source, "in_memory", False)
+        in_memory = getattr(self.source, "decoded", False) or getattr(
+            self.source, "in_memory", False
+        )
         return (
             self._public_n
             and self._passes > 1
-            and kept
+            and in_memory
             and 8 * len(kinds) * self.n <= KEPT_BYTES
         )
 
@@ -571,10 +573,10 @@ class Rows(OfRows):
         if not self._public_n:
             return
         # some engines leave an empty part out
-        found = {part: rows for part, rows in lengths.items() if rows}
+        read = {part: rows for part, rows in lengths.items() if rows}
         if self._lengths is None:
-            self._lengths = found
-        elif found != self._lengths:
+            self._lengths = read
+        elif read != self._lengths:
             raise SourceError(
                 "a part of the table has another number of rows than in a pass before: the source "
                 "must give the same rows each time. Read files, or persist the frame"

@@ -47,22 +47,22 @@ class Scratch:
 
     def __init__(self) -> None:
         _sweep(Path(tempfile.gettempdir()))
-        made = Path(tempfile.mkdtemp(prefix=_MADE))
-        lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        folder = Path(tempfile.mkdtemp(prefix=_MADE))
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         _locked(lock)
         # only now: a sweep must not find a folder that nobody has locked yet
-        self.path = made.with_name(_HELD + made.name[len(_MADE) :])
-        made.rename(self.path)
+        self.path = folder.with_name(_HELD + folder.name[len(_MADE) :])
+        folder.rename(self.path)
         self._end = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def file(self, name: str) -> BinaryIO:
         """Return a new file, open for writing and reading, that has no name any more."""
         path = self.path / name
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        found = os.fdopen(os.open(path, flags, 0o600), "w+b")
+        file = os.fdopen(os.open(path, flags, 0o600), "w+b")
         with contextlib.suppress(OSError):  # Windows: it is removed with the folder
             path.unlink()
-        return found
+        return file
 
     def close(self) -> None:
         """Remove the folder."""
@@ -92,10 +92,10 @@ def _sweep(place: Path) -> None:
     """Remove the folders of this user whose processes are dead."""
     for path in (*place.glob(_HELD + "*"), *place.glob(_MADE + "*")):
         with contextlib.suppress(OSError):  # another user's, or gone since
-            found = path.lstat()
-            if path.is_symlink() or found.st_uid != os.getuid():
+            status = path.lstat()
+            if path.is_symlink() or status.st_uid != os.getuid():
                 continue
-            if path.name.startswith(_MADE) and time.time() - found.st_mtime < _YOUNG:
+            if path.name.startswith(_MADE) and time.time() - status.st_mtime < _YOUNG:
                 continue  # its maker may not have locked it yet
             lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             try:
@@ -122,8 +122,8 @@ def check_sorter() -> None:
 
 def count_distinct(source: Source, person: Person) -> int:
     """Count the different ids of a table, in bounded memory: a public number."""
-    one = one_type(source, person.column)
-    with closing(Scratch()) as scratch, _Sorter(scratch, (), one) as sorter:
+    id_type = one_type(source, person.column)
+    with closing(Scratch()) as scratch, _Sorter(scratch, (), id_type) as sorter:
         for chunk in source.chunks([person.column]):
             sorter.add(chunk[person.column], {})
         return sorter.distinct()
@@ -172,8 +172,8 @@ class SortedPeople(PeopleRows):
         types = {c: v.dtype for c, v in empty.items()}
         column, scratch = self.person.column, self._scratch
         assert scratch is not None
-        one = one_type(self._source, column)
-        with _Sorter(scratch, tuple(types.values()), one) as sorter:
+        id_type = one_type(self._source, column)
+        with _Sorter(scratch, tuple(types.values()), id_type) as sorter:
             for chunk in self._source.chunks(list(dict.fromkeys([*kinds, column]))):
                 sorter.add(chunk[column], coerce_all({c: chunk[c] for c in kinds}, kinds))
                 del chunk
@@ -219,14 +219,14 @@ class SortedPeople(PeopleRows):
 class _Sorter:
     """A table of ids and cells in DuckDB: filled part by part, then sorted or counted."""
 
-    def __init__(self, scratch: Scratch, types: tuple[Any, ...], one: OneType) -> None:
+    def __init__(self, scratch: Scratch, types: tuple[Any, ...], id_type: OneType) -> None:
         self._place, self._types = scratch.path, types
         self._names = [f"c{i}" for i in range(len(types))]
         self._rows = self._waiting = 0
         self._parts: list[Any] = []
         self._connection = _connected(self._place / "sort", _way_to_spill(), _MEMORY)
         cells = "".join(f", {name} BIGINT" for name in self._names)
-        self._one = one
+        self._one = id_type
         self._do(f"CREATE TABLE cells (head BLOB, number BIGINT, place BIGINT{cells})")
 
     def __enter__(self) -> _Sorter:
@@ -273,8 +273,8 @@ class _Sorter:
     def distinct(self) -> int:
         """Return how many people there are."""
         self._flush()
-        found = self._do("SELECT count(*) FROM (SELECT DISTINCT head, number FROM cells)")
-        return int(found.fetchone()[0])
+        result = self._do("SELECT count(*) FROM (SELECT DISTINCT head, number FROM cells)")
+        return int(result.fetchone()[0])
 
     def write(self, files: Sequence[BinaryIO]) -> int:
         """Write the cells in the order of people, a file a column; return how many people.
@@ -282,19 +282,19 @@ class _Sorter:
         The last file gets the numbers of their rows.
         """
         self._flush()
-        wanted = ", ".join([*_KEY, *self._names])
-        found = self._connection.sql(
-            f"SELECT {wanted} FROM cells ORDER BY head, number, place"  # noqa: S608
+        columns = ", ".join([*_KEY, *self._names])
+        result = self._connection.sql(
+            f"SELECT {columns} FROM cells ORDER BY head, number, place"  # noqa: S608
         )
         # in batches, straight into files without a name: no sorted copy is on disk
-        batches = (getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader)(READ_ROWS)
+        batches = (getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader)(READ_ROWS)
         *out, counts = files
         people = _Counts(counts.write)
         for batch in batches:
             people.add(batch.column(0), batch.column(1).to_numpy())
             for i, (file, dtype) in enumerate(zip(out, self._types, strict=True)):
                 file.write(_cells(batch.column(2 + i).to_numpy(), dtype).tobytes())
-        people.end()
+        people.end_person()
         for file in files:
             file.flush()
         return people.found
@@ -326,12 +326,12 @@ class _Counts:
             self._open += m
             return
         self._open += int(starts[0])
-        self.end()
+        self.end_person()
         self._write(np.diff(starts).astype(np.int64).tobytes())
         self.found += len(starts) - 1
         self._open = m - int(starts[-1])
 
-    def end(self) -> None:
+    def end_person(self) -> None:
         """End the last person."""
         if self._open:
             self._write(np.int64(self._open).tobytes())
@@ -356,10 +356,10 @@ def _way_to_spill() -> tuple[dict[str, str], tuple[str, ...]]:
     """
     import duckdb
 
-    known = duckdb.sql(
+    settings = duckdb.sql(
         "SELECT count(*) FROM duckdb_settings() WHERE name = 'temp_file_encryption'"
     ).fetchall()
-    for way in _WAYS if known[0][0] else (({}, ()),):  # none before 1.4
+    for way in _WAYS if settings[0][0] else (({}, ()),):  # none before 1.4
         with closing(Scratch()) as scratch, contextlib.suppress(duckdb.Error):
             with closing(_connected(scratch.path / "trial", way, "2MB")) as trial:
                 trial.execute("CREATE TABLE t AS SELECT hash(range) AS h FROM range(50000)")

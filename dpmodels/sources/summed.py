@@ -67,7 +67,7 @@ class Task:
     def __repr__(self) -> str:
         return "<task of a pass, confidential>"
 
-    def done(self, index: int, source: Source, first: int | None, mark: str = "") -> Partial:
+    def add_part(self, index: int, source: Source, first: int | None, mark: str = "") -> Partial:
         """Add up one part of the table."""
         if self.types is not None:
             source = TypedPart(source, self.types, WHOLE)
@@ -106,7 +106,7 @@ def _unpacked(packed: bytes) -> tuple[Task, str]:
 def done_by_bytes(packed: bytes, index: int, source: Source, first: int | None) -> Partial:
     """Add up one part of the table by a packed plan, which must come from the same package."""
     task, mark = _unpacked(packed)
-    return task.done(index, source, first, mark)
+    return task.add_part(index, source, first, mark)
 
 
 def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -> tuple[Any, int]:
@@ -142,20 +142,20 @@ def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -
     return total, rows
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(first: Any, other: Any) -> bool:
     """Return whether two values have the same types, shapes and public strings."""
-    if type(one) is not type(other):
+    if type(first) is not type(other):
         return False
-    if dataclasses.is_dataclass(one) and not isinstance(one, type):
-        names = [field.name for field in dataclasses.fields(one)]
-        return all(alike(getattr(one, name), getattr(other, name)) for name in names)
-    if isinstance(one, np.ndarray):
-        if one.shape != other.shape or one.dtype != other.dtype:
+    if dataclasses.is_dataclass(first) and not isinstance(first, type):
+        names = [field.name for field in dataclasses.fields(first)]
+        return all(alike(getattr(first, name), getattr(other, name)) for name in names)
+    if isinstance(first, np.ndarray):
+        if first.shape != other.shape or first.dtype != other.dtype:
             return False
-        return one.dtype != object or all(type(x) is int for x in other.ravel().tolist())
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
-    return one == other if isinstance(one, str) else isinstance(one, (int, type(None)))
+        return first.dtype != object or all(type(x) is int for x in other.ravel().tolist())
+    if isinstance(first, tuple):
+        return len(first) == len(other) and all(map(alike, first, other))
+    return first == other if isinstance(first, str) else isinstance(first, (int, type(None)))
 
 
 # -- One pass that is a sum: added up in this thread, or by tasks.
@@ -191,10 +191,10 @@ def summed(
     wide = design.q > getattr(executor, "wide", 0)
     partitions = executor.partitions(rows.source, names) if wide else []
     if not partitions and not executor.knows_parts:
-        read, own = keyed(coins), keyed(inner)  # the coins that tasks would toss
+        read, inner_key = keyed(coins), keyed(inner)  # the coins that tasks would toss
         if read is not None:
             chosen["coins"] = read.coins(0, 0, 0)
-        own_coins = None if own is None else own.coins(0, 1, 0)
+        own_coins = None if inner_key is None else inner_key.coins(0, 1, 0)
         return job.over(rows.blocks_for(job, design, **chosen), own_coins)
     if windows.every > 1:
         partitions = _placed(rows, partitions)
@@ -210,9 +210,9 @@ def summed(
 
 def _by_tasks(rows: Any, task: Task, partitions: Sequence[Partition]) -> Any:
     """Return the sums of one pass by the tasks of the executor of rows."""
-    known = {i: part.rows for i, part in enumerate(partitions) if part.rows is not None}
-    if len(known) == len(partitions) > 0:  # places were made of them
-        rows.check_parts(known)
+    declared = {i: part.rows for i, part in enumerate(partitions) if part.rows is not None}
+    if len(declared) == len(partitions) > 0:  # places were made of them
+        rows.check_parts(declared)
     bar = rows.next_pass(len(task.design.kinds))
     mark, parts = rows.executor.run(task, partitions)
     count = None if rows.executor.knows_parts else len(partitions)
@@ -256,8 +256,8 @@ def counted(
     Their shapes are public, zeros where there is no block. The function travels to workers: it is
     one of a module, or a ``functools.partial`` of one. **Confidential**: exact sums.
     """
-    found: Integers = summed(rows, design, _Counting(count, of_people))
-    return found.arrays
+    sums: Integers = summed(rows, design, _Counting(count, of_people))
+    return sums.arrays
 
 
 def _to_the_end(blocks: Iterable[Array]) -> Counts:
@@ -323,16 +323,16 @@ class Sampled:
             return Cells((), ())
         return Cells((np.concatenate(places),), (np.concatenate(values, axis=1),))
 
-    def accepts(self, found: Any) -> bool:
+    def accepts(self, part: Any) -> bool:
         """Return whether a part returned places and cells of that many columns."""
-        if type(found) is not Cells or not len(found.places) == len(found.values) <= 1:
+        if type(part) is not Cells or not len(part.places) == len(part.values) <= 1:
             return False
         return all(
             type(at) is np.ndarray and type(cells) is np.ndarray
             and at.dtype == np.int64 and cells.dtype == np.float64
             and at.ndim == 1 and cells.shape == (len(self.index), len(at))
             and bool(((at >= 0) & (at < self.size)).all())
-            for at, cells in zip(found.places, found.values, strict=True)
+            for at, cells in zip(part.places, part.values, strict=True)
         )  # fmt: skip
 
 
@@ -351,12 +351,12 @@ def sampled(
     """
     executor = rows.executor
     if executor is None or executor.knows_parts:
-        found: Array = rows.sample(design, indices, keep, draw)
-        return found
+        columns: Array = rows.sample(design, indices, keep, draw)
+        return columns
     partitions = _placed(rows, executor.partitions(rows.source, list(design.kinds)))
     if not partitions:
-        found = rows.sample(design, indices, keep, draw)
-        return found
+        columns = rows.sample(design, indices, keep, draw)
+        return columns
     size = rows.n if keep is None else len(keep)
     job = Sampled(tuple(indices), size, keep, design.response is not None)
     cells: Cells = _by_tasks(

@@ -158,7 +158,7 @@ _UNREADABLE = (
 )
 
 
-def withheld(read: Callable[[], Any], said: str = _UNREADABLE) -> Any:
+def withheld(read: Callable[[], Any], message: str = _UNREADABLE) -> Any:
     """Return the result of ``read``; the message of a failing library could quote rows."""
     problem: DPModelsError | None = None
     try:
@@ -168,7 +168,7 @@ def withheld(read: Callable[[], Any], said: str = _UNREADABLE) -> Any:
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException:  # a panic of a library written in Rust is no Exception
-        problem = SourceError(said)
+        problem = SourceError(message)
     # Raised outside the except block: the library's exception must not stay in __context__.
     raise problem
 
@@ -219,8 +219,8 @@ def cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> lis
     cut = getattr(source, "partitions", None)
     if cut is None or (travel and not getattr(source, "travels", False)):
         return []
-    found: list[Partition] = cut(names, rows)
-    return found if len(found) > 1 or travel else []
+    parts: list[Partition] = cut(names, rows)
+    return parts if len(parts) > 1 or travel else []
 
 
 def stamp(packed: bytes) -> str:
@@ -360,20 +360,20 @@ def _check_column(name: str, cells: Any) -> None:
 
     **Privacy.** Looks at types and shapes, never at a cell.
     """
-    found = dimensions(cells)
-    if found > 1:
-        raise SourceError(f"{TWO_DIMENSIONS.format(name, found)}. Nothing was charged")
-    said = ""
+    axes = dimensions(cells)
+    if axes > 1:
+        raise SourceError(f"{TWO_DIMENSIONS.format(name, axes)}. Nothing was charged")
+    problem = ""
     if isinstance(cells, Mapping):
-        said = "a mapping, whose keys would be read as cells. Give pd.DataFrame(data) instead"
+        problem = "a mapping, whose keys would be read as cells. Give pd.DataFrame(data) instead"
     elif isinstance(cells, Set):
-        said = "a set, which has no order. Give a list or an array, with one value per row"
+        problem = "a set, which has no order. Give a list or an array, with one value per row"
     elif isinstance(cells, (str, bytes, bytearray, memoryview)):
-        said = f"a {type(cells).__name__}. Give a list or an array, with one value per row"
-    elif found < 1 or not (hasattr(cells, "__len__") or hasattr(cells, "__iter__")):
-        said = "a single value. Give a list or an array, with one value per row"
-    if said:
-        raise SourceError(f"column {name!r} is {said}. Nothing was charged")
+        problem = f"a {type(cells).__name__}. Give a list or an array, with one value per row"
+    elif axes < 1 or not (hasattr(cells, "__len__") or hasattr(cells, "__iter__")):
+        problem = "a single value. Give a list or an array, with one value per row"
+    if problem:
+        raise SourceError(f"column {name!r} is {problem}. Nothing was charged")
 
 
 def _aligned_series(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -433,10 +433,10 @@ def own_column(cells: Any) -> Any:
     return out
 
 
-def kind_of_column(given: Any, column: Any) -> str:
+def kind_of_column(argument: Any, column: Any) -> str:
     """Return the public kind of :func:`own_column` of the argument; for a list "unknown"."""
     if hasattr(column, "dtype"):
-        typed = hasattr(given, "dtype") or hasattr(given, "__array__")
+        typed = hasattr(argument, "dtype") or hasattr(argument, "__array__")
         return numpy_kind(column.dtype) if typed else "unknown"
     return arrow_kind(column.type)
 
@@ -540,12 +540,12 @@ class LazyPolarsSource:
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield Arrow chunks."""
-        wanted = self._data.select(list(names))
+        chosen = self._data.select(list(names))
         frames: Iterable[Any]
-        if hasattr(wanted, "collect_batches"):
-            frames = wanted.collect_batches(chunk_size=READ_ROWS, maintain_order=True)
+        if hasattr(chosen, "collect_batches"):
+            frames = chosen.collect_batches(chunk_size=READ_ROWS, maintain_order=True)
         else:
-            frames = [wanted.collect()]
+            frames = [chosen.collect()]
         for frame in frames:
             for batch in frame.to_arrow().to_batches():
                 yield from batch_chunks(batch, names)
@@ -658,8 +658,8 @@ def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
     numbers = coerce_all(dict(zip(names, columns, strict=True)), dict.fromkeys(names, Real()))
     out = np.full((rows, len(columns)), -1, dtype=np.int64)
     for j, name in enumerate(names):
-        known = ~np.isnan(numbers[name])
-        out[known, j] = np.clip(numbers[name][known], -(2.0**62), 2.0**62).astype(np.int64)
+        present = ~np.isnan(numbers[name])
+        out[present, j] = np.clip(numbers[name][present], -(2.0**62), 2.0**62).astype(np.int64)
     return out
 
 
@@ -676,8 +676,8 @@ def listed_numbers(table: Any) -> npt.NDArray[np.int64]:
     out = np.full((len(rows), widths.pop()), -1, dtype=np.int64)
     for i, row in enumerate(rows):
         for j, cell in enumerate(row or ()):
-            whole = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
-            if whole and abs(int(cell)) < 1 << 62:
+            is_integer = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+            if is_integer and abs(int(cell)) < 1 << 62:
                 out[i, j] = cell
     return out
 
@@ -710,7 +710,7 @@ _WRITTEN = {"text", "category", "object", "unknown"}
 
 
 class TypedPart:
-    """A part of a table whose types are known: those of ``whole``.
+    """A part of a table whose types are known: those of ``table``.
 
     Numbers are read cell by cell, so that the value of a cell is the same whatever its part was
     taken for. What cannot be read so (a part that has numbers where the table has text: "01" is
@@ -719,8 +719,8 @@ class TypedPart:
     **Privacy.** Types are public, as those of a frame are, and so is whether a part has others.
     """
 
-    def __init__(self, source: Source, types: Mapping[str, str], whole: str = WHOLE) -> None:
-        self._source, self._types, self._whole = source, types, whole
+    def __init__(self, source: Source, types: Mapping[str, str], table: str = WHOLE) -> None:
+        self._source, self._types, self._whole = source, types, table
         self.kinds = source.kinds
         self.n = source.n
         self.rescannable = source.rescannable
@@ -733,9 +733,9 @@ class TypedPart:
             if name not in self.kinds:
                 raise SourceError(f"a later part has no column {name!r}, which {self._whole} has")
             if name in self._types:
-                found = type_of(self._source, name)
-                check_type(name, self._types[name], found, self._whole)
-                if found != self._types[name] and self._types[name] in ("numeric", "bool"):
+                own_type = type_of(self._source, name)
+                check_type(name, self._types[name], own_type, self._whole)
+                if own_type != self._types[name] and self._types[name] in ("numeric", "bool"):
                     cast.append(name)
         for chunk in self._source.chunks(names):
             yield {**chunk, **{c: _cells(chunk[c], self._types[c]) for c in cast}}
@@ -766,28 +766,28 @@ def type_of(source: Source, name: str) -> str:
 
 def one_type(source: Source, column: str) -> OneType:
     """Return the check that refuses ids of another type than the table or the first part has."""
-    said = getattr(source, "ids", None)
-    return OneType("" if said is None else said(column))
+    type_of_ids = getattr(source, "ids", None)
+    return OneType("" if type_of_ids is None else type_of_ids(column))
 
 
-def check_type(name: str, wanted: str, found: str, whole: str) -> None:
+def check_type(name: str, table_type: str, part_type: str, table: str) -> None:
     """Refuse a part whose column cannot be read as the table has it."""
-    if wanted == found or {wanted, found} <= _WRITTEN - {"unknown"}:
+    if table_type == part_type or {table_type, part_type} <= _WRITTEN - {"unknown"}:
         return
-    if found == "unknown" and wanted in _WRITTEN:  # a CSV file: cells as they are written
+    if part_type == "unknown" and table_type in _WRITTEN:  # a CSV file: cells as they are written
         return
-    if wanted in ("numeric", "bool") and found in _READABLE:
+    if table_type in ("numeric", "bool") and part_type in _READABLE:
         return
-    said = (
-        f"column {name!r} has the type {wanted!r} in {whole} and {found!r} in a later part: give "
-        "all of them the same types, for example by dtype={...} where they are read"
+    problem = (
+        f"column {name!r} has the type {table_type!r} in {table} and {part_type!r} in a later "
+        "part: give all of them the same types, for example by dtype={...} where they are read"
     )
-    if found == "category of numbers":
-        said += (
+    if part_type == "category of numbers":
+        problem += (
             f". Categories that are numbers must be known to all (Dask: .cat.as_known()), or be "
             f"text: .astype({{{name!r}: str}})"
         )
-    raise SourceError(said)
+    raise SourceError(problem)
 
 
 def _cells(column: Any, kind: str) -> Any:
@@ -810,26 +810,26 @@ class Renamed:
     """A source under other names of its columns; its cells are read as they are there."""
 
     def __init__(self, source: Source, columns: Mapping[str, str]) -> None:
-        known = source.kinds
+        source_kinds = source.kinds
         if hasattr(source, "ids"):  # parts that others hold answer by the names they have there
             raise SourceError(
                 "columns of tables in parts elsewhere (Dask, dp.Elsewhere) are renamed there: "
                 "leave [data.columns] out"
             )
-        for name, there in columns.items():
-            if there not in known:
+        for name, old in columns.items():
+            if old not in source_kinds:
                 raise SourceError(
-                    f"[data.columns] {name} = {there!r}: the data have no such column."
-                    f"{did_you_mean(there, known)}"
+                    f"[data.columns] {name} = {old!r}: the data have no such column."
+                    f"{did_you_mean(old, source_kinds)}"
                 )
         taken = set(columns.values())
-        self._there = {**{k: k for k in known if k not in taken}, **columns}
+        self._there = {**{k: k for k in source_kinds if k not in taken}, **columns}
         self._source = source
-        kinds = {name: known[there] for name, there in self._there.items()}
+        kinds = {name: source_kinds[old] for name, old in self._there.items()}
         self.kinds: Mapping[str, str] = kinds
-        if isinstance(known, Untyped):
+        if isinstance(source_kinds, Untyped):
             self.kinds = untyped = Untyped(kinds)
-            untyped.signs = known.signs
+            untyped.signs = source_kinds.signs
         self.n, self.rescannable, self.schema_attr = source.n, source.rescannable, None
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
@@ -896,7 +896,7 @@ class Features:
                 "frame, files, a list of frames"
             )
         self._source, self.people_of = source, unit
-        self._made = {name: _checked(source, name, given) for name, given in features.items()}
+        self._made = {name: _checked(source, name, feature) for name, feature in features.items()}
         if unit not in source.kinds:
             raise _no_column(source, unit, "unit=")
         numbers = {name: "numeric" for name in (unit, *self._made)}
@@ -927,9 +927,9 @@ class Features:
     def _feature(self, how: str, column: str) -> Any:
         assert self._codes is not None
         codes, people = self._codes
-        there = codes >= 0
+        present = codes >= 0
         if not column:
-            return FUNCTIONS[how](codes[there], codes[there], people)
+            return FUNCTIONS[how](codes[present], codes[present], people)
         text = how == "first" and self._text(column)
         number = as_recorded(column, Real(), self._source.kinds)
         parts = [
@@ -937,8 +937,8 @@ class Features:
             for chunk in self._source.chunks([column])
         ]
         cells: Any = np.concatenate(parts) if parts else np.empty(0)
-        there &= np.array([c is not None for c in cells], bool) if text else np.isfinite(cells)
-        return FUNCTIONS[how](codes[there], cells[there], people)
+        present &= np.array([c is not None for c in cells], bool) if text else np.isfinite(cells)
+        return FUNCTIONS[how](codes[present], cells[present], people)
 
 
 def _texts(column: Any) -> Any:
@@ -952,14 +952,14 @@ def _texts(column: Any) -> Any:
     return out
 
 
-def _checked(source: Source, name: str, given: Any) -> tuple[str, str]:
+def _checked(source: Source, name: str, feature: Any) -> tuple[str, str]:
     """Return (function, column) of a feature as it was typed."""
-    how, column = (given, "") if isinstance(given, str) else (*given, "", "")[:2]
+    how, column = (feature, "") if isinstance(feature, str) else (*feature, "", "")[:2]
     if how not in FUNCTIONS or not isinstance(column, str) or (not column and how != "count"):
-        known = ", ".join(FUNCTIONS)
+        functions = ", ".join(FUNCTIONS)
         raise RequestError(
             f"{name}= takes a function and a column, for example {name}=('max', 'income'), or "
-            f"'count' (of rows). Functions: {known}.{did_you_mean(str(how), FUNCTIONS)}"
+            f"'count' (of rows). Functions: {functions}.{did_you_mean(str(how), FUNCTIONS)}"
         )
     if column and column not in source.kinds:
         raise _no_column(source, column, f"{name}=: ")

@@ -78,7 +78,7 @@ class Caller:
     def run(self, task: Any, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Have the tasks done."""
         packed = task.packed()
-        return stamp(packed), (_unpacked(found) for found in self.gather(packed))
+        return stamp(packed), (_unpacked(packed_sums) for packed_sums in self.gather(packed))
 
 
 class Elsewhere:
@@ -151,11 +151,11 @@ def need_rows(source: Any, what: str) -> None:
         )
 
 
-def _unpacked(found: Any) -> Any:
+def _unpacked(packed: Any) -> Any:
     """Return the partial sums that came as bytes."""
     out: Any = None
     try:
-        out = pickle.loads(bytes(found))  # noqa: S301 - from the user's own engine, which is trusted
+        out = pickle.loads(bytes(packed))  # noqa: S301 - from the user's own engine, which is trusted
     except DPModelsError:
         raise
     except Exception:
@@ -185,8 +185,8 @@ class DaskSource:
         """Yield the chunks of one partition after another."""
         scheduler = self.client or "synchronous"
         for part in self._parts(names):
-            found = FrameSource(part.compute(scheduler=scheduler))
-            yield from TypedPart(found, self.types).chunks(names)
+            frame = FrameSource(part.compute(scheduler=scheduler))
+            yield from TypedPart(frame, self.types).chunks(names)
 
     def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return the partitions, if a cluster computes them."""
@@ -201,10 +201,10 @@ class DaskSource:
         import dask
 
         tasks = [dask.delayed(len)(part) for part in self._parts(list(self.kinds)[:1])]
-        found: list[int] = self.client.gather(self.client.compute(tasks))
-        return found
+        counts: list[int] = self.client.gather(self.client.compute(tasks))
+        return counts
 
-    def whole(self, column: str, kinds: Mapping[str, Any]) -> list[Partition]:
+    def partitions_of_people(self, column: str, kinds: Mapping[str, Any]) -> list[Partition]:
         """Return partitions in which each person of a column lies whole, if a cluster has them.
 
         Rows move once, and are held by the workers until the partitions are let go.
@@ -286,13 +286,13 @@ class FramesSource:
         elif callable(data):
 
             def opened() -> Iterator[Any]:
-                made = data()
+                reader = data()
                 try:
-                    _refuse_reader(made)
+                    _refuse_reader(reader)
                 except SourceError:
-                    made.close()  # a file that nobody else can close
+                    reader.close()  # a file that nobody else can close
                     raise
-                return iter(made)
+                return iter(reader)
 
             self._open = opened
             first = _part(withheld(lambda: next(self._open(), None)))
@@ -399,10 +399,10 @@ def as_source(data: Any) -> Source:
     )
 
 
-def _listed_paths(given: Sequence[Any]) -> list[Path]:
+def _listed_paths(entries: Sequence[Any]) -> list[Path]:
     """Return the paths of a list. An entry that is not a file is named by its place, not quoted."""
     paths = []
-    for place, entry in enumerate(given, 1):
+    for place, entry in enumerate(entries, 1):
         path = path_of(entry, f"entry {place} of the list: the path of a table", SourceError)
         if not path.exists():
             raise SourceError(
@@ -438,11 +438,11 @@ def on_worker(
         return Failed(type(error), error.args)
 
 
-def unwrap_result(found: Any) -> Any:
+def unwrap_result(result: Any) -> Any:
     """Return a worker's result, or raise its error."""
-    if isinstance(found, Failed):
-        raise found.kind(*found.said)
-    return found
+    if isinstance(result, Failed):
+        raise result.kind(*result.said)
+    return result
 
 
 # -- What another engine calls for each part of a table
@@ -531,14 +531,14 @@ class Threads:
         return "", self._run(task, partitions)
 
     def _run(self, task: Task, partitions: Sequence[Partition]) -> Iterator[Any]:
-        def done(index: int, partition: Partition, context: contextvars.Context) -> Partial:
+        def run_part(index: int, partition: Partition, context: contextvars.Context) -> Partial:
             source = partition.opener(partition.data)
-            return context.run(task.done, index, source, partition.first)
+            return context.run(task.add_part, index, source, partition.first)
 
         pool = ThreadPoolExecutor(self.count)
         try:
             waiting = [
-                pool.submit(done, i, partition, contextvars.copy_context())
+                pool.submit(run_part, i, partition, contextvars.copy_context())
                 for i, partition in enumerate(partitions)
             ]
             for future in waiting:
@@ -677,9 +677,9 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
 
 def executor_for(source: Source) -> Executor | None:
     """Return who reads a source: its own executor, or the one that is connected."""
-    own: Executor | None = getattr(source, "executor", None)
-    if own is not None:
-        return own
+    executor: Executor | None = getattr(source, "executor", None)
+    if executor is not None:
+        return executor
     client = getattr(source, "client", None)
     if client is not None:
         return Cluster(client)

@@ -148,35 +148,35 @@ _STEPS: dict[str, tuple[str, tuple[tuple[str, dict[str, Any]], ...]]] = {
 }  # fmt: skip
 
 
-def _step(given: Any) -> int:
+def _step(arguments: Any) -> int:
     """Do one step, and return its exit code; faults of a study are printed a line each."""
     try:
-        return _run_step(given)
+        return _run_step(arguments)
     except StudyError as error:
         print(error, file=sys.stderr)
         return _REFUSED
 
 
-def _run_step(given: Any) -> int:
-    if given.step == "new":
-        print(Study.new(given.formula, given.verb, given.unit), end="")
+def _run_step(arguments: Any) -> int:
+    if arguments.step == "new":
+        print(Study.new(arguments.formula, arguments.verb, arguments.unit), end="")
         return _DONE
-    if given.step == "verify":
-        verified = Study.verify(given.folder, given.ledger)
+    if arguments.step == "verify":
+        verified = Study.verify(arguments.folder, arguments.ledger)
         print(verified)
         return _DONE if verified.ok else _REFUSED
-    study = Study.read(given.file)
-    if given.step == "inspect":
-        study.inspect(given.data)
+    study = Study.read(arguments.file)
+    if arguments.step == "inspect":
+        study.inspect(arguments.data)
         return _DONE
-    if given.step == "check":
-        checked = study.check(given.ledger)
+    if arguments.step == "check":
+        checked = study.check(arguments.ledger)
         if not checked.ok:
             raise StudyError(checked.problems)
         print(checked)
         return _DONE
-    ran = study.rehearse(given.out) if given.step == "rehearse" else study.run(
-        given.data, ledger=given.ledger, out=given.out, again=given.again
+    ran = study.rehearse(arguments.out) if arguments.step == "rehearse" else study.run(
+        arguments.data, ledger=arguments.ledger, out=arguments.out, again=arguments.again
     )  # fmt: skip
     print(ran)
     print(f"note: written to {ran.folder}", file=sys.stderr)

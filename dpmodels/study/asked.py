@@ -91,9 +91,9 @@ def parsed(file: Path) -> tuple[dict[str, Any], Places]:
         problem = str(error) if text else "it is not in UTF-8"
     where = re.search(r"\(at line (\d+), column (\d+)\)", problem)
     line, column = where.groups() if where else (text.count("\n") + 1, 1)
-    said = re.sub(r" \(at .*\)$", "", problem)
+    reason = re.sub(r" \(at .*\)$", "", problem)
     raise StudyError(
-        f"{file.name}:{line}:{column}: this is not TOML: {said}. Strings need quotes, "
+        f"{file.name}:{line}:{column}: this is not TOML: {reason}. Strings need quotes, "
         'title = "Wages"; lists need brackets, ["a", "b"]; a key may occur once in its table'
     )
 
@@ -134,18 +134,18 @@ def verbs() -> dict[str, str]:
     return {name.removeprefix("dp_"): name for name in first if first[name] in ours}
 
 
-def verb_named(given: str) -> str:
+def verb_named(name: str) -> str:
     """Return the public name of a verb, ``"dp_glm"`` for "glm" and "dp_glm", or refuse it."""
-    known, short = verbs(), given.removeprefix("dp_")
-    if short not in known:
+    names, short = verbs(), name.removeprefix("dp_")
+    if short not in names:
         raise RequestError(
-            f"verb={shown(given)} does not take a formula and a table."
-            f"{did_you_mean(short, known)} Verbs: {', '.join(known)}"
+            f"verb={shown(name)} does not take a formula and a table."
+            f"{did_you_mean(short, names)} Verbs: {', '.join(names)}"
         )
-    return known[short]
+    return names[short]
 
 
-def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given: Any) -> Any:
+def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **named: Any) -> Any:
     """Call a verb with options as a file or a command line has them."""
     import dpmodels as dp
     from dpmodels.registry import method_names, resolve
@@ -156,28 +156,30 @@ def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given
     name = "dp_moments" if verb == "iv" else verb_named(verb)
     methods = method_names(name)
     methods = [typed["method"]] if typed.get("method") in methods else methods
-    if not any(o.name == "n_guess" for one in methods for o in resolve(name, one).options):
-        given.pop("n_guess", None)  # no public guess of a private number of rows is asked for
+    if not any(o.name == "n_guess" for method in methods for o in resolve(name, method).options):
+        named.pop("n_guess", None)  # no public guess of a private number of rows is asked for
     function = getattr(dp, verb_named(verb))
     accepted = inspect.signature(function).parameters
     unknown = [name for name in typed if name not in accepted]
     if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         raise UnknownOptionError(f"{unknown[0]!r} is not an option of {verb}")
-    return function(formula, data, **typed, **given)
+    return function(formula, data, **typed, **named)
 
 
 def survey_of(design: Mapping[str, Any]) -> Any:
     """Return the survey design that a table of options describes."""
     import dpmodels as dp
 
-    known = [*inspect.signature(dp.Survey).parameters]
-    for name in (name for name in design if name not in known):
-        close = did_you_mean(name, known)
-        raise UnknownOptionError(f"design= has no {shown(name)}.{close} It has: {', '.join(known)}")
+    parameters = [*inspect.signature(dp.Survey).parameters]
+    for name in (name for name in design if name not in parameters):
+        close = did_you_mean(name, parameters)
+        raise UnknownOptionError(
+            f"design= has no {shown(name)}.{close} It has: {', '.join(parameters)}"
+        )
     return dp.Survey(**design)
 
 
-def after(fit: Any, what: str, given: Any, options: Mapping[str, Any]) -> Any:
+def after(fit: Any, what: str, value: Any, options: Mapping[str, Any]) -> Any:
     """Compute the requested results from a fit; nothing is read or charged."""
     import pandas as pd
 
@@ -186,15 +188,15 @@ def after(fit: Any, what: str, given: Any, options: Mapping[str, Any]) -> Any:
     if isinstance(typed.get("newdata"), list):
         typed["newdata"] = pd.DataFrame(typed["newdata"])
     if what == "predictions":
-        given, typed = pd.DataFrame(given), {"interval": "confidence", **typed}
-    if what == "slopes" and given is not True:
-        typed["variables"], given = given, True
+        value, typed = pd.DataFrame(value), {"interval": "confidence", **typed}
+    if what == "slopes" and value is not True:
+        typed["variables"], value = value, True
     function = getattr(fit, AFTER[what])
-    found = function(**typed) if given is True else function(given, **typed)
-    if what == "predictions" and len(found) == len(given):  # which rows these are
-        named = found.to_frame("fit") if isinstance(found, pd.Series) else pd.DataFrame(found)
-        return given.join(named.set_axis([str(c) for c in named], axis=1), rsuffix=" (predicted)")
-    return found.pairs() if pairs else found
+    result = function(**typed) if value is True else function(value, **typed)
+    if what == "predictions" and len(result) == len(value):  # which rows these are
+        named = result.to_frame("fit") if isinstance(result, pd.Series) else pd.DataFrame(result)
+        return value.join(named.set_axis([str(c) for c in named], axis=1), rsuffix=" (predicted)")
+    return result.pairs() if pairs else result
 
 
 class Stopped(Exception):
@@ -218,11 +220,11 @@ class Probe:
         raise Stopped
 
 
-def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **given: Any) -> Probe:
+def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **named: Any) -> Probe:
     """Return the charge of a call from public facts: columns, types, numbers of rows."""
     probe = Probe()
     try:
-        call(verb, formula, data, options, budget=probe, **given)
+        call(verb, formula, data, options, budget=probe, **named)
     except Stopped:
         return probe
     raise RequestError(f"{verb} charges nothing here: it is not a release")
@@ -248,10 +250,11 @@ def source_of(
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):
         data = data[0]
     if csv:
-        given = data if isinstance(data, list) else [data]
+        entries = data if isinstance(data, list) else [data]
         ends = (".parquet", ".pq")
-        if not all(isinstance(one, (str, Path)) for one in given) or any(
-            str(one).startswith("duckdb:") or str(one).lower().endswith(ends) for one in given
+        if not all(isinstance(entry, (str, Path)) for entry in entries) or any(
+            str(entry).startswith("duckdb:") or str(entry).lower().endswith(ends)
+            for entry in entries
         ):
             raise SourceError(
                 f"{', '.join(csv)}: these say how a CSV file is written, and the data are none. "
@@ -352,14 +355,14 @@ class Paper:
 
     def get(self, table: str, key: str, default: Any = None) -> Any:
         """Return an entry of ``[study]``, ``[data]`` or ``[budget]``."""
-        found = self.said.get(table)
-        return found.get(key, default) if isinstance(found, Mapping) else default
+        entries = self.said.get(table)
+        return entries.get(key, default) if isinstance(entries, Mapping) else default
 
     @property
     def csv(self) -> dict[str, Any]:
         """Format of the CSV file of the data, as ``dp.read_csv`` takes it."""
-        found = {key: self.get("data", key) for key in CSV_KEYS}
-        return {key: value for key, value in found.items() if value is not None}
+        facts = {key: self.get("data", key) for key in CSV_KEYS}
+        return {key: value for key, value in facts.items() if value is not None}
 
     @property
     def relation(self) -> str:
@@ -369,8 +372,8 @@ class Paper:
     @property
     def unit(self) -> str | None:
         """Column of the people who are protected, or None if a row is."""
-        found: str | None = self.get("data", "unit")
-        return found
+        column: str | None = self.get("data", "unit")
+        return column
 
     @property
     def size(self) -> int:
@@ -382,7 +385,7 @@ class Paper:
         """SHA-256 of the canonical text: keys in order, no comments, the schema in it."""
         return canonical_hash(self.said)
 
-    def arguments(self, asked: Asked | None = None) -> dict[str, Any]:
+    def arguments(self, request: Asked | None = None) -> dict[str, Any]:
         """Return the arguments of every call of the study, with the pair of a release."""
         out: dict[str, Any] = {"schema": self.schema}
         if self.unit:
@@ -391,7 +394,7 @@ class Paper:
                 out["rows_per_unit"] = self.get("data", "rows_per_unit")
         if self.relation != "replace":
             out |= {"relation": self.relation, "n_guess": self.size}  # n is a guess
-        return out if asked is None else {**out, "eps": asked.eps, "delta": asked.delta}
+        return out if request is None else {**out, "eps": request.eps, "delta": request.delta}
 
     def budget(self, rule: str) -> dict[str, Any]:
         """Return the budget of the study, as ``Budget`` takes it."""
@@ -399,9 +402,9 @@ class Paper:
         return {**pair, "relation": self.relation, "unit": self.unit or "record", "rule": rule}
 
 
-def canonical_hash(said: Mapping[str, Any]) -> str:
+def canonical_hash(contents: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the canonical text of a study."""
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(contents, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -424,20 +427,20 @@ def _typed(key: str, value: Any) -> str:
 class _Reader:
     """Reader of the tables of a file, which collects their faults."""
 
-    def __init__(self, said: dict[str, Any], places: Places) -> None:
-        self.said, self.places = said, places
+    def __init__(self, contents: dict[str, Any], places: Places) -> None:
+        self.said, self.places = contents, places
         self.faults: list[tuple[str, str]] = []
 
     def fault(self, path: Keys, text: str) -> None:
         self.faults.append((self.places.line(path), text))
 
-    def checked(self, kind: str, path: Keys, given: Any) -> dict[str, Any]:
+    def checked(self, kind: str, path: Keys, entries: Any) -> dict[str, Any]:
         """Return the entries of a table that are usable; note the others."""
         fields, out = _fields()[kind], {}
-        if not isinstance(given, dict):
+        if not isinstance(entries, dict):
             self.fault(path, f"[{kind}] is a table: a line [{kind}], and entries below it")
             return {}
-        for key, value in given.items():
+        for key, value in entries.items():
             if key not in fields:
                 close, has = did_you_mean(key, fields), ", ".join(fields)
                 self.fault((*path, key), f"[{kind}] has no {key!r}.{close} It has: {has}")
@@ -447,25 +450,25 @@ class _Reader:
                 self.fault((*path, key), f"type {_typed(key, fields[key])}")
             else:
                 out[key] = value
-        for key in (key for key in _NEEDED.get(kind, ()) if key not in given):
+        for key in (key for key in _NEEDED.get(kind, ()) if key not in entries):
             self.fault(path, f"[{kind}] needs {key}: type {_typed(key, fields[key])}")
         return out
 
     def listed(self, kind: str) -> Iterator[tuple[Keys, dict[str, Any]]]:
         """Yield the place and the entries of each ``[[kind]]``."""
-        given = self.said.get(kind, [])
-        if not isinstance(given, list):
+        tables = self.said.get(kind, [])
+        if not isinstance(tables, list):
             self.fault((kind,), f"a list of tables is written [[{kind}]], with two brackets")
             return
-        for k, one in enumerate(given):
-            yield (kind, k), self.checked(kind, (kind, k), one)
+        for k, table in enumerate(tables):
+            yield (kind, k), self.checked(kind, (kind, k), table)
 
     def sections(self) -> None:
-        known = (*_fields(), "schema")
+        sections = (*_fields(), "schema")
         for key in self.said:
-            if key not in known:
-                self.fault((key,), f"a study has no [{key}].{did_you_mean(key, known)} It has: "
-                           f"{', '.join(known)}")  # fmt: skip
+            if key not in sections:
+                self.fault((key,), f"a study has no [{key}].{did_you_mean(key, sections)} It has: "
+                           f"{', '.join(sections)}")  # fmt: skip
         for kind in ("study", "data", "budget", "report"):
             self.checked(kind, (kind,), self.said.get(kind, {}))
         if not self.said.get("release"):
@@ -493,26 +496,26 @@ class _Reader:
                 if isinstance(data.get(name), _NUMBER) and not data[name] >= 1:
                     self.fault(("data", name), f"{name} is a number of 1 or more: {name} = 5_000")
 
-    def number(self, path: Keys, given: Any, most: float, example: str) -> float:
+    def number(self, path: Keys, number: Any, most: float, example: str) -> float:
         """Return a number above 0 (a delta: or 0) and up to ``most``; note it if it is not."""
-        if not isinstance(given, _NUMBER) or isinstance(given, bool):
+        if not isinstance(number, _NUMBER) or isinstance(number, bool):
             return 0.0
-        if 0.0 < given <= most or (given == 0 and path[-1] == "delta"):
-            return float(given)
-        self.fault(path, f"{path[-1]} = {given:g} is out of range: for example {example}")
+        if 0.0 < number <= most or (number == 0 and path[-1] == "delta"):
+            return float(number)
+        self.fault(path, f"{path[-1]} = {number:g} is out of range: for example {example}")
         return 0.0
 
     def releases(self) -> Iterator[Asked]:
-        given = self.said.get("budget")
-        budget = given if isinstance(given, dict) else {}
+        entries = self.said.get("budget")
+        budget = entries if isinstance(entries, dict) else {}
         eps = self.number(("budget", "eps"), budget.get("eps"), 1e3, "eps = 3")
         delta = self.number(("budget", "delta"), budget.get("delta"), 0.5, "delta = 1e-6")
         if budget.get("relation", "replace") not in ("replace", "add-remove"):
             self.fault(("budget", "relation"), 'relation is "replace" (the number of rows is '
                        'public) or "add-remove"')  # fmt: skip
         seen: dict[str, str] = {}
-        for path, one in self.listed("release"):
-            name, source, verb = (one.get(key, "") for key in ("name", "from", "verb"))
+        for path, release in self.listed("release"):
+            name, source, verb = (release.get(key, "") for key in ("name", "from", "verb"))
             if name and not _FILE.fullmatch(name):
                 self.fault((*path, "name"), "a name becomes a file: letters, digits and _, first "
                            'a letter, at most 40: name = "wage"')  # fmt: skip
@@ -529,99 +532,99 @@ class _Reader:
                 self.fault((*path, "from"), f"from = {source!r} names no release above.{close} Put "
                            "it before this one")  # fmt: skip
             seen[name.lower()] = name
-            options = one.get("options", {})
+            options = release.get("options", {})
             for key in options:
                 if refused := NOT_OPTIONS.get(key):
                     self.fault((*path, "options", key), f"{key} is not an option here: {refused}")
             yield Asked(
-                name, verb, one.get("formula", ""), one.get("title", ""),
-                *self.pair(path, one, eps, delta), options, source,
-                tuple(self.after((*path, "after"), one.get("after", []))), path,
+                name, verb, release.get("formula", ""), release.get("title", ""),
+                *self.pair(path, release, eps, delta), options, source,
+                tuple(self.after((*path, "after"), release.get("after", []))), path,
             )  # fmt: skip
 
     def pair(
-        self, path: Keys, one: dict[str, Any], most: float, all_: float
+        self, path: Keys, release: dict[str, Any], most: float, all_: float
     ) -> tuple[float, float]:
         """Return the charge of a release; delta is in proportion to eps if it is not given."""
-        keys = [key for key in ("eps", "share", "delta") if key in one]
-        if one.get("from"):
+        keys = [key for key in ("eps", "share", "delta") if key in release]
+        if release.get("from"):
             if keys:
                 self.fault((*path, "from"), f"a fit on an earlier release is free: leave {keys[0]} "
                            "out")  # fmt: skip
             return 0.0, 0.0
         if ("eps" in keys) == ("share" in keys):
-            said = "has eps and share: leave one out" if "eps" in keys else (
+            problem = "has eps and share: leave one out" if "eps" in keys else (
                 "has no eps: write eps = 1, or share = 0.3 of the budget"
             )  # fmt: skip
-            self.fault(path, f"this release {said}")
+            self.fault(path, f"this release {problem}")
             return 0.0, 0.0
-        more = "and no more than the budget's"
-        if "share" in one:
-            eps = most * self.number((*path, "share"), one["share"], 1.0, "share = 0.3")
+        limit = "and no more than the budget's"
+        if "share" in release:
+            eps = most * self.number((*path, "share"), release["share"], 1.0, "share = 0.3")
         else:
-            eps = self.number((*path, "eps"), one["eps"], most or 1e3, f"eps = 1, {more}")
+            eps = self.number((*path, "eps"), release["eps"], most or 1e3, f"eps = 1, {limit}")
         delta = all_ * eps / most if most else 0.0
-        if "delta" in one:
-            delta = self.number((*path, "delta"), one["delta"], all_, f"delta = 1e-7, {more}")
+        if "delta" in release:
+            delta = self.number((*path, "delta"), release["delta"], all_, f"delta = 1e-7, {limit}")
         return eps, delta
 
-    def after(self, path: Keys, given: list[Any]) -> Iterator[After]:
-        for k, one in enumerate(given):
-            one = one if isinstance(one, dict) else {}
-            found = [key for key in one if key in AFTER]
-            if len(found) != 1:
-                close = did_you_mean(next(iter(one), ""), AFTER)
+    def after(self, path: Keys, entries: list[Any]) -> Iterator[After]:
+        for k, entry in enumerate(entries):
+            entry = entry if isinstance(entry, dict) else {}
+            kinds = [key for key in entry if key in AFTER]
+            if len(kinds) != 1:
+                close = did_you_mean(next(iter(entry), ""), AFTER)
                 self.fault((*path, k), "[[release.after]] has one of: " + ", ".join(AFTER)
                            + f'; for example wald = "educ, exper".{close}')  # fmt: skip
                 continue
-            for key in (key for key in _PAID if key in one):
+            for key in (key for key in _PAID if key in entry):
                 self.fault((*path, k, key), f"what comes after a release is free: leave {key} out. "
                            "A separate release is a [[release]]")  # fmt: skip
-            rest = {key: value for key, value in one.items() if key not in (found[0], *_PAID)}
-            yield After(found[0], one[found[0]], rest, (*path, k, found[0]))
+            options = {key: value for key, value in entry.items() if key not in (kinds[0], *_PAID)}
+            yield After(kinds[0], entry[kinds[0]], options, (*path, k, kinds[0]))
 
     def sides(self, names: list[str]) -> Iterator[Side]:
         taken = [name.lower() for name in names]
-        for k, (path, one) in enumerate(self.listed("table"), 1):
-            for j, fit in enumerate(one.get("fits", ())):
+        for k, (path, table) in enumerate(self.listed("table"), 1):
+            for j, fit in enumerate(table.get("fits", ())):
                 if fit not in names:
                     close = did_you_mean(str(fit), names)
                     self.fault((*path, "fits", j), f"fits: no release is called {fit!r}.{close} "
                                f"Releases: {', '.join(names)}")  # fmt: skip
-            name = one.get("name", f"table{k}")
+            name = table.get("name", f"table{k}")
             if not _FILE.fullmatch(name) or name.lower() in taken:
                 self.fault((*path, "name"), "the name of a table becomes a file: letters, digits "
                            f'and _, of no other table or release: name = "table{k}"')  # fmt: skip
             taken.append(name.lower())
-            yield Side(name, one.get("title", ""), tuple(one.get("fits", ())),
-                       one.get("options", {}), path)  # fmt: skip
+            yield Side(name, table.get("title", ""), tuple(table.get("fits", ())),
+                       table.get("options", {}), path)  # fmt: skip
 
     def formats(self) -> tuple[str, ...]:
         report = self.said.get("report", {})
-        given = report.get("formats", ["html", "csv"]) if isinstance(report, dict) else []
-        given = given if isinstance(given, list) else []
-        for k, one in enumerate(given):
-            if one not in FORMATS:
-                close = did_you_mean(str(one), FORMATS)
-                self.fault(("report", "formats", k), f"no format {one!r}.{close} Formats: "
+        formats = report.get("formats", ["html", "csv"]) if isinstance(report, dict) else []
+        formats = formats if isinstance(formats, list) else []
+        for k, name in enumerate(formats):
+            if name not in FORMATS:
+                close = did_you_mean(str(name), FORMATS)
+                self.fault(("report", "formats", k), f"no format {name!r}.{close} Formats: "
                            f"{', '.join(FORMATS)}")  # fmt: skip
-        return tuple(one for one in FORMATS if one in given)
+        return tuple(name for name in FORMATS if name in formats)
 
     def schema(self, folder: Path) -> tuple[Schema, tuple[Places, Keys], dict[str, Any]]:
         """Return the schema, its place and its contents; record all of its faults."""
-        data, said = self.said.get("data"), self.said.get("schema")
+        data, declared = self.said.get("data"), self.said.get("schema")
         file = data.get("schema") if isinstance(data, dict) else None
-        places, prefix = self.places, ("schema",) if said is not None else ()
-        if isinstance(said, dict) == isinstance(file, str):
+        places, prefix = self.places, ("schema",) if declared is not None else ()
+        if isinstance(declared, dict) == isinstance(file, str):
             self.fault(("data", "schema"), "a study has one schema: tables [schema.wage] with "
                        'type = "real", or [data] schema = "schema.toml"')  # fmt: skip
-        elif said is None and not (folder / str(file)).is_file():
+        elif declared is None and not (folder / str(file)).is_file():
             self.fault(("data", "schema"), "there is no such file next to the study. Write one: "
                        "dpmodels schema new wage educ > schema.toml")  # fmt: skip
-        elif said is None:
-            said, places = parsed(folder / str(file))
+        elif declared is None:
+            declared, places = parsed(folder / str(file))
         out = {}
-        for name, facts in (said if isinstance(said, dict) else {}).items():
+        for name, facts in (declared if isinstance(declared, dict) else {}).items():
             try:
                 out[name] = Schema(**{name: facts})[name]
             except DPModelsError as error:
@@ -631,7 +634,7 @@ class _Reader:
                 self.faults.append((places.line((*prefix, name)), f"{name} needs its levels: "
                                     'levels = ["north", "south"]'))  # fmt: skip
                 del out[name]
-        return Schema(**out), (places, prefix), said if isinstance(said, dict) else {}
+        return Schema(**out), (places, prefix), declared if isinstance(declared, dict) else {}
 
 
 def read(path: str | Path) -> Paper:
@@ -640,18 +643,18 @@ def read(path: str | Path) -> Paper:
     if not file.is_file():
         raise StudyError(f"{file.name}:1:1: there is no such file. A new one: dpmodels study new "
                          '"wage ~ educ" > study.toml')  # fmt: skip
-    said, places = parsed(file)
-    reader = _Reader(said, places)
+    contents, places = parsed(file)
+    reader = _Reader(contents, places)
     reader.sections()
     schema, schema_places, variables = reader.schema(file.parent)
     releases = tuple(reader.releases())
     sides = tuple(reader.sides([r.name for r in releases]))
     formats = reader.formats()
-    whole = {**said, "schema": variables}
-    if isinstance(said.get("data"), dict):
-        whole["data"] = {k: v for k, v in said["data"].items() if k != "schema"}
-    whole = json.loads(json.dumps(whole, default=str))  # dates as text
-    return Paper(whole, places, schema, schema_places, releases, sides, formats, reader.faults)
+    resolved = {**contents, "schema": variables}
+    if isinstance(contents.get("data"), dict):
+        resolved["data"] = {k: v for k, v in contents["data"].items() if k != "schema"}
+    resolved = json.loads(json.dumps(resolved, default=str))  # dates as text
+    return Paper(resolved, places, schema, schema_places, releases, sides, formats, reader.faults)
 
 
 # -- A study to complete, every choice explained.
@@ -675,8 +678,8 @@ def text(formula: str, verb: str = "ols", unit: str | None = None) -> str:
         kind = ("levels", "levels") if name in levels else ("real", "lower =\n# upper")
         variables.append('[schema.{}]\ntype = "{}"\n# {} =\n'.format(key, *kind))
     size = "# n =                               # rows: a public number, 5_000"
-    whole = Template(resources.files(__package__).joinpath("template.toml").read_text("utf-8"))
-    return whole.substitute(
+    template = Template(resources.files(__package__).joinpath("template.toml").read_text("utf-8"))
+    return template.substitute(
         title=json.dumps(f"A study of {names[0]}"), schema="\n".join(variables), verb=verb,
         size=_PEOPLE.format(json.dumps(unit)) if unit else size, formula=json.dumps(formula),
         counted="people" if unit else "rows", after=", ".join(AFTER),

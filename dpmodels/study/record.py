@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import BudgetError, DamagedError, DPModelsError, RequestError, whole
+from dpmodels.errors import BudgetError, DamagedError, DPModelsError, RequestError, damage_reported
 from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget, kind_of
 from dpmodels.study.asked import canonical_hash
@@ -72,10 +72,10 @@ class Folder:
             raise RequestError("--out is a file: give a new or empty folder")
         path.mkdir(parents=True, exist_ok=True)
         names = [n for n in (STARTED, RECORD) if (path / n).is_file()]
-        found = [read_json(path / n) for n in names]
-        if not found and any(one.name != _PART for one in path.iterdir()):
+        records = [read_json(path / n) for n in names]
+        if not records and any(entry.name != _PART for entry in path.iterdir()):
             raise RequestError("the folder of --out holds other files: give a new or empty folder")
-        if found and found[0].get("run") != dict(whose):
+        if records and records[0].get("run") != dict(whose):
             raise RequestError(
                 "the folder of --out holds the run of another study, ledger or rehearsal (a study "
                 "that was changed is another one): give a new or empty folder"
@@ -83,7 +83,7 @@ class Folder:
         for left in (path / _PART, path / _WORD):  # of a run that was killed while it wrote
             if left.is_file():
                 left.unlink()
-        self._earlier = [name for one in found for name in _written(one)]
+        self._earlier = [name for record in records for name in _written(record)]
         self.write(STARTED, json.dumps({"run": dict(whose), "earlier": self._earlier}))
         with suppress(FileNotFoundError):
             (path / RECORD).unlink()  # written again at the end
@@ -104,8 +104,10 @@ class Folder:
         aside, packed = self.path / _WORD, io.BytesIO()
         table.to_word(aside)
         with zipfile.ZipFile(aside) as old, zipfile.ZipFile(packed, "w") as new:
-            for one in old.infolist():
-                new.writestr(zipfile.ZipInfo(one.filename), old.read(one), zipfile.ZIP_DEFLATED)
+            for member in old.infolist():
+                new.writestr(
+                    zipfile.ZipInfo(member.filename), old.read(member), zipfile.ZIP_DEFLATED
+                )
         aside.unlink()
         self.write(name, packed.getvalue())
 
@@ -121,7 +123,7 @@ class Folder:
 def _written(record: Mapping[str, Any]) -> list[str]:
     """Return the names of the files listed by an earlier run into a folder."""
     outputs, earlier = record.get("outputs"), record.get("earlier")
-    names = [one.get("name") for one in outputs or () if isinstance(one, dict)]
+    names = [output.get("name") for output in outputs or () if isinstance(output, dict)]
     names += earlier if isinstance(earlier, list) else []
     return [n for n in names if isinstance(n, str) and ".." not in Path(n).parts]
 
@@ -139,8 +141,8 @@ def hash_of(path: Path) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object of a file; empty where it is none."""
     with suppress(ValueError, OSError, RecursionError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+        contents = json.loads(path.read_text(encoding="utf-8"))
+        return contents if isinstance(contents, dict) else {}
     return {}
 
 
@@ -181,7 +183,7 @@ def record_text(ran: Any, outputs: Any, budget: Any) -> str:
     ours = [charge for o in ran.outcomes for charge in o.charges]
     numbers = [charge.number for charge in ours] or [math.inf]
     every = budget.charges
-    whole = {
+    record = {
         "format": FORMAT, "version": VERSION,
         "run": {"study": paper.hash, "ledger": budget.token,
                 "mode": "run" if private else "rehearsal"},
@@ -200,7 +202,7 @@ def record_text(ran: Any, outputs: Any, budget: Any) -> str:
             for name, kind, of in outputs
         ],
     }  # fmt: skip
-    return json.dumps(sealed(whole), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(sealed(record), indent=1, ensure_ascii=False) + "\n"
 
 
 def _position(charges: Any) -> dict[str, Any]:
@@ -225,15 +227,15 @@ def _charged(charges: Any) -> list[dict[str, Any]]:
 
 def _release(outcome: Any) -> dict[str, Any]:
     """Return the request of one release."""
-    asked, fit, charges = outcome.asked, outcome.fit, outcome.charges
+    request, fit, charges = outcome.asked, outcome.fit, outcome.charges
     guarantee = charges[-1].guarantee if charges else getattr(fit, "privacy", None)
     scales = {} if fit is None else fit.facts.scales
     n = None if fit is None else fit.nobs
     return {
-        "name": asked.name, "verb": asked.verb, "formula": asked.formula,
-        "options": dict(asked.options), "from": asked.source, "status": outcome.status,
+        "name": request.name, "verb": request.verb, "formula": request.formula,
+        "options": dict(request.options), "from": request.source, "status": outcome.status,
         "reason": outcome.reason,
-        "statistic": f"{verb_of('dp_' + asked.verb).title}, {asked.formula}",
+        "statistic": f"{verb_of('dp_' + request.verb).title}, {request.formula}",
         "method": getattr(fit, "method", None), "n": n, "charged": _charged(charges),
         "guarantee": None if guarantee is None else _promise(guarantee),
         "mechanisms": [
@@ -250,8 +252,8 @@ def _release(outcome: Any) -> dict[str, Any]:
 
 
 def _parameters(mechanism: Any) -> dict[str, Any]:
-    found = {k: v for k, v in vars(mechanism).items() if isinstance(v, (int, float))}
-    return {**found, **dict(getattr(mechanism, "parameters", ()))}
+    numbers = {k: v for k, v in vars(mechanism).items() if isinstance(v, (int, float))}
+    return {**numbers, **dict(getattr(mechanism, "parameters", ()))}
 
 
 @dataclass(frozen=True, repr=False)
@@ -300,7 +302,7 @@ def verify(folder: Path, ledger: Any = None) -> Verified:
         problem = "record.json is damaged: its checksum is gone. Run it again"
         return Verified((problem,), {}, against)
     try:
-        with whole("record.json", "Run it again"):
+        with damage_reported("record.json", "Run it again"):
             check_seal(record, "record.json", "Run it again")
             problems = [*_of_files(folder, record), *_of_totals(folder, record)]
             problems += () if budget is None else _of_ledger(record, budget)
@@ -312,11 +314,11 @@ def verify(folder: Path, ledger: Any = None) -> Verified:
 
 
 def _of_files(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
-    listed = {one["name"]: one["sha256"] for one in record["outputs"]}
-    there = {*files_of(folder)} - {RECORD}
-    yield from (f"{name} is missing" for name in sorted({*listed} - there))
-    yield from (f"{name} is not an output of this run" for name in sorted(there - {*listed}))
-    for name in sorted(there & {*listed}):
+    listed = {output["name"]: output["sha256"] for output in record["outputs"]}
+    present = {*files_of(folder)} - {RECORD}
+    yield from (f"{name} is missing" for name in sorted({*listed} - present))
+    yield from (f"{name} is not an output of this run" for name in sorted(present - {*listed}))
+    for name in sorted(present & {*listed}):
         if hash_of(folder / name) != listed[name]:
             yield f"{name} is not as it was written"
     if canonical_hash(record["study"]["text"]) != record["study"]["sha256"]:
@@ -327,28 +329,28 @@ def _of_totals(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
     """Compose the charges of the fits and compare; lost fits are not counted."""
     from dpmodels.results import load
 
-    paid = [one for one in record["releases"] if one["charged"]]
+    paid = [release for release in record["releases"] if release["charged"]]
     guarantees = []
-    for one in (one for one in paid if one["status"] != "lost"):
+    for release in (release for release in paid if release["status"] != "lost"):
         try:
-            promise = load(folder / "fits" / f"{one['name']}.json").privacy
+            promise = load(folder / "fits" / f"{release['name']}.json").privacy
         except DPModelsError:
-            yield f"fits/{one['name']}.json cannot be read"
+            yield f"fits/{release['name']}.json cannot be read"
             return
-        guarantees += [promise] * len(one["charged"])
+        guarantees += [promise] * len(release["charged"])
         if promise.seeded and record["run"]["mode"] == "run":
-            yield f"{one['name']} is not private: its noise was seeded"
-    if guarantees and not any(one["status"] == "lost" for one in paid):
-        total, said = joint(guarantees).eps, record["guarantee"]["eps"]
-        if abs(total - said) > 1e-9 * total:
-            yield f"the fits compose to eps = {total:.6g}, the record says {said:.6g}"
+            yield f"{release['name']} is not private: its noise was seeded"
+    if guarantees and not any(release["status"] == "lost" for release in paid):
+        total, recorded = joint(guarantees).eps, record["guarantee"]["eps"]
+        if abs(total - recorded) > 1e-9 * total:
+            yield f"the fits compose to eps = {total:.6g}, the record says {recorded:.6g}"
 
 
 def _of_ledger(record: Mapping[str, Any], budget: Budget) -> Iterator[str]:
     if budget.token != record["run"]["ledger"]:
         yield "this is not the ledger of the run"
         return
-    for one in record["releases"]:
-        there = _charged(charges_of(budget, record["study"]["sha256"], one["name"]))
-        if there != one["charged"]:
-            yield f"{one['name']}: the ledger has {there}, the record {one['charged']}"
+    for release in record["releases"]:
+        charged = _charged(charges_of(budget, record["study"]["sha256"], release["name"]))
+        if charged != release["charged"]:
+            yield f"{release['name']}: the ledger has {charged}, the record {release['charged']}"

@@ -66,7 +66,7 @@ class Outcome:
     after: list[tuple[Any, Any]] = field(default_factory=list)
 
     @property
-    def given(self) -> bool:
+    def has_result(self) -> bool:
         """Whether there is a result."""
         return self.status in ("released", "computed")
 
@@ -84,10 +84,10 @@ class Ran(dict[str, Any], Shown):  # type: ignore[misc]
         super().__init__((o.asked.name, o.fit) for o in outcomes if o.fit is not None)
         self.paper, self.outcomes, self.folder = paper, outcomes, folder
         self.rehearsal = mode == "rehearsal"
-        lost = [f"{o.asked.name}: {o.status}. {o.reason}" for o in outcomes if not o.given]
+        lost = [f"{o.asked.name}: {o.status}. {o.reason}" for o in outcomes if not o.has_result]
         self.missing = lost + [
-            f"{o.asked.name}, {one.what}: {found}"
-            for o in outcomes for one, found in o.after if isinstance(found, str)
+            f"{o.asked.name}, {follow_up.what}: {result}"
+            for o in outcomes for follow_up, result in o.after if isinstance(result, str)
         ]  # fmt: skip
 
     @property
@@ -137,22 +137,22 @@ def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran
     rule = _checked(paper)
     rows = rows_of_run(paper, data)
     with held(ledger):
-        there: dict[str, Any] = paper.budget(rule)
+        account: dict[str, Any] = paper.budget(rule)
         with suppress(BudgetError):  # not there, or a run was killed while it made it
             Budget.open_readonly(ledger)
-            there = {}
-        budget = Budget.open(ledger, **there)
+            account = {}
+        budget = Budget.open(ledger, **account)
         folder = Folder(out, {"study": paper.hash, "ledger": budget.token, "mode": "run"})
         faults = []
-        for asked in paper.releases:  # before the first charge
-            if asked.source or _file(folder, asked).exists():
+        for request in paper.releases:  # before the first charge
+            if request.source or _file(folder, request).exists():
                 continue
             try:
                 with noted():
-                    probed(asked.verb, asked.formula, rows, asked.options,
-                                 **paper.arguments(asked))  # fmt: skip
+                    probed(request.verb, request.formula, rows, request.options,
+                                 **paper.arguments(request))  # fmt: skip
             except DPModelsError as error:
-                faults.append(fault_of(paper, asked, error))
+                faults.append(fault_of(paper, request, error))
         if faults:
             raise StudyError([*in_order(faults), "Nothing was charged by this run."])
         return _all(paper, rows, budget, folder, again=again)
@@ -178,23 +178,25 @@ def _checked(paper: Paper) -> str:
     return checked.rule
 
 
-def _file(folder: Folder, asked: Asked) -> Path:
-    return folder.path / "fits" / f"{asked.name}.json"
+def _file(folder: Folder, request: Asked) -> Path:
+    return folder.path / "fits" / f"{request.name}.json"
 
 
 def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool) -> Ran:
     """Make all releases, write the report, and the record last."""
     outcomes: dict[str, Outcome] = {}
-    for asked in paper.releases:
-        outcome = outcomes[asked.name] = (
-            _computed(asked, outcomes[asked.source]) if asked.source
-            else _released(paper, asked, rows, budget, folder, again=again)
+    for request in paper.releases:
+        outcome = outcomes[request.name] = (
+            _computed(request, outcomes[request.source]) if request.source
+            else _released(paper, request, rows, budget, folder, again=again)
         )  # fmt: skip
-        for one in asked.after if outcome.given else ():
-            found, said = attempted(
-                lambda fit=outcome.fit, one=one: after(fit, one.what, one.given, one.options)
+        for follow_up in request.after if outcome.has_result else ():
+            result, problem = attempted(
+                lambda fit=outcome.fit, follow_up=follow_up: after(
+                    fit, follow_up.what, follow_up.given, follow_up.options
+                )
             )
-            outcome.after.append((one, f"not given: {said}" if said else found))
+            outcome.after.append((follow_up, f"not given: {problem}" if problem else result))
     mode = "run" if budget.token else "rehearsal"
     ran = Ran(paper, [*outcomes.values()], folder.path, mode)
     with noted():
@@ -203,23 +205,25 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
     return ran
 
 
-def _computed(asked: Asked, source: Outcome) -> Outcome:
-    if not source.given:
-        return Outcome(asked, "not made", f"{asked.source} gave no result")
-    fit, said = attempted(lambda: call(asked.verb, asked.formula, source.fit, asked.options))
-    if said:
-        return Outcome(asked, "not made", said)
-    return Outcome(asked, "computed" if fit.released else "no reply", fit=fit)
+def _computed(request: Asked, source: Outcome) -> Outcome:
+    if not source.has_result:
+        return Outcome(request, "not made", f"{request.source} gave no result")
+    fit, problem = attempted(
+        lambda: call(request.verb, request.formula, source.fit, request.options)
+    )
+    if problem:
+        return Outcome(request, "not made", problem)
+    return Outcome(request, "computed" if fit.released else "no reply", fit=fit)
 
 
 def _released(
-    paper: Paper, asked: Asked, rows: Any, budget: Budget, folder: Folder, *, again: bool
+    paper: Paper, request: Asked, rows: Any, budget: Budget, folder: Folder, *, again: bool
 ) -> Outcome:
     """Read a release back, or make it; a missing result is an outcome, not an error."""
     from dpmodels.results import load
 
-    file, private = _file(folder, asked), bool(budget.token)
-    charges = charges_of(budget, paper.hash, asked.name) if private else []
+    file, private = _file(folder, request), bool(budget.token)
+    charges = charges_of(budget, paper.hash, request.name) if private else []
     if private and file.exists():
         fit = load(file)
         if not charges or fit.privacy.to_dict() != charges[-1].guarantee.to_dict():
@@ -227,40 +231,40 @@ def _released(
                 f"fits/{file.name} is not what this ledger was charged for. Nothing was charged. "
                 "Take it out of the folder, or use the ledger it was made with"
             )
-        return _outcome(asked, fit, charges, back=True)
+        return _outcome(request, fit, charges, back=True)
     if charges and not again:
         return Outcome(
-            asked, "lost", "It was charged and its result is not in this folder. Run with the "
+            request, "lost", "It was charged and its result is not in this folder. Run with the "
             "folder of that run, or charge it again: --again", charges=charges,
         )  # fmt: skip
-    mark = mark_of(paper.hash, asked.name, budget.token)
-    given = paper.arguments(asked) | ({} if private else {"seed": 1})
+    mark = mark_of(paper.hash, request.name, budget.token)
+    arguments = paper.arguments(request) | ({} if private else {"seed": 1})
     problem = ""
     try:
-        options = {**asked.options}
+        options = {**request.options}
         if options.get("on_no_reply") == "raise":  # an outcome of a study, which keeps its fit
             del options["on_no_reply"]
-        fit = call(asked.verb, asked.formula, rows, options,
-                   budget=_Marked(budget, mark), **given)  # fmt: skip
+        fit = call(request.verb, request.formula, rows, options,
+                   budget=_Marked(budget, mark), **arguments)  # fmt: skip
     except BudgetExceededError as error:
-        return Outcome(asked, "not made", str(error), charges=charges)
+        return Outcome(request, "not made", str(error), charges=charges)
     except DPModelsError as error:  # its text may name a file: reported here, not in the folder
         problem = f"{type(error).__name__}: the message was shown where the study ran"
-        tell(UtilityWarning(f"{asked.name}: {error}"))
+        tell(UtilityWarning(f"{request.name}: {error}"))
     except Exception as error:  # its text could quote a cell
         problem = f"unexpected {type(error).__name__}"
-    charges = charges_of(budget, paper.hash, asked.name)
+    charges = charges_of(budget, paper.hash, request.name)
     if problem:
-        return Outcome(asked, "lost" if charges else "not made", problem, charges=charges)
+        return Outcome(request, "lost" if charges else "not made", problem, charges=charges)
     folder.write(f"fits/{file.name}", fit.to_json())
-    return _outcome(asked, fit, charges)
+    return _outcome(request, fit, charges)
 
 
-def _outcome(asked: Asked, fit: Any, charges: list[Any], *, back: bool = False) -> Outcome:
+def _outcome(request: Asked, fit: Any, charges: list[Any], *, back: bool = False) -> Outcome:
     reason = "" if fit.released else "A private test did not pass; it is paid for."
     if len(charges) > 1:
         reason = f"{reason} It was charged {len(charges)} times.".strip()
-    return Outcome(asked, "released" if fit.released else "no reply", reason, fit, charges, back)
+    return Outcome(request, "released" if fit.released else "no reply", reason, fit, charges, back)
 
 
 # -- The report of a run: tables in files, and one page that needs no network.
@@ -290,22 +294,24 @@ def write(ran: Any, folder: Any) -> list[Output]:
             outputs.append((f"fits/{name}.json", "fit", name))
         page += [_shown(fit), _picture(fit, name) if fit.released else ""]
         outputs += _files(ran, folder, fit, (name, "estimates", name))
-        for k, (one, found) in enumerate(outcome.after, 1):
-            of = f": {escape(one.given)}" if isinstance(one.given, str) else ""
-            page.append(f"<h3>{one.what.capitalize()}{of}</h3>")
-            if isinstance(found, str):
-                page.append(_missing(found))
+        for k, (follow_up, result) in enumerate(outcome.after, 1):
+            of = f": {escape(follow_up.given)}" if isinstance(follow_up.given, str) else ""
+            page.append(f"<h3>{follow_up.what.capitalize()}{of}</h3>")
+            if isinstance(result, str):
+                page.append(_missing(result))
                 continue
-            page.append(_shown(found))
-            outputs += _files(ran, folder, found, (f"{name}-{k}-{one.what}", one.what, name))
+            page.append(_shown(result))
+            outputs += _files(
+                ran, folder, result, (f"{name}-{k}-{follow_up.what}", follow_up.what, name)
+            )
     for side in ran.paper.sides:
-        table, said = None, "a fit of it was not given"
+        table, problem = None, "a fit of it was not given"
         if {*side.fits} <= {*ran}:
-            table, said = attempted(lambda side=side: side_by_side(side, ran))
+            table, problem = attempted(lambda side=side: side_by_side(side, ran))
         page.append(f"<h2>{escape(side.title or side.name)}</h2>")
-        if said:
-            ran.missing.append(f"table {side.name}: {said}")
-            page.append(_missing(said))
+        if problem:
+            ran.missing.append(f"table {side.name}: {problem}")
+            page.append(_missing(problem))
             continue
         page.append(_shown(table))
         outputs += _files(ran, folder, table, (side.name, "table", ", ".join(side.fits)))
@@ -315,9 +321,9 @@ def write(ran: Any, folder: Any) -> list[Output]:
     return outputs
 
 
-def _files(ran: Any, folder: Any, found: Any, of: Output) -> list[Output]:
+def _files(ran: Any, folder: Any, result: Any, of: Output) -> list[Output]:
     """Write one table in the formats that were asked for; a rehearsal is marked in each."""
-    table, out = _table(found), []
+    table, out = _table(result), []
     if ran.rehearsal:
         notes = ("REHEARSAL: made-up rows", *table.notes)
         table = replace(table, title=f"REHEARSAL {table.title}".strip(), notes=notes)
@@ -328,7 +334,7 @@ def _files(ran: Any, folder: Any, found: Any, of: Output) -> list[Output]:
         elif fmt == "tex":
             folder.write(name, table.render("tex") + "\n")
         else:
-            frame = _frame(found).assign(run="REHEARSAL" if ran.rehearsal else "release")
+            frame = _frame(result).assign(run="REHEARSAL" if ran.rehearsal else "release")
             folder.write(name, _no_formulas(frame).to_csv(index=False, lineterminator="\n"))
         out.append((name, *of[1:]))
     return out
@@ -345,26 +351,26 @@ def _no_formulas(frame: Any) -> Any:
     return frame.rename(columns=harmless).apply(lambda column: column.map(harmless))
 
 
-def _frame(found: Any) -> Any:
+def _frame(result: Any) -> Any:
     """Return the numbers of a result as a frame."""
     import pandas as pd
 
-    if hasattr(found, "tidy"):
-        return found.tidy()
-    if isinstance(found, (pd.Series, pd.DataFrame)):
-        frame = found.to_frame("value") if isinstance(found, pd.Series) else found
+    if hasattr(result, "tidy"):
+        return result.tidy()
+    if isinstance(result, (pd.Series, pd.DataFrame)):
+        frame = result.to_frame("value") if isinstance(result, pd.Series) else result
         named = any(isinstance(label, str) for label in frame.index)
         return frame.rename_axis("row").reset_index() if named else frame
-    return pd.DataFrame({"value": [found]})
+    return pd.DataFrame({"value": [result]})
 
 
-def _table(found: Any) -> Any:
+def _table(result: Any) -> Any:
     """Return a result as a table of ours."""
-    if hasattr(found, "summary"):
-        return found.summary().table()
-    if hasattr(found, "table"):
-        return found.table()
-    frame = _frame(found)
+    if hasattr(result, "summary"):
+        return result.summary().table()
+    if hasattr(result, "table"):
+        return result.table()
+    frame = _frame(result)
     lines = (tuple(f"{x:.4g}" if isinstance(x, float) else str(x) for x in line)
              for line in frame.itertuples(index=False))  # fmt: skip
     return plain([str(c) for c in frame.columns], lines)
@@ -373,12 +379,12 @@ def _table(found: Any) -> Any:
 # -- the page -------------------------------------------------------------------------------------
 
 
-def _missing(said: str) -> str:
-    return f'<p class="missing">Not given: {escape(said)}</p>'
+def _missing(reason: str) -> str:
+    return f'<p class="missing">Not given: {escape(reason)}</p>'
 
 
-def _shown(found: Any) -> str:
-    return f'<div class="wide">{_table(found).render("html")}</div>'
+def _shown(result: Any) -> str:
+    return f'<div class="wide">{_table(result).render("html")}</div>'
 
 
 def _picture(fit: Any, name: str) -> str:
@@ -404,29 +410,29 @@ def _picture(fit: Any, name: str) -> str:
 
 def _request_text(outcome: Any) -> str:
     """Return the request of one release as text."""
-    asked = outcome.asked
-    words = ", ".join(f"{k} = {v}" for k, v in asked.options.items())
-    paid = f"charged (eps = {asked.eps:g}, delta = {asked.delta:.3g})"
-    paid = f"free, computed from {asked.source}" if asked.source else paid
-    said = f"{verb_of('dp_' + asked.verb).title}, <code>{escape(asked.formula)}</code>"
+    request = outcome.asked
+    words = ", ".join(f"{k} = {v}" for k, v in request.options.items())
+    paid = f"charged (eps = {request.eps:g}, delta = {request.delta:.3g})"
+    paid = f"free, computed from {request.source}" if request.source else paid
+    title = f"{verb_of('dp_' + request.verb).title}, <code>{escape(request.formula)}</code>"
     with_ = f", with {escape(words)}" if words else ""
-    line = f"<h2>{escape(asked.title or asked.name)}</h2><p>Asked: {said}{with_}; {paid}.</p>"
-    plainly = outcome.given and not outcome.reason
+    line = f"<h2>{escape(request.title or request.name)}</h2><p>Asked: {title}{with_}; {paid}.</p>"
+    plainly = outcome.has_result and not outcome.reason
     return line + ("" if plainly else _missing(f"{outcome.status}. {outcome.reason}"))
 
 
 def _head(ran: Any) -> str:
     paper = ran.paper
     charges = [charge.guarantee for o in ran.outcomes for charge in o.charges]
-    said = joint(charges).statement() if charges else "nothing was charged"
+    statement = joint(charges).statement() if charges else "nothing was charged"
     if ran.rehearsal:
-        said = "none is needed: the rows were made from the schema"
+        statement = "none is needed: the rows were made from the schema"
     met = {fit.nobs for fit in ran.values() if fit.nobs} - {paper.size}
     size = f"{paper.size:,} {'people' if paper.unit else 'rows'}"
     lines = [f"{key.title()}: {paper.get('study', key)}" for key in ("who", "why")
              if paper.get("study", key)]  # fmt: skip
     lines += [f"Planned for {size}" + "".join(f"; the data have {n:,}" for n in sorted(met)) + ".",
-              f"Guarantee: {said}."]  # fmt: skip
+              f"Guarantee: {statement}."]  # fmt: skip
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
@@ -475,16 +481,16 @@ def _cells(variable: Any, n: int, rng: np.random.Generator) -> Any:
     low, high = variable.interval or (0.0, 1.0)
     if variable.kind == "date" or getattr(variable, "duration", None) is not None:
         return _times(variable, rng.uniform(low, high, n))
-    whole = variable.kind in ("count", "binary")
-    return rng.integers(0, int(high) + 1, n) if whole else rng.uniform(low, high, n)
+    is_integer = variable.kind in ("count", "binary")
+    return rng.integers(0, int(high) + 1, n) if is_integer else rng.uniform(low, high, n)
 
 
 def _times(variable: Any, numbers: Any) -> Any:
     """Return dates or durations of a variable, from numbers of its unit."""
     date = variable.kind == "date"
     unit = TIME_UNITS[variable.unit if date else variable.duration]
-    whole = np.round(numbers * unit).astype(np.int64) + (variable.start if date else 0)
-    return whole.astype("M8[us]" if date else "m8[us]")
+    ticks = np.round(numbers * unit).astype(np.int64) + (variable.start if date else 0)
+    return ticks.astype("M8[us]" if date else "m8[us]")
 
 
 @contextmanager
@@ -494,22 +500,24 @@ def noted(notes: list[str] | None = None) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     if notes is not None:
-        notes += dict.fromkeys(str(one.message) for one in caught)
+        notes += dict.fromkeys(str(warning.message) for warning in caught)
 
 
-def fault_of(paper: Paper, asked: Asked, error: Exception) -> tuple[str, str]:
+def fault_of(paper: Paper, request: Asked, error: Exception) -> tuple[str, str]:
     """Return the place in the file that an error of a verb is about, and its text."""
     text = str(error)
-    named = [k for k in asked.options if re.search(rf"(\b{re.escape(k)}=|'{re.escape(k)}')", text)]
-    key: Keys = (*asked.at, "formula")
+    named = [
+        k for k in request.options if re.search(rf"(\b{re.escape(k)}=|'{re.escape(k)}')", text)
+    ]
+    key: Keys = (*request.at, "formula")
     if isinstance(error, SchemaError):
         places, prefix = paper.schema_places
         for name in (name for name in paper.schema if f"'{name}'" in text):
             return places.line((*prefix, name)), text
     elif named and not isinstance(error, FormulaError):
-        key = (*asked.at, "options", named[0])
-    elif isinstance(error, UnknownOptionError) and asked.options:
-        key = (*asked.at, "options")
+        key = (*request.at, "options", named[0])
+    elif isinstance(error, UnknownOptionError) and request.options:
+        key = (*request.at, "options")
     if re.search("has no column|is not a column", text):
         text += '. Declare what the study uses: [schema.NAME] with type = "real", lower and upper'
     return paper.places.line(key), text
@@ -525,31 +533,36 @@ class Outlook:
     notes: tuple[str, ...] = ()
 
 
-def _outlook(paper: Paper, asked: Asked) -> Outlook:
-    if asked.source:
-        return Outlook(asked, None, "free")
+def _outlook(paper: Paper, request: Asked) -> Outlook:
+    if request.source:
+        return Outlook(request, None, "free")
     notes: list[str] = []
-    given = paper.arguments(asked)
+    arguments = paper.arguments(request)
     counted = {"units": paper.size} if paper.unit and paper.relation == "replace" else {}
     n = int(paper.get("data", "n", paper.size))
     blank = {name: np.broadcast_to(c[:1], (n,)) for name, c in make_columns(paper, 1).items()}
     with noted(notes):  # columns of the right types and length, of one cell each
-        probe = probed(asked.verb, asked.formula, blank, asked.options, **given, **counted)
+        probe = probed(
+            request.verb, request.formula, blank, request.options, **arguments, **counted
+        )
     line = re.match(r'(\w+)\("(.*)", method=', probe.label, re.DOTALL)  # of the ledger
     forecast = ""
-    for verb, formula in ((f"dp_{asked.verb}", asked.formula), line.groups() if line else ("", "")):
+    for verb, formula in (
+        (f"dp_{request.verb}", request.formula),
+        line.groups() if line else ("", ""),
+    ):
         with suppress(DPModelsError), noted():
-            forecast = forecast or _forecast(paper, verb, formula, {**asked.options, **given})
-    return Outlook(asked, probe.guarantee, forecast or "no forecast", tuple(notes))
+            forecast = forecast or _forecast(paper, verb, formula, {**request.options, **arguments})
+    return Outlook(request, probe.guarantee, forecast or "no forecast", tuple(notes))
 
 
-def _forecast(paper: Paper, verb: str, formula: str, given: dict[str, Any]) -> str:
+def _forecast(paper: Paper, verb: str, formula: str, arguments: dict[str, Any]) -> str:
     """Return "fine", "rough" or "not determined", from the forecast of the plan."""
     from dpmodels.api.call import plan
 
-    if isinstance(given.get("design"), Mapping):
-        given["design"] = survey_of(given["design"])
-    planned = plan(formula, n=paper.size, verb=verb, **given)
+    if isinstance(arguments.get("design"), Mapping):
+        arguments["design"] = survey_of(arguments["design"])
+    planned = plan(formula, n=paper.size, verb=verb, **arguments)
     if planned.verdict:
         return planned.verdict
     widths = {c.name: c.interval[1] - c.interval[0] for c in planned.design.z if c.interval}
@@ -602,17 +615,22 @@ def check(paper: Paper, ledger: Any = None) -> Checked:
     faults, outlooks = list(paper.faults), []
     needed = (paper.get("budget", "eps"), paper.get("data", "units" if paper.unit else "n"))
     if all(isinstance(x, (int, float)) and x > 0 for x in needed) and paper.schema:
-        for asked in paper.releases:
-            usable = asked.name and asked.verb and asked.formula and (asked.eps or asked.source)
-            if not usable or NOT_OPTIONS.keys() & asked.options.keys():
+        for request in paper.releases:
+            usable = (
+                request.name
+                and request.verb
+                and request.formula
+                and (request.eps or request.source)
+            )
+            if not usable or NOT_OPTIONS.keys() & request.options.keys():
                 continue  # a fault was noted
             try:
-                outlooks.append(_outlook(paper, asked))
+                outlooks.append(_outlook(paper, request))
             except DPModelsError as error:
-                faults.append(fault_of(paper, asked, error))
+                faults.append(fault_of(paper, request, error))
             except Exception as error:
-                said = f"not taken ({type(error).__name__}): see help(dp.dp_{asked.verb})"
-                faults.append((paper.places.line((*asked.at, "options")), said))
+                text = f"not taken ({type(error).__name__}): see help(dp.dp_{request.verb})"
+                faults.append((paper.places.line((*request.at, "options")), text))
         faults += _tried(paper, outlooks)
     title = str(paper.get("study", "title", "Study"))
     if not faults:
@@ -621,8 +639,8 @@ def check(paper: Paper, ledger: Any = None) -> Checked:
         return Checked(title, in_order(faults))
     left = account.remaining()
     total = joint([o.guarantee for o in outlooks if o.guarantee is not None])
-    said = f"(eps = {left.eps:.4g}, delta = {left.delta:.3g})"
-    return Checked(title, (), tuple(outlooks), total, said, rule)
+    text = f"(eps = {left.eps:.4g}, delta = {left.delta:.3g})"
+    return Checked(title, (), tuple(outlooks), total, text, rule)
 
 
 def in_order(faults: list[tuple[str, str]]) -> tuple[str, ...]:
@@ -638,19 +656,19 @@ def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, s
     """Charge an account with the plan; use plain sums if other rules refuse and sums fit."""
     from dpmodels.privacy.budget import Budget
 
-    found = []
+    attempts = []
     for rule in ("auto", "basic") if ledger is None else ("",):
         held = Budget(**paper.budget(rule)) if ledger is None else Budget.open_readonly(ledger)
         account, short = held.account, []
-        for asked, guarantee in ((o.asked, o.guarantee) for o in outlooks if o.guarantee):
+        for request, guarantee in ((o.asked, o.guarantee) for o in outlooks if o.guarantee):
             try:
                 account, _ = account.admit(guarantee)
             except DPModelsError as error:
-                given = paper.said["release"][asked.at[1]]
-                key = "share" if "share" in given else "eps"
-                short.append((paper.places.line((*asked.at, key)), str(error)))
-        found.append((short, rule, account))
-    return next((one for one in found if not one[0]), found[0])
+                release = paper.said["release"][request.at[1]]
+                key = "share" if "share" in release else "eps"
+                short.append((paper.places.line((*request.at, key)), str(error)))
+        attempts.append((short, rule, account))
+    return next((attempt for attempt in attempts if not attempt[0]), attempts[0])
 
 
 def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
@@ -659,31 +677,35 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
     needed |= {o.asked.source for o in outlooks}
     fits: dict[str, Any] = {}
     rows = make_columns(paper, _TRIED)
-    for asked in (o.asked for o in outlooks):
-        if not (asked.after or asked.source or asked.name in needed):
+    for request in (o.asked for o in outlooks):
+        if not (request.after or request.source or request.name in needed):
             continue
-        given = {} if asked.source else {**paper.arguments(), **_PLENTY}
+        arguments = {} if request.source else {**paper.arguments(), **_PLENTY}
         try:
             with noted():
-                fit = call(asked.verb, asked.formula,
-                                 fits[asked.source] if asked.source else rows,
-                                 asked.options, **given)  # fmt: skip
+                fit = call(request.verb, request.formula,
+                                 fits[request.source] if request.source else rows,
+                                 request.options, **arguments)  # fmt: skip
         except (DPModelsError, KeyError) as error:
-            if asked.source in fits:
-                yield fault_of(paper, asked, error)
+            if request.source in fits:
+                yield fault_of(paper, request, error)
             continue
-        fits[asked.name] = fit
-        for one in asked.after if fit.released else ():
-            _, said = attempted(
-                lambda fit=fit, one=one: after(fit, one.what, one.given, one.options)
+        fits[request.name] = fit
+        for follow_up in request.after if fit.released else ():
+            _, problem = attempted(
+                lambda fit=fit, follow_up=follow_up: after(
+                    fit, follow_up.what, follow_up.given, follow_up.options
+                )
             )
-            if said and "not determined" not in said:  # that is of made rows, no fault of the study
-                yield paper.places.line(one.at), f"{one.what}: {said}"
+            if (
+                problem and "not determined" not in problem
+            ):  # that is of made rows, no fault of the study
+                yield paper.places.line(follow_up.at), f"{follow_up.what}: {problem}"
     for side in (side for side in paper.sides if side.fits and {*side.fits} <= {*fits}):
-        _, said = attempted(lambda side=side: side_by_side(side, fits))
-        if said:
+        _, problem = attempted(lambda side=side: side_by_side(side, fits))
+        if problem:
             where = paper.places.line((*side.at, "options"))
-            yield where, f"{said}. options are those of dp.etable: {{digits = 3, stars = true}}"
+            yield where, f"{problem}. options are those of dp.etable: {{digits = 3, stars = true}}"
 
 
 def attempted(compute: Any) -> tuple[Any, str]:

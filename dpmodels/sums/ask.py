@@ -235,22 +235,23 @@ class Ask:
     ) -> Array:  # fmt: skip
         """Return the entries with noise, in the user's units."""
         run, kind = self._run, np.asarray(flat).dtype.kind
-        whole = kind in "iu" or (
-            kind == "O" and all(issubclass(one, _WHOLE) for one in set(map(type, flat)))
+        are_integers = kind in "iu" or (
+            kind == "O"
+            and all(issubclass(kind_of_cell, _WHOLE) for kind_of_cell in set(map(type, flat)))
         )
-        if not whole:
+        if not are_integers:
             if kind != "f" or not isinstance(query.statistic, Of):
                 raise PrivacyBugError(f"step {step!r}: sums that are not integers")
             real = run.gaussian_real if norm == "l2" else run.laplace_real
             return np.asarray(real(step, flat, moved) * query.unit)
         draw: Any = run.gaussian if norm == "l2" else run.laplace
         how = {"whole": True} if query.whole else {}
-        one = query.statistic.step if size is None else size
-        if np.ndim(one):  # lattices of their own: entry by entry
-            noisy = draw(step, flat, moved, weights=weights * one, **how)
-            return np.asarray(noisy * one * query.unit)
+        scale = query.statistic.step if size is None else size
+        if np.ndim(scale):  # lattices of their own: entry by entry
+            noisy = draw(step, flat, moved, weights=weights * scale, **how)
+            return np.asarray(noisy * scale * query.unit)
         return np.asarray(
-            draw(step, flat, moved / one, weights=weights, unit=one * query.unit, **how)
+            draw(step, flat, moved / scale, weights=weights, unit=scale * query.unit, **how)
         )
 
     def _total(self, over: Pass, read: Read) -> Any:
@@ -312,8 +313,8 @@ class Ask:
         least = stability_threshold(moved / mechanism.mu, failure, per_unit, most)
         if not tau >= least * (1.0 - 1e-9):
             raise PrivacyBugError(f"step {step!r}: a bin of one unit would pass too often")
-        found = find(self._total(over, ALL))
-        bins, masses = found if most else (found, None)
+        histogram = find(self._total(over, ALL))
+        bins, masses = histogram if most else (histogram, None)
         return self._run.kept_bins(step, bins, moved, tau, masses)
 
     def choose(
@@ -408,9 +409,11 @@ class Moments:
 
 def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
     """Return the clip set of a row map: that into which its :mod:`~dpmodels.sums.products` cuts."""
-    own = getattr(rowmap, "clip_set", None)  # of maps that are not row maps, also clipped by `end`
-    if own is not None and not people:
-        return own
+    clip_set = getattr(
+        rowmap, "clip_set", None
+    )  # of maps that are not row maps, also clipped by `end`
+    if clip_set is not None and not people:
+        return clip_set
     inner = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
     if not isinstance(inner, RowMap):
         raise PrivacyBugError(f"no clip set is known of {type(rowmap).__name__}")
@@ -421,8 +424,8 @@ def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
         return NuclearBall(k) if people else Ball(k)
     if inner.ball or (people and not average):
         raise PrivacyBugError("a map into a ball and a box has no set of its own: say the parts")
-    one = isinstance(rowmap, WithOne) or average
-    return ConvexHull(Box(k, one=one)) if people else Box(k, one=one)
+    with_constant = isinstance(rowmap, WithOne) or average
+    return ConvexHull(Box(k, one=with_constant)) if people else Box(k, one=with_constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,14 +462,14 @@ class Kept:
         return rows
 
 
-def first_array(found: tuple[Any, ...]) -> Added:
+def first_array(sums: tuple[Any, ...]) -> Added:
     """Return the first array of a count."""
-    return Added(found[0])
+    return Added(sums[0])
 
 
-def whole_matrix(found: Any) -> Added:
+def whole_matrix(matrix: Any) -> Added:
     """Return the integers of a Gram matrix."""
-    return Added(found.integers())
+    return Added(matrix.integers())
 
 
 def moments_query(over: Moments, *, radius: float = 1.0) -> Query:

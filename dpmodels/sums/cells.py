@@ -134,8 +134,8 @@ def directions(u: Array) -> tuple[Array, Array]:
 
 def checked(zeta: Array) -> None:
     """Refuse lattice vectors longer than 2^20, in integers: every bound rests on that."""
-    whole = zeta.astype(np.int64)
-    if (np.abs(whole) > 1 << 20).any() or (np.sum(whole * whole, axis=0) > 1 << 40).any():
+    integers = zeta.astype(np.int64)
+    if (np.abs(integers) > 1 << 20).any() or (np.sum(integers * integers, axis=0) > 1 << 40).any():
         raise PrivacyBugError("a cell's lattice vector is longer than 2^20")
 
 
@@ -172,14 +172,16 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
 def sum_of(zeta: Array, weights: Integers) -> Integers:
     """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
     zeta, weights = _occupied(zeta, weights)
-    found = digits(weights, zeta.shape[1], 2 * _PART)
-    return total([((zeta @ digit).astype(np.int64), at) for digit, at in found], 0)
+    parts = digits(weights, zeta.shape[1], 2 * _PART)
+    return total([((zeta @ digit).astype(np.int64), at) for digit, at in parts], 0)
 
 
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
     """Drop cells without weight: rows may occupy few of many cells."""
-    some = np.flatnonzero(weights)
-    return (zeta, weights) if len(some) == len(weights) else (zeta[:, some], weights[some])
+    occupied = np.flatnonzero(weights)
+    return (
+        (zeta, weights) if len(occupied) == len(weights) else (zeta[:, occupied], weights[occupied])
+    )
 
 
 def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
@@ -189,18 +191,18 @@ def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
     by.
     """
     bits = _EXACT - used - max(cells - 1, 1).bit_length() - 1
-    rest: npt.NDArray[Any] = weights
+    remainder: npt.NDArray[Any] = weights
     try:
-        rest = weights.astype(np.int64)
-        size = max(int(rest.max(initial=0)), -int(rest.min(initial=0))).bit_length()
+        remainder = weights.astype(np.int64)
+        size = max(int(remainder.max(initial=0)), -int(remainder.min(initial=0))).bit_length()
     except OverflowError:  # beyond 64 bits
         size = max(abs(int(w)).bit_length() for w in weights.flat)
     count = max(1, math.ceil(size / bits))
     out = []
     for k in range(count):
-        digit = rest if k == count - 1 else rest & ((1 << bits) - 1)
+        digit = remainder if k == count - 1 else remainder & ((1 << bits) - 1)
         out.append((digit.astype(np.float64), k * bits))
-        rest = rest >> bits
+        remainder = remainder >> bits
     return out
 
 
@@ -290,10 +292,10 @@ class _Adding:
         self.firsts = [ByCell(cells) for _ in range(d)]
         self.seconds: Integers = np.zeros((d, d), dtype=object)
 
-    def done(self) -> CellSums:
+    def sums(self) -> CellSums:
         firsts = np.zeros((len(self.firsts), len(self.squares.integers())), dtype=object)
-        for row, one in zip(firsts, self.firsts, strict=True):
-            row[:] = one.integers()
+        for row, exact in zip(firsts, self.firsts, strict=True):
+            row[:] = exact.integers()
         return CellSums(self.squares.integers(), firsts, self.seconds)
 
 
@@ -328,25 +330,27 @@ class BoxCells:
         missing = np.flatnonzero(grid.missing)
         with np.errstate(all="ignore"):
             for block, cells in blocks:
-                rho, there = part.clip_and_round(block)
+                rho, complete = part.clip_and_round(block)
                 counts = np.bincount(cells, minlength=grid.cells)
-                if counts[missing].any() or there is not None:
-                    gone = grid.missing[cells] if there is None else grid.missing[cells] | ~there
-                    kept = np.flatnonzero(~gone)
-                    rho, cells = rho[:, kept], cells[kept]
+                if counts[missing].any() or complete is not None:
+                    gone = (
+                        grid.missing[cells] if complete is None else grid.missing[cells] | ~complete
+                    )
+                    present = np.flatnonzero(~gone)
+                    rho, cells = rho[:, present], cells[present]
                     counts = np.bincount(cells, minlength=grid.cells)
                 to.squares.add(counts)
-                for one, row in zip(to.firsts, rho, strict=True):
-                    one.add_rows(cells, row)
+                for exact, row in zip(to.firsts, rho, strict=True):
+                    exact.add_rows(cells, row)
                 to.seconds = to.seconds + products_of(rho)
-        return to.done()
+        return to.sums()
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
         G = gram_of(self.zeta, sums.squares)
         numbers = list(self.grid.numbers)
-        for j, own in zip(numbers, sums.firsts, strict=True):
-            G[j] = G[:, j] = sum_of(self.zeta, own)
+        for j, sums_of_number in zip(numbers, sums.firsts, strict=True):
+            G[j] = G[:, j] = sum_of(self.zeta, sums_of_number)
         G[np.ix_(numbers, numbers)] = sums.seconds
         return Gram(G)
 
@@ -389,10 +393,10 @@ class BallCells:
     def tables(self) -> tuple[Array, Array, Array, Array]:
         """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` if missing."""
         image, slopes = self._affine
-        own = image.copy()
-        own[self.place] = 0.0
-        own[:, self.grid.missing] = 0.0
-        zeta, length = directions(own)
+        column = image.copy()
+        column[self.place] = 0.0
+        column[:, self.grid.missing] = 0.0
+        zeta, length = directions(column)
         at = np.where(self.grid.missing, np.nan, image[self.place])
         return zeta, length, at, slopes[self.place]
 
@@ -404,8 +408,8 @@ class BallCells:
             for block, cells in blocks:
                 r = seen_by_row(at, slope, block, cells)
                 if not math.isfinite(float(r.sum())):
-                    kept = np.flatnonzero(np.isfinite(r))
-                    r, cells = r[kept], cells[kept]
+                    present = np.flatnonzero(np.isfinite(r))
+                    r, cells = r[present], cells[present]
                 k: Array = lengths.take(cells)
                 _into_ball(k, r)
                 k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
@@ -414,7 +418,7 @@ class BallCells:
                 to.seconds = to.seconds + products_of(r[None])
                 k *= k
                 to.squares.add_rows(cells, k)
-        return to.done()
+        return to.sums()
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
@@ -460,9 +464,9 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap) -> Gram:
     k = len(rowmap.box)
     total = ExactSum(k, k)
     with np.errstate(all="ignore"):
-        own = getattr(rowmap, "product", None)  # of maps that know a shorter way
+        product = getattr(rowmap, "product", None)  # of maps that know a shorter way
         for block in short(blocks):
-            total.add(cross_product(rowmap.integers(block)) if own is None else own(block))
+            total.add(cross_product(rowmap.integers(block)) if product is None else product(block))
     return Gram(total.integers())
 
 
@@ -506,5 +510,5 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
     if rows.by_cell and type(rowmap) is RowMap and rowmap.whitens:
         grid = design.grid_of_images
         job = GramOf(rowmap if grid is None else OfCells(rowmap, grid))
-    found: Gram = summed(rows, design, job, **chosen)
-    return found
+    matrix: Gram = summed(rows, design, job, **chosen)
+    return matrix

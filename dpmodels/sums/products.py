@@ -128,10 +128,10 @@ def _exactly(
     low -= high
     low += second
     low -= second
-    some = np.flatnonzero(low.any(axis=1))  # dummies have no lower part, and add nothing by it
+    with_low = np.flatnonzero(low.any(axis=1))  # dummies have no lower part, and add nothing by it
     np.matmul(lower, high, out=out)
-    if len(some):
-        out += upper[:, some] @ low[some]
+    if len(with_low):
+        out += upper[:, with_low] @ low[with_low]
     out += upper @ high
     out *= (exponent + _ONE_MORE).view(np.float64)
 
@@ -151,9 +151,9 @@ def looked_up(
     cells : (m,) array
     """
     out, part = np.empty((len(images), len(cells) + ROW_PAD))[:, : len(cells)], np.empty(len(cells))
-    for row, own, image in zip(images, slopes.tolist(), out, strict=True):
+    for row, slope_of_row, image in zip(images, slopes.tolist(), out, strict=True):
         np.take(row, cells, out=image, mode="clip")
-        for slope, x in zip(own, numbers, strict=True):
+        for slope, x in zip(slope_of_row, numbers, strict=True):
             image += np.multiply(x, slope, out=part)
     return out
 
@@ -186,8 +186,8 @@ def cross_product(z: Array) -> Array:
     width = 1024  # the largest at which half a stack of products of a block is many numbers
     while (k // 2) * k * (_BLOCK // width) < _MANY:
         width //= 2
-    whole = m - m % width
-    stack = z[:, :whole].reshape(k, -1, width).transpose(1, 0, 2)
+    blocks_end = m - m % width
+    stack = z[:, :blocks_end].reshape(k, -1, width).transpose(1, 0, 2)
     other = stack.transpose(0, 2, 1)
     if _small_kernels():
         half = k // 2
@@ -195,8 +195,8 @@ def cross_product(z: Array) -> Array:
         out = np.concatenate([part.sum(axis=0) for part in parts])
     else:
         out = np.matmul(stack, other).sum(axis=0)
-    if whole < m:
-        out += z[:, whole:] @ z[:, whole:].T
+    if blocks_end < m:
+        out += z[:, blocks_end:] @ z[:, blocks_end:].T
     return np.asarray(out)
 
 
@@ -205,8 +205,8 @@ def _small_kernels() -> bool:
     """Return whether this process multiplies small matrices with special kernels."""
     from threadpoolctl import threadpool_info
 
-    found = {str(lib.get("architecture", "")).lower() for lib in threadpool_info()}
-    return bool(found & _SMALL_KERNELS)
+    kernels = {str(lib.get("architecture", "")).lower() for lib in threadpool_info()}
+    return bool(kernels & _SMALL_KERNELS)
 
 
 # -- The one end of every map: from floats to integers of rows, called last.
@@ -249,16 +249,16 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
     length); else it is missing in *every* part. Its length is 0 if the square is below ``LEAST``.
     NaN is neither above nor below.
     """
-    given = [f for f in factors if f is not None]
-    there = None
+    present = [f for f in factors if f is not None]
+    complete = None
     if not (
         square.max(initial=0.0) <= LONG
-        and all(-f.min(initial=0.0) <= VAST and f.max(initial=0.0) <= VAST for f in given)
+        and all(-f.min(initial=0.0) <= VAST and f.max(initial=0.0) <= VAST for f in present)
     ):
-        there = square <= LONG
-        for factor in given:
-            there &= np.abs(factor) <= VAST
-    return there, None if square.min(initial=1.0) >= LEAST else square >= LEAST
+        complete = square <= LONG
+        for factor in present:
+            complete &= np.abs(factor) <= VAST
+    return complete, None if square.min(initial=1.0) >= LEAST else square >= LEAST
 
 
 def end(w: Array, length: Array | None = None) -> tuple[Array, Array]:
@@ -321,7 +321,7 @@ def end_along(
         multiple of w.
     """
     least = length.min(initial=1.0)
-    some = 1.0
+    smallest = 1.0
     if size is None:
         factor = TOP / length
         np.minimum(factor, TOP / radius, out=factor)
@@ -331,9 +331,9 @@ def end_along(
             np.copysign(factor, sign, out=factor)
         factor /= length
         factor *= STEPS / radius * SHRINK
-        some = size.min(initial=1.0)  # NaN, where one is
+        smallest = size.min(initial=1.0)  # NaN, where one is
     gone = None
-    if not (least >= _SHORTEST and some > 0.0 and length.max(initial=0.0) <= MOST):
+    if not (least >= _SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):
         gone = ~((length >= _SHORTEST) & (length <= MOST))
         if size is not None:
             gone |= ~(size > 0.0)
@@ -371,17 +371,17 @@ def inside(
     -----
     A row with a NaN, or whose squared length overflows, is the zero row.
     """
-    there = _into_ball(w, steps * SHRINK, ball, project) if ball else None
-    rest = w[ball:]
-    if len(rest):
-        clip_cells(rest, -steps, steps, out=rest)
+    complete = _into_ball(w, steps * SHRINK, ball, project) if ball else None
+    box = w[ball:]
+    if len(box):
+        clip_cells(box, -steps, steps, out=box)
         # clipping leaves no infinities: a sum that is not finite means a missing cell
-        if not math.isfinite(float(rest.sum())):
-            whole: Mask = ~np.asarray(np.isnan(rest).any(axis=0))
-            there = whole if there is None else np.asarray(there & whole)
-    if there is not None:
-        w[:, ~there] = 0.0
-    return there
+        if not math.isfinite(float(box.sum())):
+            in_box: Mask = ~np.asarray(np.isnan(box).any(axis=0))
+            complete = in_box if complete is None else np.asarray(complete & in_box)
+    if complete is not None:
+        w[:, ~complete] = 0.0
+    return complete
 
 
 def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
@@ -400,8 +400,8 @@ def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
     (part if project else w)[:, index] *= factor
     if square.max() <= MOST:
         return None
-    there: Mask = square <= MOST
-    return there
+    complete: Mask = square <= MOST
+    return complete
 
 
 def end_of_rows(w: Array, ball: int = 0, project: bool = False) -> tuple[Array, Mask | None]:
@@ -412,8 +412,8 @@ def end_of_rows(w: Array, ball: int = 0, project: bool = False) -> tuple[Array, 
     w : (k, m) array
         In lattice steps; overwritten.
     """
-    there = inside(w, STEPS, ball, project)
-    return np.trunc(w, out=w), there
+    complete = inside(w, STEPS, ball, project)
+    return np.trunc(w, out=w), complete
 
 
 def end_of_numbers(
@@ -448,10 +448,10 @@ def integers_of(sums: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
     No row map gives such a sum. If one did, every processor would make another integer of it.
     """
-    there = np.isfinite(sums)
-    if there.all():
+    finite = np.isfinite(sums)
+    if finite.all():
         return np.asarray(sums).astype(np.int64)
-    return np.where(there, sums, 0.0).astype(np.int64)
+    return np.where(finite, sums, 0.0).astype(np.int64)
 
 
 # -- Sums of exact integers: what maps rows to a lattice, and what adds up products of blocks.
@@ -499,9 +499,9 @@ class ExactSum:
         self._part = np.zeros(shape, dtype=np.int64)
         self._waiting = 0
 
-    def add(self, found: npt.NDArray[Any]) -> None:
+    def add(self, sums: npt.NDArray[Any]) -> None:
         """Add the sums of a block; non-finite values add 0."""
-        self._part += integers_of(found)
+        self._part += integers_of(sums)
         self._waiting += 1
         if self._waiting == _MANY:  # at most 2^62
             self.integers()

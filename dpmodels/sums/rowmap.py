@@ -292,9 +292,11 @@ class WithOne:
 
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates (k + 1, m)."""
-        w, there = self.rowmap.clip_and_round(block)
-        one = np.full(w.shape[1], STEPS) if there is None else np.where(there, STEPS, 0.0)
-        return np.vstack([w, one[None]])
+        w, complete = self.rowmap.clip_and_round(block)
+        constant = (
+            np.full(w.shape[1], STEPS) if complete is None else np.where(complete, STEPS, 0.0)
+        )
+        return np.vstack([w, constant[None]])
 
 
 # -- From declared ranges to unit rows: the public affine map, and the norm of its slopes
@@ -561,9 +563,9 @@ def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
     (k + 1, people) array
         Integers, rounded towards zero: no entry is larger than the last, one whole unit or 0.
     """
-    z, there = rowmap.clip_and_round(block.rows)
-    one = np.ones(z.shape[1]) if there is None else there.astype(float)
-    total = sums(np.vstack([z, one]), block.starts)
+    z, rows_complete = rowmap.clip_and_round(block.rows)
+    constant = np.ones(z.shape[1]) if rows_complete is None else rows_complete.astype(float)
+    total = sums(np.vstack([z, constant]), block.starts)
     complete = total[-1]
     out = total / np.maximum(complete, 1.0)
     out[-1] = np.where(complete > 0, STEPS, 0.0)
@@ -593,8 +595,8 @@ class PeopleGramOf:
         with np.errstate(all="ignore"):
             for block in blocks:
                 if self.average:
-                    own = averages(block, self.rowmap)
-                    product(np.vstack([own, np.full((1, own.shape[1]), STEPS)]), total)
+                    means = averages(block, self.rowmap)
+                    product(np.vstack([means, np.full((1, means.shape[1]), STEPS)]), total)
                     continue
                 z = np.ascontiguousarray(self.rowmap.image(block.rows))
                 (lattice,) = into_balls(z, missing(z), block, STEPS)

@@ -91,12 +91,12 @@ def _grids(table: Content, width: int, wide: bool) -> tuple[list[int], list[list
     return [total for total, _ in grids], [lines for _, lines in grids]
 
 
-def _wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+def _wrap(text: str, width: int, first: str = "", indent: str = "") -> list[str]:
     return textwrap.wrap(
         text,
         width,
         initial_indent=first,
-        subsequent_indent=rest,
+        subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     ) or [first]
@@ -290,8 +290,8 @@ def render_html(table: Content) -> str:
         parts += [f"<p>{escape(table.page.text)}</p>", "<ul>", *bullets, "</ul>"]
     caption = f"<caption>{escape(table.statement)}</caption>" if table.statement else ""
     if not table.title and table.notes:
-        said = escape(" ".join(notes_of(table)))
-        caption = f'<caption style="caption-side:bottom">{said}</caption>'
+        notes = escape(" ".join(notes_of(table)))
+        caption = f'<caption style="caption-side:bottom">{notes}</caption>'
     for columns, rows in grids_of(table):
         parts += _grid_html(columns, rows, caption, bare=not table.title)
         caption = ""
@@ -509,8 +509,8 @@ def write_word(table: Content, path: Path) -> None:
         document.add_heading(table.title, level=2)
     for columns, rows in grids_of(table):
         _grid_word(document, columns, rows)
-    said = [joined(*fact) for fact in facts_of(table)]
-    lines = [f"{'; '.join(said)}."] if said else []
+    facts = [joined(*fact) for fact in facts_of(table)]
+    lines = [f"{'; '.join(facts)}."] if facts else []
     lines += [table.page.text, *table.page.bullets] if table.page is not None else []
     lines += [*table.legend, *([f"Privacy: {table.statement}."] if table.statement else [])]
     for text in [*lines, *notes_of(table)]:

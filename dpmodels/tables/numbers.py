@@ -19,8 +19,8 @@ def number(x: float, decimals: int) -> str:
     size = abs(x)
     if size >= _LARGE or 0.0 < size < 10.0 ** -max(decimals - 1, 3):
         return f"{x:.2e}"
-    whole = len(str(int(size)))
-    return fixed(x, max(0, min(decimals, decimals + 3 - whole)))
+    digits = len(str(int(size)))
+    return fixed(x, max(0, min(decimals, decimals + 3 - digits)))
 
 
 def fixed(x: float, decimals: int) -> str:
@@ -40,14 +40,14 @@ def places(errors: Iterable[float], digits: int) -> list[int | None]:
     An error shows two significant digits, and a third if ``digits`` decimals are enough for it:
     errors are themselves known to a percent or so at best. None where there is no error.
     """
-    found: list[int | None] = []
+    decimals: list[int | None] = []
     for error in map(float, errors):
         if not (math.isfinite(error) and error > 0.0):
-            found.append(None)
+            decimals.append(None)
             continue
         two = 1 - math.floor(math.log10(error))
-        found.append(max(two, min(digits, two + 1)))
-    return found
+        decimals.append(max(two, min(digits, two + 1)))
+    return decimals
 
 
 def cell(x: float, decimals: int | None, digits: int) -> str:
@@ -59,8 +59,8 @@ def cell(x: float, decimals: int | None, digits: int) -> str:
     if x == 0.0:
         return fixed(x, min(max(decimals, 0), _DECIMALS))
     if (decimals > _DECIMALS and abs(x) < _SMALL_NUMBER) or abs(x) >= _LARGE:
-        known = math.floor(math.log10(abs(x))) + decimals
-        return f"{x:.{min(max(known, 1), 15)}e}"
+        significant = math.floor(math.log10(abs(x))) + decimals
+        return f"{x:.{min(max(significant, 1), 15)}e}"
     return fixed(x, max(decimals, 0))
 
 

@@ -30,10 +30,10 @@ from dpmodels.errors import (
     RequestError,
     UtilityWarning,
     choice,
+    damage_reported,
     did_you_mean,
     path_of,
     shown,
-    whole,
 )
 from dpmodels.tables.content import Column, Content, Layout, Row
 from dpmodels.tables.markup import (
@@ -68,21 +68,21 @@ class also:
     def __init__(self, what: str | Callable[[Any], Any]) -> None:
         self.what = what
 
-    def __get__(self, one: Any, owner: type | None = None) -> Any:
+    def __get__(self, result: Any, owner: type | None = None) -> Any:
         if callable(self.what):
-            return self if one is None else self.what(one)
-        return attrgetter(self.what)(owner if one is None else one)
+            return self if result is None else self.what(result)
+        return attrgetter(self.what)(owner if result is None else result)
 
     @classmethod
     def method(cls, function: Callable[..., Any]) -> Any:
         """Return a method under another spelling; a decorator."""
-        return cls(lambda one: wraps(function)(partial(function, one)))
+        return cls(lambda result: wraps(function)(partial(function, result)))
 
 
-def own_names(one: object) -> list[str]:
+def own_names(result: object) -> list[str]:
     """Return the list for ``dir()`` of an object: its attributes, each under one name."""
-    cls = type(one)
-    return [n for n in object.__dir__(one) if not isinstance(getattr_static(cls, n, None), also)]
+    cls = type(result)
+    return [n for n in object.__dir__(result) if not isinstance(getattr_static(cls, n, None), also)]
 
 
 class Written:
@@ -208,8 +208,8 @@ class Table(Content, Shown):
 
 def check_format(fmt: str | None) -> str:
     """Return a known format name or raise ``RequestError``."""
-    known: str = choice("fmt", "text" if fmt is None else fmt, sorted(FORMATS))
-    return known
+    checked: str = choice("fmt", "text" if fmt is None else fmt, sorted(FORMATS))
+    return checked
 
 
 def plain(labels: Sequence[str], rows: Iterable[tuple[str, ...]], *, label: int = 0) -> Table:
@@ -243,14 +243,14 @@ def check_file(path: Any) -> Path:
     """Return the path of a file whose suffix is known, or refuse it."""
     if not isinstance(path, (str, Path)):
         raise RequestError(f"file= takes a path such as 'table.tex', got {shown(path)}")
-    found = path_of(path)
-    if found.suffix.lower() not in SUFFIXES:
-        known = ", ".join(SUFFIXES)
+    file = path_of(path)
+    if file.suffix.lower() not in SUFFIXES:
+        suffixes = ", ".join(SUFFIXES)
         raise RequestError(
-            f"file={shown(str(path))}: the suffix says the format, one of {known}."
-            f"{did_you_mean(found.suffix, SUFFIXES)}"
+            f"file={shown(str(path))}: the suffix says the format, one of {suffixes}."
+            f"{did_you_mean(file.suffix, SUFFIXES)}"
         )
-    return found
+    return file
 
 
 def write_file(shown_: Shown, path: Path) -> None:
@@ -336,15 +336,15 @@ def check_saved(path: Any) -> Path:
     """Return the path that something is saved at; the suffix of a table is refused."""
     if not isinstance(path, (str, Path)):
         raise RequestError(f"save takes a path such as 'fit.json', got {shown(path)}")
-    found = path_of(path)
-    if found.suffix.lower() in SUFFIXES:
+    file = path_of(path)
+    if file.suffix.lower() in SUFFIXES:
         how = {".html": "to_html", ".tex": "to_latex", ".md": "to_markdown", ".docx": "to_word"}
-        instead = how.get(found.suffix.lower(), "to_html")
+        instead = how.get(file.suffix.lower(), "to_html")
         raise RequestError(
-            f"save writes what dp.load reads back, as JSON: save('{found.stem}.json'). The table "
+            f"save writes what dp.load reads back, as JSON: save('{file.stem}.json'). The table "
             f"alone: {instead}({str(path)!r})"
         )
-    return found
+    return file
 
 
 def _checksum(saved: Mapping[str, Any]) -> str:
@@ -375,9 +375,9 @@ def check_seal(saved: Mapping[str, Any], what: str, again: str) -> list[UtilityW
 
 def save(result: Any, path: Any) -> None:
     """Write a result as JSON text."""
-    found = check_saved(path)
+    file = check_saved(path)
     saved = sealed({"format": FORMAT, "version": VERSION, "result": _out(result)})
-    write_whole(found, json.dumps(saved, allow_nan=False, indent=1) + "\n")
+    write_whole(file, json.dumps(saved, allow_nan=False, indent=1) + "\n")
 
 
 def load(saved: Any) -> Any:
@@ -387,7 +387,7 @@ def load(saved: Any) -> Any:
             f"this result was saved in format {shown(saved.get('version'))}; this version of "
             f"dpmodels reads format {VERSION}"
         )
-    with whole(WHAT, AGAIN):
+    with damage_reported(WHAT, AGAIN):
         return _in(saved["result"])
 
 
@@ -410,8 +410,8 @@ def _out(value: Any) -> Any:
     if kind is not None and hasattr(value, "to_dict"):
         return {"kind": kind, "value": _out(value.to_dict())}
     if kind is not None:
-        own = {f.name: _out(getattr(value, f.name)) for f in fields(value) if f.init}
-        return {"kind": kind, "fields": own}
+        values = {f.name: _out(getattr(value, f.name)) for f in fields(value) if f.init}
+        return {"kind": kind, "fields": values}
     if hasattr(value, "columns") and hasattr(value, "to_numpy"):
         columns = {str(c): {"list": [_out(v) for v in value[c].tolist()]} for c in value.columns}
         return {"frame": columns}
@@ -448,10 +448,10 @@ def read(path: Any) -> Any:
     file = path_of(path, "the path of a saved file")
     if not file.is_file():
         raise RequestError(f"there is no file {shown(str(path))}")
-    found: Any = None
+    saved: Any = None
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(file.read_text(encoding="utf-8"))
-    return found
+        saved = json.loads(file.read_text(encoding="utf-8"))
+    return saved
 
 
 # -- Pictures of a tidy table. matplotlib is imported when one is drawn.
@@ -464,12 +464,12 @@ _TITLE = 80
 def one_line(fit: Any) -> str:
     """Return the title of a picture of a fit: formula and guarantee; the model where it is long."""
     promise = fit.privacy.statement().partition(";")[0]
-    whole = f"{fit.formula}; {promise}"
-    if len(whole) <= _TITLE:
-        return whole
+    long = f"{fit.formula}; {promise}"
+    if len(long) <= _TITLE:
+        return long
     left = fit.formula.partition("~")[0].strip()
-    said = f"{left}: {fit.kind.title}; {promise}"
-    return said if left and len(said) <= _TITLE else f"{fit.kind.title}; {promise}"
+    short = f"{left}: {fit.kind.title}; {promise}"
+    return short if left and len(short) <= _TITLE else f"{fit.kind.title}; {promise}"
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:

@@ -36,7 +36,7 @@ AFTER = (
     Mutant("dpmodels/models/holdout.py", "end_of_numbers((y - seen)[whole], self.clip)", "np.trunc((y - seen)[whole] / self.clip * STEPS)", HOLDOUT),
     Mutant("dpmodels/after/moments.py", "+ float(np.sum(inner * Cn))", "", ORACLE),
     Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
-    Mutant("dpmodels/after/moments.py", "m.form_covariance(one, whole), m.form", "0.0, m.form", ORACLE),
+    Mutant("dpmodels/after/moments.py", "m.form_covariance(residual_form, total_form),", "0.0,", ORACLE),
     Mutant("dpmodels/after/inference.py", "ncx2.sf(central, df, moved)", "ncx2.sf(statistic, df, 0.0)", ORACLE),
     Mutant("dpmodels/after/inference.py", "S -= inside / 2.0", "S -= 0.0", ORACLE),
     Mutant("dpmodels/models/linear/moments.py", "min(max(least, quiet), most)", "BALL_PART * square", replayed("dp_moments-ssp")),
@@ -113,10 +113,10 @@ NUMBERS = (
 _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 CELLS = (
     Mutant("dpmodels/sums/cells.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
-    Mutant("dpmodels/sums/cells.py", "rest & ((1 << bits) - 1)", "rest", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "remainder & ((1 << bits) - 1)", "remainder", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "_ROWS, _MANY = 1 << 13, 512", "_ROWS, _MANY = 1 << 20, 512", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/sums/test_cells.py",)),
-    Mutant("dpmodels/sums/cells.py", "own[self.place] = 0.0", "own[self.place] *= 1.0", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "column[self.place] = 0.0", "column[self.place] *= 1.0", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "np.where(self.grid.missing, np.nan, image[self.place])", "image[self.place]", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/formula/design.py", "missing = np.isnan(out).any(axis=0)", "missing = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)", "np.trunc(np.fmin(length / radius, 1.2) * MULTIPLE)", _CELLS),
@@ -137,7 +137,7 @@ CUT = (
     Mutant("dpmodels/sources/summed.py", "and accepts(part.sums)", "", TASKS),
     Mutant("dpmodels/sources/summed.py", "if package != _package():", "if False:", TASKS),
     Mutant("dpmodels/sources/files.py", "low, high = max(self._first - at, 0), ", "low, high = 0, ", TASKS),
-    Mutant("dpmodels/sources/rows.py", "elif found != self._lengths:", "elif False:", PASSES),
+    Mutant("dpmodels/sources/rows.py", "elif read != self._lengths:", "elif False:", PASSES),
     Mutant("dpmodels/sources/rows.py", "        if not self._public_n:\n            return\n", "", PASSES),
     Mutant("dpmodels/sources/summed.py", "places.append(np.arange(low, high, dtype=np.int64))", "places.append(np.arange(high - low, dtype=np.int64))", PASSES),
     Mutant("dpmodels/sources/summed.py", "and bool(((at >= 0) & (at < self.size)).all())", "", PASSES),
@@ -147,7 +147,7 @@ SUBSET = ("tests/unit/ranges/test_random_subset.py",)
 #: Sums of integer rows.
 LATTICE = ("tests/privacy/test_lattice_sensitivity.py",)
 ROWS = (
-    Mutant("dpmodels/ranges.py", "more[more <= last] % np.uint64(n)", "more % np.uint64(n)", SUBSET),
+    Mutant("dpmodels/ranges.py", "numbers[numbers <= last] % np.uint64(n)", "numbers % np.uint64(n)", SUBSET),
     Mutant("dpmodels/ranges.py", "drawn[np.sort(first)[:size]]", "np.unique(drawn)[:size]", SUBSET),
     Mutant("dpmodels/models/kernel.py", "towards_zero(part)", "np.rint(part, out=part)", LATTICE),
     Mutant("dpmodels/models/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
@@ -182,11 +182,11 @@ BY_THEMSELVES = (
     Mutant("dpmodels/sums/products.py", "        length[gone] = 0.0\n", "", END),
     Mutant("dpmodels/sums/products.py", "        out[:, gone] = 0.0\n    return", "        pass\n    return", END),
     Mutant("dpmodels/sums/products.py", "factor = np.minimum(size, radius)", "factor = size.copy()", END),
-    Mutant("dpmodels/sums/products.py", "        w[:, ~there] = 0.0\n", "        pass\n", END),
+    Mutant("dpmodels/sums/products.py", "        w[:, ~complete] = 0.0\n", "        pass\n", END),
     Mutant("dpmodels/sums/products.py", "out = np.clip(t, low * most, most)", "out = np.clip(t, -most, most)", END),
     Mutant("dpmodels/sums/products.py", "        out[~np.isfinite(out)] = 0.0\n", "        pass\n", END),
-    Mutant("dpmodels/sums/rowmap.py", "np.where(there, STEPS, 0.0)", "np.full(len(there), STEPS)", END),
-    Mutant("dpmodels/sums/products.py", "there &= np.abs(factor) <= VAST", "there &= ~np.isnan(factor)", TOTAL),
+    Mutant("dpmodels/sums/rowmap.py", "np.where(complete, STEPS, 0.0)", "np.full(len(complete), STEPS)", END),
+    Mutant("dpmodels/sums/products.py", "complete &= np.abs(factor) <= VAST", "complete &= ~np.isnan(factor)", TOTAL),
     Mutant(
         "dpmodels/sums/products.py", "else square >= LEAST", "else square > 0.0", TOTAL,
         equivalent="of a row below 1e-140 steps a score is psi w itself: |psi| <= 1e140 never clips it",
@@ -195,10 +195,10 @@ BY_THEMSELVES = (
         "dpmodels/sums/products.py", "~((square >= LEAST) & (square <= MOST))", "~(square <= MOST)", TOTAL,
         equivalent="the root of what is below LEAST is below 1e-140, which end_along takes for 0",
     ),
-    Mutant("dpmodels/sums/products.py", "np.where(there, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
+    Mutant("dpmodels/sums/products.py", "np.where(finite, sums, 0.0).astype(np.int64)", "np.nan_to_num(sums).astype(np.int64)", TOTAL),
     Mutant("dpmodels/scoring/passes.py", "usable(square, psi, omega)", "usable(square, psi)", TOTAL),
     Mutant("dpmodels/variables.py", "max(-lo, hi) > LARGEST", "hi > LARGEST", TOTAL),
-    Mutant("dpmodels/formula/build.py", "if known and interval is None:", "if False:", TOTAL),
+    Mutant("dpmodels/formula/build.py", "if declared and interval is None:", "if False:", TOTAL),
     Mutant("dpmodels/formula/words.py", "max(abs(lo), abs(hi)) <= LARGEST", "max(abs(lo), abs(hi)) < math.inf", TOTAL),
 )  # fmt: skip
 
@@ -240,8 +240,8 @@ PASSES = ("tests/unit/sources/test_people_passes.py",)
 _S = "dpmodels/sources/people.py"
 PEOPLE_PASSES = (
     Mutant(_S, "key, order, at = noise.coins(8), noise.permutation(self.n), 0", "key, order, at = noise.coins(8), np.arange(self.n), 0", PASSES),
-    Mutant(_S, "if self.person.count is None and found != self.n:", "if self.person.count is None and found > self.n:", PASSES),
-    Mutant(_S, "if self.person.count is not None and found > self.person.count:", "if False:", PASSES),
+    Mutant(_S, "if self.person.count is None and people != self.n:", "if self.person.count is None and people > self.n:", PASSES),
+    Mutant(_S, "if self.person.count is not None and people > self.person.count:", "if False:", PASSES),
     Mutant(_S, "        if not self._public_n:\n            return\n        if self.person.count is not", "        if self.person.count is not", PASSES),
 )  # fmt: skip
 
@@ -263,7 +263,7 @@ PRINTED = (
     Mutant("dpmodels/models/residual.py", '"sparsity": math.sqrt(part.before.phi) / part.unit', '"sparsity": math.sqrt(part.before.phi)', STATS),
     Mutant("dpmodels/models/residual.py", '"scale": math.sqrt(part.before.phi) / part.unit', '"scale": math.sqrt(part.before.phi)', STATS),
     Mutant("dpmodels/models/moments.py", 'stats["noise_margin"] = fit.trust', 'stats["noise_margin"] = 0.0', STATS),
-    Mutant("dpmodels/after/inference.py", "first.append((found.statistic / found.df, found.df, found.pvalue))", "first.append((found.statistic, found.df, found.pvalue))", STATS),
+    Mutant("dpmodels/after/inference.py", "first.append((relevance.statistic / relevance.df, relevance.df, relevance.pvalue))", "first.append((relevance.statistic, relevance.df, relevance.pvalue))", STATS),
     Mutant("dpmodels/after/inference.py", "top = float(chi2.ppf(level, len(excluded)))", "top = float(chi2.ppf(level, 1))", LABELS),
     Mutant("dpmodels/results/contrasts.py", "self.L[i] - self.L[j] for i, j in both", "self.L[j] - self.L[i] for i, j in both", LABELS),
     Mutant("dpmodels/results/contrasts.py", "tuple(map(str, listed))", "tuple(map(str, reversed(listed)))", LABELS),
@@ -283,19 +283,19 @@ _CORNERS = ("tests/privacy/test_queries.py", "-k", "corners_attain or sd_that_is
 _PROVE, _STAT = "dpmodels/proof/prove.py", "dpmodels/proof/statistics.py"
 _DOOR = ("tests/privacy/test_queries.py", "-k", "sd_that_is_drawn")
 PROVER = (
-    Mutant(_PROVE, "        apart = 2.0 * one\n", "        apart = math.sqrt(2.0) * one\n", _CORNERS),
-    Mutant(_PROVE, "apart = (1.0 - of.low) * one", "apart = one", _CORNERS),
-    Mutant(_PROVE, "return max(two if of.cells > 1 else one, _joined(norm, one, k))", "return max(one, _joined(norm, one, k))", _CORNERS),
+    Mutant(_PROVE, "        apart = 2.0 * added\n", "        apart = math.sqrt(2.0) * added\n", _CORNERS),
+    Mutant(_PROVE, "apart = (1.0 - of.low) * added", "apart = added", _CORNERS),
+    Mutant(_PROVE, "return max(two if of.cells > 1 else added, _joined(norm, added, k))", "return max(added, _joined(norm, added, k))", _CORNERS),
     Mutant(_PROVE, "max(w * (of.high - of.low), alone if k else 0.0)", "w * (of.high - of.low)", _CORNERS),
     Mutant(_PROVE, "return gram_l1(k, relation) * square", "return gram_l1(k, relation) * square / 2.0", _CORNERS),
     Mutant(_PROVE, "return gram_sensitivity(k, relation) * square", "return square", _CORNERS),
     Mutant(_PROVE, "return max(S, add_remove_sensitivity(a, b, c, e, f, k))", "return S / 1.5", _CORNERS),
-    Mutant(_PROVE, "return 2.0 * one if relation == \"replace\" else one", "return one", _CORNERS),
+    Mutant(_PROVE, "return 2.0 * added if relation == \"replace\" else added", "return added", _CORNERS),
     Mutant(_PROVE, "(1.0 + 2.0 * c) ** 2 / (4.0 * c)", "2.0", _CORNERS),
-    Mutant(_PROVE, "one = s.count + d * (1.0 + c)", "one = s.count + d", _CORNERS),
+    Mutant(_PROVE, "added = s.count + d * (1.0 + c)", "added = s.count + d", _CORNERS),
     Mutant(_PROVE, "(2.0 if s.low == 0 else 4.0) * d", "2.0 * d", _CORNERS),
     Mutant(_PROVE, "    return 4.0\n", "    return 3.0\n", _CORNERS),
-    Mutant(_PROVE, "return (2.0 if norm == \"l1\" else math.sqrt(2.0)) * one", "return one", _CORNERS),
+    Mutant(_PROVE, "return (2.0 if norm == \"l1\" else math.sqrt(2.0)) * added", "return added", _CORNERS),
     Mutant(_PROVE, "return math.sqrt((2.0 if relation == \"replace\" else 1.0) * s.levels)", "return math.sqrt(s.levels)", _CORNERS),
     Mutant(_PROVE, "return max(sensitivity(s.each, \"replace\", norm), _joined(norm, alone, alone))", "return alone", _CORNERS),
     Mutant(_PROVE, "return _joined(norm, *parts) * _ROUNDED", "return max(parts) * _ROUNDED", _CORNERS),
@@ -402,8 +402,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/people.py",
-        "lowest = np.minimum.reduceat(own, starts)",
-        "own = np.arange(len(own))\n            lowest = np.minimum.reduceat(own, starts)",
+        "lowest = np.minimum.reduceat(hashes, starts)",
+        "hashes = np.arange(len(hashes))\n            lowest = np.minimum.reduceat(hashes, starts)",
         _PEOPLE,
     ),
     Mutant(
@@ -420,7 +420,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/people.py",
-        "if self.person.count is not None and found > self.person.count:",
+        "if self.person.count is not None and people > self.person.count:",
         "if False:",
         ("tests/unit/units/test_unit_argument.py",),
     ),
@@ -438,7 +438,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/table/layout.py",
-        "(rows.n - found.people) * int(STEPS)",
+        "(rows.n - sums.people) * int(STEPS)",
         "0",
         ("tests/unit/units/test_unit_argument.py",),
     ),
@@ -456,7 +456,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/units.py",
-        "        if found != self._type:",
+        "        if kind != self._type:",
         "        if False:",
         ("tests/unit/units/test_ids.py",),
     ),
@@ -492,8 +492,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/units.py",
-        "ranked = sorted(known, key=lambda key: (isinstance(key, str), key))",
-        "ranked = list(known)",
+        "ranked = sorted(places, key=lambda key: (isinstance(key, str), key))",
+        "ranked = list(places)",
         ("tests/unit/units/test_ids.py",),
     ),
     Mutant(
@@ -757,7 +757,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/sources/rows.py",
-        "keep = one.choose(passed)",
+        "keep = later.choose(passed)",
         "keep = coins.choose(passed)",
         ("tests/unit/sources/test_kept_cells.py",),
     ),
@@ -776,8 +776,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/privacy/noise.py",
-        "np.array([0, *found], dtype=np.uint64)",
-        "np.array([0, *found], dtype=np.uint64) // np.uint64(2)",
+        "np.array([0, *powers], dtype=np.uint64)",
+        "np.array([0, *powers], dtype=np.uint64) // np.uint64(2)",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(
@@ -1215,8 +1215,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/formula/categories.py",
-        "out = np.full(cells.shape, -1, dtype=np.int32)\n        for code, level in enumerate(wanted)",
-        "out = np.full(cells.shape, 0, dtype=np.int32)\n        for code, level in enumerate(wanted)",
+        "out = np.full(cells.shape, -1, dtype=np.int32)\n        for code, level in enumerate(values)",
+        "out = np.full(cells.shape, 0, dtype=np.int32)\n        for code, level in enumerate(values)",
         ("tests/unit/formula/test_listed_levels.py",),
     ),
     Mutant(
@@ -1228,8 +1228,8 @@ MUTANTS = (
     # -- tables, quantiles, tests
     Mutant(
         "dpmodels/models/table/layout.py",
-        "whole - low - high, high",
-        "whole - low, high",
+        "unit_mass - low - high, high",
+        "unit_mass - low, high",
         (REPLAY, "-k", "dp_table",),
     ),
     Mutant(
@@ -1359,10 +1359,10 @@ _OF_QUERIES = tuple(
         ("dpmodels/models/linear/opening.py", "c * c * 2.0**-30", "c * 2.0**-30", ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", ".at_least(detail.delta_f)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr.py",)),
         ("dpmodels/models/moments.py", "people=True), rowmap.radius", "people=True), 1.0", ("tests/unit/models/moments/test_by_person.py",)),
-        ("dpmodels/proof/prove.py", "apart = 2.0 * one\n", "apart = one\n", QUERIES),
-        ("dpmodels/proof/prove.py", "return max(apart, _joined(norm, one, k)) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
+        ("dpmodels/proof/prove.py", "apart = 2.0 * added\n", "apart = added\n", QUERIES),
+        ("dpmodels/proof/prove.py", "return max(apart, _joined(norm, added, k)) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
         ("dpmodels/proof/prove.py", "twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)", "twice = of.single + len(of.blocks), of.single + len(of.blocks)", ("tests/unit/proof/test_prove.py",)),
-        ("dpmodels/proof/prove.py", "one = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx", "one = math.sqrt(s.p) * s.rx * s.ry + 0.5 * s.p * s.rx * s.rx", QUERIES),
+        ("dpmodels/proof/prove.py", "added = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx", "added = math.sqrt(s.p) * s.rx * s.ry + 0.5 * s.p * s.rx * s.rx", QUERIES),
         ("dpmodels/proof/prove.py", "return max(q.denominator, 2 * most * s.groups)", "return max(q.denominator, most * s.groups)", ("tests/privacy/test_people_tables.py",)),
         ("dpmodels/proof/prove.py", "most = q.denominator if s.offset else max(", "most = max(", ("tests/privacy/test_people_tables.py",)),
         ("dpmodels/proof/prove.py", "best = 4.0 + kappa\n", "best = 2.0 + kappa\n", ("tests/privacy/test_scoring_sensitivity.py",)),
@@ -1384,14 +1384,14 @@ _SURV = "tests/unit/models/survival/"
 _OF_SURVIVAL = tuple(
     Mutant(file, old, new, tests)
     for file, old, new, tests in (
-        ("dpmodels/proof/prove.py", "apart = math.sqrt(2.0) * one * _ROUNDED", "apart = one", (_SURV + "test_counts.py",)),
+        ("dpmodels/proof/prove.py", "apart = math.sqrt(2.0) * added * _ROUNDED", "apart = added", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "factor[long] = np.sqrt(most / square[long]) * _BELOW", "pass", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "most = 2 * layout.episodes * layout.levels", "most = 4 * layout.episodes * layout.levels", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "keep = apart(who, start, stop)", "keep = np.ones(len(who), dtype=bool)", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "np.lexsort((group, event, stop, start, person))", "np.lexsort((start, person))", (_SURV + "test_counts.py",)),
-        ("dpmodels/models/survival/table.py", "(rows.n - found.people) * _ONE", "0", (_SURV + "test_verbs.py",)),
+        ("dpmodels/models/survival/table.py", "(rows.n - sums.people) * _ONE", "0", (_SURV + "test_verbs.py",)),
         ("dpmodels/models/survival/table.py", "ends = np.where(end < 0, layout.G * runs + group, group * runs + end)", "ends = group * runs + np.maximum(end, 0)", (_SURV + "test_counts.py",)),
-        (_M + "survival/curve.py", "1 - before, 1 - before - 0.5 * one, before.T", "1 - before, 1 - before, before.T", (_SURV + "test_curve.py",)),
+        (_M + "survival/curve.py", "1 - before, 1 - before - 0.5 * unit, before.T", "1 - before, 1 - before, before.T", (_SURV + "test_curve.py",)),
         (_M + "survival/curve.py", "return self.greenwood + self.privacy", "return self.greenwood", (_SURV + "test_verbs.py",)),
         (_M + "survival/curve.py", "noise = z * np.sqrt(privacy)", "noise = 0.0 * privacy", (_SURV + "test_curve.py",)),
         ("dpmodels/models/survival/curve.py", "all_d * (all_Y - all_d) / (all_Y - 1.0)", "all_d * 1.0", (_SURV + "test_curve.py",)),
@@ -1405,7 +1405,7 @@ _OF_SURVIVAL = tuple(
         ("dpmodels/models/survival/cox.py", "np.sum(square) / 4.0", "0.0", (_SURV + "test_concordance.py",)),
         ("dpmodels/models/survival/cox.py", "later += beyond[:, None] + 0.5 * censored", "later += beyond[:, None]", (_SURV + "test_concordance.py",)),
         ("dpmodels/models/survival/cox.py", "math.sqrt(sampling + privacy)", "math.sqrt(privacy)", (_SURV + "test_concordance.py",)),
-        ("dpmodels/models/survival/cox.py", "known = np.isfinite(eta)", "known = np.isfinite(eta).all() & np.isfinite(eta)", (_SURV + "test_concordance.py",)),
+        ("dpmodels/models/survival/cox.py", "finite = np.isfinite(eta)", "finite = np.isfinite(eta).all() & np.isfinite(eta)", (_SURV + "test_concordance.py",)),
         ("dpmodels/models/survival/cox.py", "share: ClassVar[float] = 0.05", "share: ClassVar[float] = 0.0", (_SURV + "test_concordance.py",)),
         ("dpmodels/models/survival/cox.py", "noise = CellNoise(layout, float(noisy.sd.flat[0]))", "noise = CellNoise(layout, 1e-9)", (_SURV + "test_concordance.py",)),
         ("dpmodels/scoring/models.py", "(np.bincount(same, part * part) / np.bincount(same))[same]", "part * part", ("tests/unit/scoring/test_linear.py",)),
@@ -1413,7 +1413,7 @@ _OF_SURVIVAL = tuple(
         ("dpmodels/models/survival/table.py", "out + (target - self.totals @ out) @ inverse @ CV", "out", (_SURV + "test_curve.py",)),
         ("dpmodels/formula/survival.py", "happened = np.where(stop > time.interval[1], 0.0, happened)", "pass", ("tests/unit/formula/test_survival.py",)),
         ("dpmodels/formula/survival.py", "raw = _unclipped(env)", "raw = env", ("tests/unit/formula/test_survival.py",)),
-        ("dpmodels/formula/survival.py", "ok &= (given >= 0.0) & (given < stop) & (begin < ended)", "ok &= begin < stop", ("tests/unit/formula/test_survival.py",)),
+        ("dpmodels/formula/survival.py", "ok &= (entry >= 0.0) & (entry < stop) & (begin < ended)", "ok &= begin < stop", ("tests/unit/formula/test_survival.py",)),
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_QUERIES, *_OF_SURVIVAL)
@@ -1435,7 +1435,7 @@ _OF_DESIGNS = tuple(
         (_CP, "order = np.lexsort((label, person))", "order = np.argsort(person, kind='stable')", OF_PEOPLE),
         ("dpmodels/scoring/cluster_plan.py", "clip=radii.clip / radii.bound, several=people)", "clip=radii.clip / radii.bound)", OF_PEOPLE),
         ("dpmodels/survey.py", "return rates * np.sqrt(self._bessel() / self.correction) if self.totals else rates", "return rates * np.sqrt(self._bessel()) if self.totals else rates", CLUSTERS),
-        ("dpmodels/survey.py", "own = own * 2.0**self._bits + at", "own = own * 2.0**self._bits", CLUSTERS),
+        ("dpmodels/survey.py", "cluster = cluster * 2.0**self._bits + at", "cluster = cluster * 2.0**self._bits", CLUSTERS),
         (_C, "there = many > 1.0", "there = many > 0.0", CLUSTERS),
         (_C, "noise = sd**2 * float(", "noise = 0.0 * float(", CLUSTERS),
         (_C, "slack = statistic(r, plan.radii(r)).slack", "slack = 0.0", OF_PEOPLE),
@@ -1447,7 +1447,7 @@ _OF_DESIGNS = tuple(
         ("dpmodels/survey.py", "label = np.where(inside & (label > 0.0), label, 0.0)  # a missing one is none", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
         ("dpmodels/models/weights.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / np.nanmean(np.abs(weight))", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
         ("dpmodels/models/weights.py", "u = np.clip(weight / top, 0.0, 1.0)", "u = weight / top", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
-        (_M + "table/layout.py", "total[-1] += int((STEPS - whole).sum())", "total[-1] += 2 * int((STEPS - whole).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
+        (_M + "table/layout.py", "total[-1] += int((STEPS - unit_mass).sum())", "total[-1] += 2 * int((STEPS - unit_mass).sum())", (REPLAY, "-k", "dp_mean-clipped-weights or dp_table-joint-weights")),
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_DESIGNS)
@@ -1496,7 +1496,7 @@ _OF_EXPANSIONS = tuple(
         (_E, "there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))", "there = np.isfinite(u.sum(axis=0))", _ALONE),
         (_H, "mass = length * (weight * risk)", "mass = length * (weight * risk) * np.clip(T - line.edges[:-1, None], 0.0, width) / width", _FOLLOWED),
         (_H, "D = np.where(stop >= T, D, 0.0)", "pass", _FOLLOWED),
-        (_H, "D = np.where(there & (high >= T), rows[where.event], 0.0)", "D = np.where(there, rows[where.event], 0.0)", _FOLLOWED),
+        (_H, "D = np.where(counted & (high >= T), rows[where.event], 0.0)", "D = np.where(counted, rows[where.event], 0.0)", _FOLLOWED),
         (_C, "known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))", "known = (y >= 0.0) & (y <= classes.K - 1.0)", _ALONE),
         (_C, "grad[k, cut:] = -(ends[k + 1] - ends[k]) * x", "grad[k, cut:] = -ends[k + 1] * x", _EXACT),
         (_C, "p[k] * (float(k == j) - p[j]) * u", "p[k] * float(k == j) * u", _EXACT),
@@ -1517,7 +1517,7 @@ _OF_PREDICTED = tuple(
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = np.diag(1.0 / d)", _PREDICTED),
         (_OFFSET, "errors = np.diag(1.0 / d) + noise.covariance(J)", "errors = noise.covariance(J)", _PREDICTED),
         (_OFFSET, "return f * np.exp(-Z @ k),", "return f,", _PREDICTED),
-        (_OFFSET, "left = rest @ np.repeat(np.eye(table.K), reps, axis=0)", "left = np.repeat(np.eye(table.K), reps, axis=0)", _PREDICTED),
+        (_OFFSET, "left = residuals @ np.repeat(np.eye(table.K), reps, axis=0)", "left = np.repeat(np.eye(table.K), reps, axis=0)", _PREDICTED),
         (_M + "survival/cox.py", "hazards *= 1.0 if line.factors is None else line.factors", "pass", _PREDICTED),
         (_M + "survival/cox.py", "inference.sampling + inference.privacy", "inference.sampling", ("-m", "", "tests/statistical/test_predicted_survival.py")),
         ("dpmodels/results/kinds.py", "gradient[:, 1 : p + 1] += X[:, :, None]", "pass", ("-m", "", "tests/statistical/test_predicted_survival.py")),
@@ -1539,7 +1539,7 @@ MUTANTS = (*MUTANTS, *(
         ("S = s - np.einsum(", "S = s - 0.0 * np.einsum(", _OF_ZPH),
         ("wide = V + of_Q / total * np.eye(p)", "wide = V", _OF_ZPH),
         ("noise = sd**2 * (np.eye(p) + mm)", "noise = 0.0 * (np.eye(p) + mm)", _OF_ZPH),
-        ("np.hstack([np.eye(p), one * along])", "np.hstack([0.0 * np.eye(p) + np.diag(np.r_[1.0, np.zeros(p - 1)]), one * along])", _OF_ZPH),
+        ("np.hstack([np.eye(p), g_at * along])", "np.hstack([0.0 * np.eye(p) + np.diag(np.r_[1.0, np.zeros(p - 1)]), g_at * along])", _OF_ZPH),
         ("sure = float(e.sum()) > ", "sure = float(e.sum()) > 0.0 * ", _OF_ZPH),
         ("z * np.minimum(1.0, lay.longest / ", "z * np.minimum(9.0, lay.longest / ", _OF_ZPH),
     )
@@ -1564,7 +1564,7 @@ LAW = (
     Mutant(_P, "np.take(row, cells, out=image", "np.take(row, np.sort(cells), out=image", _LAW),
     Mutant("dpmodels/sums/cells.py", "    seen: Array = of_cells.take(cells)\n", "    seen: Array = of_cells.take(cells)[::-1].copy()\n", _LAW),
     # sums of floats
-    Mutant(_E, "    return np.trunc(w, out=w), there", "    return w, there", _LAW),
+    Mutant(_E, "    return np.trunc(w, out=w), complete", "    return w, complete", _LAW),
     Mutant(_SUMS, "score = integers_of(weighted(z, self.factors(psi, norm, length)))", "score = weighted(z, self.factors(psi, norm, length) / STEPS) * STEPS", _LAW),
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *LAW)
@@ -1578,15 +1578,15 @@ RAW = (
     Mutant("dpmodels/privacy/run.py", "for t in range(1, max(most, 1) + 1)", "for t in (1,)", _LEVELS),
     Mutant("dpmodels/privacy/run.py", "np.add.at(sums, place, masses)", "sums += counts", _LEVELS),
     Mutant("dpmodels/levels.py", "sorted(set(keys))[:most]", "sorted(set(keys))", _LEVELS),
-    Mutant("dpmodels/levels.py", "math.isqrt((1 << 40) // max(len(own), 1))", "1 << 20", _LEVELS),
+    Mutant("dpmodels/levels.py", "math.isqrt((1 << 40) // max(len(values), 1))", "1 << 20", _LEVELS),
     Mutant("dpmodels/levels.py", "if text is not None and person >= 0:", "if text is not None:", _LEVELS),
     Mutant("dpmodels/models/weights.py", "/ np.maximum(used, 1.0))", "/ 1.0)", ("tests/privacy/test_people_tables.py",)),
-    Mutant("dpmodels/models/table/layout.py", "STEPS - whole))", "STEPS - 0.0 * whole))", ("tests/privacy/test_people_tables.py",)),
+    Mutant("dpmodels/models/table/layout.py", "STEPS - unit_mass))", "STEPS - 0.0 * unit_mass))", ("tests/privacy/test_people_tables.py",)),
     Mutant("dpmodels/levels.py", "stability_threshold(sd, failure, k, most)", "stability_threshold(sd, failure, 1, most)", _LEVELS),
     Mutant("dpmodels/levels.py", "or text in missing", "", _LEVELS),
     Mutant("dpmodels/formula/reading.py", "out[key] = code if out.get(key, code) == code else None", "out[key] = code", _READ),
-    Mutant("dpmodels/formula/reading.py", "found = np.isin(numbers, _missing_numbers(variable))", "found = np.isin(numbers, []) ", _READ),
-    Mutant("dpmodels/formula/reading.py", " & ~np.isin(whole, self.missing)", "", _READ),
-    Mutant("dpmodels/sources/lines.py", "            more = b\"\" if end < 0 else more[end:]\n        last", "        last", ("tests/unit/sources/test_raw_files.py",)),
+    Mutant("dpmodels/formula/reading.py", "is_code = np.isin(numbers, _missing_numbers(variable))", "is_code = np.isin(numbers, []) ", _READ),
+    Mutant("dpmodels/formula/reading.py", " & ~np.isin(ticks, self.missing)", "", _READ),
+    Mutant("dpmodels/sources/lines.py", "            read = b\"\" if end < 0 else read[end:]\n        last", "        last", ("tests/unit/sources/test_raw_files.py",)),
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *RAW)

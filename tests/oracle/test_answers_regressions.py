@@ -34,8 +34,9 @@ FAMILIES = {
     "gamma": lambda: sm.families.Gamma(sm.families.links.Log()),
 }
 MODELS = ["ols", "ols", "ols", "quantile", *FAMILIES]
-#: Cases of the many that were wrong: quantiles of people, whose early passes cut one side alone.
-WRONG = (1348, 2761)
+#: Cases of the many that were wrong: quantiles of people, whose early passes cut one side alone;
+#: a quantile whose rarer side came near the clip; people's counts that noise hid in a wide range.
+WRONG = (1348, 2761, 83006, 83175)
 #: At most this part of the coefficients of all cases may be marked as not tested.
 MARKED = 0.1
 
@@ -291,10 +292,7 @@ def widened(number: int) -> Case:
 
 
 def check_widened(numbers) -> None:
-    """Every coefficient that is tested lies within 1.5 errors, or within its interval.
-
-    But for one case in a hundred: people's counts in ranges ten times too wide (72014, 72530).
-    """
+    """Every coefficient that is tested lies within 1.5 errors, or within its interval."""
     wrong: dict[int, str] = {}
     for number in numbers:
         case = widened(number)
@@ -306,12 +304,12 @@ def check_widened(numbers) -> None:
             low, high = ends.loc[name]
             if np.isfinite(fit.pvalues[name]) and not (abs(z) < 1.5 or low <= value <= high):
                 wrong[number] = f"{case.model} {case.formula} {case.options}: {name} {z:.2f}"
-    assert len(wrong) <= len(numbers) // 100, wrong
+    assert not wrong, wrong
 
 
 def test_random_regressions_with_ranges_too_wide_are_the_exact_ones():
-    # and whole numbers of which half are 0, in ranges ten times too wide
-    check_widened([*range(70000, 70040), 71025, 71104])
+    # and whole numbers of which half are 0, and people's counts, in ranges ten times too wide
+    check_widened([*range(70000, 70040), 71025, 71104, 72014, 72530])
 
 
 @pytest.mark.slow

@@ -978,6 +978,7 @@ def components(d):
     # fluctuation of the vector, and the noise of its projector
     noise = fit.stats["noise_sd"]
     sampling = np.sqrt(sum(values[-1] * v / (values[-1] - v) ** 2 for v in values[:-1]) / d.n)
+    sampling *= 2.0  # rows are shortened to a ball: a third of a sampling error of its own (64925)
     return [Number(*v, np.hypot(noise, sampling), e, sampling) for *v, e in zip(fit.params.index, found, exact, strict=True)]
 
 

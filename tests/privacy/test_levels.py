@@ -375,3 +375,20 @@ def test_levels_that_a_call_buys():
             call(budget)
         assert not len(budget.charges)
     assert dp.Schema.from_toml(plain.to_toml()) == plain and "to be estimated" in str(plain)
+
+
+def test_a_call_whose_found_levels_hold_few_rows_stops_and_says_how_many():
+    """The released counts serve the fit: 5 % of the rows have a level, and the rest is not charged."""
+    rng = np.random.default_rng(4)
+    n = 20_000
+    names = np.array([f"village {i}" for i in range(n)], dtype=object)
+    names[:1000] = np.resize(["north", "south"], 1000)
+    data = pd.DataFrame({"y": rng.uniform(0, 1, n), "region": names})
+    budget = dp.Budget(eps=3, delta=1e-5)
+    call = {"eps": 2, "delta": 1e-6, "budget": budget, "seed": 1}
+    with pytest.raises(RequestError, match=r"hold about 5% of the rows.*other='other'"):
+        dp.dp_ols("y ~ region", data, schema=dp.Schema(y=dp.Real(0, 1), region=dp.Levels()), **call)
+    assert [c.guarantee.eps for c in budget.charges] == [0.4]
+    kept = dp.Schema(y=dp.Real(0, 1), region=dp.Levels(other="village"))
+    fit = dp.dp_ols("y ~ region", data, schema=kept, eps=2, delta=1e-6, seed=1)
+    assert "about 100% of them" in " ".join(map(str, fit.privacy.notes))

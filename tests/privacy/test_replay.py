@@ -265,6 +265,12 @@ CASES = [
     *both("dp_glm", "gptr", schema=EVENT, n=40, eps=40.0, pairs=30, table="short"),
     *both("dp_glm", "gptr", schema=EVENT, n=40, eps=40.0, pairs=12, shape="hessian"),
     *[Case("dp_ols", m, table="uniform") for m in ("drcl", "sdrcl", "sl", "naive")],
+    # scales of declared ranges, which only many rows bear
+    Case("dp_ols", "drcl", n=1500, eps=16.0, table="uniform", pairs=24, noise="laplace"),
+    Case(
+        "dp_ols", "sl", "y ~ a + b", BOUGHT, n=1500, eps=16.0, table="uniform", pairs=24,
+        noise="laplace", rescale=2.0,
+    ),
     Case("dp_ols", "sl", table="uniform", noise="laplace", delta=0.0),
     Case("dp_ols", "sl", table="uniform", noise="gaussian"),
     *[Case("dp_glm", m, schema=EVENT, table="uniform") for m in ("drcl", "sdrcl", "sl", "naive")],

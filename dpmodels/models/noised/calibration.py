@@ -262,8 +262,8 @@ def _laplace(layout: Layout, eps: float, delta: float, unit: str) -> NoisePlan:
     sd = tuple(math.sqrt(2.0) * reach * w / eps for w in weights)
     pair = None
     if unit == "attribute":
-        whole = sum(g.ldiam / weights[g.columns[0]] for g in layout.groups)
-        pair = (eps * whole, 0.0)
+        total = sum(g.ldiam / weights[g.columns[0]] for g in layout.groups)
+        pair = (eps * total, 0.0)
     return NoisePlan(
         "laplace", unit, tuple((j,) for j in range(d)), sd, 0.0, (),
         (Step("noised table", Pure(eps), label="Laplace noise"),),
@@ -299,7 +299,7 @@ def _sl(
     e, dl = eps / b, delta / b
     sd = [0.0] * layout.d
     cs, steps, reaches = [], [], []
-    whole = [0.0, 0.0]
+    pair = [0.0, 0.0]
     for k, block in enumerate(parts):
         part = _sub(layout, block)
         d = part.d
@@ -314,12 +314,12 @@ def _sl(
         steps.append(Step(name, curve, label=label))
         cs.append(c)
         reaches.append(reach)
-        whole[0] += exact_eps(part.record[0] * c / reach, max(dl, 1e-300), d, clear_prob)
-        whole[1] += dl
+        pair[0] += exact_eps(part.record[0] * c / reach, max(dl, 1e-300), d, clear_prob)
+        pair[1] += dl
     return NoisePlan(
         "sl", unit, parts, tuple(sd), clear_prob, tuple(cs), tuple(steps),
         (1.0,) * layout.d, tuple(reaches), eps, delta,
-        (whole[0], whole[1]) if unit == "attribute" else None,
+        (pair[0], pair[1]) if unit == "attribute" else None,
     )  # fmt: skip
 
 
@@ -363,8 +363,8 @@ def _upper(x: Array, b: float) -> tuple[Array, Array, Array]:
     e = np.exp(-z)
     tails = 0.5 * e, 0.25 * (2.0 + z) * e, (z * z + 5.0 * z + 8.0) * e / 16.0
     up = x > 0
-    one, two, three = (np.where(up, 1.0 - t, t) for t in tails)
-    return one, two, three
+    first, two, three = (np.where(up, 1.0 - t, t) for t in tails)
+    return first, two, three
 
 
 def box(k: float) -> Kernel:
@@ -397,11 +397,11 @@ def smoothed(kernel: Kernel, u: Array, b: float, h: float) -> Filtered:
     narrow = kernel(u, b)
     A = h * h / (h * h - b * b)
     B = 1.0 - A
-    one = A * wide.one + B * narrow.one
+    once = A * wide.one + B * narrow.one
     one_slope = A * wide.one_slope + B * narrow.one_slope
-    two = A * one + B * narrow.two
+    two = A * once + B * narrow.two
     two_slope = A * one_slope + B * narrow.two_slope
-    return Filtered(one, one_slope, two, two_slope, A * two + B * narrow.three)
+    return Filtered(once, one_slope, two, two_slope, A * two + B * narrow.three)
 
 
 # -- the logistic density --------------------------------------------------------------------------
@@ -512,13 +512,13 @@ def logistic_filter(eta: Array, b: float) -> Filtered:
     """Return the filters of sigma (1 - sigma): a series for small b, else a table on a grid."""
     if b < 0.1:
         return _series(eta, b)
-    reach, (one, two, three) = _table(b)
+    reach, (once, two, three) = _table(b)
     x = (np.clip(eta, -reach, reach * (1 - 1e-12)) + reach) / _FILTER_STEP
-    i = np.minimum(x.astype(np.intp), len(one[0]) - 2)
+    i = np.minimum(x.astype(np.intp), len(once[0]) - 2)
     t = x - i
     return Filtered(
-        _hermite(*one, t, i), _hermite(one[1], _second(one, 0, b), t, i),
-        _hermite(*two, t, i), _hermite(two[1], _second(two, one, b), t, i),
+        _hermite(*once, t, i), _hermite(once[1], _second(once, 0, b), t, i),
+        _hermite(*two, t, i), _hermite(two[1], _second(two, once, b), t, i),
         _hermite(*three, t, i),
     )  # fmt: skip
 
@@ -548,11 +548,11 @@ def by_nodes(g: Callable[[Array], Array], slope: Callable[[Array], Array], eta: 
     x, w = np.polynomial.laguerre.laggauss(nodes)
     sums = [np.zeros_like(eta) for _ in range(5)]
     for z, weight in zip(x.tolist(), w.tolist(), strict=True):
-        one, two, three = 0.5, 0.25 * (1 + z), (z * z + 3 * z + 3) / 16.0
+        density, two, three = 0.5, 0.25 * (1 + z), (z * z + 3 * z + 3) / 16.0
         for side in (b * z, -b * z):
             v, s = g(eta + side), slope(eta + side)
-            sums[0] += weight * one * v
-            sums[1] += weight * one * s
+            sums[0] += weight * density * v
+            sums[1] += weight * density * s
             sums[2] += weight * two * v
             sums[3] += weight * two * s
             sums[4] += weight * three * v

@@ -210,7 +210,7 @@ def _breaks(rad: Radial, c: float, eps: float, under_q: bool) -> list[float]:
     )
     grid = grid[(grid >= _LO) & (grid <= _HI)]
     k = _cosine(rad, grid, c, eps, under_q)
-    found = [log_c]
+    points = [log_c]
     for level in (-1.0, 1.0):
         s = np.sign(k - level)
         i = np.flatnonzero(s[1:] * s[:-1] < 0)
@@ -221,8 +221,8 @@ def _breaks(rad: Radial, c: float, eps: float, under_q: bool) -> list[float]:
             mid = 0.5 * (lo + hi)
             same = np.sign(_cosine(rad, mid, c, eps, under_q) - level) == left
             lo, hi = np.where(same, mid, lo), np.where(same, hi, mid)
-        found += (0.5 * (lo + hi)).tolist()
-    return sorted(x for x in found if _LO < x < _HI)
+        points += (0.5 * (lo + hi)).tolist()
+    return sorted(x for x in points if _LO < x < _HI)
 
 
 def _panels(breaks: list[float]) -> tuple[Array, Array]:

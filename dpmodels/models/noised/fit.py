@@ -93,8 +93,8 @@ def loss_of(request: Request) -> Loss | Any:
 def _named(loss: Any, options: Any) -> Any:
     if isinstance(loss, Loss) or callable(loss):
         return loss
-    more = " Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
-    choice("loss", loss, LOSSES, more=more)
+    hint = " Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
+    choice("loss", loss, LOSSES, more=hint)
     if loss in ("quantile", "median"):
         tau = 0.5 if loss == "median" else options.get("tau")
         if isinstance(tau, bool) or not isinstance(tau, (int, float)) or not 0 < tau < 1:
@@ -117,11 +117,11 @@ def box_of(request: Request, names: Sequence[str]) -> tuple[Array, Array] | None
 
     A function of the request and of the names: it is asked before any row is read.
     """
-    given = request.options.get("theta")
-    if given is None:
+    typed = request.options.get("theta")
+    if typed is None:
         return None
     lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
-    pairs = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    pairs = typed if isinstance(typed, Mapping) else dict.fromkeys(names, typed)
     for name, pair in pairs.items():
         if name not in names:
             raise RequestError(
@@ -327,16 +327,16 @@ class _Fitted:
 
     def resampled(self, signal: float, *, boxed: bool) -> bool:
         """Return whether errors come from resampled rows: as asked, else where signal is weak."""
-        asked = self.request.options.get("errors")
-        if asked is not None:
-            return bool(asked == "bootstrap")
+        errors = self.request.options.get("errors")
+        if errors is not None:
+            return bool(errors == "bootstrap")
         return signal < WEAK and not boxed and is_quick(self.objective)
 
     def covariance(self, signal: float, *, boxed: bool) -> tuple[Array | None, Array | None, bool]:
         """Return inverse Hessian and covariance (or None), and whether that is resampled."""
         resampled = self.resampled(signal, boxed=boxed)
-        found = self.sandwich() if resampled or signal >= TOO_WEAK else None
-        inverse, total = (None, None) if found is None else found
+        sandwich = self.sandwich() if resampled or signal >= TOO_WEAK else None
+        inverse, total = (None, None) if sandwich is None else sandwich
         return inverse, self.bootstrap() if resampled else total, resampled
 
     @staticmethod
@@ -407,27 +407,27 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             settings = replace(settings, noise="sl")
         elif request.verb != "dp_ols" and loss.name != "squared":
             settings = replace(settings, noise="auto-smooth")
-    made = plan_table(design, n, request.eps, request.delta, settings)
-    ends = design.intervals()[list(made.layout.rows)]
+    table = plan_table(design, n, request.eps, request.delta, settings)
+    ends = design.intervals()[list(table.layout.rows)]
     widths = ends[:, 1] - ends[:, 0]
     scale: Mapping[str, float] = {
         f"noise sd of {name}": sd * s
-        for name, sd, s in zip(made.layout.names, made.noise.sd, widths.tolist(), strict=True)
+        for name, sd, s in zip(table.layout.names, table.noise.sd, widths.tolist(), strict=True)
         if s == s
     }
-    noisy_y = design.p in made.layout.rows
-    check_loss(request, made.noise.noise, len(made.noise.blocks), made.noise.clear_prob, noisy_y)
+    noisy_y = design.p in table.layout.rows
+    check_loss(request, table.noise.noise, len(table.noise.blocks), table.noise.clear_prob, noisy_y)
 
-    told, errors, sentences = expected_of(request, design, made, n)
-    seen, said = _foreseen(request, made)
+    expected, errors, sentences = expected_of(request, design, table, n)
+    seen, warning = _foreseen(request, table)
     accepted = bool(request.options.get("accept_no_estimate"))
-    refused = refusal(seen, said, accepted)
+    refused = refusal(seen, warning, accepted)
     return Plan(
-        request, design, n, made.steps, made.guarantee,
-        scales={**scale, **told}, expected_se=errors, purchase=made.purchase,
-        detail=made, reasons=(*request.reasons, *sentences),
-        advice=made.advice if refused or accepted or not said else (said, *made.advice),
-        passes=made.passes, forecast=seen.forecast, verdict=seen.verdict, refusal=refused,
+        request, design, n, table.steps, table.guarantee,
+        scales={**scale, **expected}, expected_se=errors, purchase=table.purchase,
+        detail=table, reasons=(*request.reasons, *sentences),
+        advice=table.advice if refused or accepted or not warning else (warning, *table.advice),
+        passes=table.passes, forecast=seen.forecast, verdict=seen.verdict, refusal=refused,
     )  # fmt: skip
 
 
@@ -439,16 +439,16 @@ _WITHOUT_ROWS = {
 }
 
 
-def _foreseen(request: Request, made: TablePlan) -> tuple[Outlook, str]:
+def _foreseen(request: Request, table: TablePlan) -> tuple[Outlook, str]:
     """Return the outlook of a fit on its release, and a warning if it is poor."""
-    design = made.design
-    known = (*design.names, *(() if design.response is None else (design.response.name,)))
-    guesses = checked_guesses("variances", request.options.get("variances"), known)
-    seen = outlook(made, guesses)
+    design = table.design
+    columns = (*design.names, *(() if design.response is None else (design.response.name,)))
+    guesses = checked_guesses("variances", request.options.get("variances"), columns)
+    seen = outlook(table, guesses)
     if request.method.name == "naive":
         return seen, ""
 
-    return seen, poor_outlook(made, seen, guesses, _WITHOUT_ROWS.get(request.verb, ""))
+    return seen, poor_outlook(table, seen, guesses, _WITHOUT_ROWS.get(request.verb, ""))
 
 
 def release(plan: Plan[Any], ask: Ask) -> Release:
@@ -504,6 +504,12 @@ RELEASE_OPTIONS = (
     Option("public_columns", "variables published as they are: NOT PROTECTED", (), object),
     Option("keep_order", "state that the order of the rows is public", False, bool),
     Option("tight", "exact calibration of SL noise", True, bool),
+    Option(
+        "rescale",
+        "measure scales first, and clip beyond this number of them (True: 4; False: none)",
+        True,
+        (bool, float, int),
+    ),
 )  # fmt: skip
 
 #: For plan() only.
@@ -535,7 +541,9 @@ _TITLES = {
 def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
     """Register the methods of this package for a verb."""
     for name, title in _TITLES.items():
-        own = (VARIANT, DRAW) if name == "drcl" else (DRAW,) if name in ("sdrcl", "sl") else ()
+        own_options = (
+            (VARIANT, DRAW) if name == "drcl" else (DRAW,) if name in ("sdrcl", "sl") else ()
+        )
         register_method(
             Method(
                 name=name,
@@ -546,7 +554,7 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
                 by_rows=True,
                 needs=("one pass",),
                 reference=_REFERENCE,
-                options=(*options, *own, *RELEASE_OPTIONS, *PLAN_OPTIONS),
+                options=(*options, *own_options, *RELEASE_OPTIONS, *PLAN_OPTIONS),
                 comparison_only=name == "naive",
                 accepts=("release", "weights"),
                 na="impute-midpoint",

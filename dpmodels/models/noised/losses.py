@@ -120,13 +120,13 @@ def _combinations(v: tuple[float, ...], t: float, second: bool) -> tuple[Combina
                   for k, x in enumerate(e))
         )  # fmt: skip
 
-    whole = elementary(v)
+    all_blocks = elementary(v)
     for shift in (0, 1, 2) if second else (0, 1):
-        operator(whole, shift, 0, 1.0)
-    rest = [elementary((*v[:b], *v[b + 1 :])) for b in range(blocks)]
+        operator(all_blocks, shift, 0, 1.0)
+    without = [elementary((*v[:b], *v[b + 1 :])) for b in range(blocks)]
     for shift in (0, 1) if second else (0,):
         for b in range(blocks):
-            operator(rest[b], shift, 1, 0.5 * t)
+            operator(without[b], shift, 1, 0.5 * t)
     pairs = tuple(itertools.combinations(range(blocks), 2)) if second else ()
     for b, c in pairs:
         operator(elementary([x for i, x in enumerate(v) if i not in (b, c)]), 0, 2, 0.25 * t * t)
@@ -235,8 +235,8 @@ class Squared(SmoothLoss):
     def derivatives(self, y: Array, eta: Array, orders: list[int]) -> list[Array]:
         """Return derivatives; zero from the third on."""
         u = y - eta
-        known = {0: 0.5 * u * u, 1: -u, 2: np.ones_like(u)}
-        return [known.get(k, np.zeros_like(u)) for k in orders]
+        derivatives = {0: 0.5 * u * u, 1: -u, 2: np.ones_like(u)}
+        return [derivatives.get(k, np.zeros_like(u)) for k in orders]
 
 
 @functools.lru_cache(maxsize=8)
@@ -333,8 +333,8 @@ class Poisson(SmoothLoss):
     def derivatives(self, y: Array, eta: Array, orders: list[int]) -> list[Array]:
         """Return derivatives."""
         mean = np.exp(np.minimum(eta, 300.0))
-        known = {0: mean - y * eta, 1: mean - y}
-        return [known.get(k, mean) for k in orders]
+        derivatives = {0: mean - y * eta, 1: mean - y}
+        return [derivatives.get(k, mean) for k in orders]
 
     def filtered(self, y: Array, eta: Array, b: float) -> Filtered:
         """Return the filtered exponential: E e^{bL} = 1 / (1 - b^2)."""

@@ -110,10 +110,10 @@ class _Matcher:
     def indicators(self, variable: str) -> Array | None:
         """Return the (levels, d + 1) map from released dummies to level indicators."""
         schema = self.rel.schema
-        known = schema.variables.get(variable)
-        if not isinstance(known, Levels):
+        declared = schema.variables.get(variable)
+        if not isinstance(declared, Levels):
             return None
-        levels = known.levels
+        levels = declared.levels
         rows: list[Array | None] = []
         for level in levels:
             for name in (f"{variable}[T.{level}]", f"{variable}[{level}]"):
@@ -126,11 +126,11 @@ class _Matcher:
         if len(absent) > 1 or len(absent) == len(rows):
             return None
         if absent:
-            rest = np.append(np.zeros(self.d), 1.0)
+            remaining = np.append(np.zeros(self.d), 1.0)
             for r in rows:
                 if r is not None:
-                    rest -= r
-            rows[absent[0]] = rest
+                    remaining -= r
+            rows[absent[0]] = remaining
         return np.asarray(np.array(rows), dtype=float)
 
     def affine(self, text: str) -> Array | None:
@@ -282,10 +282,10 @@ def _response_map(design: Design, m: _Matcher) -> Array | None:
         indicator = m.indicators(variable)
         if indicator is not None and design.levels[1] in m.rel.schema[variable].codes:
             return np.asarray(indicator[m.rel.schema[variable].codes.index(design.levels[1])])
-    found = m.affine(name) if isinstance(source, Node) else None
-    if found is None:
+    response = m.affine(name) if isinstance(source, Node) else None
+    if response is None:
         raise m.refuse(name)
-    return found
+    return response
 
 
 def _covariance(maps: Array, rel: NoisyTable) -> Array:
@@ -327,9 +327,9 @@ def model_of(design: Design, rel: NoisyTable) -> Model:
     if program.weights is not None:
         weights = m.evaluate(program.weights, "weights")
     if program.subset is not None:
-        kept = m.evaluate(program.subset, "subset") == 1.0
-        X, y = X[kept], y[kept]
-        weights = None if weights is None else weights[kept]
+        in_subset = m.evaluate(program.subset, "subset") == 1.0
+        X, y = X[in_subset], y[in_subset]
+        weights = None if weights is None else weights[in_subset]
         if not len(y):
             raise RequestError("subset= keeps no row")
     bad = np.isnan(y).any() or any(public[j] and np.isnan(X[:, j]).any() for j in range(p))

@@ -93,11 +93,11 @@ class Objective:
                 eta = x @ theta
                 with np.errstate(all="ignore"):
                     if piece.term == "product":
-                        found = self.loss.product_sums(y, eta, q, t, second, x, w)
+                        sums = self.loss.product_sums(y, eta, q, t, second, x, w)
                     else:
                         terms = self._terms(piece, y, eta, q, t, second)
-                        found = sums_of(terms, x, w, second=second)
-                total = total.plus(found, factor)
+                        sums = sums_of(terms, x, w, second=second)
+                total = total.plus(sums, factor)
         return total
 
     @property
@@ -112,18 +112,18 @@ class Objective:
     def gradient(self, theta: Array, t: float = 1.0) -> tuple[float, Array]:
         """Return L_t and its gradient."""
         _, dq = self.noise(theta)
-        found, total = self._sums(theta, t, False), self.total
-        return found.value / total, (found.grad + found.q @ dq) / total
+        sums, total = self._sums(theta, t, False), self.total
+        return sums.value / total, (sums.grad + sums.q @ dq) / total
 
     def hessian(self, theta: Array, t: float = 1.0) -> tuple[float, Array, Array]:
         """Return L_t, its gradient and its Hessian (smooth losses)."""
         _, dq = self.noise(theta)
-        found, total = self._sums(theta, t, True), self.total
-        grad = found.grad + found.q @ dq
-        mixed = found.cross.T @ dq
-        H = found.hess + mixed + mixed.T + dq.T @ found.qq @ dq
-        H = H + 2.0 * np.einsum("b,bij->ij", found.q, self.K[:, :-1, :-1])
-        return found.value / total, grad / total, 0.5 * (H + H.T) / total
+        sums, total = self._sums(theta, t, True), self.total
+        grad = sums.grad + sums.q @ dq
+        mixed = sums.cross.T @ dq
+        H = sums.hess + mixed + mixed.T + dq.T @ sums.qq @ dq
+        H = H + 2.0 * np.einsum("b,bij->ij", sums.q, self.K[:, :-1, :-1])
+        return sums.value / total, grad / total, 0.5 * (H + H.T) / total
 
     def score_moment(self, theta: Array) -> Array:
         """Return mean of psi psi' at t = 1."""
@@ -316,11 +316,11 @@ class _Scaled:
             v, g = o.gradient(x / s, t)
             return (v, g / s) if math.isfinite(v) else (1e300, np.zeros_like(x))
 
-        found = minimize(
+        result = minimize(
             fun, np.clip(z, lower, upper), jac=True, method="L-BFGS-B", bounds=Bounds(lower, upper),
             options={"gtol": tol, "ftol": 1e-15, "maxiter": 500},
         )  # fmt: skip
-        x = np.clip(np.asarray(found.x, dtype=float), lower, upper)
+        x = np.clip(np.asarray(result.x, dtype=float), lower, upper)
         return x, float(np.linalg.norm(x - np.clip(x - fun(x)[1], lower, upper)))
 
     def newton(self, z: Array, t: float, tol: float, most: int) -> tuple[Array, float]:
@@ -358,8 +358,8 @@ class _Scaled:
             wall = np.where(self.ball.slopes, x - inside, 0.0)
             return v + 0.5 * over * over, g / s + wall
 
-        found = minimize(fun, z, jac=True, method="BFGS", options={"gtol": tol, "maxiter": 200})
-        x = np.asarray(found.x, dtype=float)
+        result = minimize(fun, z, jac=True, method="BFGS", options={"gtol": tol, "maxiter": 200})
+        x = np.asarray(result.x, dtype=float)
         _, g = fun(x)
         return self.ball.pull(x), float(np.linalg.norm(g))
 
@@ -414,8 +414,8 @@ def _tick(bar: Any) -> None:
 
 
 def _smooth(objective: Objective, ball: Ball, z: Array, bar: Any) -> Solution:
-    whole = _Scaled(objective, ball)
-    path = whole
+    scaled = _Scaled(objective, ball)
+    path = scaled
     large = objective.n > 4 * _START_ROWS
     if large:  # walk the path on every k-th row; polish on all
         keep = np.arange(0, objective.n, objective.n // _START_ROWS)
@@ -429,7 +429,7 @@ def _smooth(objective: Objective, ball: Ball, z: Array, bar: Any) -> Solution:
         if not np.isfinite(z).all():
             break
     if large:
-        z, size = whole.newton(z, 1.0, 1e-6, 60)
+        z, size = scaled.newton(z, 1.0, 1e-6, 60)
     return _accept(objective, ball, z, size, 1e-5, naive, 0.0)
 
 
@@ -512,7 +512,7 @@ def is_quick(objective: Objective) -> bool:
 
 
 def resampled_fits(
-    objective: Objective, found: Solution, scale: Array, slopes: npt.NDArray[np.bool_], *,
+    objective: Objective, solution: Solution, scale: Array, slopes: npt.NDArray[np.bool_], *,
     radius: float, p: float, progress: bool | None = None,
 ) -> Array:  # fmt: skip
     """Return the fits of resampled released rows, (draws, p); NaN where one does not converge."""
@@ -526,12 +526,12 @@ def resampled_fits(
         weights = count[keep].astype(np.float64)
         if part.weights is not None:
             weights = weights * part.weights
-        own = minimise(
+        refit = minimise(
             replace(part, weights=weights), scale, slopes, radius=radius,
-            h=found.h if objective.loss.kinked else None, p=p, progress=False,
+            h=solution.h if objective.loss.kinked else None, p=p, progress=False,
         )  # fmt: skip
-        if own.converged:
-            out[k] = own.theta
+        if refit.converged:
+            out[k] = refit.theta
         _tick(bar)
     if bar is not None:
         bar.close()

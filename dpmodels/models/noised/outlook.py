@@ -57,7 +57,7 @@ class Outlook:
         """Sentence of a plan; empty where no predictor is noised."""
         if math.isinf(self.signal):
             return ""
-        said = {
+        so = {
             "fine": "coefficients will be determined",
             "rough": "intervals will be wide",
             "not determined": "coefficients will not be determined",
@@ -65,7 +65,7 @@ class Outlook:
         return (
             f"forecast: the noise is {self.noise:.2g} times the sd of a predictor (assumed: a "
             "quarter of a declared range, a seventh of an estimated one), and the weakest signal "
-            f"about {self.signal:.2g} of its standard errors, so {said[self.verdict]} (fine from "
+            f"about {self.signal:.2g} of its standard errors, so {so[self.verdict]} (fine from "
             f"{FINE:g} on)"
         )
 
@@ -88,30 +88,33 @@ def _ratios(
     return out
 
 
-def outlook(made: TablePlan, variances: Mapping[str, float] | None = None) -> Outlook:
+def outlook(table: TablePlan, variances: Mapping[str, float] | None = None) -> Outlook:
     """Return the outlook of the regression of a design on its own release.
 
     Of a release without a response: of the regression on the one column that has least noise.
     """
-    bought = () if made.purchase is None else made.purchase.columns
-    design = made.design
-    found = _ratios(design, made.layout, made.noise, bought, variances or {})
+    bought = () if table.purchase is None else table.purchase.columns
+    design = table.design
+    ratios = _ratios(design, table.layout, table.noise, bought, variances or {})
     if design.response is not None:
-        found = {row: pair for row, pair in found.items() if row < design.p}
-    elif len(found) < 2 or made.settings.public_columns:
-        found = {}  # one column has no regression, and public columns may be its predictors
+        ratios = {row: pair for row, pair in ratios.items() if row < design.p}
+    elif len(ratios) < 2 or table.settings.public_columns:
+        ratios = {}  # one column has no regression, and public columns may be its predictors
     else:
-        best = max(found, key=lambda row: found[row][0])
-        found = {best: found[best]}
-    if not found:
+        best = max(ratios, key=lambda row: ratios[row][0])
+        ratios = {best: ratios[best]}
+    if not ratios:
         return Outlook(0.0, math.inf, 0.0)
-    least, lost = min(r for r, _ in found.values()), LOSS_OF_SMALLEST * math.sqrt(len(found) - 1.0)
-    signal = least * math.sqrt(made.n) - lost
-    return Outlook(max(t for _, t in found.values()), signal, ((FINE + lost) / least) ** 2)
+    least, lost = (
+        min(r for r, _ in ratios.values()),
+        LOSS_OF_SMALLEST * math.sqrt(len(ratios) - 1.0),
+    )
+    signal = least * math.sqrt(table.n) - lost
+    return Outlook(max(t for _, t in ratios.values()), signal, ((FINE + lost) / least) ** 2)
 
 
 def poor_outlook(
-    made: TablePlan, seen: Outlook, variances: Mapping[str, float] | None = None, other: str = ""
+    table: TablePlan, seen: Outlook, variances: Mapping[str, float] | None = None, other: str = ""
 ) -> str:
     """Return a warning of a poor outlook and its remedies, or "" if the outlook is not poor.
 
@@ -119,51 +122,62 @@ def poor_outlook(
     """
     if seen.signal >= NOT_DETERMINED:
         return ""
-    g = made.guarantee
+    g = table.guarantee
     what = "no estimate is" if seen.signal < NO_ESTIMATE else "no determined coefficient is"
-    model = "a regression on" if made.design.response is not None else "any regression on"
-    rows = f"{seen.rows:.2g}" if seen.rows >= 1e7 else f"{math.ceil(seen.rows):,}"
+    model = "a regression on" if table.design.response is not None else "any regression on"
+    most = _rows(table, seen, variances)
+    rows = f"{most:.2g}" if most >= 1e7 else f"{math.ceil(most):,}"
     ways = [f"about {rows} rows at this eps"]
-    eps = _enough(made, variances)
+    eps = _enough(table, variances)
     if eps is not None:
         ways.append(f"eps = {eps:.2g} at these rows")
-    if made.settings.unit == "record":
+    if table.settings.unit == "record":
         ways.append('unit="attribute" (one value of a row is protected, not the row)')
-    said = (
-        f"{what} to be expected from {model} noised rows: with {made.n:,} rows, eps = {g.eps:g} "
+    poor = (
+        f"{what} to be expected from {model} noised rows: with {table.n:,} rows, eps = {g.eps:g} "
         f"and delta = {g.delta:g} the noise of a cell is {seen.noise:.2g} times the sd assumed of "
         f"its column. It takes {', or '.join(ways)}"
     )
-    return f"{said}. One model needs no noised rows: {other}" if other else said
+    return f"{poor}. One model needs no noised rows: {other}" if other else poor
 
 
-def refusal(seen: Outlook, said: str, accepted: bool) -> str:
+def refusal(seen: Outlook, poor: str, accepted: bool) -> str:
     """Return the reason why a release is refused before the charge, or "" if it is not."""
-    if accepted or not said or seen.signal >= NO_ESTIMATE:
+    if accepted or not poor or seen.signal >= NO_ESTIMATE:
         return ""
     return (
-        f"{said}.\n  Nothing was read or charged. To release all the same: accept_no_estimate=True"
+        f"{poor}.\n  Nothing was read or charged. To release all the same: accept_no_estimate=True"
     )
 
 
-def foreseen(made: TablePlan, accepted: bool) -> TablePlan:
+def foreseen(table: TablePlan, accepted: bool) -> TablePlan:
     """Return the plan of a release by itself with its outlook: advice, or a refusal."""
-    seen = outlook(made)
-    said = poor_outlook(made, seen)
-    refused = refusal(seen, said, accepted)
-    advice = made.advice if refused or accepted or not said else (said, *made.advice)
-    return replace(made, advice=advice, refusal=refused)
+    seen = outlook(table)
+    warning = poor_outlook(table, seen)
+    refused = refusal(seen, warning, accepted)
+    advice = table.advice if refused or accepted or not warning else (warning, *table.advice)
+    return replace(table, advice=advice, refusal=refused)
 
 
-def _enough(made: TablePlan, variances: Mapping[str, float] | None) -> float | None:
+def _rows(table: TablePlan, seen: Outlook, variances: Mapping[str, float] | None) -> float:
+    """Return the rows of a fine outlook, of which a part of eps may measure the scales."""
+    bought = () if table.purchase is None else table.purchase.columns
+    g, n = table.guarantee, math.ceil(seen.rows)
+    noise, _ = noise_at(table.layout, n, g.eps, g.delta, table.settings, bought)
+    return max(seen.rows, outlook(replace(table, n=n, noise=noise), variances).rows)
+
+
+def _enough(table: TablePlan, variances: Mapping[str, float] | None) -> float | None:
     """Return an eps (a tenth too large at most) with a fine outlook, or None above a limit."""
-    bought = made.purchase is not None
+    bought = () if table.purchase is None else table.purchase.columns
 
     def is_fine(eps: float) -> bool:
-        noise = noise_at(made.layout, eps, made.guarantee.delta, made.settings, bought)
-        return outlook(replace(made, noise=noise), variances).signal >= FINE
+        noise, _ = noise_at(
+            table.layout, table.n, eps, table.guarantee.delta, table.settings, bought
+        )
+        return outlook(replace(table, noise=noise), variances).signal >= FINE
 
-    low = high = max(made.guarantee.eps, 0.01)
+    low = high = max(table.guarantee.eps, 0.01)
     while not is_fine(high):
         low, high = high, 2.0 * high
         if high > _LARGEST_EPS:
@@ -177,16 +191,18 @@ def _enough(made: TablePlan, variances: Mapping[str, float] | None) -> float | N
 # -- Expected errors under public guesses, for ``plan()``.
 
 
-def checked_guesses(what: str, given: Any, known: tuple[str, ...]) -> dict[str, float]:
+def checked_guesses(what: str, guesses: Any, columns: tuple[str, ...]) -> dict[str, float]:
     """Return public guesses by column, checked."""
-    if given is None:
+    if guesses is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {shown(given)}")
+    if not isinstance(guesses, Mapping):
+        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {shown(guesses)}")
     out = {}
-    for name, value in given.items():
-        if name not in known:
-            raise RequestError(f"{what}: no column {shown(name)}.{did_you_mean(str(name), known)}")
+    for name, value in guesses.items():
+        if name not in columns:
+            raise RequestError(
+                f"{what}: no column {shown(name)}.{did_you_mean(str(name), columns)}"
+            )
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise RequestError(f"{what}[{name!r}] must be a number, got {shown(value)}")
         out[str(name)] = float(value)
@@ -206,12 +222,12 @@ def _assumed(
         c.name: float(spread * (1.0 if c.kind == "dummy" else width / 2.0)) ** 2
         for c, spread, width in columns
     }
-    own = RESIDUAL * SPREAD / 2.0 * float(widths[len(design.columns)])
-    return variances, own if sigma is None else sigma
+    assumed = RESIDUAL * SPREAD / 2.0 * float(widths[len(design.columns)])
+    return variances, assumed if sigma is None else sigma
 
 
 def expected_of(
-    request: Request, design: Design, made: TablePlan, n: int
+    request: Request, design: Design, table: TablePlan, n: int
 ) -> tuple[dict[str, float], dict[str, float], tuple[str, ...]]:
     """Return (scales, standard errors, sentences) for public guesses ``variances=`` of columns.
 
@@ -224,18 +240,20 @@ def expected_of(
     response = design.response.name if design.response is not None else ""
     variances = checked_guesses("variances", request.options.get("variances"), (*names, response))
     guess = checked_guesses("guess", request.options.get("guess"), names)
-    sigma, given = request.options.get("sigma"), bool(variances)
+    sigma, has_variances = request.options.get("sigma"), bool(variances)
     ends = design.intervals()
-    if not given:
+    if not has_variances:
         variances, sigma = _assumed(request, design, sigma)
     sd = dict.fromkeys((*names, response), 0.0)
-    for name, row, relative in zip(made.layout.names, made.layout.rows, made.noise.sd, strict=True):
+    for name, row, relative in zip(
+        table.layout.names, table.layout.rows, table.noise.sd, strict=True
+    ):
         sd[name] = relative * float(ends[row, 1] - ends[row, 0])
-    p = made.noise.clear_prob
+    p = table.noise.clear_prob
     scales = {
         f"reliability of {name}": v / (v + (1 - p) * sd[name] ** 2)
         for name, v in variances.items()
-        if given and math.isfinite(sd[name])
+        if has_variances and math.isfinite(sd[name])
     }
     slopes = [c for c in names if design.columns[names.index(c)].kind != "intercept"]
     if sigma is None or any(c not in variances for c in slopes) or not slopes:
@@ -247,17 +265,17 @@ def expected_of(
     D = np.diag([sd[c] ** 2 for c in names])
     if not np.isfinite(D).all() or not math.isfinite(sd[response]):
         return scales, {}, ()
-    noise = made.noise.noise
+    noise = table.noise.noise
     _, V = asymptotic_variance(
         theta, M, D, float(sigma) ** 2, lambda_y2=sd[response] ** 2, p=p,
         kind="drcl" if noise == "sl" and request.method.name != "sl" else noise,
     )  # fmt: skip
     se = np.sqrt(np.diag(V) / n)
-    wanted = [
+    sizes = [
         16.0 * V[j, j] / theta[j] ** 2 for j, c in enumerate(names) if c in slopes and theta[j] != 0
     ]
-    sentences = () if not wanted else (
-        f"n = {math.ceil(max(wanted))} rows would make every given slope four standard errors "
+    sentences = () if not sizes else (
+        f"n = {math.ceil(max(sizes))} rows would make every given slope four standard errors "
         "(linear model, uncorrelated columns, the given variances).",
     )  # fmt: skip
     return scales, dict(zip(names, se.tolist(), strict=True)), sentences

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import messages
@@ -21,10 +22,12 @@ from dpmodels.models.noised.calibration import (
 from dpmodels.models.noised.table import NoisyTable, _read_only, noised_rows
 from dpmodels.planning import Purchase
 from dpmodels.privacy.composition import Guarantee
-from dpmodels.privacy.mechanisms import Step, mu_gdp
+from dpmodels.privacy.mechanisms import Step, eps_gdp, mu_gdp
 from dpmodels.privacy.run import TABLE_NOTE, own_proof
 from dpmodels.ranges import buy_ranges, plan_purchase
 from dpmodels.registry import RANGES_SHARE
+from dpmodels.scoring.rules import NUMBER_SHARES, TAIL_PART, VISIBLE_SDS
+from dpmodels.scoring.scales import ScalePlan
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -34,6 +37,12 @@ if TYPE_CHECKING:
 
 #: Shares of (eps, delta) that buy undeclared ranges: (eps, delta of the Gaussian part, failure).
 RANGE_EPS, RANGE_DELTA, RANGE_FAILURE = RANGES_SHARE, 0.05, 0.05
+#: Largest share of eps that measures declared ranges, its share of delta, and the scales a side at
+#: which cells are then clipped.
+LOOK_EPS, LOOK_DELTA, SCALES = 0.05, 0.05, 4.0
+#: Half octaves whose noise together hides no tenth of the distances, and the noise over a declared
+#: range below which nothing is measured.
+SEEN_OCTAVES, LITTLE_NOISE = 6.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,7 @@ class Settings:
     public_columns: tuple[str, ...] = ()
     keep_order: bool = False
     tight: bool = True
+    scales: float = SCALES  # Scales a side at which cells are clipped; 0: nothing is measured
     blocks: tuple[tuple[str, ...], ...] | None = None
 
     @classmethod
@@ -73,14 +83,22 @@ class Settings:
             flags[name] = options.get(name, default)
             if not isinstance(flags[name], bool):
                 raise RequestError(f"{name} must be True or False, got {shown(flags[name])}")
+        scales = options.get("rescale", True)
+        if isinstance(scales, bool):
+            scales = SCALES * scales
+        elif not isinstance(scales, (int, float)) or not 1.0 <= scales < math.inf:
+            raise RequestError(
+                "rescale takes True (cells are clipped at four released scales), False, or a "
+                f"number of scales of at least 1, got {shown(scales)}. For example rescale=2"
+            )
         blocks = options.get("blocks")
         if blocks is not None:
             if isinstance(blocks, str) or not isinstance(blocks, Sequence):
                 raise RequestError("blocks takes a list of lists of released columns")
             blocks = tuple((b,) if isinstance(b, str) else tuple(str(x) for x in b) for b in blocks)
         return cls(
-            unit=unit, clear_prob=float(p), noise=noise,
-            public_columns=tuple(dict.fromkeys(map(str, public))), blocks=blocks, **flags,
+            unit=unit, clear_prob=float(p), noise=noise, scales=float(scales), blocks=blocks,
+            public_columns=tuple(dict.fromkeys(map(str, public))), **flags,
         )  # fmt: skip
 
     def check_clear(self, n: int) -> tuple[str, ...]:
@@ -110,6 +128,7 @@ class TablePlan:
     layout: Layout
     noise: NoisePlan
     purchase: Purchase | None
+    look: Measurement | None  # Release of the scales of declared numbers
     steps: tuple[Step, ...]
     guarantee: Guarantee
     settings: Settings
@@ -144,22 +163,98 @@ def _column_blocks(
     return tuple(out)
 
 
-def _left_of(eps: float, delta: float, bought: bool) -> tuple[float, float]:
-    """Return the (eps, delta) of the noise, where ranges have been bought or not."""
-    if not bought:
-        return eps, delta
-    return (1.0 - RANGE_EPS) * eps, (1.0 - RANGE_DELTA - RANGE_FAILURE) * delta
+@dataclass(frozen=True)
+class Measurement:
+    """Release of the centre and scale of every number whose range is declared, and its cost.
+
+    The noise of a cell is in proportion to its range, which may be far wider than the data.
+    """
+
+    at: tuple[int, ...]  # Rows of the design
+    scales: ScalePlan
+    reach: float  # Scales a side at which cells are clipped
+    # eps, delta: what it takes of those of the release.
+    eps: float
+    delta: float
+
+    def steps(self, eps: float) -> tuple[Step, ...]:
+        """Return the steps of the ledger, with their shares of the eps of the release."""
+        part = self.eps / (eps * ScalePlan.share)
+        return tuple(replace(step, share=(step.share or 0.0) * part) for step in self.scales.steps)
+
+    def clip_to_scales(self, design: Design, ask: Ask) -> Design:
+        """Release the scales, and return the design with ranges of some of them a side.
+
+        A number whose distances tell no scale keeps its range, and so do both ends that lie nearer.
+
+        Privacy
+        -------
+        Unit: one record. Two Gaussian releases of counts, a record in one bin of each number.
+        """
+        centre, width, seen = self.scales.release_scales(design, self.at, ask)
+        names, ends = [column.name for column in design.z], design.intervals()
+        bounds = {}
+        for j, c, w, scale in zip(self.at, centre, width, seen, strict=True):
+            if scale is not None:
+                reach = self.reach * scale * w
+                bounds[names[j]] = (max(ends[j, 0], c - reach), min(ends[j, 1], c + reach))
+        return design.with_bounds(bounds)
+
+
+def look_of(
+    layout: Layout, n: int, eps: float, delta: float, settings: Settings, unknown: Iterable[str]
+) -> Measurement | None:
+    """Return the look at declared numbers that n records bear, or None. A public rule.
+
+    Its mu is the least at which a tenth of the distances stands out of the noise of six half
+    octaves together: a scale of a thirtieth of the range.
+    """
+    bought = set(unknown)
+    numbers = [
+        (row, name)
+        for row, name, kind in zip(layout.rows, layout.names, layout.kinds, strict=True)
+        if kind != "dummy" and name not in bought
+    ]
+    if not (numbers and settings.scales and delta > 0.0):
+        return None
+    part = NUMBER_SHARES[1] / sum(NUMBER_SHARES)
+    noise = math.sqrt(2.0 * len(numbers) * SEEN_OCTAVES / part)  # of the bins at mu = 1
+    mu = VISIBLE_SDS * noise / (TAIL_PART * n)
+    cost = eps_gdp(mu, LOOK_DELTA * delta)
+    if cost > LOOK_EPS * eps:
+        return None
+    rows, names = zip(*numbers, strict=True)
+    plan = ScalePlan(names, False, mu / math.sqrt(ScalePlan.share), "replace", float(n))
+    return Measurement(rows, plan, settings.scales, cost, LOOK_DELTA * delta)
+
+
+def _left_of(
+    eps: float, delta: float, bought: bool, look: Measurement | None
+) -> tuple[float, float]:
+    """Return the (eps, delta) of the noise after what ranges and scales take."""
+    if bought:
+        eps, delta = (1.0 - RANGE_EPS) * eps, (1.0 - RANGE_DELTA - RANGE_FAILURE) * delta
+    return (eps, delta) if look is None else (eps - look.eps, delta - look.delta)
 
 
 def noise_at(
-    layout: Layout, eps: float, delta: float, settings: Settings, bought: bool
-) -> NoisePlan:
-    """Return the noise of a release of this (eps, delta), where ranges are bought or not."""
-    return plan_noise(
-        layout, *_left_of(eps, delta, bought),
-        unit=settings.unit, noise=settings.noise, clear_prob=settings.clear_prob,
-        tight=settings.tight, blocks=_column_blocks(layout, settings.blocks),
+    layout: Layout, n: int, eps: float, delta: float, settings: Settings, unknown: Collection[str]
+) -> tuple[NoisePlan, Measurement | None]:
+    """Return the noise of a release of this (eps, delta), and its look at declared numbers.
+
+    ``unknown``: columns whose ranges are bought. Under SL noise nothing is measured: the guarantee
+    of one block is exact, and is composed by an upper bound.
+    """
+    plan = functools.partial(
+        plan_noise, layout, unit=settings.unit, noise=settings.noise,
+        clear_prob=settings.clear_prob, tight=settings.tight,
+        blocks=_column_blocks(layout, settings.blocks),
     )  # fmt: skip
+    look = look_of(layout, n, eps, delta, settings, unknown)
+    noise = plan(*_left_of(eps, delta, bool(unknown), None))
+    if look is None or max(noise.sd) < LITTLE_NOISE or noise.noise == "sl":
+        return noise, None
+    return plan(*_left_of(eps, delta, bool(unknown), look)), look
 
 
 def plan_table(
@@ -181,12 +276,12 @@ def plan_table(
             )
         mu = mu_gdp(RANGE_EPS * eps, RANGE_DELTA * delta)
         purchase, steps = plan_purchase(to_buy, mu, RANGE_FAILURE * delta, RANGE_EPS)
-    eps_r, delta_r = _left_of(eps, delta, bool(to_buy))
-    noise = noise_at(layout, eps, delta, settings, bool(to_buy))
-    steps = [*steps, *noise.steps]
+    noise, look = noise_at(layout, n, eps, delta, settings, to_buy)
+    eps_r, delta_r = _left_of(eps, delta, bool(to_buy), look)
+    steps = [*steps, *(() if look is None else look.steps(eps)), *noise.steps]
     pair = noise.record_pair
-    if pair is not None and to_buy:
-        pair = (pair[0] + RANGE_EPS * eps, pair[1] + (RANGE_DELTA + RANGE_FAILURE) * delta)
+    if pair is not None:
+        pair = (pair[0] + eps - eps_r, pair[1] + delta - delta_r)
     if pair is not None and not math.isfinite(pair[0]):
         pair = None
     notes = [TABLE_NOTE, own_proof("noised rows").note]
@@ -201,8 +296,8 @@ def plan_table(
     advice = (*warned, *_advice(layout, noise, eps_r, delta_r, settings))
     known = design.schema if declared is None else declared
     return TablePlan(
-        design, layout, noise, purchase, tuple(steps), guarantee, settings, n, known, advice,
-        passes=1 + (purchase is not None),
+        design, layout, noise, purchase, look, tuple(steps), guarantee, settings, n, known, advice,
+        passes=1 + (purchase is not None) + 2 * (look is not None),
     )  # fmt: skip
 
 
@@ -230,7 +325,7 @@ def _advice(
 
 
 def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
-    """Buy ranges, read the rows, add noise; None if the ranges could not be bought.
+    """Buy ranges, measure scales, add noise to the rows; None if no range could be bought.
 
     **Privacy.** Unit: as in the plan. Charged: the steps of the plan, whether or not they ran.
     """
@@ -240,6 +335,8 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
         if bought is None:
             return None
         design = bought
+    if plan.look is not None:
+        design = plan.look.clip_to_scales(design, ask)
     made = noised_rows(
         design, plan.layout, plan.noise, plan.settings.public_columns, ask,
         keep_order=plan.settings.keep_order,
@@ -254,7 +351,7 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
         lower=made.lower,
         scale=made.scale,
         batches=(ask.n,),
-        bought=() if plan.purchase is None else plan.purchase.columns,
+        bought=tuple(name for name, _, _ in design.bought),
         keep_order=plan.settings.keep_order,
         expected_clear=ask.n * plan.settings.clear_prob,
         declared=plan.declared,

@@ -182,8 +182,8 @@ def signal_warnings(signal: float, too_weak: float = TOO_WEAK) -> list[str]:
     if signal >= WEAK:
         return []
     text = f"weak signal: the smallest eigenvalue of the corrected moments is {signal:.2g} SE"
-    rest = " above zero; no standard errors" if signal < too_weak else " above zero"
-    return [text + rest + ". More rows, fewer columns or a larger eps would help"]
+    ending = " above zero; no standard errors" if signal < too_weak else " above zero"
+    return [text + ending + ". More rows, fewer columns or a larger eps would help"]
 
 
 def at_the_edge(names: Sequence[str], edge: npt.NDArray[np.bool_]) -> str:
@@ -349,10 +349,10 @@ def fit_function(
         how = {"jac": True, "method": "L-BFGS-B", "bounds": Bounds(lower, upper)}
     with np.errstate(all="ignore"):
         start = minimize(objective(naive), np.clip(np.zeros(model.p), lower, upper), **how)
-        found = minimize(objective(rows), start.x, options={"gtol": 1e-5}, **how)
-        z = np.asarray(found.x, dtype=float)
+        result = minimize(objective(rows), start.x, options={"gtol": 1e-5}, **how)
+        z = np.asarray(result.x, dtype=float)
         edge = (z <= lower + 1e-9 * scale) | (z >= upper - 1e-9 * scale)
-        size = float(np.linalg.norm(np.where(edge, 0.0, found.jac)))
+        size = float(np.linalg.norm(np.where(edge, 0.0, result.jac)))
         theta = z / scale
         inside = box is not None or float(np.linalg.norm(z[slopes])) < radius
         converged = bool(np.isfinite(z).all() and size < 1e-3 and inside)

@@ -20,7 +20,15 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.door import answered, checked, row_count, rows_of
-from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, path_of, shown, whole
+from dpmodels.errors import (
+    RequestError,
+    SourceError,
+    choice,
+    damage_reported,
+    did_you_mean,
+    path_of,
+    shown,
+)
 from dpmodels.models.noised.calibration import Group, Layout, NoisePlan
 from dpmodels.models.noised.curves import delta_exact, exact_eps, tradeoff
 from dpmodels.privacy.run import own_proof
@@ -166,26 +174,26 @@ class NoisyTable(Written):
 
     def delta_at(self, eps: float) -> float:
         """Return delta(eps) of the release (exact for one block of SL noise)."""
-        one = self._one_block()
-        if one is None or eps < 0:
+        block = self._one_block()
+        if block is None or eps < 0:
             return self.guarantee.delta_at(eps)
-        return one[2] + (1.0 - one[2]) * delta_exact(eps, one[0], one[1])
+        return block[2] + (1.0 - block[2]) * delta_exact(eps, block[0], block[1])
 
     def eps_at(self, delta: float) -> float:
         """Return the smallest eps with delta(eps) <= delta."""
-        one = self._one_block()
-        if one is None:
+        block = self._one_block()
+        if block is None:
             return self.guarantee.eps_at(delta)
         if not 0 <= delta < 1:
             raise RequestError(f"delta must lie in [0, 1), got {shown(delta)}")
-        if one[2] > delta or (delta == 0 and one[1] != 1):
+        if block[2] > delta or (delta == 0 and block[1] != 1):
             return math.inf
-        return exact_eps(one[0], delta, one[1], one[2])
+        return exact_eps(block[0], delta, block[1], block[2])
 
     def tradeoff(self, alpha: float) -> float:
         """Return the least type II error of a test of level ``alpha`` between neighbours."""
-        one = self._one_block()
-        return self.guarantee.tradeoff(alpha) if one is None else tradeoff(alpha, *one)
+        block = self._one_block()
+        return self.guarantee.tradeoff(alpha) if block is None else tradeoff(alpha, *block)
 
     # -- growing ---------------------------------------------------------------------------
     def append(self, new_data: Any, *, budget: Any = None, seed: int | None = None) -> NoisyTable:
@@ -239,8 +247,8 @@ class NoisyTable(Written):
         plan = Batch(self, replace(self.guarantee, steps=self.plan.steps), self.n + n)
         label = f"append({', '.join(self.layout.names)})"
         rows = functools.partial(rows_of, source, n)
-        door, made = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
-        for name, column in made.public.items():
+        door, added = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
+        for name, column in added.public.items():
             if name != "id" and not name.endswith("_id"):
                 continue
             both = np.intersect1d(self.public[name].astype(str), column.astype(str))
@@ -252,8 +260,8 @@ class NoisyTable(Written):
                 )
         return replace(
             self,
-            values=_read_only(np.concatenate([self.values, made.values], axis=1)),
-            public={k: np.concatenate([old, made.public[k]]) for k, old in self.public.items()},
+            values=_read_only(np.concatenate([self.values, added.values], axis=1)),
+            public={k: np.concatenate([old, added.public[k]]) for k, old in self.public.items()},
             batches=(*self.batches, n),
             guarantee=self.guarantee.not_private() if door.guarantee.seeded else self.guarantee,
             origins=(*self.origins, Origin(new_data)),
@@ -311,7 +319,7 @@ class NoisyTable(Written):
         what = f"the release {facts.name}"
         again = "Write it again with rel.save(path), or use a copy"
         tell(*check_seal(saved, what, again))
-        with whole(what, again):
+        with damage_reported(what, again):
             return _read(cls, facts, saved)
 
     def __dir__(self) -> list[str]:
@@ -334,7 +342,7 @@ class NoisyTable(Written):
             head.append(("Distance of neighbours", text))
         rows = [
             (
-                name, kind, f"[{lo:g}, {hi:g}]" + (" bought" if name in self.bought else ""),
+                name, kind, f"[{lo:g}, {hi:g}]" + (" released" if name in self.bought else ""),
                 f"{sd:.4g}", f"{sd / s:.3g}",
             )
             for name, kind, lo, hi, sd, s in zip(
@@ -494,19 +502,19 @@ def noised_rows(
         for column, cells in zip(values, part, strict=True):  # twice as fast as all at once
             column[where] = cells
         at += m
-    kept = _public_columns(rows, public, order)
+    public_cells = _public_columns(rows, public, order)
     shapes = np.asarray(plan.shapes) * scale
     for name, columns, reach in plan.stages:
-        one = list(columns)
-        whole = len(one) == layout.d
-        part = values if whole else values[one]
+        places = list(columns)
+        is_all = len(places) == layout.d
+        part = values if is_all else values[places]
         raw.noisy_table(
-            name, part, shape=shapes[one], sensitivity=reach, lower=lower[one],
-            grid=CELL_GRID * scale[one],
+            name, part, shape=shapes[places], sensitivity=reach, lower=lower[places],
+            grid=CELL_GRID * scale[places],
         )  # fmt: skip
-        if not whole:
-            values[one] = part
-    return Noised(values, kept, lower, scale)
+        if not is_all:
+            values[places] = part
+    return Noised(values, public_cells, lower, scale)
 
 
 def _public_columns(
@@ -519,7 +527,7 @@ def _public_columns(
     for chunk in rows.raw(list(names)):
         for c in names:
             parts[c].append(np.asarray(chunk[c]))
-    out = {c: np.concatenate(found) for c, found in parts.items()}
+    out = {c: np.concatenate(chunks) for c, chunks in parts.items()}
     if any(len(column) != rows.n for column in out.values()):
         raise SourceError("the source did not give the same rows in every pass")
     if order is None:

@@ -63,9 +63,9 @@ def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline,
     Events at the beginning of the range have a cell of their own before it where they stand out of
     the noise; else they count at the beginning of the first cell.
     """
-    found = curves(layout, noise, cells)
-    apart = opened(found)
-    tables = [_Table.of(curve, apart) for curve in found]
+    curves_released = curves(layout, noise, cells)
+    apart = opened(curves_released)
+    tables = [_Table.of(curve, apart) for curve in curves_released]
     skipped = int(apart)
     rates, events = hazards_of([table.after(skipped) for table in tables])
     line = in_halves(tables[0].edges[skipped:], rates, events)
@@ -74,7 +74,7 @@ def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline,
     if apart:
         reps[0] = 1
         line = _with_opening(line, tables)
-    parts = [_unsmoothed(own, noise, line, s, reps) for s, own in enumerate(tables)]
+    parts = [_unsmoothed(table, noise, line, s, reps) for s, table in enumerate(tables)]
     factors, spread = (np.array(part) for part in zip(*parts, strict=True))
     total = float(sum(table.d.sum() for table in tables))
     return replace(line, factors=factors, spread=spread), total
@@ -132,8 +132,8 @@ def hazards_of(tables: Sequence[_Table]) -> tuple[Array, Array]:
         mean = max(float(table.d.sum()), 1.0) / max(float(table.exposure.sum()), 1e-300)
         three = np.ones(3)
         d, time = (np.convolve(v, three)[1:-1] for v in (table.d, table.exposure))
-        found = np.where(time > 0.0, d / np.maximum(time, 1e-300), mean)
-        rates.append(np.clip(found, WITHIN[0] * mean, WITHIN[1] * mean))
+        rate = np.where(time > 0.0, d / np.maximum(time, 1e-300), mean)
+        rates.append(np.clip(rate, WITHIN[0] * mean, WITHIN[1] * mean))
         events.append(table.d)
     return np.array(rates), np.array(events)
 
@@ -159,19 +159,19 @@ def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
         return Timeline(edges, rates, events)
     fine = np.interp(np.arange(2 * K + 1) / 2.0, np.arange(K + 1.0), edges)
     out = []
-    for own in rates:
-        mean = float(np.mean(own))
-        out.append(np.clip(_lines(edges, fine, own), WITHIN[0] * mean, WITHIN[1] * mean))
+    for rate in rates:
+        mean = float(np.mean(rate))
+        out.append(np.clip(_lines(edges, fine, rate), WITHIN[0] * mean, WITHIN[1] * mean))
     return Timeline(fine, np.array(out), np.repeat(events, 2, axis=1) / 2.0)
 
 
-def _lines(edges: Array, fine: Array, own: Array) -> Array:
+def _lines(edges: Array, fine: Array, values: Array) -> Array:
     """Return values at cell halves of straight lines through the middles of cells."""
     middle, at = (edges[1:] + edges[:-1]) / 2.0, (fine[1:] + fine[:-1]) / 2.0
-    line = np.interp(at, middle, own)
+    line = np.interp(at, middle, values)
     for end, inner, half in ((0, 1, 0), (-1, -2, -1)):  # beyond the middles the line goes on
-        slope = (own[inner] - own[end]) / (middle[inner] - middle[end])
-        line[half] = own[end] + slope * (at[half] - middle[end])
+        slope = (values[inner] - values[end]) / (middle[inner] - middle[end])
+        line[half] = values[end] + slope * (at[half] - middle[end])
     return line
 
 
@@ -202,8 +202,8 @@ def _unsmoothed(
     J = table.of_d / d[:, None] - table.of_exposure / exposure[:, None]
     errors = np.diag(1.0 / d) + noise.covariance(J)
     D = np.repeat(d / reps, reps)
-    rest = np.eye(line.K) - Z @ np.linalg.pinv(Z.T @ (D[:, None] * Z)) @ (Z.T * D)
-    left = rest @ np.repeat(np.eye(table.K), reps, axis=0)
+    residuals = np.eye(line.K) - Z @ np.linalg.pinv(Z.T @ (D[:, None] * Z)) @ (Z.T * D)
+    left = residuals @ np.repeat(np.eye(table.K), reps, axis=0)
     return f * np.exp(-Z @ k), left @ errors @ left.T
 
 
@@ -265,9 +265,9 @@ class Risk:
         """Return a block with an extra row: the tenth of each row, NaN if it is not known."""
         with np.errstate(all="ignore"):
             eta = predictor(self.theta, in_u(self.coordinates, block))
-        known = np.isfinite(eta)
-        tenth = np.searchsorted(self.cuts, np.where(known, eta, 0.0), side="right")
-        return np.concatenate([block, np.where(known, tenth, np.nan)[None, :]])
+        finite = np.isfinite(eta)
+        tenth = np.searchsorted(self.cuts, np.where(finite, eta, 0.0), side="right")
+        return np.concatenate([block, np.where(finite, tenth, np.nan)[None, :]])
 
 
 def by_risk(layout: Layout) -> Layout:
@@ -337,15 +337,15 @@ class Concordance(Closing):
     name: ClassVar[str] = "concordance table"
     share: ClassVar[float] = 0.05
 
-    def conclude(self, found: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
+    def conclude(self, released: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
         """Release the table by tenths of the released risk, and read C off it.
 
         **Privacy.** ``share`` of the call's mu^2, for one unit: its mass in one table, as of the
         baseline's (``theory.md``, 2). Cuts are released numbers.
         """
-        model = found.fits[0].model
+        model = released.fits[0].model
         assert isinstance(model, Hazard)
-        theta = found.fits[0].state.theta[: len(model.coordinates.W0)]
+        theta = released.fits[0].state.theta[: len(model.coordinates.W0)]
         layout = by_risk(self.layout)
         over = SurvivalPass(design, layout, self.people, Risk(model.coordinates, theta))
         noisy = ask(self.name, Query(statistic_of(layout, people=self.people), over))
@@ -392,9 +392,9 @@ class CoxModel(UnitModel):
         """
         statistic = statistic_of(self.layout, people=self.people)
         over = SurvivalPass(design, self.layout, self.people)
-        found = ask(SURVIVAL_STEP, Query(statistic, over))
-        noise = CellNoise(self.layout, float(found.sd.flat[0]))
-        cells = noise.fit(found.values, float(self.N))
+        table = ask(SURVIVAL_STEP, Query(statistic, over))
+        noise = CellNoise(self.layout, float(table.sd.flat[0]))
+        cells = noise.fit(table.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)
         assert design.survival is not None
         rate = max(events, 1.0) / self.N
@@ -444,16 +444,16 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return plan_fit(request, design, rows, fitted, of_units=True)
 
 
-def _back(found: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
+def _back(released: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
     """Return (A, a) of the columns but the intercept."""
-    A, a = found.coordinates.back()
+    A, a = released.coordinates.back()
     r = len(fit.state.theta)
     out = np.zeros((len(A), r))
     out[:, : A.shape[1]] = A
     return out[1:], a[1:]
 
 
-def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
+def baseline(released: ScoringRelease, part: Part) -> dict[str, Array]:
     """Return the baseline of a unit with all columns 0, and the inputs of its intervals.
 
     ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of (intercept,
@@ -466,22 +466,22 @@ def baseline(found: ScoringRelease, part: Part) -> dict[str, Array]:
     model = fit.model
     assert isinstance(model, Hazard)
     line, theta = model.timeline, fit.state.theta
-    A, a = found.coordinates.back()
+    A, a = released.coordinates.back()
     p, first = A.shape
     hazards = line.hazards(theta, first) * math.exp(min(float(A[0] @ theta[:first] + a[0]), 300.0))
     hazards *= 1.0 if line.factors is None else line.factors
-    whole = np.zeros((p + len(theta) - first, len(theta)))
-    whole[:p, :first] = A
-    whole[p:, first:] = np.eye(len(theta) - first)
-    T = whole @ fit.before.W.T
+    to_parameters = np.zeros((p + len(theta) - first, len(theta)))
+    to_parameters[:p, :first] = A
+    to_parameters[p:, first:] = np.eye(len(theta) - first)
+    T = to_parameters @ fit.before.W.T
     mass = hazards * np.diff(line.edges)  # (S, K)
-    gradient = np.zeros((*mass.shape, len(whole)))
+    gradient = np.zeros((*mass.shape, len(to_parameters)))
     gradient[:, :, 0] = np.cumsum(mass, axis=1)
-    for s, own in enumerate(mass):
+    for s, mass_of_stratum in enumerate(mass):
         for term, at in line.slots(s, first):
-            gradient[s, :, p + at - first] = np.cumsum(own * line.terms[s, term])
+            gradient[s, :, p + at - first] = np.cumsum(mass_of_stratum * line.terms[s, term])
     total = np.maximum(gradient[:, :, :1], 1e-300)
-    bias = inference.allowance.bias((gradient / total).reshape(-1, len(whole)) @ T)
+    bias = inference.allowance.bias((gradient / total).reshape(-1, len(to_parameters)) @ T)
     return {
         "edges": line.edges, "baseline": hazards, "baseline_events": line.events,
         "baseline_vcov": T @ (inference.sampling + inference.privacy) @ T.T,
@@ -494,11 +494,11 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to log hazard ratios, with bias-aware errors by unit."""
     names = release.design.names[1:]
     lost = None
-    more: tuple[Note, ...] = ()
+    further_notes: tuple[Note, ...] = ()
     if release.reply:
-        found: ScoringRelease = release.detail
-        lost = ~found.coordinates.identified[1:]
-        more = (messages.PUBLISHED_HAZARD(),)
+        released: ScoringRelease = release.detail
+        lost = ~released.coordinates.identified[1:]
+        further_notes = (messages.PUBLISHED_HAZARD(),)
 
     def stats(part: Part) -> dict[str, float]:
         model = part.release.model
@@ -506,7 +506,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         return {"events": model.rate * plan.detail.rows}
 
     return estimate_fit(
-        plan, release, stats, back=_back, names=names, lost=lost, more=more,
+        plan, release, stats, back=_back, names=names, lost=lost, more=further_notes,
         arrays=lambda part: baseline(release.detail, part),
     )  # fmt: skip
 

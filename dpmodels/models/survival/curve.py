@@ -55,14 +55,14 @@ class Curve:
         """Return d, c and Y as weights of the cells: three (K, M) arrays."""
         lay, g = self.layout, self.group
         d, c, Y = (np.zeros((lay.K, lay.M)) for _ in range(3))
-        one, before = np.eye(lay.K), np.tril(np.ones((lay.K, lay.K)), -1)
+        unit, before = np.eye(lay.K), np.tril(np.ones((lay.K, lay.K)), -1)
         event, within, at, *entry = (lay.run(g, kind) for kind in range(lay.kinds))
-        d[:, event] = c[:, within] = c[:, at] = one
+        d[:, event] = c[:, within] = c[:, at] = unit
         if entry:  # entered before less gone before, those within by half
-            Y[:, entry[0]], Y[:, entry[1]] = before + 0.5 * one, before + one
-            Y[:, event], Y[:, within], Y[:, at] = -before, -before - 0.5 * one, -before - one
+            Y[:, entry[0]], Y[:, entry[1]] = before + 0.5 * unit, before + unit
+            Y[:, event], Y[:, within], Y[:, at] = -before, -before - 0.5 * unit, -before - unit
         else:  # all that leave later, of those within half
-            Y[:, event], Y[:, within], Y[:, at] = 1 - before, 1 - before - 0.5 * one, before.T
+            Y[:, event], Y[:, within], Y[:, at] = 1 - before, 1 - before - 0.5 * unit, before.T
             Y[:, lay.beyond(g)] = 1.0
         return d, c, Y
 
@@ -99,7 +99,7 @@ class Curve:
         return float(self.cells[lay.run(g, 3).start : lay.run(g, 4).stop].sum())
 
     @functools.cached_property
-    def known(self) -> int:
+    def intervals_known(self) -> int:
         """Intervals before the numbers at risk sink into the noise: the curve ends there."""
         sd = np.sqrt(np.diag(self.noise.covariance(self.weights[2])))
         bad = (_DETERMINED_AT_RISK * sd >= self.Y) | (self.Y <= 1.0) | (self.d >= self.Y)
@@ -109,7 +109,7 @@ class Curve:
     @functools.cached_property
     def log_S(self) -> Array:
         """Log of survival at the ends of the intervals, (K,); NaN where it is not known."""
-        k = self.known
+        k = self.intervals_known
         out = np.full(self.layout.K, np.nan)
         out[:k] = np.cumsum(np.log1p(-self.d[:k] / self.Y[:k]))
         return out
@@ -122,7 +122,7 @@ class Curve:
     @functools.cached_property
     def greenwood(self) -> Array:
         """Variance of log S without noise, (K,): ``sum d / (Y (Y - d))``, and where entries are."""
-        k = self.known
+        k = self.intervals_known
         out = np.full(self.layout.K, np.nan)
         terms = self.d[:k] / (self.Y[:k] * (self.Y[:k] - self.d[:k])) + self.unplaced[:k]
         out[:k] = np.maximum.accumulate(np.maximum(np.cumsum(terms), 0.0)) if k else 0.0
@@ -144,13 +144,13 @@ class Curve:
     @property
     def mostly_unplaced(self) -> bool:
         """Whether at any time most of the variance is of where entries are."""
-        k = self.known
+        k = self.intervals_known
         return bool(np.any(2.0 * np.cumsum(self.unplaced[:k]) > self.greenwood[:k]))
 
     @functools.cached_property
     def J(self) -> Array:
         """Jacobian of log S by the cells of the table, (K, M); 0 where it is not known."""
-        k = self.known
+        k = self.intervals_known
         d, _, Y = self.weights
         out = np.zeros_like(d)
         gone = self.Y[:k] - self.d[:k]
@@ -162,7 +162,7 @@ class Curve:
     def privacy(self) -> Array:
         """Noise variance of log S, (K,)."""
         out = np.diag(self.noise.covariance(self.J)).copy()
-        out[self.known :] = np.nan
+        out[self.intervals_known :] = np.nan
         return np.maximum(out, 0.0)
 
     @property
@@ -227,18 +227,18 @@ def curves(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Curve, ...]:
     return tuple(Curve(layout, noise, cells, g) for g in range(layout.G))
 
 
-def opened(found: Sequence[Curve]) -> bool:
+def opened(released: Sequence[Curve]) -> bool:
     """Return whether the count of events at the beginning of the range is clear of its noise."""
-    if not found[0].layout.opening:
+    if not released[0].layout.opening:
         return False
-    weights = sum(curve.weights[0][0] for curve in found)
-    sd = math.sqrt(float(found[0].noise.covariance(np.atleast_2d(weights))[0, 0]))
-    return sum(float(curve.d[0]) for curve in found) > _DETERMINED_AT_RISK * sd
+    weights = sum(curve.weights[0][0] for curve in released)
+    sd = math.sqrt(float(released[0].noise.covariance(np.atleast_2d(weights))[0, 0]))
+    return sum(float(curve.d[0]) for curve in released) > _DETERMINED_AT_RISK * sd
 
 
-def first_shown(found: Sequence[Curve]) -> int:
+def first_shown(released: Sequence[Curve]) -> int:
     """Return the first interval that is shown: that of the beginning if it has events."""
-    return int(found[0].layout.opening and not opened(found))
+    return int(released[0].layout.opening and not opened(released))
 
 
 def covariance_of(parts: Sequence[tuple[Curve, Array]]) -> tuple[float, float]:
@@ -290,8 +290,8 @@ def band(
             noise = z * np.sqrt(privacy)
             low, high = np.exp(-H - np.hypot(up, noise)), np.exp(-H + np.hypot(down, noise))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    known = np.isfinite(low) & np.isfinite(high)
-    k = int(np.argmin(known)) if not known.all() else len(known)
+    finite = np.isfinite(low) & np.isfinite(high)
+    k = int(np.argmin(finite)) if not finite.all() else len(finite)
     low[k:], high[k:] = 0.0, high[k - 1] if k else 1.0
     return low, high
 
@@ -301,17 +301,17 @@ def level_at(edges: Array, S: Array, q: float) -> float:
 
     S (K,) is that at the ends of the intervals, 1 before; rises are levelled out, NaN ends it.
     """
-    known = np.isfinite(S)
-    S = S[: int(np.argmin(known)) if not known.all() else len(S)]
-    whole = np.concatenate([[1.0], np.minimum.accumulate(np.minimum(S, 1.0))])
-    below = np.flatnonzero(whole <= q)
+    finite = np.isfinite(S)
+    S = S[: int(np.argmin(finite)) if not finite.all() else len(S)]
+    falling = np.concatenate([[1.0], np.minimum.accumulate(np.minimum(S, 1.0))])
+    below = np.flatnonzero(falling <= q)
     if not len(below):
         return math.inf
     k = int(below[0])
     if k == 0:
         return float(edges[0])
-    drop = whole[k - 1] - whole[k]
-    return float(edges[k - 1] + (edges[k] - edges[k - 1]) * (whole[k - 1] - q) / drop)
+    drop = falling[k - 1] - falling[k]
+    return float(edges[k - 1] + (edges[k] - edges[k - 1]) * (falling[k - 1] - q) / drop)
 
 
 # -- What ``dp_survfit`` and ``dp_survdiff`` share: one table, planned and released.
@@ -358,9 +358,9 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
             "would add up more noise"
         )
     if layout.entries:
-        said = "episode" if layout.episodes == 1 else "episodes"
+        episodes = "episode" if layout.episodes == 1 else "episodes"
         reasons.append(
-            f"{layout.episodes} {said} of a unit whole (max_episodes=); more are scaled down"
+            f"{layout.episodes} {episodes} of a unit whole (max_episodes=); more are scaled down"
         )
     return split.plan(
         n, detail=SurvivalDetail(layout, noise), reasons=tuple(reasons), advice=tuple(advice),
@@ -381,7 +381,7 @@ def _foreseen(layout: Layout, noise: CellNoise, n: int) -> tuple[float, float]:
     if layout.entries:
         cells[layout.first(0)] = mean
     curve = Curve(layout, noise, cells, 0)
-    if curve.known < layout.K:
+    if curve.intervals_known < layout.K:
         return math.inf, 0.5 / math.sqrt(mean)
     return 0.5 * math.sqrt(float(curve.privacy[-1])), 0.5 * math.sqrt(float(curve.greenwood[-1]))
 
@@ -397,8 +397,8 @@ def release(plan: Plan[SurvivalDetail], ask: Ask) -> Release:
     detail = plan.detail
     people = plan.request.by_person
     over = SurvivalPass(plan.design, detail.layout, people)
-    found = ask(_CURVE_STEP, Query(statistic_of(detail.layout, people=people), over))
-    cells: Array = detail.noise.fit(found.values, plan.n)
+    noisy = ask(_CURVE_STEP, Query(statistic_of(detail.layout, people=people), over))
+    cells: Array = detail.noise.fit(noisy.values, plan.n)
     return Release({"cells": cells}, plan.guarantee, plan.design)
 
 
@@ -426,10 +426,10 @@ def names_of(layout: Layout, first: int = 0) -> tuple[str, ...]:
 
 def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
     """Return survival at the end of every interval, by group, with both errors."""
-    detail = plan.detail
-    found = curves_of(plan, release)
-    first = first_shown(found)
-    sampling, privacy = _covariances(found, first)
+    detail, layout = plan.detail, plan.detail.layout
+    by_group = curves_of(plan, release)
+    first = first_shown(by_group)
+    sampling, privacy = _covariances(by_group, first)
     notes = [
         messages.SURVIVAL_COUNTS(),
         messages.SURVIVAL_SCALE(
@@ -437,49 +437,49 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
             default=" (R's default: log)" if plan.request["conf_type"] == "log-log" else "",
         ),
     ]
-    if opened(found):
-        low = detail.layout.edges[1]
+    if opened(by_group):
+        low = layout.edges[1]
         notes.append(messages.EVENTS_FIRST(time=low))
-    ended = [c for c in found if c.known < detail.layout.K]
-    if ended:
+    short = [c for c in by_group if c.intervals_known < layout.K]
+    if short:
         where = ", ".join(
-            f"{detail.layout.labels[c.group] or 'all'} at {detail.layout.edges[c.known]:g}"
-            for c in ended
+            f"{layout.labels[c.group] or 'all'} at {layout.edges[c.intervals_known]:g}"
+            for c in short
         )
         notes.append(messages.ONLY_EVENTS_CURVE(where=where))
-    if any(c.mostly_unplaced for c in found):
+    if any(c.mostly_unplaced for c in by_group):
         notes.append(messages.LATE_ENTRIES())
     if plan.request.by_person and detail.layout.entries:
         notes.append(messages.RECURRENT())
     return Estimate(
         names_of(detail.layout, first),
-        np.concatenate([np.clip(c.S[first:], 0.0, 1.0) for c in found]),
+        np.concatenate([np.clip(c.S[first:], 0.0, 1.0) for c in by_group]),
         vcov_sampling=sampling,
         vcov_privacy=privacy,
-        stats={"events": float(sum(c.d.sum() for c in found))},
+        stats={"events": float(sum(c.d.sum() for c in by_group))},
         notes=tuple(notes),
         arrays={"cells": release.values["cells"], "sd": np.array([detail.noise.sd])},
     )
 
 
-def _covariances(found: tuple[Curve, ...], first: int) -> tuple[Any, Any]:
+def _covariances(by_group: tuple[Curve, ...], first: int) -> tuple[Any, Any]:
     """Return the two covariances of S at the ends of the intervals shown, all groups."""
-    K = found[0].layout.K - first
-    size = len(found) * K
-    S = np.concatenate([c.S[first:] for c in found])
+    K = by_group[0].layout.K - first
+    size = len(by_group) * K
+    S = np.concatenate([c.S[first:] for c in by_group])
     if size > _MOST_COVARIANCES:  # the diagonals alone
         parts = []
         for v in ("greenwood", "privacy"):
-            own = np.full((size, size), np.nan)
-            each = np.concatenate([getattr(c, v)[first:] for c in found])
-            own[np.diag_indices(size)] = S**2 * each
-            parts.append(own)
+            covariance = np.full((size, size), np.nan)
+            each = np.concatenate([getattr(c, v)[first:] for c in by_group])
+            covariance[np.diag_indices(size)] = S**2 * each
+            parts.append(covariance)
         return parts[0], parts[1]
     sampling = np.zeros((size, size))
-    for c in found:
+    for c in by_group:
         at = slice(c.group * K, (c.group + 1) * K)
         sampling[at, at] = np.minimum.outer(c.greenwood[first:], c.greenwood[first:])
-    privacy = found[0].noise.covariance(np.concatenate([c.J[first:] for c in found]))
+    privacy = by_group[0].noise.covariance(np.concatenate([c.J[first:] for c in by_group]))
     scale = np.outer(S, S)
     return sampling * scale, privacy * scale
 
@@ -524,14 +524,14 @@ class LogRank:
         return float(chdtrc(self.df, max(self.statistic, 0.0)))
 
 
-def logrank(layout: Layout, found: Sequence[Curve]) -> LogRank:
+def logrank(layout: Layout, by_group: Sequence[Curve]) -> LogRank:
     """Return the test of equal curves within strata, from the curves of all tabulated groups."""
     G = len(layout.groups)
     observed, expected, V = np.zeros(G), np.zeros(G), np.zeros((G, G))
     slopes = np.zeros((G, layout.M))
     N = np.zeros(G)
     for s in range(len(layout.stratas)):
-        mine = found[s * G : (s + 1) * G]
+        mine = by_group[s * G : (s + 1) * G]
         d, Y = np.array([c.d for c in mine]), np.array([c.Y for c in mine])
         N += [c.followed for c in mine]
         by_d, by_Y = (np.array([c.weights[i] for c in mine]) for i in (0, 2))  # (G, K, M)
@@ -550,7 +550,7 @@ def logrank(layout: Layout, found: Sequence[Curve]) -> LogRank:
         for g in range(G):
             slopes[g] += by_d[g, :k].sum(axis=0) - rate @ by_Y[g, :k] - share[g] @ sum_d
             slopes[g] += (share[g] * rate) @ sum_Y
-    W = found[0].noise.covariance(slopes)
+    W = by_group[0].noise.covariance(slopes)
     return LogRank(N, observed, expected, observed - expected, _psd(V), _psd(W))
 
 

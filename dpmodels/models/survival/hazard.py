@@ -80,15 +80,15 @@ class Timeline:
         t = (self.edges[1:] + self.edges[:-1]) / 2.0
         t = (t - t[0]) / max(float(t[-1] - t[0]), 1e-300)
         out = []
-        for own in self.events:
-            total = max(float(np.sum(np.maximum(own, 0.0))), 1.0)
-            share = np.maximum(own, 0.0) + _LEAST_EVENTS * total
+        for events in self.events:
+            total = max(float(np.sum(np.maximum(events, 0.0))), 1.0)
+            share = np.maximum(events, 0.0) + _LEAST_EVENTS * total
             share = share / share.sum()
             basis = [np.ones_like(t)]
             for power in (t, t * t):
-                rest = power - sum(float(share @ (power * b)) * b for b in basis)
-                size = math.sqrt(float(share @ (rest * rest)))
-                basis.append(rest / size if size > 1e-9 else np.zeros_like(t))
+                remainder = power - sum(float(share @ (power * b)) * b for b in basis)
+                size = math.sqrt(float(share @ (remainder * remainder)))
+                basis.append(remainder / size if size > 1e-9 else np.zeros_like(t))
             out.append(np.array(basis))
         return np.array(out)
 
@@ -176,8 +176,8 @@ class FollowedUp:
         line = self.model.timeline
         terms = np.concatenate([line.terms, line.products], axis=1)
         each = self._hazards[:, None, :] * terms
-        whole = np.cumsum(each * np.diff(line.edges), axis=2)
-        before = np.concatenate([np.zeros((*whole.shape[:2], 1)), whole[:, :, :-1]], axis=2)
+        summed = np.cumsum(each * np.diff(line.edges), axis=2)
+        before = np.concatenate([np.zeros((*summed.shape[:2], 1)), summed[:, :, :-1]], axis=2)
 
         def flat(table: Array) -> Array:
             return np.ascontiguousarray(table.transpose(1, 0, 2).reshape(table.shape[1], -1))
@@ -193,26 +193,28 @@ class FollowedUp:
         T = rows[where.time]
         start = np.full_like(T, low) if where.start is None else rows[where.start]
         late = where.start is not None
-        there = np.isfinite(u.sum(axis=0)) & (start < high)
-        there &= (start < T) if late else (start <= T)  # an event at the beginning counts
+        counted = np.isfinite(u.sum(axis=0)) & (start < high)
+        counted &= (start < T) if late else (start <= T)  # an event at the beginning counts
         if model.people and late:
-            there = there & self._own(block, start, T, there, self._bytes(block, u))
-        u = np.where(there, u, 0.0)
-        T, start = np.where(there, T, low), np.where(there, start, low)
-        D = np.where(there & (high >= T), rows[where.event], 0.0)
+            counted = counted & self._counted_episodes(
+                block, start, T, counted, self._bytes(block, u)
+            )
+        u = np.where(counted, u, 0.0)
+        T, start = np.where(counted, T, low), np.where(counted, start, low)
+        D = np.where(counted & (high >= T), rows[where.event], 0.0)
         T = np.clip(T, low, high)
         start = np.clip(start, low, high)
         stratum = np.zeros(len(T), dtype=np.intp)
         if where.strata is not None:
-            stratum = np.where(there, rows[where.strata], 0.0).astype(np.intp)
+            stratum = np.where(counted, rows[where.strata], 0.0).astype(np.intp)
         eta = predictor(self.theta[: len(u)], u)
-        risk = np.where(there, np.exp(np.clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
-        weight, whole = np.ones(len(T)), None
+        risk = np.where(counted, np.exp(np.clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
+        weight, followed_whole = np.ones(len(T)), None
         if math.isfinite(self.clip):
-            weight, T, D, cut = self._stopped(block, u, risk, stratum, start, T, D, there)
-            whole = ~np.logical_or.reduceat(cut, np.cumsum(block.counts) - block.counts)
-        found = self._summed(block, u, risk, weight, stratum, start, T, D)
-        return replace(found, whole=whole)
+            weight, T, D, cut = self._stopped(block, u, risk, stratum, start, T, D, counted)
+            followed_whole = ~np.logical_or.reduceat(cut, np.cumsum(block.counts) - block.counts)
+        expanded = self._summed(block, u, risk, weight, stratum, start, T, D)
+        return replace(expanded, whole=followed_whole)
 
     def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
         """Return the other bytes of rows, which break ties between rows of a person.
@@ -224,13 +226,13 @@ class FollowedUp:
         return (*u, *strata, block.rows[where.event], block.rows[where.time])
 
     @staticmethod
-    def _own(
-        block: BlockOfPeople, start: Array, T: Array, there: Array, ties: tuple[Array, ...]
+    def _counted_episodes(
+        block: BlockOfPeople, start: Array, T: Array, counted: Array, ties: tuple[Array, ...]
     ) -> Array:
         """Return the mask of a person's counted episodes: the earliest of overlapping ones."""
         person = np.repeat(np.arange(len(block.counts)), block.counts)
         order = np.lexsort((*ties, T, start, person))
-        order = order[there[order]]
+        order = order[counted[order]]
         keep = np.zeros(len(T), dtype=bool)
         keep[order[apart(person[order], start[order], T[order])]] = True
         return keep
@@ -274,17 +276,17 @@ class FollowedUp:
         residual = (events * D - lived(slice(_Q))) * weight
         score = np.zeros((r, m))
         score[:first] = u * residual[0]
-        for own, term, at in self._of_stratum(stratum, first):
-            score[at] = residual[term] * own
+        for of_stratum, term, at in self._of_stratum(stratum, first):
+            score[at] = residual[term] * of_stratum
 
         def information() -> Array:
             root = np.sqrt(weight)
             L = [part * root for part in _lower_root(lived(slice(_Q, None)))]
             v = np.zeros((r, m, _Q))
             v[:first, :, 0] = u * L[0]  # the intercept of the row carries its columns
-            for own, term, at in self._of_stratum(stratum, first):
+            for of_stratum, term, at in self._of_stratum(stratum, first):
                 for column in range(term + 1):
-                    v[at, :, column] = L[term * (term + 1) // 2 + column] * own
+                    v[at, :, column] = L[term * (term + 1) // 2 + column] * of_stratum
             return mapped(self.W, v.reshape(r, m * _Q))
 
         return Expanded(
@@ -295,13 +297,13 @@ class FollowedUp:
         """Yield (rows that are of the stratum, term, place in theta) of every time term."""
         line = self.model.timeline
         for s in range(len(line.rates)):
-            own = 1.0 if len(line.rates) == 1 else (stratum == s).astype(float)
+            of_stratum = 1.0 if len(line.rates) == 1 else (stratum == s).astype(float)
             for term, at in line.slots(s, first):
-                yield own, term, at
+                yield of_stratum, term, at
 
     def _stopped(
         self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
-        D: Array, there: Array,
+        D: Array, counted: Array,
     ) -> tuple[Array, Array, Array, Mask]:  # fmt: skip
         """Return (weights, T, D) of follow-up that is used up at C, and rows that lose most of it.
 
@@ -313,7 +315,7 @@ class FollowedUp:
         line, C = self.model.timeline, self.clip
         length = np.sqrt(self._squares(u, stratum))
         inside = np.arange(line.K)[:, None]
-        lived = inside <= np.where(there, self._cell(T), -1)
+        lived = inside <= np.where(counted, self._cell(T), -1)
         entry = length[0]
         if self.model.where.start is not None:
             begun = self._cell(start)
@@ -356,9 +358,9 @@ class FollowedUp:
             G = np.zeros((len(self.W), line.K))
             for term, at in line.slots(s, first):
                 G += self.W[:, at][:, None] * line.terms[s, term]
-            own = mapped(np.ascontiguousarray(2.0 * G.T), w)
-            own += np.sum(G * G, axis=0)[:, None]
-            out = own if len(line.rates) == 1 else np.where(stratum == s, own, out)
+            lengths = mapped(np.ascontiguousarray(2.0 * G.T), w)
+            lengths += np.sum(G * G, axis=0)[:, None]
+            out = lengths if len(line.rates) == 1 else np.where(stratum == s, lengths, out)
         return np.maximum(out + squares(w), 0.0)
 
     def _before(
@@ -369,8 +371,8 @@ class FollowedUp:
             return np.zeros(len(steps))
         person = np.repeat(np.arange(len(block.counts)), block.counts)
         order = np.lexsort((*ties, steps, start, person))
-        own = steps[order]
-        up_to = np.cumsum(own.astype(np.int64)) - own.astype(np.int64)
+        ordered = steps[order]
+        up_to = np.cumsum(ordered.astype(np.int64)) - ordered.astype(np.int64)
         first = np.cumsum(block.counts) - block.counts
         out = np.empty(len(steps))
         out[order] = (up_to - np.repeat(up_to[first], block.counts)).astype(float)

@@ -58,9 +58,9 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows, found = [], curves_from(record)
-    first = first_shown(found)
-    for curve in found:
+    rows, by_group = [], curves_from(record)
+    first = first_shown(by_group)
+    for curve in by_group:
         low, high = curve.band(level, _conf_type(record))
         table = {
             "time": curve.layout.edges[1:],
@@ -86,9 +86,9 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
         Column("low", interval), Column("high", interval),
     )  # fmt: skip
     rows: list[Row] = []
-    more: list[Table] = []
-    found = curves_from(record)
-    for curve in found:
+    tables: list[Table] = []
+    by_group = curves_from(record)
+    for curve in by_group:
         median = _inverted(curve, 0.5, level, _conf_type(record))
         rows.append(
             Row(
@@ -98,8 +98,8 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
                 )
             )
         )  # fmt: skip
-        more.append(_life_table(curve, digits, level, _conf_type(record), first_shown(found)))
-    return columns, tuple(rows), tuple(more)
+        tables.append(_life_table(curve, digits, level, _conf_type(record), first_shown(by_group)))
+    return columns, tuple(rows), tuple(tables)
 
 
 def _number(x: float, digits: int, error: float = math.nan) -> str:
@@ -154,8 +154,12 @@ def _inverted(curve: Curve, q: float, level: float, conf_type: str) -> tuple[flo
     return tuple(level_at(edges, S, 1.0 - q) for S in (curve.S, low, high))  # type: ignore[return-value]
 
 
-def _listed(given: Any, word: str, example: str) -> list[float]:
-    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+def _listed(numbers: Any, word: str, example: str) -> list[float]:
+    listed = (
+        list(numbers)
+        if isinstance(numbers, Iterable) and not isinstance(numbers, str)
+        else [numbers]
+    )
     try:
         out = [float(v) for v in listed]
     except (TypeError, ValueError):
@@ -170,14 +174,14 @@ def quantile(fit: Any, q: Any = 0.5, *, level: float | None = None) -> pd.DataFr
     import pandas as pd
 
     record, level = fit._record, fit._level(level)
-    wanted = _listed(q, "q", "0.5")
-    if not all(0.0 < v < 1.0 for v in wanted):
+    shares = _listed(q, "q", "0.5")
+    if not all(0.0 < v < 1.0 for v in shares):
         raise RequestError("q= takes shares between 0 and 1: q=0.5 is the median")
     rows = []
     for curve in curves_from(record):
-        for share in wanted:
-            found = _inverted(curve, share, level, _conf_type(record))
-            ends = (v if math.isfinite(v) else math.nan for v in found)
+        for share in shares:
+            times = _inverted(curve, share, level, _conf_type(record))
+            ends = (v if math.isfinite(v) else math.nan for v in times)
             rows.append((_label(curve), share, *ends))
     return pd.DataFrame(rows, columns=["strata", "q", "estimate", "conf_low", "conf_high"])
 
@@ -217,10 +221,10 @@ def rmst(fit: Any, tau: float | None = None, *, level: float | None = None) -> p
     import pandas as pd
 
     level = fit._level(level)
-    found = curves_from(fit._record)
-    end = found[0].layout.edges[-1] if tau is None else _listed(tau, "tau", "24")[0]
+    by_group = curves_from(fit._record)
+    end = by_group[0].layout.edges[-1] if tau is None else _listed(tau, "tau", "24")[0]
     rows: list[tuple[Any, ...]] = []
-    for curve in found:
+    for curve in by_group:
         rows.append((_label(curve), end, *_errors([(curve, curve.up_to(end))], level)))
     return pd.DataFrame(rows, columns=["strata", "tau", *_ERRORS])
 
@@ -232,8 +236,8 @@ def difference(
     import pandas as pd
 
     level = fit._level(level)
-    found = curves_from(fit._record)
-    if len(found) < 2:
+    by_group = curves_from(fit._record)
+    if len(by_group) < 2:
         raise RequestError("a difference needs two groups: Surv(time, event) ~ group")
     if (times is None) == (tau is None):
         raise RequestError(
@@ -243,8 +247,8 @@ def difference(
     word = "time" if tau is None else "tau"
     rows: list[tuple[Any, ...]] = []
     for point in _listed(times if tau is None else tau, word, "24"):
-        for i, a in enumerate(found):
-            for b in found[i + 1 :]:
+        for i, a in enumerate(by_group):
+            for b in by_group[i + 1 :]:
                 w = a.at(point) if tau is None else a.up_to(point)
                 v = a.at(point, after=True) if tau is None else w
                 pair = f"{_label(a)} - {_label(b)}"
@@ -260,8 +264,8 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
     import pandas as pd
 
     record, level = fit._record, fit._level(level)
-    rows, found = [], curves_from(record)
-    for curve in found:
+    rows, by_group = [], curves_from(record)
+    for curve in by_group:
         low, high = curve.band(level, _conf_type(record))
         with np.errstate(divide="ignore"):
             table = {
@@ -272,7 +276,7 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
                 "conf_high": -np.log(low),
                 "strata": _label(curve),
             }
-        rows.append(pd.DataFrame(table).iloc[first_shown(found) :])
+        rows.append(pd.DataFrame(table).iloc[first_shown(by_group) :])
     return pd.concat(rows, ignore_index=True)
 
 
@@ -280,10 +284,10 @@ def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
     """Return numbers at risk, one row per group and one column per break."""
     import pandas as pd
 
-    found = curves_from(fit._record)
-    edges = list(found[0].layout.edges)
-    wanted = list(dict.fromkeys(edges)) if times is None else _listed(times, "times", "[0, 12]")
-    for t in wanted:
+    by_group = curves_from(fit._record)
+    edges = list(by_group[0].layout.edges)
+    breaks = list(dict.fromkeys(edges)) if times is None else _listed(times, "times", "[0, 12]")
+    for t in breaks:
         if t not in edges:
             shown = ", ".join(f"{e:g}" for e in edges)
             raise RequestError(
@@ -291,9 +295,9 @@ def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
                 + did_you_mean(f"{t:g}", [f"{e:g}" for e in edges])
             )
     return pd.DataFrame(
-        [[float(c.entering[edges.index(t)]) for t in wanted] for c in found],
-        index=pd.Index([_label(c) for c in found], name="strata"),
-        columns=pd.Index(wanted, name="time"),
+        [[float(c.entering[edges.index(t)]) for t in breaks] for c in by_group],
+        index=pd.Index([_label(c) for c in by_group], name="strata"),
+        columns=pd.Index(breaks, name="time"),
     )
 
 
@@ -379,10 +383,10 @@ def plot_curves(
     if not fit.released:
         raise NotReleasedError("there was no reply: nothing to draw")
     choice("kind", kind, ("survival", "event", "hazard"))
-    found = curves_from(fit._record)
-    rows = len(found) if at_risk else 0
+    by_group = curves_from(fit._record)
+    rows = len(by_group) if at_risk else 0
     ax = new_axes(ax, (6.4, 4.0 + 0.22 * rows))
-    edges = np.array(found[0].layout.edges)
+    edges = np.array(by_group[0].layout.edges)
     conf_type = _conf_type(fit._record)
 
     def shown(S: Any) -> Any:
@@ -390,7 +394,7 @@ def plot_curves(
             return {"survival": S, "event": 1.0 - S, "hazard": -np.log(S)}[kind]
 
     drawn = []
-    for i, curve in enumerate(found):
+    for i, curve in enumerate(by_group):
         color = colors[i % len(colors)] if colors else f"C{i}"
         # a rise is noise: the drawn curve is levelled out, the intervals are as they are
         S = np.minimum.accumulate(np.clip(np.append(1.0, curve.S), 0.0, 1.0))
@@ -409,22 +413,22 @@ def plot_curves(
     if kind != "hazard":
         ax.set_ylim(0.0, 1.0)
     ax.set_title(f"{fit.formula}\n{fit.privacy.statement().partition(';')[0]}", fontsize=9)
-    if len(found) > 1:
+    if len(by_group) > 1:
         ax.legend(frameon=False)
     if at_risk:
-        _risk_rows(ax, found, edges, drawn)
+        _risk_rows(ax, by_group, edges, drawn)
     return ax
 
 
-def _risk_rows(ax: Axes, found: Any, edges: Any, colors: list[str]) -> None:
+def _risk_rows(ax: Axes, by_group: Any, edges: Any, colors: list[str]) -> None:
     """Write released numbers at risk under the axis, one line per group."""
     different = np.unique(edges, return_index=True)[1]
     places = different[:: max(1, -(-(len(different) - 1) // _RISK))]
-    for i, (curve, color) in enumerate(zip(found, colors, strict=True)):
+    for i, (curve, color) in enumerate(zip(by_group, colors, strict=True)):
         for k in places:
             ax.annotate(
                 f"{max(curve.entering[k], 0.0):,.0f}", (edges[k], 0.0), (0.0, -45.0 - 11.5 * i),
                 xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
                 va="top", fontsize=8, color=color, annotation_clip=False,
             )  # fmt: skip
-    ax.set_xlabel(f"{ax.get_xlabel()}\nnumbers at risk" + "\n" * len(found), fontsize=9)
+    ax.set_xlabel(f"{ax.get_xlabel()}\nnumbers at risk" + "\n" * len(by_group), fontsize=9)

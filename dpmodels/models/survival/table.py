@@ -126,20 +126,20 @@ class Layout:
         inside = cells < runs * self.K
         run, k = np.divmod(cells, self.K)
         node = run * self.nodes(level) + k // self.widths[level]
-        rest = cells - runs * self.K + runs * self.nodes(level) if level == 0 else -1
-        return np.where(inside, node, rest)
+        other = cells - runs * self.K + runs * self.nodes(level) if level == 0 else -1
+        return np.where(inside, node, other)
 
     @functools.cached_property
     def sums(self) -> Array:
         """Matrix (nodes, K) of 0 and 1: the intervals in each node of a run, all levels."""
         parts = []
         for level, width in enumerate(self.widths):
-            own = np.arange(self.K) // width
-            parts.append((own == np.arange(self.nodes(level))[:, None]).astype(float))
+            node_of = np.arange(self.K) // width
+            parts.append((node_of == np.arange(self.nodes(level))[:, None]).astype(float))
         return np.concatenate(parts)
 
     # -- rows ------------------------------------------------------------------------------
-    def ended(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
+    def last_run(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
         """Return the index of the run in which follow-up ends, or -1 beyond the last break.
 
         Events in (a, b], censorings in (a, b) or at a: who is censored at a break is at risk up to
@@ -207,13 +207,13 @@ def _edges(
     """Return the ends of the intervals: declared times, or equal parts of the declared range."""
     if times is not None and breaks is not None:
         raise RequestError("times= and breaks= say the same: give one of them")
-    given = times if times is not None else breaks
+    typed = times if times is not None else breaks
     word = "times" if times is not None else "breaks"
-    if given is None or (isinstance(given, (int, np.integer)) and not isinstance(given, bool)):
-        count = INTERVALS if given is None else int(given)
+    if typed is None or (isinstance(typed, (int, np.integer)) and not isinstance(typed, bool)):
+        count = INTERVALS if typed is None else int(typed)
         if times is not None or not 1 <= count <= _MOST_INTERVALS:
             raise RequestError(
-                f"{word}={shown(given)}: times=[6, 12, 24] lists times, breaks= is a number of "
+                f"{word}={shown(typed)}: times=[6, 12, 24] lists times, breaks= is a number of "
                 f"equal intervals, 1 to {_MOST_INTERVALS}"
             )
         if interval is None:
@@ -223,14 +223,14 @@ def _edges(
                 "at which survival is wanted: times=[6, 12, 24, 60]"
             )
         low, high = interval
-        if given is None and opening:
+        if typed is None and opening:
             return _whole_breaks(low, high)
         return tuple(float(v) for v in np.linspace(low, high, count + 1))
-    points = _numbers(given)
+    points = _numbers(typed)
     if not points or sorted(set(points)) != points:
         raise RequestError(
             f"{word}= takes public times in rising order, as in {word}=[6, 12, 24]; got "
-            f"{shown(given)}"
+            f"{shown(typed)}"
         )
     low = 0.0 if interval is None else interval[0]
     if points[0] < low or (interval is not None and points[-1] > interval[1]):
@@ -247,10 +247,10 @@ def _edges(
     return tuple(edges)
 
 
-def _numbers(given: Any) -> list[float]:
+def _numbers(typed: Any) -> list[float]:
     """Return a list of finite numbers; empty if it is none."""
     try:
-        points = [float(v) for v in given]
+        points = [float(v) for v in typed]
     except (TypeError, ValueError):
         points = []
     return points if all(map(math.isfinite, points)) else []
@@ -317,10 +317,10 @@ class SurvivalPass:
         if not self.people:
             job = functools.partial(_of_rows, where=where, layout=self.layout, groups=self.groups)
             return counted(rows, self.design, job)[0].astype(object)
-        found = summed(rows, self.design, SurvivalOfPeople(where, self.layout, self.groups))
-        out = found.values.astype(object)
+        sums = summed(rows, self.design, SurvivalOfPeople(where, self.layout, self.groups))
+        out = sums.values.astype(object)
         if not self.layout.entries:  # a declared person without a row is missing
-            out[self.layout.sizes[0] - 1] += (rows.n - found.people) * _ONE
+            out[self.layout.sizes[0] - 1] += (rows.n - sums.people) * _ONE
         return np.asarray(out, dtype=object)
 
 
@@ -330,23 +330,23 @@ def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes,
     An episode that begins after the last break, or whose end is not a time, counts as nothing.
     """
     time, event = block[where.time], block[where.event]
-    there = np.isfinite(time)
+    counted = np.isfinite(time)
     group = np.zeros(len(time), dtype=np.int64)
     for row, labels in ((where.strata, layout.stratas), (where.group, layout.groups)):
         code = np.zeros(len(time)) if row is None else block[row]
-        there &= code < len(labels)
-        group = group * len(labels) + np.where(there, code, 0.0).astype(np.int64)
-    event = np.where(there, event, 0.0)
-    end = layout.ended(np.where(there, time, layout.edges[0]), event)
+        counted &= code < len(labels)
+        group = group * len(labels) + np.where(counted, code, 0.0).astype(np.int64)
+    event = np.where(counted, event, 0.0)
+    end = layout.last_run(np.where(counted, time, layout.edges[0]), event)
     runs = layout.kinds * layout.K
     ends = np.where(end < 0, layout.G * runs + group, group * runs + end)
     entry = np.zeros(len(time), dtype=np.int64)
     if layout.entries:
         assert where.start is not None
-        begun = layout.entered(np.where(there, block[where.start], layout.edges[0]))
-        there &= begun >= 0
+        begun = layout.entered(np.where(counted, block[where.start], layout.edges[0]))
+        counted &= begun >= 0
         entry = group * runs + np.maximum(begun, 0)
-    return there, group, entry, ends
+    return counted, group, entry, ends
 
 
 def _of_rows(
@@ -357,12 +357,12 @@ def _of_rows(
     for block in blocks:
         if groups is not None:
             block = groups.added_to(block)
-        there, _, entry, ends = episodes(block, where, layout)
-        cells += np.bincount(ends[there], minlength=layout.M)
+        counted, _, entry, ends = episodes(block, where, layout)
+        cells += np.bincount(ends[counted], minlength=layout.M)
         if layout.entries:
-            cells += np.bincount(entry[there], minlength=layout.M)
+            cells += np.bincount(entry[counted], minlength=layout.M)
         else:
-            cells[-1] += len(there) - int(there.sum())
+            cells[-1] += len(counted) - int(counted.sum())
     unit = _ONE if layout.entries else 1
     return (np.concatenate([_level(cells, layout, v) for v in range(layout.levels)]) * unit,)
 
@@ -405,8 +405,8 @@ class SurvivalOfPeople:
     def _means(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
         """Return (node, share) by level: each person is one unit, split by shares of rows."""
         layout = self.layout
-        there, _, _, ends = episodes(part.rows, self.where, layout)
-        cells = np.where(there, ends, layout.M - 1)
+        counted, _, _, ends = episodes(part.rows, self.where, layout)
+        cells = np.where(counted, ends, layout.M - 1)
         mass = np.full(len(cells), _ONE, dtype=np.int64)
         out = []
         for level, size in enumerate(layout.sizes):
@@ -432,8 +432,8 @@ class SurvivalOfPeople:
         long = square > most
         factor[long] = np.sqrt(most / square[long]) * _BELOW
         return [
-            (node, towards_zero(count * (factor[own] * _ONE)).astype(np.int64))
-            for own, node, count in counts
+            (node, towards_zero(count * (factor[person] * _ONE)).astype(np.int64))
+            for person, node, count in counts
         ]
 
 
@@ -446,11 +446,11 @@ def own_episodes(
     together the one that ends first, then by event and group: never by place). An episode that
     goes on where the last one of the same group stopped without an event is one with it.
     """
-    there, group, entry, ends = episodes(rows, where, layout)
+    counted, group, entry, ends = episodes(rows, where, layout)
     assert where.start is not None
     start, stop, event = rows[where.start], rows[where.time], rows[where.event]
     order = np.lexsort((group, event, stop, start, person))
-    order = order[there[order]]
+    order = order[counted[order]]
     who, start, stop, event, group, entry, ends = (
         x[order] for x in (person, start, stop, event, group, entry, ends)
     )

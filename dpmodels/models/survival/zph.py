@@ -170,13 +170,13 @@ class ByInterval(FollowedUp):
             residual = np.where(which == j, D, 0.0) - m
             s[j * lay.p : (j + 1) * lay.p] = z * residual
             for k in range(lay.S):
-                own, at = (stratum == k).astype(float), k * lay.J + j
-                r[at] = residual * own
-                e[at] = _LIGHT * m * own
+                of_stratum, at = (stratum == k).astype(float), k * lay.J + j
+                r[at] = residual * of_stratum
+                e[at] = _LIGHT * m * of_stratum
                 t[at * lay.p : (at + 1) * lay.p] = z * e[at]
             total += m
-        (one, other), factor = lay.pairs
-        q[:] = z[one] * z[other] * total * factor[:, None]
+        (row, other), factor = lay.pairs
+        q[:] = z[row] * z[other] * total * factor[:, None]
         return Expanded(out, block.counts, lambda: out, block.counts)
 
     def _at_risk_sum(self, stratum: Index, T: Array) -> Array:
@@ -197,9 +197,9 @@ class IntervalsJob:
         clip, total = lay.radius / GRAIN, np.zeros(lay.d, dtype=np.int64)
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
-                own, size, _ = own_scores(self.local.expand(block))
-                kept = softened(size, clip, plain=True)
-                total += integers_of(end_along(own, size, clip, kept).sum(axis=1))
+                scores, size, _ = own_scores(self.local.expand(block))
+                softened_length = softened(size, clip, plain=True)
+                total += integers_of(end_along(scores, size, clip, softened_length).sum(axis=1))
         return Integers((total,))
 
 
@@ -221,8 +221,8 @@ class ZphPlan:
     @property
     def noise(self) -> float:
         """Noise sd of a score."""
-        found = noise_of(self.statistic, self.guarantee.steps[0].mechanism, "replace")
-        return float(found[0]) * self.local.layout.radius
+        sds = noise_of(self.statistic, self.guarantee.steps[0].mechanism, "replace")
+        return float(sds[0]) * self.local.layout.radius
 
 
 def plan_zph(
@@ -251,17 +251,17 @@ def plan_zph(
     ratio = plan.noise / math.sqrt(max(events / lay.J, 1.0))
     if ratio <= 2.0:
         return plan
-    said = (
+    advice = (
         f"the noise of the check is {ratio:.2g} times its sampling error: only strong departures "
         "from proportional hazards would be seen at this budget"
     )
-    return replace(plan, advice=(said,))
+    return replace(plan, advice=(advice,))
 
 
 def ends_of(line: Timeline, many: int) -> Array:
     """Return ends of at most a given number of intervals with about equal released events."""
-    own = np.maximum(line.events, 0.0).sum(axis=0) + 1e-9
-    share = np.cumsum(own) / own.sum()
+    events = np.maximum(line.events, 0.0).sum(axis=0) + 1e-9
+    share = np.cumsum(events) / events.sum()
     inner = [int(np.argmin(np.abs(share - k / many))) + 1 for k in range(1, many)]
     places = sorted({0, line.K, *(k for k in inner if k < line.K)})
     return np.asarray(line.edges[places], dtype=float)
@@ -274,7 +274,7 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
     """
     over = Sums(plan.design, IntervalsJob(plan.local, plan.guarantee.unit != "record"))
     query = Query(
-        plan.statistic, over, lambda found: Added(found.arrays[0].astype(object)),
+        plan.statistic, over, lambda sums: Added(sums.arrays[0].astype(object)),
         unit=plan.local.layout.radius,
     )  # fmt: skip
     return ask(SCORES_STEP, query).values
@@ -321,15 +321,15 @@ def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
     return Scores(np.asarray(S), cov, slope, events, sure)
 
 
-def slopes(found: Scores, g: Array, along: Array) -> tuple[Array, Array]:
+def slopes(scores: Scores, g: Array, along: Array) -> tuple[Array, Array]:
     """Return (gamma, covariance) of ``b + along gamma g(t)``, all of b free: least squares.
 
     g is (J,), and ``along`` (p, k) directions in whitened coordinates.
     """
-    p = found.s.shape[1]
+    p = scores.s.shape[1]
     A, b = np.zeros((1, 1)), np.zeros(1)
-    for s, cov, slope, one in zip(found.s, found.cov, found.slope, g, strict=True):
-        X = slope @ np.hstack([np.eye(p), one * along])
+    for s, cov, slope, g_at in zip(scores.s, scores.cov, scores.slope, g, strict=True):
+        X = slope @ np.hstack([np.eye(p), g_at * along])
         over = np.linalg.solve(cov, np.column_stack([X, s]))
         A, b = A + X.T @ over[:, :-1], b + X.T @ over[:, -1]
     inverse = np.linalg.inv(A)
@@ -409,8 +409,8 @@ class CoxZph(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return the tests, one row per coefficient and ``GLOBAL``."""
-        found: pd.DataFrame = self.tests.copy()
-        return found
+        tests: pd.DataFrame = self.tests.copy()
+        return tests
 
     def plot(self, ax: Any = None, *, term: str | None = None, **style: Any) -> Any:
         """Draw a coefficient by interval of time with its 95 % limits (needs matplotlib).
@@ -427,10 +427,11 @@ class CoxZph(Result):
 
         names = list(self.tests["term"][:-1])
         term = choice("term", names[0] if term is None else term, names)
-        own = self.by_interval[self.by_interval["term"] == term]
-        ax, middle = new_axes(ax, (5.0, 3.4)), (own["low"] + own["high"]) / 2.0
+        bars = self.by_interval[self.by_interval["term"] == term]
+        ax, middle = new_axes(ax, (5.0, 3.4)), (bars["low"] + bars["high"]) / 2.0
         ax.errorbar(
-            middle, own["estimate"], 1.959964 * own["std_error"], (own["high"] - own["low"]) / 2.0,
+            middle, bars["estimate"], 1.959964 * bars["std_error"],
+            (bars["high"] - bars["low"]) / 2.0,
             **{"fmt": "o", "color": "C0", **style},
         )  # fmt: skip
         ax.axhline(float(self.params[names.index(term)]), color="0.6", linewidth=0.8)
@@ -446,29 +447,29 @@ def zph_of(
     import pandas as pd
     from scipy.special import chdtrc
 
-    found = centred(lay, flat, sd)
-    g = transformed(ends, found.events, transform)
+    scores = centred(lay, flat, sd)
+    g = transformed(ends, scores.events, transform)
     back = np.linalg.inv(W)
     rows = []
     for k, name in enumerate(names):
-        (gamma,), ((variance,),) = slopes(found, g, back.T[:, [k]])
+        (gamma,), ((variance,),) = slopes(scores, g, back.T[:, [k]])
         square = gamma**2 / variance
         rows.append((name, gamma, math.sqrt(variance), square, 1, float(chdtrc(1, square))))
-    gammas, covariance = slopes(found, g, np.eye(lay.p))
+    gammas, covariance = slopes(scores, g, np.eye(lay.p))
     square = float(gammas @ np.linalg.solve(covariance, gammas))
     rows.append(("GLOBAL", math.nan, math.nan, square, lay.p, float(chdtrc(lay.p, square))))
     tests = pd.DataFrame(
         rows, columns=["term", "slope", "std_error", "statistic", "df", "p_value"]
     )
     out = []
-    for j, (s, cov, slope) in enumerate(zip(found.s, found.cov, found.slope, strict=True)):
+    for j, (s, cov, slope) in enumerate(zip(scores.s, scores.cov, scores.slope, strict=True)):
         to = W.T @ np.linalg.inv(slope)
-        own = params + to @ s
+        estimates = params + to @ s
         errors = np.sqrt(np.diag(to @ cov @ to.T))
         low, high = float(ends[j]), float(ends[j + 1])
-        out += [(n, low, high, b, se) for n, b, se in zip(names, own, errors, strict=True)]
+        out += [(n, low, high, b, se) for n, b, se in zip(names, estimates, errors, strict=True)]
     by = pd.DataFrame(out, columns=["term", "low", "high", "estimate", "std_error"])
-    if not found.determined:
+    if not scores.determined:
         tests.loc[:, ["slope", "std_error", "statistic", "p_value"]] = math.nan
         by.loc[:, ["estimate", "std_error"]] = math.nan
     return CoxZph(transform, tests, by, promise, lay, ends, params, W, flat, sd)

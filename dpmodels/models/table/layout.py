@@ -197,8 +197,8 @@ def layout_of(
             blocks += [Block((*g, len(axes) - 1)) for g in largest]
             sections += [Section("counts", (*g, len(axes) - 1)) for g in largest]
         blocks += [Block(tuple(sorted((*g, number))), number) for g in largest]
-        wanted = list(dict.fromkeys([*groups, ()]))
-        sections += [Section("means", g, number, name) for g in wanted]
+        groupings = list(dict.fromkeys([*groups, ()]))
+        sections += [Section("means", g, number, name) for g in groupings]
         sections += [
             Section("quantiles", g, number, name)
             for g in _groups_of_quantiles(name, largest, quantiles, medians)
@@ -280,18 +280,18 @@ SQUARE = np.array([1.0, -1.0, 1.0, 0.0])
 Codes = npt.NDArray[np.intp]
 
 
-def masses(t: Array, u: Array, whole: Array) -> Array:
+def masses(t: Array, u: Array, unit_mass: Array) -> Array:
     """Return the lattice masses (4, m) of numbers in [-1, 1], NaN missing: integers >= 0.
 
-    Each column adds up to exactly ``whole``, u in steps of 2^-20: low and high are rounded down,
-    the middle is what is left.
+    Each column adds up to exactly ``unit_mass``, u in steps of 2^-20: low and high are rounded
+    down, the middle is what is left.
     """
     with np.errstate(all="ignore"):
         low, high = (end_of_numbers(u * (0.5 * (1.0 + s * t)) ** 2, low=0.0) for s in (-1.0, 1.0))
     gone = np.isnan(t)
-    out = np.stack([low, whole - low - high, high, np.zeros_like(low)])
+    out = np.stack([low, unit_mass - low - high, high, np.zeros_like(low)])
     out[:, gone] = 0.0
-    out[3, gone] = whole[gone]
+    out[3, gone] = unit_mass[gone]
     return out
 
 
@@ -319,12 +319,12 @@ class TablePass:
                 mass_of=self.mass_of,
             )  # fmt: skip
             return counted(rows, self.design, job)[0]
-        own = TableOfPeople(self.layout, self.centre, self.half, self.mass_of)
-        found = summed(rows, self.design, own)
-        out, end = found.values.astype(object), 0
-        for size in own.sizes:  # declared persons without a row are "(missing)", or "(unused)"
+        pass_job = TableOfPeople(self.layout, self.centre, self.half, self.mass_of)
+        sums = summed(rows, self.design, pass_job)
+        out, end = sums.values.astype(object), 0
+        for size in pass_job.sizes:  # declared persons without a row are "(missing)", or "(unused)"
             end += size
-            out[end - 1] += (rows.n - found.people) * int(STEPS)
+            out[end - 1] += (rows.n - sums.people) * int(STEPS)
         return np.asarray(out, dtype=object)
 
 
@@ -338,27 +338,27 @@ def statistics(
     each table has a cell more behind it for what they leave; None: a unit each. Confidential. Exact
     in any order: within 2^13 rows every sum is an integer below 2^53.
     """
-    more = mass_of is not None
-    totals = [np.zeros(layout.cells(b.axes) + more, dtype=np.int64) for b in layout.blocks]
+    with_mass = mass_of is not None
+    totals = [np.zeros(layout.cells(b.axes) + with_mass, dtype=np.int64) for b in layout.blocks]
     for cells in blocks:
         u = np.ones(cells.shape[1]) if mass_of is None else mass_of(cells)
-        whole = end_of_numbers(u, low=0.0)
-        codes, mass = _opened(layout, cells, centre, half, u, whole)
+        unit_mass = end_of_numbers(u, low=0.0)
+        codes, mass = _opened(layout, cells, centre, half, u, unit_mass)
         for block, total in zip(layout.blocks, totals, strict=True):
-            for place, part in placed(layout, block, codes, mass.get(block.number, whole)):
+            for place, part in placed(layout, block, codes, mass.get(block.number, unit_mass)):
                 sums = np.bincount(place, weights=part, minlength=total.size)
                 total += sums.astype(np.int64)
-            if more:
-                total[-1] += int((STEPS - whole).sum())
+            if with_mass:
+                total[-1] += int((STEPS - unit_mass).sum())
     return (np.concatenate(totals).astype(object),)
 
 
 def _opened(
-    layout: Layout, cells: Array, centre: Array, half: Array, u: Array, whole: Array
+    layout: Layout, cells: Array, centre: Array, half: Array, u: Array, unit_mass: Array
 ) -> tuple[list[Codes], dict[int, Array]]:
     """Return the codes of rows along the axes, and the masses of numbers."""
     unit = _unit(layout, cells, centre, half)
-    mass = {b.number: masses(unit[b.number], u, whole) for b in layout.blocks if b.number >= 0}
+    mass = {b.number: masses(unit[b.number], u, unit_mass) for b in layout.blocks if b.number >= 0}
     return codes_of(layout, cells, unit), mass
 
 
@@ -369,23 +369,23 @@ def _unit(layout: Layout, cells: Array, centre: Array, half: Array) -> dict[int,
         return {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
 
 
-def means_of_people(t: Array, key: npt.NDArray[np.int64], whole: Array) -> Array:
+def means_of_people(t: Array, key: npt.NDArray[np.int64], unit_mass: Array) -> Array:
     """Return for each row the mean of the numbers with its key; NaN where its own is missing.
 
-    Means are weighted by the masses of rows. Sums are of whole numbers, so the order of rows
-    changes nothing below 2^53.
+    Means are weighted by the masses of rows (``unit_mass``). Sums are of whole numbers, so the
+    order of rows changes nothing below 2^53.
     """
-    there = ~np.isnan(t)
-    own, place = np.unique(key[there], return_inverse=True)
-    steps, mass = end_of_numbers(t[there]), whole[there]
-    rows = np.bincount(place, minlength=len(own))
+    present = ~np.isnan(t)
+    keys, place = np.unique(key[present], return_inverse=True)
+    steps, mass = end_of_numbers(t[present]), unit_mass[present]
+    rows = np.bincount(place, minlength=len(keys))
     total, count = (
-        np.bincount(place, weights=w, minlength=len(own)) for w in (steps * mass, mass)
+        np.bincount(place, weights=w, minlength=len(keys)) for w in (steps * mass, mass)
     )
     out = np.full(len(t), np.nan)
     means = np.where(rows == 1, np.nan, total / np.maximum(count, 1) / STEPS)
-    out[there] = means[place]
-    return np.where(there & np.isnan(out), t, out)  # one row is its mean, to the last digit
+    out[present] = means[place]
+    return np.where(present & np.isnan(out), t, out)  # one row is its mean, to the last digit
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,19 +417,21 @@ class TableOfPeople:
             u = np.ones(part.rows.shape[1])
             if self.mass_of is not None:
                 u = self.mass_of(part.rows)
-            whole = end_of_numbers(u, low=0.0)
+            unit_mass = end_of_numbers(u, low=0.0)
             unit = _unit(layout, part.rows, self.centre, self.half)
             codes = codes_of(layout, part.rows, unit)
             person = np.repeat(np.arange(len(part.counts)), part.counts)
             for block, total in zip(layout.blocks, totals, strict=True):
-                mass: Array = whole
+                mass: Array = unit_mass
                 if block.number >= 0:
-                    (group, _), *_ = placed(layout, block, codes, np.atleast_2d(whole))
-                    own = means_of_people(unit[block.number], person * total.size + group, whole)
-                    mass = masses(own, u, whole)
+                    (group, _), *_ = placed(layout, block, codes, np.atleast_2d(unit_mass))
+                    means = means_of_people(
+                        unit[block.number], person * total.size + group, unit_mass
+                    )
+                    mass = masses(means, u, unit_mass)
                 entries = list(placed(layout, block, codes, mass))
                 if self.mass_of is not None:
-                    entries.append((np.full(len(whole), total.size - 1), STEPS - whole))
+                    entries.append((np.full(len(unit_mass), total.size - 1), STEPS - unit_mass))
                 place = np.concatenate([place for place, _ in entries])
                 weight = np.concatenate([mass for _, mass in entries]).astype(np.int64)
                 whose = np.tile(person, len(entries))

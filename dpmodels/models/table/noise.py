@@ -131,9 +131,9 @@ class Effects:
         for s in subsets(axes):
             part = np.ones((1, 1))
             for j, k in zip(axes, sizes, strict=True):
-                one = np.eye(k - 1) - 1.0 / k if j in s else np.full((k - 1, k - 1), 1.0 / k**2)
+                factor = np.eye(k - 1) - 1.0 / k if j in s else np.full((k - 1, k - 1), 1.0 / k**2)
                 # their Kronecker product: numpy's own takes ten times as long to begin
-                part = part[:, None, :, None] * one[None, :, None, :]
+                part = part[:, None, :, None] * factor[None, :, None, :]
                 part = part.reshape(len(part) * (k - 1), -1)
             out += self._variance[s] * part
         return out
@@ -143,9 +143,9 @@ class Effects:
         k = self.sizes[axis]
         out = np.zeros((k, k))
         for s in subsets(axes):
-            rest = [j for j in axes if j != axis]
+            others = [j for j in axes if j != axis]
             part = self._variance[s] * math.prod(
-                1.0 - 1.0 / self.sizes[j] if j in s else 1.0 / self.sizes[j] ** 2 for j in rest
+                1.0 - 1.0 / self.sizes[j] if j in s else 1.0 / self.sizes[j] ** 2 for j in others
             )
             out += part * (np.eye(k) - 1.0 / k if axis in s else np.full((k, k), 1.0 / k**2))
         return out
@@ -176,14 +176,14 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
     from scipy.special import ndtri
 
     b = spread.scale
-    rest = max(spread.variance - 2.0 * b * b, 0.0) + extra
+    variance = max(spread.variance - 2.0 * b * b, 0.0) + extra
     sd = math.sqrt(spread.variance + extra)
     tail = (1.0 - level) / 2.0
     if sd == 0.0:
         return 0.0
     if b * b < 1e-4 * sd * sd:
         return -float(ndtri(tail)) * sd
-    s = math.sqrt(rest)
+    s = math.sqrt(variance)
     if s < 1e-6 * b:
         return b * math.log(1.0 / (2.0 * tail))
     return brent(lambda c: _tail(c, b, s) - tail, 0.0, 60.0 * sd, xtol=1e-12 * sd)
@@ -316,11 +316,11 @@ def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) ->
         e = np.maximum(e / e.sum(), 1e-4)
         return tuple((e / e.sum()).tolist())
 
-    found = minimize(
+    result = minimize(
         lambda x: make(shares(x)).loss(layout), np.zeros(m - 1), method="L-BFGS-B",
         bounds=[(-6.0, 6.0)] * (m - 1), options={"maxiter": 60},
     )  # fmt: skip
-    best = make(tuple(round(s, 6) for s in shares(found.x)))
+    best = make(tuple(round(s, 6) for s in shares(result.x)))
     total = math.fsum(best.shares)
     best = make(tuple(s / total for s in best.shares))
     return best if best.loss(layout) < equal.loss(layout) else equal
@@ -331,7 +331,7 @@ def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[Table
 
     mu and eps are what a Gaussian or a Laplace release of the whole may spend; 0: not possible.
     """
-    found: dict[str, TableNoise] = {}
+    candidates: dict[str, TableNoise] = {}
     for name, budget in (("laplace", eps), ("gaussian", mu)):
         if budget > 0 and (kind in ("auto", name) or (kind, name) == ("geometric", "laplace")):
             def make(
@@ -339,12 +339,12 @@ def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[Table
             ) -> TableNoise:
                 return TableNoise(name, budget, shares, kind == "geometric")
 
-            found[name] = _divided(layout, make)
-    losses = {name: noise.loss(layout) for name, noise in found.items()}
+            candidates[name] = _divided(layout, make)
+    losses = {name: noise.loss(layout) for name, noise in candidates.items()}
     best = min(losses, key=losses.__getitem__)
-    reason = f"noise: {found[best].kind if kind != 'geometric' else 'geometric'}"
-    if len(found) > 1:
-        other = next(n for n in found if n != best)
+    reason = f"noise: {candidates[best].kind if kind != 'geometric' else 'geometric'}"
+    if len(candidates) > 1:
+        other = next(n for n in candidates if n != best)
         ratio = math.exp(losses[other] - losses[best])
         reason += (
             f", the narrower at this guarantee: {other} noise would be {ratio:.2f} times as wide "
@@ -353,4 +353,4 @@ def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[Table
     elif kind == "auto":
         why = "delta = 0" if best == "laplace" else "ranges are estimated with Gaussian noise"
         reason += f", because {why}"
-    return found[best], reason
+    return candidates[best], reason

@@ -123,11 +123,11 @@ def _shares(margin: Array) -> Array:
     return floored / total if total > 0 else np.full(margin.shape, 1.0 / margin.size)
 
 
-def residual(Q: Array, s: float, known: Array, y: Array, r: Array) -> float:
+def residual(Q: Array, s: float, base: Array, y: Array, r: Array) -> float:
     """Return the residual sum of squares, ``r'Qr + tr(M^{-1} Cn)``: the noise does not bias it."""
-    M = known @ Q @ known.T
-    B_r = known @ r
-    Cn = 0.5 * s * s * (float(r @ r) * known @ known.T + np.outer(B_r, B_r))
+    M = base @ Q @ base.T
+    B_r = base @ r
+    Cn = 0.5 * s * s * (float(r @ r) * base @ base.T + np.outer(B_r, B_r))
     return float(r @ Q @ r + np.trace(inverse_and_rank(M)[0] @ Cn))
 
 
@@ -151,13 +151,13 @@ def correlation(Q: Array, s: float, n: float) -> tuple[float, float]:
 
     ``after-fit.md`` 2.4; NaN where a residual sum of squares is not above its noise.
     """
-    known = np.array([[1.0, 0.0, 0.0]])
+    base = np.array([[1.0, 0.0, 0.0]])
     e = np.eye(3)
     r, rss = [], []
     for j in (1, 2):
         b = float(Q[0, j] / max(Q[0, 0], 1.0))
         r.append(e[j] - b * e[0])
-        rss.append(residual(Q, s, known, e[j], r[-1]))
+        rss.append(residual(Q, s, base, e[j], r[-1]))
     if min(rss) <= 2.0 * s:
         return math.nan, math.nan
     rho = float(r[0] @ Q @ r[1]) / math.sqrt(rss[0] * rss[1])
@@ -242,8 +242,8 @@ def best_split(
     best = max(reached(p, a) for p in parts for a in levels)
     if m is None:  # once more around the best of the sparse list
         near = range(max(2, best[1] - 8), min(most, best[1] + 8) + 1)
-        some = [a0] if a0 else [best[2] - 0.01, best[2], best[2] + 0.01]
-        best = max(reached(p, a) for p in near for a in some)
+        nearby = [a0] if a0 else [best[2] - 0.01, best[2], best[2] + 0.01]
+        best = max(reached(p, a) for p in near for a in nearby)
     return best[1], best[2], best[0]
 
 
@@ -328,9 +328,9 @@ class _Parts:
         part[np.argsort(keys, kind="stable")] = np.arange(n) % m
         rejected = 0
         for k in range(m):
-            one = table[part == k].reset_index(drop=True)
+            rows_of_part = table[part == k].reset_index(drop=True)
             try:
-                p = float(self.split.test(one))
+                p = float(self.split.test(rows_of_part))
             except KeyboardInterrupt:
                 raise
             except BaseException:  # whatever the test does with these rows is private

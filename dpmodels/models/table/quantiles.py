@@ -81,9 +81,9 @@ def grid_of(interval: tuple[float, float], points: int) -> Array:
     first, last = math.ceil(Fraction(lo) / step), math.floor(Fraction(hi) / step)
     if last <= first:
         return np.linspace(lo, hi, points)
-    whole = np.arange(first, last + 1, dtype=float)
+    multiples = np.arange(first, last + 1, dtype=float)
     # over a power of ten, not times a tenth: 3.1 and not 3.1000000000000001
-    return whole * digit / 10.0**-power if power < 0 else whole * (digit * 10.0**power)
+    return multiples * digit / 10.0**-power if power < 0 else multiples * (digit * 10.0**power)
 
 
 def grid_for(design: Design, number: int, points: int) -> Array:
@@ -92,9 +92,9 @@ def grid_for(design: Design, number: int, points: int) -> Array:
     assert column.interval is not None
     variable = design.schema.variables.get(column.name)
     if variable is not None and variable.kind == "count":
-        whole = np.arange(math.floor(column.interval[0]), math.ceil(column.interval[1]) + 1.0)
-        if 1 < len(whole) <= points:
-            return whole
+        integers = np.arange(math.floor(column.interval[0]), math.ceil(column.interval[1]) + 1.0)
+        if 1 < len(integers) <= points:
+            return integers
     return grid_of(column.interval, points)
 
 
@@ -114,8 +114,8 @@ def histograms(
         for total, (number, grid) in zip(out, grids.items(), strict=True):
             cells, keep = cells_of(block, number, grid, group)
             weights = None if mass is None else mass[keep]
-            found = np.bincount(cells[keep], weights=weights, minlength=total.size)
-            total += found.astype(np.int64)  # integers, of at most 2^20 a row: exact
+            counts = np.bincount(cells[keep], weights=weights, minlength=total.size)
+            total += counts.astype(np.int64)  # integers, of at most 2^20 a row: exact
     return tuple(total.reshape(groups, -1) for total in out)
 
 
@@ -157,12 +157,12 @@ class HistogramOfPeople:
             mass = np.full(len(cells), self.unit, dtype=np.int64)
             place = np.where(keep, cells, size)
             if self.mass_of is not None:
-                own = end_of_numbers(self.mass_of(block.rows), low=0.0).astype(np.int64)
+                person_mass = end_of_numbers(self.mass_of(block.rows), low=0.0).astype(np.int64)
                 person, place = np.tile(person, 2), np.r_[place, np.full(len(cells), size)]
-                mass = np.r_[own, self.unit - own]
+                mass = np.r_[person_mass, self.unit - person_mass]
             where, share = shares(person, place, mass, block.counts, size + 1)
-            there = where < size
-            np.add.at(out, where[there], share[there])
+            in_table = where < size
+            np.add.at(out, where[in_table], share[in_table])
         return CountsOfPeople(out, people)
 
 
@@ -207,9 +207,9 @@ def penalties(
     (groups, points), of people in steps of 1 / ``unit``: penalties are then too. 0: of rows.
     """
     up_to = counts.cumsum(axis=1)
-    whole = q.denominator * up_to[:, -1:]
+    total = q.denominator * up_to[:, -1:]
     target = np.clip(
-        q.numerator * up_to[:, -1:] + q.denominator * offset * (unit or 1), 0, whole
+        q.numerator * up_to[:, -1:] + q.denominator * offset * (unit or 1), 0, total
     )
     below = q.denominator * (up_to - counts) - target
     above = target - q.denominator * up_to
@@ -227,8 +227,8 @@ class QuantilePart:
 
     def rank_scale(self, section: Any, q: float) -> float:
         """Return the scale of the error of the rank of a quantile, in ranks."""
-        place = [j for j, (_, number, axes, one) in enumerate(self.jobs)
-                 if (number, axes, one) == (section.number, section.axes, q)]  # fmt: skip
+        place = [j for j, (_, number, axes, job_q) in enumerate(self.jobs)
+                 if (number, axes, job_q) == (section.number, section.axes, q)]  # fmt: skip
         mechanism: Any = self.steps[place[0]].mechanism
         ranks = Ranks(fraction(q), groups=bool(section.axes))
         return 2.0 * rank_sensitivity(ranks) / ranks.step / float(mechanism.eps)
@@ -318,9 +318,11 @@ def cells_for(design: Design, number: int, grid: Array, *, bought: bool) -> Cell
     assert column.interval is not None
     variable = design.schema.variables.get(column.name)
     counts = variable is not None and variable.kind == "count"
-    whole = counts and bool((grid == np.rint(grid)).all()) and float(grid[1] - grid[0]) == 1.0
+    are_integers = (
+        counts and bool((grid == np.rint(grid)).all()) and float(grid[1] - grid[0]) == 1.0
+    )
     bounds = (-np.inf, np.inf) if bought else column.interval
-    return Cells(grid, bounds, whole=whole)
+    return Cells(grid, bounds, whole=are_integers)
 
 
 def outward(
@@ -358,9 +360,9 @@ class QuantileDetail:
     mu: float = 0.0  # mu of each number's tree ("tree")
 
 
-def probabilities(given: Any, name: str) -> tuple[float, ...]:
+def probabilities(typed: Any, name: str) -> tuple[float, ...]:
     """Return the checked quantiles of an option, in order."""
-    listed = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
+    listed = list(typed) if isinstance(typed, (list, tuple, np.ndarray)) else [typed]
     for q in listed:
         if isinstance(q, bool) or not isinstance(q, (int, float, np.number)) or not 0 < q < 1:
             raise RequestError(
@@ -377,13 +379,13 @@ def numbers_of(design: Design) -> tuple[int, ...]:
             f'"{design.formula}": quantiles by group are dp_table("{design.formula}", '
             "quantiles=[...])"
         )
-    found = []
+    chosen = []
     for term in program.left or program.right:
         names = ":".join(program.sources[j].name for j in term)
         if len(term) > 1 or program.sources[term[0]].levels is not None:
             raise RequestError(f"{names!r} is not a number: it has no quantiles")
-        found.append(term[0])
-    return tuple(found)
+        chosen.append(term[0])
+    return tuple(chosen)
 
 
 def checked(request: Request, design: Design) -> tuple[tuple[int, float], ...]:
@@ -470,18 +472,18 @@ def is_bought(plan: Plan[Any], number: int) -> bool:
 
 def steps_text(plan: Plan[Any], design: Design, points: int) -> str:
     """Return the note that says the step of every grid."""
-    said = []
+    steps = []
     for j in dict.fromkeys(j for j, _ in plan.detail.jobs):
         step = cells_for(design, j, grid_for(design, j, points), bought=False).step
         if step:
-            said.append(f"{step:g} of {design.columns[j].name}")
-    if not said:
+            steps.append(f"{step:g} of {design.columns[j].name}")
+    if not steps:
         return ""
     bought = any(is_bought(plan, j) for j, _ in plan.detail.jobs)
-    more = " Where a range was estimated, values beyond it are unknown: such an end is inf."
+    advice = " Where a range was estimated, values beyond it are unknown: such an end is inf."
     return (
-        f" Values count at the nearest point of a grid, in steps of {', '.join(said)}: the ends "
-        f"lie half a step further out.{more if bought else ''}"
+        f" Values count at the nearest point of a grid, in steps of {', '.join(steps)}: the ends "
+        f"lie half a step further out.{advice if bought else ''}"
     )
 
 
@@ -561,9 +563,9 @@ class Tree:
     def split(self, noisy: Array) -> tuple[list[Array], Array]:
         """Return the counts by level (..., 4^l), and the missing cell (...)."""
         sizes = [WAYS**k for k in range(1, self.levels + 1)]
-        first, missing, rest = np.split(noisy, [WAYS, WAYS + 1], axis=-1)
+        first, missing, below = np.split(noisy, [WAYS, WAYS + 1], axis=-1)
         ends = np.cumsum(sizes[1:])[:-1]
-        deeper = np.split(rest, ends, axis=-1) if self.levels > 1 else []
+        deeper = np.split(below, ends, axis=-1) if self.levels > 1 else []
         return [first, *deeper], missing[..., 0]
 
     def fit(self, noisy: Array, total: float) -> tuple[Array, Array]:
@@ -579,13 +581,13 @@ class Tree:
             spread.append(self.variance * weight)
         up, spread = up[::-1], spread[::-1]
         short = total - up[0].sum(axis=-1) - missing
-        whole = WAYS * spread[0] + self.variance
-        x = up[0] + (short * spread[0] / whole)[..., None]
+        total_variance = WAYS * spread[0] + self.variance
+        x = up[0] + (short * spread[0] / total_variance)[..., None]
         for z in up[1:]:
             children = z.reshape(*x.shape, WAYS)
             gap = (x - children.sum(axis=-1)) / WAYS
             x = (children + gap[..., None]).reshape(z.shape)
-        return x, missing + short * self.variance / whole
+        return x, missing + short * self.variance / total_variance
 
     def functional_variance(self, weights: Array) -> Array:
         """Return the noise variance of ``weights @ leaves``, (...,) for weights (..., 4^L).
@@ -695,8 +697,8 @@ def ask_trees(
 
 
 def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
-    own = leaves[j].ravel()
-    return Added(tree_counts(own, total - int(own.sum())))
+    leaf_counts = leaves[j].ravel()
+    return Added(tree_counts(leaf_counts, total - int(leaf_counts.sum())))
 
 
 def read_tree(
@@ -717,15 +719,15 @@ def estimate_tree(plan: Plan[QuantileDetail], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(names)
     z = critical(Spread(1.0), plan.request.level)
-    found = np.full((len(detail.jobs), 4), np.nan)
+    estimates = np.full((len(detail.jobs), 4), np.nan)
     for j in dict.fromkeys(j for j, _ in detail.jobs):
         grid = grid_for(release.design, j, detail.points)
         tree, cdf, m = read_tree(plan, grid, release.values, j, plan.public_n)
         mine = [i for i, (k, _) in enumerate(detail.jobs) if k == j]
         q = np.array([detail.jobs[i][1] for i in mine])
         cells = cells_for(release.design, j, grid, bought=is_bought(plan, j))
-        found[mine] = read_off(tree, cdf, grid, cells, m, q, z, plan.request.copies)
-    point, low, high, rank = found.T.copy()
+        estimates[mine] = read_off(tree, cdf, grid, cells, m, q, z, plan.request.copies)
+    point, low, high, rank = estimates.T.copy()
     if not plan.request.inference:
         low = high = np.full(len(names), np.nan)
     return estimate_of(

@@ -29,8 +29,8 @@ _LOOK = Look(gap=2)
 def layout_from(record: Any) -> Layout:
     """Return the layout of a saved table: a function of its formula, schema and options."""
     options = record.call.options
-    given = options.get("quantiles")
-    listed = [] if given is None else given if isinstance(given, list) else [given]
+    typed = options.get("quantiles")
+    listed = [] if typed is None else typed if isinstance(typed, list) else [typed]
     return layout_of(
         record.design, histogram=options.get("histogram"),
         quantiles=tuple(sorted({float(q) for q in listed})),
@@ -45,8 +45,8 @@ def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
         items = layout.items(section)
         here = slice(at, at + len(items))
         at += len(items)
-        own = {name: values[here] for name, values in record.estimate.arrays.items()}
-        out.append((section, items, own))
+        numbers = {name: values[here] for name, values in record.estimate.arrays.items()}
+        out.append((section, items, numbers))
     return out
 
 
@@ -65,13 +65,13 @@ def body(record: Any, digits: int, level: float, **requests: Any) -> Table:
     """Return the body of the summary: a table 1 of several variables, or a table per section."""
     _same_level(record, level)
     layout, sections = layout_from(record), parts(record)
-    wanted = requested(record, requests)
-    if not is_table_one(record, wanted):
-        first, *rest = (_section(layout, *one, digits, level) for one in sections)
-        return replace(first, more=tuple(rest))
-    numbers = {section: (items, own) for section, items, own in sections}
+    columns = requested(record, requests)
+    if not is_table_one(record, columns):
+        first, *others = (_section(layout, *section, digits, level) for section in sections)
+        return replace(first, more=tuple(others))
+    numbers = {section: (items, values) for section, items, values in sections}
     return table_one(
-        record, layout, sections, wanted,
+        record, layout, sections, columns,
         lambda section: _section(layout, section, *numbers[section], digits, level),
     )  # fmt: skip
 
@@ -92,10 +92,10 @@ def _section(
 
 def _same_level(record: Any, level: float, of: str = "a table") -> None:
     if abs(level - record.call.level) > 1e-12:
-        some = "some of them" if of == "a table" else "they"
+        subject = "some of them" if of == "a table" else "they"
         raise RequestError(
             f"the intervals of {of} are made at the level= of the call ({record.call.level:g}): "
-            f"{some} are not estimate -+ multiple of an error"
+            f"{subject} are not estimate -+ multiple of an error"
         )
 
 
@@ -236,23 +236,23 @@ def crosstab(
     import pandas as pd
 
     layout = layout_from(fit._record)
-    found = {
+    crossed = {
         tuple(layout.axes[j].name for j in section.axes): (section, numbers)
         for section, _, numbers in parts(fit._record)
         if section.kind == "counts" and len(section.axes) == 2
     }
-    if not found:
+    if not crossed:
         raise RequestError('this table crosses no two variables: ask for "~ a * b"')
-    wanted = (rows, columns) if rows and columns else next(iter(found))
-    turned = (wanted[1], wanted[0])
-    key = wanted if wanted in found else turned
-    if key not in found:
+    pair_asked = (rows, columns) if rows and columns else next(iter(crossed))
+    turned = (pair_asked[1], pair_asked[0])
+    key = pair_asked if pair_asked in crossed else turned
+    if key not in crossed:
         raise RequestError(
-            f"{wanted[0]!r} and {wanted[1]!r} were not crossed."
-            + did_you_mean(str(wanted[0]), [n for pair in found for n in pair])
-            + f" Crossed: {', '.join(' x '.join(pair) for pair in found)}"
+            f"{pair_asked[0]!r} and {pair_asked[1]!r} were not crossed."
+            + did_you_mean(str(pair_asked[0]), [n for pair in crossed for n in pair])
+            + f" Crossed: {', '.join(' x '.join(pair) for pair in crossed)}"
         )
-    section, numbers = found[key]
+    section, numbers = crossed[key]
     first, second = (layout.axes[j] for j in section.axes)
     table: pd.DataFrame = pd.DataFrame(
         numbers["estimate"].reshape(first.size, second.size),
@@ -262,7 +262,7 @@ def crosstab(
     if margins:
         table["Total"] = table.sum(axis=1)
         table.loc["Total"] = table.sum(axis=0)
-    return table if key == wanted else table.T
+    return table if key == pair_asked else table.T
 
 
 # -- tests ----------------------------------------------------------------------------------------
@@ -355,17 +355,17 @@ def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
 
 def _chosen(fit: Any, what: str | None) -> Any:
     """Return the section to draw: the last with bins, means with groups, else the first."""
-    found = {_name(fit, s): (s, items, numbers) for s, items, numbers in parts(fit._record)}
+    sections = {_name(fit, s): (s, items, numbers) for s, items, numbers in parts(fit._record)}
     if what is None:
         rank = {"means": 1, "counts": 2, "quantiles": 3}
-        best = min(found, key=lambda k: (not found[k][0].axes, rank[found[k][0].kind]))
-        return found[best]
-    if what not in found:
+        best = min(sections, key=lambda k: (not sections[k][0].axes, rank[sections[k][0].kind]))
+        return sections[best]
+    if what not in sections:
         raise RequestError(
-            f"what={what!r} is not a part of this table.{did_you_mean(what, found)} "
-            f"Parts: {', '.join(map(repr, found))}"
+            f"what={what!r} is not a part of this table.{did_you_mean(what, sections)} "
+            f"Parts: {', '.join(map(repr, sections))}"
         )
-    return found[what]
+    return sections[what]
 
 
 def _one_a_variable(fit: Any) -> list[str]:
@@ -376,10 +376,10 @@ def _one_a_variable(fit: Any) -> list[str]:
     shown: dict[str, set[str]] = {}
     for section in (s for s in sections if s.kind != "counts"):
         by = {layout.axes[j].name for j in section.axes}
-        known = shown.setdefault(section.variable, set())
-        if not by <= known or not any(s.variable == section.variable for s in out):
+        axes_shown = shown.setdefault(section.variable, set())
+        if not by <= axes_shown or not any(s.variable == section.variable for s in out):
             out.append(section)
-            known |= by
+            axes_shown |= by
     seen = set(shown).union(*shown.values())
     for section in (s for s in sections if s.kind == "counts"):
         names = {layout.axes[j].name for j in section.axes}
@@ -393,9 +393,9 @@ def _panels_of(fit: Any, names: list[str], level: float, color: str) -> Any:
     """Draw parts of a table below each other, under one title."""
     import matplotlib.pyplot as plt
 
-    found = {_name(fit, s): (s, items) for s, items, _ in parts(fit._record)}
+    sections = {_name(fit, s): (s, items) for s, items, _ in parts(fit._record)}
     heights = [
-        3.0 if found[name][0].kind == "counts" else 1.0 + 0.28 * len(found[name][1])
+        3.0 if sections[name][0].kind == "counts" else 1.0 + 0.28 * len(sections[name][1])
         for name in names
     ]
     figure, axes = plt.subplots(
@@ -483,18 +483,18 @@ def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str,
     from scipy.special import ndtri
 
     layout = layout_from(fit._record)
-    found = {
+    histograms = {
         layout.axes[s.axes[0]].name: (layout.axes[s.axes[0]], numbers)
         for s, _, numbers in parts(fit._record)
         if s.kind == "counts" and len(s.axes) == 1 and layout.axes[s.axes[0]].kind == "bin"
     }
-    if not found or fit.nobs is None or (what is not None and what not in found):
-        known = f" Histograms: {', '.join(map(repr, found))}" if found else ""
+    if not histograms or fit.nobs is None or (what is not None and what not in histograms):
+        hint = f" Histograms: {', '.join(map(repr, histograms))}" if histograms else ""
         raise RequestError(
             f"kind={kind!r} draws a histogram of one number, dp_table('~ wage', ..., "
-            f"histogram=40).plot(kind={kind!r}, what='wage').{known}"
+            f"histogram=40).plot(kind={kind!r}, what='wage').{hint}"
         )
-    axis, numbers = found[what] if what is not None else next(iter(found.values()))
+    axis, numbers = histograms[what] if what is not None else next(iter(histograms.values()))
     column = next(c for c in fit.design.columns if c.name == axis.name)
     bins = axis.size - 1
     edges = np.linspace(column.interval[0], column.interval[1], bins + 1)

@@ -114,8 +114,8 @@ def shown_numbers(
         if suppress is not None:
             part[:, size < suppress] = np.nan
         parts.append(part)
-    whole = np.concatenate(parts, axis=1)
-    return dict(zip(COLUMNS, whole, strict=True)), _notes(layout, suppress, people)
+    numbers = np.concatenate(parts, axis=1)
+    return dict(zip(COLUMNS, numbers, strict=True)), _notes(layout, suppress, people)
 
 
 def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[Note, ...]:
@@ -216,21 +216,21 @@ def _kurtosis(c: _Context, section: Section, m: Array, v: Array) -> Array:
     axes = (*section.axes, *bins)
     if not bins or not any(set(axes) <= set(b.axes) for b in c.layout.blocks):
         return nothing
-    there = tuple(slice(0, -1) for _ in axes)
+    inner = tuple(slice(0, -1) for _ in axes)
     width = 2.0 / (c.layout.axes[bins[0]].size - 1)
     middles = np.arange(-1.0 + 0.5 * width, 1.0, width)
-    count = c.effects.table(axes)[there].reshape(-1, len(middles))
+    count = c.effects.table(axes)[inner].reshape(-1, len(middles))
     square = (middles - m[:, None]) ** 2
     second, fourth = square + width**2 / 12.0, square**2 + square * width**2 / 2.0 + width**4 / 80.0
     with np.errstate(all="ignore"):
         N, V = count.sum(axis=1), (count * second).sum(axis=1)
-        found = N * (count * fourth).sum(axis=1) / V**2
+        kurtosis = N * (count * fourth).sum(axis=1) / V**2
         # what a count moves it by
-        slope = (found / N)[:, None] + (N / V**2)[:, None] * fourth
-        slope -= (2.0 * found / V)[:, None] * second
-        found = found + 2.0 * np.sqrt(c.effects.variance(axes) * (slope**2).sum(axis=1))
-        known = (V > 0.0) & (N > 0.0) & (width**2 < v)
-    return np.where(known & np.isfinite(found), np.maximum(found, 1.0), np.inf)
+        slope = (kurtosis / N)[:, None] + (N / V**2)[:, None] * fourth
+        slope -= (2.0 * kurtosis / V)[:, None] * second
+        kurtosis = kurtosis + 2.0 * np.sqrt(c.effects.variance(axes) * (slope**2).sum(axis=1))
+        determined = (V > 0.0) & (N > 0.0) & (width**2 < v)
+    return np.where(determined & np.isfinite(kurtosis), np.maximum(kurtosis, 1.0), np.inf)
 
 
 def cells_of_groups(layout: Layout, effects: Effects, section: Section) -> tuple[Array, Array]:
@@ -238,8 +238,8 @@ def cells_of_groups(layout: Layout, effects: Effects, section: Section) -> tuple
     axis = layout.number_axis(section.number)
     axes = tuple(sorted((*section.axes, axis)))
     cells = np.moveaxis(effects.table(axes), axes.index(axis), -1)
-    there = tuple(slice(0, -1) for _ in section.axes)
-    return cells[there].reshape(-1, 4), effects.along(axes, axis)
+    inner = tuple(slice(0, -1) for _ in section.axes)
+    return cells[inner].reshape(-1, 4), effects.along(axes, axis)
 
 
 def _chosen_quantiles(
@@ -249,16 +249,16 @@ def _chosen_quantiles(
     """Return the quantiles of every group: points of the grid, and the noise sds of several."""
     by = " by " + " x ".join(c.layout.axes[j].name for j in section.axes) if section.axes else ""
     shape = [c.layout.axes[j].size for j in section.axes]
-    there = tuple(slice(0, -1) for _ in section.axes)
+    inner = tuple(slice(0, -1) for _ in section.axes)
     chosen = [
-        released[f"{q:g} quantile of {section.variable}{by}"].reshape(shape)[there].ravel()
+        released[f"{q:g} quantile of {section.variable}{by}"].reshape(shape)[inner].ravel()
         for q in c.layout.quantiles
     ]
     places = np.sort(np.stack(chosen, axis=-1), axis=-1).astype(np.intp)  # quantiles do not cross
     out = np.full((len(COLUMNS), places.size), np.nan)
     values = grid[places].reshape(-1, len(chosen))
     out[0] = values.ravel()
-    count = c.effects.table(section.axes)[there] if section.axes else np.array([float(c.n)])
+    count = c.effects.table(section.axes)[inner] if section.axes else np.array([float(c.n)])
     if rank_scale is not None and len(chosen) > 1:
         step = float(grid[1] - grid[0])
         out[2] = _noise_of_quantiles(c, section, values, count.ravel(), step, rank_scale).ravel()
@@ -278,7 +278,7 @@ def _noise_of_quantiles(
     below, above = np.r_[0, : len(q) - 1], np.r_[1 : len(q), len(q) - 1]
     width = np.maximum(values[:, above] - values[:, below], step)
     per_rank = width / (np.maximum(count[:, None], 1.0) * (q[above] - q[below]))
-    ranks = math.sqrt(2.0) * np.array([rank_scale(section, float(one)) for one in q])
+    ranks = math.sqrt(2.0) * np.array([rank_scale(section, float(share)) for share in q])
     return np.asarray(np.hypot(per_rank * ranks, 0.5 * step))
 
 
@@ -301,28 +301,29 @@ class TableDetail:
 
 def layout_for(request: Request, design: Design) -> Layout:
     """Return the layout of a request."""
-    given, medians = request["quantiles"], medians_of(request["medians"], design)
-    if medians and given is not None:
+    quantiles, medians = request["quantiles"], medians_of(request["medians"], design)
+    if medians and quantiles is not None:
         raise RequestError(
             "quantiles= cannot be combined with medians=, which releases the quartiles of its "
             "variables: leave one of the two out"
         )
     return layout_of(
         design, histogram=request["histogram"],
-        quantiles=() if given is None else probabilities(given, "quantiles"), medians=medians,
+        quantiles=() if quantiles is None else probabilities(quantiles, "quantiles"),
+        medians=medians,
     )  # fmt: skip
 
 
-def medians_of(given: Any, design: Design) -> tuple[str, ...]:
+def medians_of(typed: Any, design: Design) -> tuple[str, ...]:
     """Return the numbers that have a median, in the order of the formula, or refuse a name."""
     numbers = [s.name for s in program_of(design).sources if s.levels is None]
-    if given is None or given is False:
+    if typed is None or typed is False:
         return ()
-    names = numbers if given is True else [given] if isinstance(given, str) else given
+    names = numbers if typed is True else [typed] if isinstance(typed, str) else typed
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise RequestError(
             f'medians= must be the name of a number or a list of names, as in medians=["bmi"]; '
-            f"got {shown(given)}"
+            f"got {shown(typed)}"
         )
     for name in names:
         if name not in numbers:
@@ -358,10 +359,10 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     part = Part()
     if request.delta > 0 and kind in ("auto", "gaussian"):
         part = gaussian_part(replace(request, eps=eps), to_buy)
-    rest = 1.0 - part.share
-    mu = part.mu * math.sqrt(rest)
+    remainder = 1.0 - part.share
+    mu = part.mu * math.sqrt(remainder)
     noise, reason = table_noise(layout, kind, mu, 0.0 if to_buy else eps)
-    ours = rest * (1.0 - QUANTILE_SHARE if quantiles else 1.0)
+    ours = remainder * (1.0 - QUANTILE_SHARE if quantiles else 1.0)
     table = Step(_TABLE_STEP, Gaussian(mu), share=ours)
     if noise.kind == "laplace":
         table = Step(_TABLE_STEP, Pure(eps), share=ours, label="Laplace, joint")
@@ -444,7 +445,7 @@ def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     centre, half = half_ranges(design)
     people = plan.request.by_person
     over = TablePass(design, layout, centre, half, people)
-    query = Query(noise.statistic(layout), over, _counted if noise.whole else as_is)
+    query = Query(noise.statistic(layout), over, _whole_counts if noise.whole else as_is)
     query = replace(query, whole=noise.whole)
     values = {"table": ask(_TABLE_STEP, query).values}
     if detail.quantiles:
@@ -452,7 +453,7 @@ def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     return Release(values, plan.guarantee, design, detail=(centre, half))
 
 
-def _counted(exact: npt.NDArray[np.object_]) -> Added:
+def _whole_counts(exact: npt.NDArray[np.object_]) -> Added:
     """Return counts as whole numbers."""
     return Added(np.array([int(v) >> 20 for v in exact], dtype=object))
 
@@ -518,7 +519,7 @@ class Moments:
         return self.n * float(a @ self.C @ b), float(slope @ self.covariance @ slope)
 
     @property
-    def one(self) -> Array:
+    def constant(self) -> Array:
         """Functional of the constant."""
         return np.eye(len(self.C))[-1]
 
@@ -536,14 +537,14 @@ class Moments:
         eye = np.eye(len(self.C))
         terms = (axis.name, f"C({axis.name})")
         mine = [j for j, c in enumerate(self.design.columns) if c.term in terms]
-        known = axis.size - 1
-        if len(mine) == known and self.design.columns[mine[0]].kind == "dummy":
+        levels = axis.size - 1
+        if len(mine) == levels and self.design.columns[mine[0]].kind == "dummy":
             return eye[mine[code]]
-        if len(mine) == known - 1:
+        if len(mine) == levels - 1:
             kind = self.design.columns[mine[0]].kind
-            if kind == "dummy" or (known == 2 and kind == "numeric"):
-                rest = eye[-1] - eye[mine].sum(axis=0)
-                return rest if code == 0 else eye[mine[code - 1]]
+            if kind == "dummy" or (levels == 2 and kind == "numeric"):
+                base = eye[-1] - eye[mine].sum(axis=0)
+                return base if code == 0 else eye[mine[code - 1]]
         raise RequestError(
             f"these moments have no dummies of {axis.name!r}: release them with the others, as in "
             f'dp_moments("y + C({axis.name}) ~ 1", ...)'
@@ -583,13 +584,13 @@ def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: fl
     for i, cell in enumerate(cells):
         gone = [c == a.size - 1 for c, a in zip(cell, axes, strict=True)]
         if all(gone):
-            value, variance = m.form(m.one, m.one)
+            value, variance = m.form(m.constant, m.constant)
             value = m.n - value
         elif any(gone):
             value, variance = 0.0, 0.0  # a row of the moments is complete, or counts for nothing
         else:
             parts = [m.level(a, c) for c, a in zip(cell, axes, strict=True)]
-            value, variance = m.form(parts[0], parts[1] if len(parts) > 1 else m.one)
+            value, variance = m.form(parts[0], parts[1] if len(parts) > 1 else m.constant)
         share, sd = value / m.n, math.sqrt(variance)
         p = min(max(share, 0.0), 1.0)
         low, high = share_interval(np.array(share), m.n, sd / m.n, z)
@@ -603,18 +604,18 @@ def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: fl
 def _means_from_moments(layout: Layout, section: Section, m: Moments, level: float) -> Array:
     z = critical(Spread(1.0), level)
     x = m.number(section.variable)
-    whole = max(m.form(m.one, m.one)[0], 1.0)
-    mean, square = (m.form(a, x)[0] / whole for a in (m.one, x))
+    rows = max(m.form(m.constant, m.constant)[0], 1.0)
+    mean, square = (m.form(a, x)[0] / rows for a in (m.constant, x))
     spread = square - mean * mean
     out = []
     for cell in layout.shown(section.axes, missing=False):
-        g = m.level(layout.axes[section.axes[0]], cell[0]) if cell else m.one
-        N, noise_n = m.form(g, m.one)
+        g = m.level(layout.axes[section.axes[0]], cell[0]) if cell else m.constant
+        N, noise_n = m.form(g, m.constant)
         T, _ = m.form(g, x)
         large = 3.0 * math.sqrt(noise_n) <= N
         safe = N if large else math.nan
         value = T / safe
-        _, noise = m.form(g, x - value * m.one) if large else (0.0, math.nan)
+        _, noise = m.form(g, x - value * m.constant) if large else (0.0, math.nan)
         sampling, privacy = math.sqrt(max(spread, 0.0) / max(N, 1.0)), math.sqrt(noise) / safe
         half, tau = z * math.hypot(sampling, privacy), math.sqrt(noise_n)
         blank = [math.nan] * 6

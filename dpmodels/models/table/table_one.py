@@ -47,25 +47,25 @@ def on_simplex(values: Array, total: float) -> Array:
 
 def consistent(values: Array, total: float) -> Array:
     """Return counts of one column (k,) that add up to its total; a suppressed one stays NaN."""
-    known = np.isfinite(values)
+    finite = np.isfinite(values)
     if not math.isfinite(total):
-        return np.where(known, np.maximum(values, 0.0), np.nan)
-    if known.all():
+        return np.where(finite, np.maximum(values, 0.0), np.nan)
+    if finite.all():
         return on_simplex(values, max(total, 0.0))
     out = np.maximum(values, 0.0)
-    if float(out[known].sum()) > total:
-        out[known] = on_simplex(values[known], max(total, 0.0))
+    if float(out[finite].sum()) > total:
+        out[finite] = on_simplex(values[finite], max(total, 0.0))
     return out
 
 
 def rounded(values: Array) -> Array:
     """Return whole numbers with the rounded sum of some numbers: largest remainders go up."""
-    known = np.isfinite(values)
-    whole = np.floor(np.where(known, values, 0.0) + 1e-9)
-    rest = np.where(known, values, 0.0) - whole
-    missing = round(float(np.where(known, values, 0.0).sum())) - int(whole.sum())
-    whole[np.argsort(-rest, kind="stable")[: max(missing, 0)]] += 1.0
-    return np.where(known, whole, np.nan)
+    finite = np.isfinite(values)
+    floors = np.floor(np.where(finite, values, 0.0) + 1e-9)
+    fraction = np.where(finite, values, 0.0) - floors
+    missing = round(float(np.where(finite, values, 0.0).sum())) - int(floors.sum())
+    floors[np.argsort(-fraction, kind="stable")[: max(missing, 0)]] += 1.0
+    return np.where(finite, floors, np.nan)
 
 
 # -- What a table released, by variable and column.
@@ -106,14 +106,14 @@ class Released:
         """Return counts (or their noise) of a variable: (columns, levels and the missing one)."""
         axes = tuple(sorted((*self.axes, axis)))
         shape = [self.layout.axes[j].size for j in axes]
-        found = np.moveaxis(self.of("counts", axes)[key].reshape(shape), axes.index(axis), -1)
-        there = tuple(slice(0, -1) for _ in self.axes)
-        return np.asarray(found[there].reshape(-1, shape[axes.index(axis)]))
+        counts = np.moveaxis(self.of("counts", axes)[key].reshape(shape), axes.index(axis), -1)
+        inner = tuple(slice(0, -1) for _ in self.axes)
+        return np.asarray(counts[inner].reshape(-1, shape[axes.index(axis)]))
 
     def group_means(self, number: int, total: bool) -> Mapping[str, Array]:
         """Return numbers (groups, 3) of n, mean and sd in every group, or of all rows."""
-        found = self.of("means", () if total else self.axes, number)
-        return {k: v.reshape(-1, 3) for k, v in found.items()}
+        numbers = self.of("means", () if total else self.axes, number)
+        return {k: v.reshape(-1, 3) for k, v in numbers.items()}
 
 
 def terms_of(record: Any) -> tuple[tuple[int, ...], ...]:
@@ -133,15 +133,15 @@ def is_table_one(record: Any, requests: Mapping[str, Any]) -> bool:
     """Return whether a table prints as a Table 1: several single variables by one grouping."""
     terms = terms_of(record)
     single = all(len(term) == 1 for term in terms) and len(largest_groups(record)) <= 1
-    asked = any(requests.values()) or bool(record.call.options.get("medians"))
-    return single and (len(terms) > 1 or asked)
+    requested_columns = any(requests.values()) or bool(record.call.options.get("medians"))
+    return single and (len(terms) > 1 or requested_columns)
 
 
-def requested(record: Any, given: Mapping[str, Any]) -> dict[str, bool]:
+def requested(record: Any, arguments: Mapping[str, Any]) -> dict[str, bool]:
     """Return the columns requested next to the numbers, by this print or else by the call."""
     options = record.call.options
     return {
-        name: bool(options.get(name) if given.get(name) is None else given[name])
+        name: bool(options.get(name) if arguments.get(name) is None else arguments[name])
         for name in REQUESTS
     }
 
@@ -150,7 +150,7 @@ def released_of(
     record: Any, layout: Layout, sections: Sequence[tuple[Section, Any, Mapping[str, Array]]]
 ) -> Released:
     """Return the numbers of a record by section."""
-    numbers = {(s.kind, tuple(sorted(s.axes)), s.number): own for s, _, own in sections}
+    numbers = {(s.kind, tuple(sorted(s.axes)), s.number): values for s, _, values in sections}
     groups = largest_groups(record)
     survey = record.call.survey is not None
     return Released(
@@ -159,47 +159,47 @@ def released_of(
     )  # fmt: skip
 
 
-def _whole_table(found: Released, terms: Sequence[tuple[int, ...]]) -> float:
+def _whole_table(released: Released, terms: Sequence[tuple[int, ...]]) -> float:
     """Return the number of rows (people, or the sum of weights) of the table."""
     for (axis,) in terms:
-        if found.layout.axes[axis].kind == "level":
-            return float(np.nansum(found.of("counts", (axis,))["estimate"]))
-        own = found.group_means(axis, total=True)
-        if "missing" in own:
-            return float(own["estimate"][0, 0] + own["missing"][0, 0])
-    return float(found.group_means(terms[0][0], total=True)["estimate"][0, 0])
+        if released.layout.axes[axis].kind == "level":
+            return float(np.nansum(released.of("counts", (axis,))["estimate"]))
+        means = released.group_means(axis, total=True)
+        if "missing" in means:
+            return float(means["estimate"][0, 0] + means["missing"][0, 0])
+    return float(released.group_means(terms[0][0], total=True)["estimate"][0, 0])
 
 
-def columns_of(found: Released, terms: Sequence[tuple[int, ...]]) -> Columns:
+def columns_of(released: Released, terms: Sequence[tuple[int, ...]]) -> Columns:
     """Return the columns: groups with consistent counts, and their total."""
-    if not found.axes:
-        total = _whole_table(found, terms)
+    if not released.axes:
+        total = _whole_table(released, terms)
         return Columns((), ("all",), np.array([float(round(total))]), np.zeros(1), 0.0)
-    axes = [found.layout.axes[j] for j in found.axes]
-    own = found.of("counts", found.axes)
+    axes = [released.layout.axes[j] for j in released.axes]
+    counts = released.of("counts", released.axes)
     cells = list(itertools.product(*(range(a.size) for a in axes)))
-    known = np.array([all(c < a.size - 1 for c, a in zip(cell, axes, strict=True))
+    is_level = np.array([all(c < a.size - 1 for c, a in zip(cell, axes, strict=True))
                       for cell in cells])  # fmt: skip
-    count, noise = own["estimate"], own["se_privacy"]
-    total, rest = float(np.nansum(count)), float(np.nansum(count[~known]))
-    clear = rest > _threshold(1) * float(np.sqrt(np.nansum(noise[~known] ** 2)))
-    lost = rest if clear or found.left_out else 0.0
-    values = count[known]
+    count, noise = counts["estimate"], counts["se_privacy"]
+    total, missing = float(np.nansum(count)), float(np.nansum(count[~is_level]))
+    clear = missing > _threshold(1) * float(np.sqrt(np.nansum(noise[~is_level] ** 2)))
+    lost = missing if clear or released.left_out else 0.0
+    values = count[is_level]
     if lost:
-        values = consistent(np.append(values, rest), total)
+        values = consistent(np.append(values, missing), total)
         values, lost = values[:-1], float(values[-1])
     else:
         values = consistent(values, total)
     groups = rounded(values)
     labels = tuple(
         ", ".join(a.labels[c] for c, a in zip(cell, axes, strict=True))
-        for cell, there in zip(cells, known, strict=True)
-        if there
+        for cell, shown in zip(cells, is_level, strict=True)
+        if shown
     )
-    everything = 0.0 if not lost else float(np.sqrt(np.nansum(noise[~known] ** 2)))
+    everything = 0.0 if not lost else float(np.sqrt(np.nansum(noise[~is_level] ** 2)))
     return Columns(
-        found.axes, (*labels, "all"), np.append(groups, np.nansum(groups)),
-        np.append(noise[known], everything), lost,
+        released.axes, (*labels, "all"), np.append(groups, np.nansum(groups)),
+        np.append(noise[is_level], everything), lost,
     )  # fmt: skip
 
 
@@ -266,20 +266,20 @@ def _level(columns: Columns, count: Array, noise: Array, of: Array, spread: Arra
     return Level(count, np.sqrt(squares), share, error)
 
 
-def levels_of(found: Released, columns: Columns, axis: int, label: str) -> Variable:
+def levels_of(released: Released, columns: Columns, axis: int, label: str) -> Variable:
     """Return the counts of a variable with levels."""
-    raw, noise = found.cells(axis, "estimate"), found.cells(axis, "se_privacy")
+    raw, noise = released.cells(axis, "estimate"), released.cells(axis, "se_privacy")
     groups = columns.count[:-1] if columns.group else columns.count
     shown = _missing_shown(columns, raw[:, -1], noise[:, -1])
     keep = raw.shape[1] if shown else raw.shape[1] - 1
-    own = np.stack([rounded(consistent(row[:keep], float(N)))
+    counts = np.stack([rounded(consistent(row[:keep], float(N)))
                     for row, N in zip(raw, groups, strict=True)])  # fmt: skip
-    by_column = _by_column(columns, own)
-    names = found.layout.axes[axis].labels
-    known = by_column[:, : len(names) - 1].sum(axis=1)
+    by_column = _by_column(columns, counts)
+    names = released.layout.axes[axis].labels
+    known_rows = by_column[:, : len(names) - 1].sum(axis=1)
     spread = np.sqrt(_by_column(columns, (noise[:, :-1] ** 2).sum(axis=1)))
     levels = tuple(
-        (name, _level(columns, by_column[:, k], noise[:, k], known, spread))
+        (name, _level(columns, by_column[:, k], noise[:, k], known_rows, spread))
         for k, name in enumerate(names[:-1])
     )
     missing = None
@@ -289,32 +289,36 @@ def levels_of(found: Released, columns: Columns, axis: int, label: str) -> Varia
 
 
 def number_of(
-    found: Released, columns: Columns, axis: int, label: str, medians: Sequence[float] | None
+    released: Released, columns: Columns, axis: int, label: str, medians: Sequence[float] | None
 ) -> Variable:
     """Return the means (or medians) of a number by column."""
-    number = found.layout.axes[axis].column
-    own = found.group_means(number, total=not columns.group)
+    number = released.layout.axes[axis].column
+    means = released.group_means(number, total=not columns.group)
     missing = None
-    if "missing" in own:
-        count, noise = own["missing"][:, 0], own["missing_se"][:, 0]
+    if "missing" in means:
+        count, noise = means["missing"][:, 0], means["missing_se"][:, 0]
         if _missing_shown(columns, count, noise):
             sizes = columns.count[:-1] if columns.group else columns.count
-            kept = np.array([float(np.clip(m, 0.0, N)) for m, N in zip(count, sizes, strict=True)])
-            whole = _by_column(columns, np.where(np.isnan(kept), np.nan, np.rint(kept)))
-            missing = _level(columns, whole, noise, columns.count, columns.noise)
+            clipped = np.array(
+                [float(np.clip(m, 0.0, N)) for m, N in zip(count, sizes, strict=True)]
+            )
+            rounded_counts = _by_column(
+                columns, np.where(np.isnan(clipped), np.nan, np.rint(clipped))
+            )
+            missing = _level(columns, rounded_counts, noise, columns.count, columns.noise)
     if medians is not None:
-        values, errors = _quartiles(found, columns, number, medians)
+        values, errors = _quartiles(released, columns, number, medians)
     else:
-        values, errors = _moments(found, columns, number)
+        values, errors = _moments(released, columns, number)
     return Variable(label, missing, values=values, errors=errors, medians=medians is not None)
 
 
 def _quartiles(
-    found: Released, columns: Columns, number: int, quantiles: Sequence[float]
+    released: Released, columns: Columns, number: int, quantiles: Sequence[float]
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Return (median, lower, upper quartile) by column, and their noise sds."""
-    sections = [found.of("quantiles", columns.group, number)]
-    sections += [found.of("quantiles", (), number)] if columns.group else []
+    sections = [released.of("quantiles", columns.group, number)]
+    sections += [released.of("quantiles", (), number)] if columns.group else []
     order = [list(quantiles).index(q) for q in (0.5, 0.25, 0.75)]
     values, errors = (
         np.concatenate([s[key].reshape(-1, len(quantiles)) for s in sections])[:, order].T
@@ -324,22 +328,22 @@ def _quartiles(
 
 
 def _moments(
-    found: Released, columns: Columns, number: int
+    released: Released, columns: Columns, number: int
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Return (means, sds) by column and their noise sds.
 
     Of the total they are those of the groups together, so that they lie between them; where a
     group has none, those released of all rows.
     """
-    total = found.group_means(number, total=True)
+    total = released.group_means(number, total=True)
     m, s = total["estimate"][:, 1], total["estimate"][:, 2]
     em, es = total["se_privacy"][:, 1], total["se_privacy"][:, 2]
     if not columns.group:
         return (m, s), (em, es)
-    own = found.group_means(number, total=False)
-    count = np.maximum(own["estimate"][:, 0], 0.0)
-    means, sds = own["estimate"][:, 1], own["estimate"][:, 2]
-    errors, errors_sd = own["se_privacy"][:, 1], own["se_privacy"][:, 2]
+    by_group = released.group_means(number, total=False)
+    count = np.maximum(by_group["estimate"][:, 0], 0.0)
+    means, sds = by_group["estimate"][:, 1], by_group["estimate"][:, 2]
+    errors, errors_sd = by_group["se_privacy"][:, 1], by_group["se_privacy"][:, 2]
     w = count / max(float(np.nansum(count)), 1e-300)
     if np.isfinite(means).all():
         m = np.array([float(w @ means)])
@@ -364,9 +368,9 @@ def smd_of(variable: Variable, groups: int) -> tuple[float, float]:
     of shares in their mean covariance (Yang and Dalton 2012). NaN where it is not known.
     """
     pairs = itertools.combinations(range(groups), 2)
-    found = [_distance(variable, a, b) for a, b in pairs]
-    known = [pair for pair in found if math.isfinite(pair[0])]
-    return max(known, default=(math.nan, math.nan))
+    distances = [_distance(variable, a, b) for a, b in pairs]
+    finite = [pair for pair in distances if math.isfinite(pair[0])]
+    return max(finite, default=(math.nan, math.nan))
 
 
 def _distance(variable: Variable, a: int, b: int) -> tuple[float, float]:
@@ -393,13 +397,13 @@ def _distance(variable: Variable, a: int, b: int) -> tuple[float, float]:
     )  # fmt: skip
 
 
-def p_of_means(found: Released, axis: int) -> float:
+def p_of_means(released: Released, axis: int) -> float:
     """Return P of equal means in all groups: a Wald test with sampling error and noise."""
     from scipy.special import chdtrc
 
-    own = found.group_means(found.layout.axes[axis].column, total=False)
-    m = own["estimate"][:, 1]
-    variance = own["se_sampling"][:, 1] ** 2 + own["se_privacy"][:, 1] ** 2
+    means = released.group_means(released.layout.axes[axis].column, total=False)
+    m = means["estimate"][:, 1]
+    variance = means["se_sampling"][:, 1] ** 2 + means["se_privacy"][:, 1] ** 2
     if not (np.isfinite(m).all() and (variance > 0.0).all()) or len(m) < 2:
         return math.nan
     w = 1.0 / variance
@@ -407,12 +411,12 @@ def p_of_means(found: Released, axis: int) -> float:
     return float(chdtrc(len(m) - 1, statistic))
 
 
-def p_of_levels(found: Released, axis: int) -> float:
+def p_of_levels(released: Released, axis: int) -> float:
     """Return P of equal shares in all groups, with the noise of counts: the test of ``dp_test``.
 
     The noise of consistent counts is that of white noise, or less (``theory.md``, 4.5).
     """
-    raw, noise = found.cells(axis, "estimate")[:, :-1], found.cells(axis, "se_privacy")
+    raw, noise = released.cells(axis, "estimate")[:, :-1], released.cells(axis, "se_privacy")
     margins = [raw.sum(axis=a) for a in (0, 1)]
     if not (np.isfinite(raw).all() and all((m > 0.0).all() for m in margins)) or len(raw) < 2:
         return math.nan
@@ -456,8 +460,8 @@ def _decimals(variable: Variable) -> int:
     if variable.medians and all(np.all(v[np.isfinite(v)] % 1.0 == 0.0) for v in variable.values):
         return 0  # counts
     errors = variable.errors[0]
-    known = [float(e) for e in errors if math.isfinite(e) and e > 0.0]
-    (few,) = places([min(known)], 4) if known else [None]
+    finite = [float(e) for e in errors if math.isfinite(e) and e > 0.0]
+    (few,) = places([min(finite)], 4) if finite else [None]
     spread = variable.values[1] if not variable.medians else (
         variable.values[2] - variable.values[1]
     )  # fmt: skip
@@ -525,14 +529,14 @@ class Printed:
 
     def heads(self, title: str, counted: str) -> tuple[Column, ...]:
         """Return the columns with their counts."""
-        own = self.columns
+        columns = self.columns
         out = [Column(left=True)]
-        for k, label in enumerate(own.labels):
-            noise = float(own.noise[k])
-            count = float(own.count[k])
+        for k, label in enumerate(columns.labels):
+            noise = float(columns.noise[k])
+            count = float(columns.count[k])
             text = spaced(count) if count == count else _NOT_KNOWN
             text = _pm(text, _error(noise, 0) if noise else "", self.errors)
-            group = title if k < own.groups else ""
+            group = title if k < columns.groups else ""
             out.append(Column(f"{label}\n({counted} = {text})", group))
         out += [Column("SMD")] if self.smd else []
         return (*out, Column("P")) if self.p_values else tuple(out)
@@ -555,19 +559,23 @@ def kind_is_number(declared: Any) -> bool:
 
 
 def footnote(
-    record: Any, found: Released, columns: Columns, variables: Sequence[Variable], printed: Printed
+    record: Any,
+    released: Released,
+    columns: Columns,
+    variables: Sequence[Variable],
+    printed: Printed,
 ) -> str:
     """Return the one footnote: a description of the numbers, and the size of their noise."""
     people = column_of(record.guarantee.unit) is not None
     counted = "people" if people else "rows"
     parts = {
-        "Weighted.": found.weighted,
+        "Weighted.": released.weighted,
         "Each person counts once.": people,
         f"(missing) includes {counted} that subset= leaves out.": (
-            found.left_out and not columns.group
+            released.left_out and not columns.group
         ),
         f"About {spaced(round(columns.lost))} {counted} have no known group: not shown.": (
-            columns.lost > 0.0 and not found.left_out
+            columns.lost > 0.0 and not released.left_out
         ),
         "SMD: largest standardised difference of two groups.": printed.smd,
         "P: equal in all groups (noise allowed for).": printed.p_values,
@@ -583,7 +591,9 @@ def footnote(
         f"Noise for privacy is in every number (sd of a count: {size}; {shows}); counts are made "
         "consistent: none is negative, and they add up."
     )
-    return " ".join([_contents(variables), noise, *(text for text, own in parts.items() if own)])
+    return " ".join(
+        [_contents(variables), noise, *(text for text, applies in parts.items() if applies)]
+    )
 
 
 def _contents(variables: Sequence[Variable]) -> str:
@@ -602,19 +612,19 @@ def _noise_of_counts(columns: Columns, variables: Sequence[Variable]) -> str:
     """Return the largest noise sd of a printed count in the first column."""
     noise = [float(level.noise[0]) for v in variables for _, level in v.levels]
     noise += [float(v.missing.noise[0]) for v in variables if v.missing is not None]
-    known = [e for e in noise if math.isfinite(e)]
-    size = max(known, default=float(columns.noise[0]))
+    finite = [e for e in noise if math.isfinite(e)]
+    size = max(finite, default=float(columns.noise[0]))
     return spaced(round(size)) if size >= 10.0 else f"{size:.2g}"
 
 
 def table_one(
     record: Any, layout: Layout, sections: Sequence[tuple[Section, Any, Mapping[str, Array]]],
-    requests: Mapping[str, bool], rest: Callable[[Section], Table | None],
+    requests: Mapping[str, bool], table_of: Callable[[Section], Table | None],
 ) -> Table:  # fmt: skip
     """Return the table of all variables; histograms and other quantiles follow below it."""
     terms = terms_of(record)
-    found = released_of(record, layout, sections)
-    columns = columns_of(found, terms)
+    released = released_of(record, layout, sections)
+    columns = columns_of(released, terms)
     several = columns.groups > 1
     printed = Printed(
         columns, requests["errors"], requests["smd"] and several, requests["p_values"] and several
@@ -625,29 +635,33 @@ def table_one(
         name = layout.axes[axis].name
         label = label_of(record, name)
         if layout.axes[axis].kind == "level":
-            variable = levels_of(found, columns, axis, label)
+            variable = levels_of(released, columns, axis, label)
         else:
             quantiles = layout.quantiles if name in medians else None
-            variable = number_of(found, columns, axis, label, quantiles)
-        variables.append(_compared(found, columns, axis, variable, requests))
+            variable = number_of(released, columns, axis, label, quantiles)
+        variables.append(_compared(released, columns, axis, variable, requests))
     title = " x ".join(label_of(record, layout.axes[j].name) for j in columns.group)
-    counted = "weighted n" if found.weighted else "n"
-    more = [
-        rest(section) for section, _, _ in sections
+    counted = "weighted n" if released.weighted else "n"
+    tables = [
+        table_of(section) for section, _, _ in sections
         if (section.kind == "quantiles" and section.variable not in medians)
         or any(layout.axes[j].kind == "bin" for j in section.axes)
     ]  # fmt: skip
     return Table(
         columns=printed.heads(title, counted),
         rows=tuple(row for v in variables for row in printed.rows(v)),
-        notes=(footnote(record, found, columns, variables, printed),),
-        more=tuple(t for t in more if t is not None),
+        notes=(footnote(record, released, columns, variables, printed),),
+        more=tuple(t for t in tables if t is not None),
         layout=_LOOK,
     )
 
 
 def _compared(
-    found: Released, columns: Columns, axis: int, variable: Variable, requests: Mapping[str, bool]
+    released: Released,
+    columns: Columns,
+    axis: int,
+    variable: Variable,
+    requests: Mapping[str, bool],
 ) -> Variable:
     """Return a variable with its differences between groups, where they are asked for."""
     if columns.groups < 2:
@@ -656,8 +670,8 @@ def _compared(
     if requests["smd"]:
         smd = smd_of(variable, columns.groups)
     if requests["p_values"] and variable.levels:
-        p = math.nan if found.weighted else p_of_levels(found, axis)
+        p = math.nan if released.weighted else p_of_levels(released, axis)
     elif requests["p_values"]:
-        p = p_of_means(found, axis)
+        p = p_of_means(released, axis)
     return replace(variable, smd=smd, p=p)
 

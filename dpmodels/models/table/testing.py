@@ -79,43 +79,43 @@ def kind_of(request: Request, design: Design) -> str:
     """Return the kind of a test by the kinds of its variables, or as ``test=`` says."""
     numbers, categories = _describe(design)
     shape = (len(numbers), len(categories))
-    found = {
+    kind = {
         (1, 0): "mean", (1, 1): "groups", (0, 1): "fit", (0, 2): "independence",
         (2, 0): "correlation",
     }.get(shape)  # fmt: skip
     left = program_of(design).left
     if (
-        found is None
+        kind is None
         or len({*numbers, *categories}) < sum(shape)
-        or (found == "groups" and [t[0] for t in left] != numbers)
+        or (kind == "groups" and [t[0] for t in left] != numbers)
     ):
         raise RequestError(
             f'"{design.formula}" has {len(numbers)} numbers and {len(categories)} categories: a '
             'test takes "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a * b" '
             "(independence of two categories, correlation of two numbers)"
         )
-    asked = request["test"]
-    if asked is None:
-        return found
+    typed = request["test"]
+    if typed is None:
+        return kind
     serves = {
         "mean": ("t", "mean", "paired"), "groups": ("t", "welch", "anova"),
         "fit": ("chi2", "fit", "proportion"),
         "independence": ("chi2", "independence", "proportion"),
         "correlation": ("correlation",),
     }  # fmt: skip
-    if asked not in serves[found]:
-        fitting = ", ".join(map(repr, serves[found]))
+    if typed not in serves[kind]:
+        fitting = ", ".join(map(repr, serves[kind]))
         raise RequestError(
-            f'test={asked!r} does not go with "{design.formula}", whose variables call for '
+            f'test={typed!r} does not go with "{design.formula}", whose variables call for '
             f"{fitting}. Leave test= out to have it chosen"
         )
     levels = len(program_of(design).sources[categories[0]].levels or ()) if categories else 0
-    if asked in ("t", "welch", "proportion") and levels > 2:
+    if typed in ("t", "welch", "proportion") and levels > 2:
         raise RequestError(
-            f"test={asked!r} takes two groups, and {design.columns[categories[0]].name!r} has "
+            f"test={typed!r} takes two groups, and {design.columns[categories[0]].name!r} has "
             f"{levels} declared levels. For more: test='anova', or test='chi2' for counts"
         )
-    return found
+    return kind
 
 
 def null_of(request: Request, design: Design, kind: str) -> tuple[float, ...]:
@@ -231,9 +231,9 @@ def _expected_means(
     sd = float(request["sd"] or SPREAD * half) / half
     groups = [facts.layout.axes[j].size for j in facts.layout.group(block)]
     k = groups[0] - 1 if groups else 1
-    shares, given = np.full(k, 1.0 / k), request["shares"]
-    if groups and given is not None:
-        shares = np.array(given, dtype=float) if isinstance(given, (list, tuple)) else np.zeros(0)
+    shares, typed = np.full(k, 1.0 / k), request["shares"]
+    if groups and typed is not None:
+        shares = np.array(typed, dtype=float) if isinstance(typed, (list, tuple)) else np.zeros(0)
         if shares.size != k or not (shares > 0).all() or abs(shares.sum() - 1.0) > 1e-9:
             raise RequestError(f"shares= takes {k} positive shares of the groups that add up to 1")
     if facts.kind == "mean":
@@ -282,8 +282,8 @@ def power_of(
     if short(top) < 0.0:
         out["least effect with power .8 (none up to here)"] = top
     else:
-        found = 0.0 if short(0.0) >= 0.0 else brent(short, 0.0, top, xtol=top * 2.0**-24)
-        out["least effect with power .8"] = found
+        least = 0.0 if short(0.0) >= 0.0 else brent(short, 0.0, top, xtol=top * 2.0**-24)
+        out["least effect with power .8"] = least
     return out
 
 
@@ -373,12 +373,12 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
 def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
     """Return the integer moments of a pair of numbers. Confidential."""
 
-    def whole() -> Iterator[Array]:  # a row with a missing number is missing throughout
+    def complete_pairs() -> Iterator[Array]:  # a row with a missing number is missing throughout
         for block in blocks:
             block[:, np.isnan(block).any(axis=0)] = np.nan
             yield block
 
-    integers = gram(whole(), WithOne(RowMap(unit, np.ones(2)))).integers()
+    integers = gram(complete_pairs(), WithOne(RowMap(unit, np.ones(2)))).integers()
     return (np.array([integers[i, j] for i, j in _PLACES], dtype=object),)
 
 
@@ -447,9 +447,9 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     section = Section("means", layout.group(block), block.number)
     cells, K = cells_of_groups(layout, effects, section)
     # the covariance leaves out the last cell of every axis, which is the missing one for a number
-    kept = [layout.axes[j].size - 1 for j in block.axes]
-    whole = effects.noise_covariance(block.axes).reshape(*kept, *kept)
-    C = whole.sum(axis=(place, place + len(kept)))
+    sizes = [layout.axes[j].size - 1 for j in block.axes]
+    covariance = effects.noise_covariance(block.axes).reshape(*sizes, *sizes)
+    C = covariance.sum(axis=(place, place + len(sizes)))
     C = C.reshape(len(cells), len(cells))
     centre, half = half_ranges(design)
     N, T, P = (cells @ w for w in (COUNT, TOTAL, SQUARE))
@@ -492,18 +492,18 @@ def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     return Solved(test, tuple(names), params, sampling, privacy)
 
 
-def _counted(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[int, ...], Array]:
+def _count_effects(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[int, ...], Array]:
     layout, noise = facts.layout, facts.noise
     assert layout is not None and noise is not None
     (block,) = layout.blocks
     effects = noise.measured(layout, noisy, float(n))
-    there = tuple(slice(0, -1) for _ in block.axes)
-    return effects, block.axes, effects.table(block.axes)[there]
+    inner = tuple(slice(0, -1) for _ in block.axes)
+    return effects, block.axes, effects.table(block.axes)[inner]
 
 
 def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     assert facts.layout is not None
-    effects, axes, X = _counted(facts, noisy, n)
+    effects, axes, X = _count_effects(facts, noisy, n)
     p0 = np.array(facts.null)
     total = max(float(X.sum()), 1.0)
     C = effects.noise_covariance(axes)
@@ -519,7 +519,7 @@ def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
 
 def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     assert facts.layout is not None
-    effects, axes, X = _counted(facts, noisy, n)
+    effects, axes, X = _count_effects(facts, noisy, n)
     C = effects.noise_covariance(axes)
     test = nulls.independence(X, float(X.sum()), C, facts.copies)
     a, b = (facts.layout.axes[j] for j in axes)

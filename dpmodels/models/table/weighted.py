@@ -119,15 +119,17 @@ class CellCoordinates:
         The cells whose last level of every axis is "(missing)" have none of their own: they are
         what the others leave.
         """
-        for own, at in self.places():
-            if own == section and section.kind == "means":
+        for released, at in self.places():
+            if released == section and section.kind == "means":
                 L = np.zeros((self.cells(section), self.size))
                 L[:, at] = np.eye(len(L))
                 return L, np.arange(len(L))
-            if section.kind == own.kind == "counts" and set(section.axes) <= set(own.axes):
-                shape = [self.layout.axes[j].size for j in own.axes]
-                keep = [own.axes.index(j) for j in section.axes]
-                cell = np.array(np.unravel_index(np.arange(self.cells(own)), shape))[keep]
+            if section.kind == released.kind == "counts" and set(section.axes) <= set(
+                released.axes
+            ):
+                shape = [self.layout.axes[j].size for j in released.axes]
+                keep = [released.axes.index(j) for j in section.axes]
+                cell = np.array(np.unravel_index(np.arange(self.cells(released)), shape))[keep]
                 sizes = [shape[i] for i in keep]
                 to = np.ravel_multi_index(tuple(cell), sizes)
                 # the last one holds the last cell, which has no coordinate
@@ -142,15 +144,15 @@ class CellCoordinates:
 def coordinates_of(layout: Layout, *, weight: bool) -> CellCoordinates:
     """Return the coordinates that a layout adds, or refuse."""
     counts = [s for s in layout.sections if s.kind == "counts"]
-    own = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
+    largest = [s for s in counts if not any(set(s.axes) < set(o.axes) for o in counts)]
     means = [s for s in layout.sections if s.kind == "means"]
-    found = CellCoordinates(layout, (*own, *means), weight and bool(own))
-    if found.size > MOST_COORDINATES:
+    coordinates = CellCoordinates(layout, (*largest, *means), weight and bool(largest))
+    if coordinates.size > MOST_COORDINATES:
         raise RequestError(
-            f"errors by PSU of {found.size} cells and means at once: their noise would be all "
-            f"there is. Take at most {MOST_COORDINATES}: merge levels, or make several tables"
+            f"errors by PSU of {coordinates.size} cells and means at once: their noise would be "
+            f"all there is. Take at most {MOST_COORDINATES}: merge levels, or make several tables"
         )
-    return found
+    return coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +187,12 @@ class CellScores:
             z[-1] = 1.0
         for section, at in self.coordinates.places():
             means = section.kind == "means"
-            where, there = np.zeros(m, dtype=np.intp), np.ones(m, dtype=bool)
+            where, present = np.zeros(m, dtype=np.intp), np.ones(m, dtype=bool)
             for j in section.axes:
                 levels = layout.axes[j].size - means
-                there &= codes[j] < levels
+                present &= codes[j] < levels
                 where = where * levels + np.minimum(codes[j], levels - 1)
-            mine = (where == np.arange(at.stop - at.start)[:, None]) & there
+            mine = (where == np.arange(at.stop - at.start)[:, None]) & present
             middle = self.middle[at, None]
             if means:
                 t = unit[section.number]
@@ -312,11 +314,11 @@ def counts(c: Context, section: Section) -> tuple[Array, Array]:
     """Return totals and shares of the cells of a table."""
     M, S = (e.table(section.axes).ravel() for e in (c.mass, c.squares))
     U, S2 = c.used, c.heavy
-    own, with_total = c.mass.variance(section.axes), c.mass.covariance(section.axes, ())
+    variance, with_total = c.mass.variance(section.axes), c.mass.covariance(section.axes, ())
     of_total = c.mass.variance(())
     share = M / U
     p = np.clip(share, 0.0, 1.0)
-    privacy = np.sqrt(np.maximum(own - 2.0 * p * with_total + p * p * of_total, 0.0)) / U
+    privacy = np.sqrt(np.maximum(variance - 2.0 * p * with_total + p * p * of_total, 0.0)) / U
     least = p * (1.0 - p) / c.n  # no weights make fewer rows tell more
     sampling = np.sqrt(np.maximum((S * (1.0 - 2.0 * p) + p * p * S2) / U**2, least))
     design, free = c.of_design(section, (sampling * U) ** 2)
@@ -332,13 +334,13 @@ def counts(c: Context, section: Section) -> tuple[Array, Array]:
     # Wilson's middle: an interval of a rare cell leans to the inside
     middle = corrected + c.z**2 * (1.0 - 2.0 * p) * sampling**2 / np.maximum(p * (1 - p), 1e-3) / 2
     middle = np.where(p > 0.02, corrected, np.minimum(middle, corrected + half / 2.0))
-    whole = c.population or U * c.trim.top / (1.0 - c.trim.lost)
+    total = c.population or U * c.trim.top / (1.0 - c.trim.lost)
     noisy = 0.0 if c.population else of_total / U**2  # of the total itself
     out = np.full((len(COLUMNS) + 1, M.size), np.nan)
-    out[0] = corrected * whole
-    out[1] = whole * (sampling if c.population else _of_totals(c, section, sampling, p, S))
-    out[2] = whole * np.sqrt(privacy**2 + corrected**2 * noisy)
-    wide = whole * c.widened(bias, np.hypot(out[1], out[2]) / whole) * free
+    out[0] = corrected * total
+    out[1] = total * (sampling if c.population else _of_totals(c, section, sampling, p, S))
+    out[2] = total * np.sqrt(privacy**2 + corrected**2 * noisy)
+    wide = total * c.widened(bias, np.hypot(out[1], out[2]) / total) * free
     out[3], out[4] = out[0] - wide, out[0] + wide
     out[5], out[6], out[7], out[8] = corrected, se, middle - half, middle + half
     with np.errstate(all="ignore"):
@@ -391,9 +393,9 @@ def sums(c: Context, section: Section) -> Groups:
 
 def means(c: Context, section: Section) -> tuple[Array, Array]:
     """Return the total, weighted mean and sd of every group."""
-    found = sums(c, section)
-    K, KS = found.K, found.KS
-    N, m, v, (N2, T2, Q2) = found.N, found.m, found.v, found.squared
+    group_sums = sums(c, section)
+    K, KS = group_sums.K, group_sums.KS
+    N, m, v, (N2, T2, Q2) = group_sums.N, group_sums.m, group_sums.v, group_sums.squared
     safe = np.maximum(N, 1.0)
     slope = TOTAL - m[:, None] * COUNT
     privacy = np.sqrt(np.einsum("gi,ij,gj->g", slope, K, slope)) / safe
@@ -420,7 +422,7 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
         N * scale, np.zeros(m.size), np.full(m.size, tau_n * scale), (N - wide) * scale,
         (N + wide) * scale,
     )  # fmt: skip
-    out[9, 0], out[10, 0] = found.missing * scale, math.sqrt(float(K[-1, -1])) * scale
+    out[9, 0], out[10, 0] = group_sums.missing * scale, math.sqrt(float(K[-1, -1])) * scale
     blank = np.where(SMALL * tau_n <= N, 1.0, np.nan)
     low, high = np.clip(corrected - half, -1.0, 1.0), np.clip(corrected + half, -1.0, 1.0)
     out[:5, 1] = (
@@ -504,7 +506,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     part = gaussian_part(request, design.unknown)
     size = 0 if coordinates is None else coordinates.size
     paid = Paid.of(request, part, n, size, averaged=True)
-    clusters, rest = paid.clusters, paid.rest
+    clusters, remainder = paid.clusters, paid.rest
     unknown = survey is not None and survey.population is None
     paired = clusters is not None and clusters.frame.pairs
     if coordinates is not None and paired and weighted and unknown:
@@ -513,8 +515,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         paid = replace(paid, size=coordinates.size)
     weigh, square = HISTOGRAM_SHARE * weighted, SQUARES * weighted
     budgets = {
-        "weights": weigh * rest, "table": (1.0 - weigh) * (1.0 - square) * rest,
-        "squares": (1.0 - weigh) * square * rest,
+        "weights": weigh * remainder, "table": (1.0 - weigh) * (1.0 - square) * remainder,
+        "squares": (1.0 - weigh) * square * remainder,
     }  # fmt: skip
     budgets = {name: share for name, share in budgets.items() if share}
     mu = {name: paid.mu(share) for name, share in budgets.items()}
@@ -550,35 +552,35 @@ def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
             )
             query = Query(statistic(detail.layout, noise), over, as_is)
             values[name] = ask(name, query).values
-    found = WeightedTableReleased(centre, half, trim)
+    released = WeightedTableReleased(centre, half, trim)
     if detail.clusters is not None:
-        errors = _ask_by_psu(plan, ask, design, found, values)
+        errors = _ask_by_psu(plan, ask, design, released, values)
         values["cluster scores"] = errors.found.products[0]
-        found = replace(found, errors=errors)
-    return Release(values, plan.guarantee, design, detail=found)
+        released = replace(released, errors=errors)
+    return Release(values, plan.guarantee, design, detail=released)
 
 
 def _ask_by_psu(
-    plan: Plan[WeightedTable], ask: Ask, design: Design, found: WeightedTableReleased,
+    plan: Plan[WeightedTable], ask: Ask, design: Design, table_released: WeightedTableReleased,
     values: dict[str, Array],
 ) -> DesignErrors:  # fmt: skip
     """Release the products of cells and means by PSU, at the released shares and means."""
     detail, n, coordinates = plan.detail, plan.public_n, plan.detail.coordinates
     assert detail.clusters is not None and coordinates is not None
-    c = _context(plan, found, values)
+    c = _context(plan, table_released, values)
     shares, means = {}, {}
     for section in coordinates.sections:
         if section.kind == "counts":
             shares[section] = c.mass.table(section.axes).ravel() / c.used
         else:
-            own = sums(c, section)
-            means[section] = own.N / c.used, own.m, own.v
+            group_sums = sums(c, section)
+            means[section] = group_sums.N / c.used, group_sums.m, group_sums.v
     clusters, square = detail.clusters, min(c.heavy / n, 1.0)
     clip = clip_of(coordinates.size, clusters.n, clusters.each)
     middle, scale, typical = scales(coordinates, shares, means, square, clip)
     scorer = CellScores(
-        coordinates, middle, scale, found.centre, found.half, found.trim.top,
-        design.auxiliary_place("weights"),
+        coordinates, middle, scale, table_released.centre, table_released.half,
+        table_released.trim.top, design.auxiliary_place("weights"),
     )  # fmt: skip
     released = release_clusters(clusters, (scorer,), design, ask)
     rates = detail.clusters.frame.factors()
@@ -619,12 +621,12 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
         )
     parts = []
     for section in layout.sections:
-        found, size = counts(c, section) if section.kind == "counts" else means(c, section)
+        numbers, size = counts(c, section) if section.kind == "counts" else means(c, section)
         if plan.request["suppress"] is not None:
-            found[:, size < plan.request["suppress"]] = np.nan
-        parts.append(found)
-    whole = np.concatenate(parts, axis=1)
-    arrays = dict(zip((*COLUMNS, "deff"), whole, strict=True))
+            numbers[:, size < plan.request["suppress"]] = np.nan
+        parts.append(numbers)
+    all_numbers = np.concatenate(parts, axis=1)
+    arrays = dict(zip((*COLUMNS, "deff"), all_numbers, strict=True))
     kish = c.heavy * n / c.used**2
     return Estimate(
         names, arrays["estimate"], arrays=arrays,

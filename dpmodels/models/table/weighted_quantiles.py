@@ -97,12 +97,14 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     part, steps = gaussian_part(request, design.unknown), []
     errors = None if request.inference else False
     paid = Paid.of(request, part, n, len(jobs), averaged=True, by_cluster=errors)
-    rest = paid.rest
+    remainder = paid.rest
     weigh = HISTOGRAM_SHARE if design.auxiliary_place("weights") is not None else 0.0
-    share = rest * (1.0 - weigh) / len(numbers)
+    share = remainder * (1.0 - weigh) / len(numbers)
     mu = paid.mu(share)
     if weigh:
-        steps.append(Step(WEIGHT_STEP, Gaussian(paid.mu(rest * weigh)), share=rest * weigh))
+        steps.append(
+            Step(WEIGHT_STEP, Gaussian(paid.mu(remainder * weigh)), share=remainder * weigh)
+        )
     steps += [Step(tree_step(design, j), Gaussian(mu), share=share) for j in numbers]
     points = int(request["points"] or leaves_for(n, mu))
     survey = None if request.sample is None else request.sample.frame.survey
@@ -137,8 +139,8 @@ class Ranks:
         z = np.empty((self.size, rows.shape[1]))
         cells = {j: cells_of(rows, j, grid, {}) for j, grid in self.grids.items()}
         for i, (j, q) in enumerate(self.jobs):
-            leaf, there = cells[j]
-            z[i] = np.where(there, (leaf <= self.at[i]) - q, 0.0)
+            leaf, present = cells[j]
+            z[i] = np.where(present, (leaf <= self.at[i]) - q, 0.0)
         return clipped(z * u * self.scale[:, None], factor, clip)
 
 
@@ -175,17 +177,17 @@ def _ask_by_psu(
     at = np.empty(len(detail.jobs), dtype=np.intp)
     for j, grid in grids.items():
         _, cdf, used = read_tree(plan, grid, values, j, n)
-        for i, (k, one) in enumerate(detail.jobs):
+        for i, (k, share) in enumerate(detail.jobs):
             if k == j:
-                at[i] = min(int(np.searchsorted(cdf, one * used, side="left")), len(grid) - 1)
-    q = np.array([one for _, one in detail.jobs])
+                at[i] = min(int(np.searchsorted(cdf, share * used, side="left")), len(grid) - 1)
+    q = np.array([share for _, share in detail.jobs])
     clusters = detail.clusters
     clip = clip_of(len(q), clusters.n, clusters.each) / math.sqrt(len(q))
     scale = scale_for(q * (1.0 - q), np.maximum(q, 1.0 - q), trim.square, np.full(len(q), clip))
     scorer = Ranks(grids, detail.jobs, at, scale, trim.top, design.auxiliary_place("weights"))
-    found = release_clusters(clusters, (scorer,), design, ask)
+    clusters_released = release_clusters(clusters, (scorer,), design, ask)
     typical = scale**2 * q * (1.0 - q) * trim.square
-    return DesignErrors(found, scale, typical, n, plan.request.level)
+    return DesignErrors(clusters_released, scale, typical, n, plan.request.level)
 
 
 def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
@@ -197,7 +199,7 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     trim, errors = release.detail
     n = plan.public_n
     z = critical(Spread(1.0), plan.request.level)
-    found, deff = np.full((len(detail.jobs), 4), np.nan), np.ones(len(detail.jobs))
+    estimates, deff = np.full((len(detail.jobs), 4), np.nan), np.ones(len(detail.jobs))
     for j in dict.fromkeys(j for j, _ in detail.jobs):
         grid = grid_for(release.design, j, detail.points)
         tree, cdf, used = read_tree(plan, grid, release.values, j, n)
@@ -211,8 +213,8 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
             effect, free = errors.effects(np.eye(len(detail.jobs))[mine], rows)
             deff[mine], spread = effect, spread * effect * free**2
         spread = spread + (ALLOWED * trim.lost) ** 2 * used
-        found[mine] = read_off(tree, cdf, grid, cells, used, q, z, spread)
-    point, low, high, rank = found.T.copy()
+        estimates[mine] = read_off(tree, cdf, grid, cells, used, q, z, spread)
+    point, low, high, rank = estimates.T.copy()
     lost = errors is not None and not errors.determined
     if lost or not plan.request.inference:
         low = high = np.full(len(names), np.nan)
@@ -224,8 +226,8 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
         )
     ]
     if weighted:
-        more = "Weights are used as delivered; their computation is outside this guarantee."
-        notes.append(messages.TRIMMED_WEIGHTS(top=trim.top, lost=100.0 * trim.lost, more=more))
+        hint = "Weights are used as delivered; their computation is outside this guarantee."
+        notes.append(messages.TRIMMED_WEIGHTS(top=trim.top, lost=100.0 * trim.lost, more=hint))
     if plan.request.by_person:
         notes.append(messages.WEIGHTED_PEOPLE())
     if errors is not None and detail.clusters is not None:
@@ -300,8 +302,8 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
             'weights= of a test: say the design, design=dp.Survey(weights="w") (with psu= and '
             "strata=, if there are any), by which its reference is made"
         )
-    whole = layout_of(design)
-    layout = Layout(whole.axes, (Block((0, 1)),), whole.sections)
+    full_layout = layout_of(design)
+    layout = Layout(full_layout.axes, (Block((0, 1)),), full_layout.sections)
     frame = request.sample.frame
     # contrasts are products: if a and b are correlated with the unit, so is their product
     survey = replace(frame.survey, icc=frame.survey.icc**1.5)
@@ -368,10 +370,13 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     values, vectors = np.linalg.eigh(product)
     root = (vectors / np.sqrt(values)) @ vectors.T
     scorer = Contrasts(r, c, root, trim.top, design.auxiliary_place("weights"))
-    found = release_clusters(detail.clusters, (scorer,), design, ask)
-    out = RaoScottReleased(cells, r, c, found, root, square)
+    by_cluster = release_clusters(detail.clusters, (scorer,), design, ask)
+    out = RaoScottReleased(cells, r, c, by_cluster, root, square)
     return Release(
-        {"sums": noisy, "cluster scores": found.products[0]}, plan.guarantee, design, detail=out
+        {"sums": noisy, "cluster scores": by_cluster.products[0]},
+        plan.guarantee,
+        design,
+        detail=out,
     )
 
 
@@ -399,20 +404,20 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
     turns = (np.eye(len(p) - 1, len(p)) - np.outer(p[:-1], np.ones(len(p))) for p in (r, c))
     turn = part.root @ np.kron(*turns)
     noise = detail.noise.variance(0) * turn @ turn.T
-    found: ClusterRelease = part.clusters
-    V = found.meat(0, np.eye(len(x))) + noise / n
+    by_cluster: ClusterRelease = part.clusters
+    V = by_cluster.meat(0, np.eye(len(x))) + noise / n
     values = np.linalg.eigvalsh((V + V.T) / 2.0)
-    whole = float(values.sum())
-    df = whole**2 / float((values**2).sum())
-    free = df * min(found.df, float(n))
-    F = float(x @ x) / n / whole
-    known = found.determined(0)
+    weight = float(values.sum())
+    df = weight**2 / float((values**2).sum())
+    free = df * min(by_cluster.df, float(n))
+    F = float(x @ x) / n / weight
+    determined = by_cluster.determined(0)
     a, b = detail.layout.axes[:2]
     names = tuple(
         f"share[{a.name}={x}, {b.name}={y}]" for x in a.labels[:-1] for y in b.labels[:-1]
     )
     survey = plan.request.sample.frame.survey
-    units = "rows" if survey.psu is None else f"{found.clusters:.0f} PSUs"
+    units = "rows" if survey.psu is None else f"{by_cluster.clusters:.0f} PSUs"
     sd = math.sqrt(detail.noise.variance(0)) / total
     return Estimate(
         names,
@@ -421,20 +426,20 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
         vcov_privacy=np.diag(np.full(len(names), sd**2)),
         stats={
             "statistic": F, "df": df, "df_denominator": free,
-            "p_value": float(fdtrc(df, free, F)) if known else math.nan,
+            "p_value": float(fdtrc(df, free, F)) if determined else math.nan,
         },
         notes=(
             messages.RAO_SCOTT(df=df, free=free, units=units),
             *(
                 ()
-                if known
+                if determined
                 else (
                     messages.NO_DESIGN_VARIANCE(
                         what="P value", remedy="Use fewer cells, more rows or a larger eps"
                     ),
                 )
             ),
-            *((messages.CONSERVATIVE_TEST(),) if known and survey.psu is not None else ()),
+            *((messages.CONSERVATIVE_TEST(),) if determined and survey.psu is not None else ()),
             messages.ROW_NOT_CLUSTER(
                 who="row", psu=survey.psu or "PSU",
                 detail="Weights are used as delivered; their computation is outside this guarantee",

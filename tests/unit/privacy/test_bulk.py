@@ -134,7 +134,7 @@ def test_more_bits_are_drawn_where_a_word_straddles():
 @pytest.mark.parametrize(("fill", "below"), [(0, True), (2**64 - 1, False)])
 def test_a_word_of_one_straddles_what_is_a_word_and_a_half(monkeypatch, fill, below):
     """exp(-44) is 1.43 of 2^-64."""
-    monkeypatch.setattr(bulk, "_more", lambda k: fill)
+    monkeypatch.setattr(bulk, "_random_bits", lambda k: fill)
     one = np.ones(1, dtype=np.uint64)
     assert bulk._decided(one, np.array([math.exp(-44)]), lambda _: (44, 1))[0] == below
 
@@ -146,7 +146,7 @@ def test_whole_parts_of_logarithms(monkeypatch):
 
     def of(word, fill=None):
         monkeypatch.setattr(bulk, "_words", lambda size: np.full(size, word, dtype=np.uint64))
-        monkeypatch.setattr(bulk, "_more", lambda k: fill)
+        monkeypatch.setattr(bulk, "_random_bits", lambda k: fill)
         return bulk._geometric(3).tolist()
 
     for k, word in enumerate(words, 1):

@@ -37,6 +37,17 @@ def test_a_rare_value_that_noise_hid_may_be_anywhere():
     assert spread == pytest.approx(math.sqrt(0.02 / 3), rel=0.1)  # a cell is a tenth of that
 
 
+@pytest.mark.parametrize(("most", "kind"), [(60, "whole"), (6000, "log")])
+def test_counts_that_noise_hid_are_near_those_that_are_seen(most, kind):
+    """Counts of mean 2 in a range up to 6000: noise of the cells seen would be a mean of 200."""
+    number = Number("y", 1, 0.0, float(most), kind)
+    ends = number.bounds()
+    below = np.random.default_rng(3).poisson(2.0, 3000)
+    counts = np.histogram(below, ends)[0] + 50.0 * np.resize([1.0, -1.0], CELLS)
+    found = Spread(number, number.shares(counts, 50.0, 3000.0)).mean
+    assert 1.5 < found < 3.0
+
+
 def test_what_rounding_leaves_of_a_zero_is_no_scale():
     """Nine tenths of the units do not vary: their squares are 1e-32, in the open lowest bin."""
     counts = np.zeros((2, OCTAVES))

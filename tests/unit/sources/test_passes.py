@@ -102,8 +102,8 @@ def test_the_same_numbers_whoever_reads(name, quiet, monkeypatch, tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=9_001, index=False)
     plain = fit(frame)
     tasks, reads = [], []
-    done = Task.done
-    monkeypatch.setattr(Task, "done", lambda self, *a: tasks.append(1) or done(self, *a))
+    done = Task.add_part
+    monkeypatch.setattr(Task, "add_part", lambda self, *a: tasks.append(1) or done(self, *a))
     read = Rows.blocks
     monkeypatch.setattr(Rows, "blocks", lambda *a, **k: reads.append(1) or read(*a, **k))
     for executor in (Threads(2, WINDOW), Threads(3, WINDOW)):
@@ -187,7 +187,7 @@ def test_a_part_returns_no_row_that_was_not_chosen():
     for executor in (Threads(2, WINDOW),):
         pieces = executor.partitions(as_source(frame), ["x"])
         counts = [
-            sum(len(at) for at in task.done(i, p.opener(p.data), p.first).sums.places)
+            sum(len(at) for at in task.add_part(i, p.opener(p.data), p.first).sums.places)
             for i, p in enumerate(pieces)
         ]
     assert counts == [1, 1, 1, 0]

@@ -130,8 +130,8 @@ def test_tables_and_tests_agree_whoever_reads(name, quiet, monkeypatch):
     frame = make(30_011)
     kw = {"schema": SCHEMA, "eps": 1, "delta": 1e-6, "seed": 1}
     tasks = []
-    done = Task.done
-    monkeypatch.setattr(Task, "done", lambda self, *a: tasks.append(1) or done(self, *a))
+    done = Task.add_part
+    monkeypatch.setattr(Task, "add_part", lambda self, *a: tasks.append(1) or done(self, *a))
     plain = TABLES[name](frame, kw).tidy()
     assert not tasks
     CONNECTED.append(Threads(2, WINDOW))
@@ -165,7 +165,7 @@ def test_a_task_done_again_tosses_the_same_coins_and_no_other_task_does():
 
 def test_coins_of_tasks_choose_their_share(quiet):
     task = Task(design(), _Count(), key=Key(8, b"s" * 32))
-    counts = [task.done(i, as_source(make()), i << 20).sums for i in range(4)]
+    counts = [task.add_part(i, as_source(make()), i << 20).sums for i in range(4)]
     assert len(set(counts)) > 1
     assert abs(sum(counts) - 4 * N / 8) < 8 * np.sqrt(4 * N / 8)  # 8 sd
 
@@ -181,7 +181,7 @@ def partials(mark="m"):
     job = GramOf(RowMap(unit_scale(one), np.full(one.q, 1.0)))
     task = Task(one, job)
     frame = make(3000)
-    parts = [task.done(i, as_source(frame[i * 1000 : (i + 1) * 1000]), 0, mark) for i in range(3)]
+    parts = [task.add_part(i, as_source(frame[i * 1000 : (i + 1) * 1000]), 0, mark) for i in range(3)]
     return task, parts
 
 
@@ -496,8 +496,8 @@ def test_many_rows_use_threads_and_one_thread_gives_the_same_numbers(formula, qu
     from dpmodels.sources import tasks as executor
 
     frame, used = make(), []
-    done = Task.done
-    monkeypatch.setattr(Task, "done", lambda self, *a: used.append(1) or done(self, *a))
+    done = Task.add_part
+    monkeypatch.setattr(Task, "add_part", lambda self, *a: used.append(1) or done(self, *a))
     monkeypatch.setattr(executor, "_LEAST", 8192)
 
     def fit(table):

@@ -95,7 +95,7 @@ def test_sums_of_moved_partitions_are_those_of_memory(name):
     lazy = dd.from_pandas(frame, npartitions=4, sort=False)
     assert len(count_rows_by_person(lazy, "pid").compute(scheduler="synchronous")) == n
     task = PeopleTask(design, job_of(design))
-    done = [task.done(i, FrameSource(f), None) for i, f in enumerate(frames)]
+    done = [task.add_part(i, FrameSource(f), None) for i, f in enumerate(frames)]
     assert sum(p.rows for p in done) == n
     total = done[0].sums
     for part in done[1:]:
@@ -109,10 +109,10 @@ def test_a_partition_as_it_comes_would_count_people_twice():
     design = design_of(frame)
     task = PeopleTask(design, job_of(design))
     cut = [frame.iloc[[i]].rename(columns={"pid": MOVED.column}) for i in range(6)]
-    unmoved = sum(int(np.trace(task.done(i, FrameSource(f), None).sums.integers()))
+    unmoved = sum(int(np.trace(task.add_part(i, FrameSource(f), None).sums.integers()))
                   for i, f in enumerate(cut))  # fmt: skip
     frames = [p.compute(scheduler="synchronous") for p in parts_of(frame, design)]
-    whole = sum(int(np.trace(task.done(i, FrameSource(f), None).sums.integers()))
+    whole = sum(int(np.trace(task.add_part(i, FrameSource(f), None).sums.integers()))
                 for i, f in enumerate(frames))  # fmt: skip
     assert whole <= 2**40 < 2 * 2**40 < unmoved
 
@@ -165,7 +165,7 @@ class Moved:
     def people(self, column):
         return frame_count(self._frame)
 
-    def whole(self, column, kinds):
+    def partitions_of_people(self, column, kinds):
         self.moves += 1
         lazy = dd.from_pandas(self._frame, npartitions=3, sort=False)
         parts = moved(lazy, column, kinds).to_delayed()

@@ -490,7 +490,7 @@ def test_kept_rows_are_chosen_by_cells_and_key_not_by_place():
     tables = []
     for table in (data, data.sample(frac=1, random_state=3), short):
         rows = PeopleRows(as_source(table), 30, Person("pid", most=4))
-        tables.append(rows.kept(kinds, 4, SeededNoise(5)))
+        tables.append(rows.rows_of_each(kinds, 4, SeededNoise(5)))
     first, mixed, other = (np.column_stack([t["x"], t["y"]]).reshape(30, 8) for t in tables)
     assert np.array_equal(first, mixed) and first.shape == (30, 8)
     moved = [i for i in range(30) if not np.array_equal(first[i], other[i], equal_nan=True)]

@@ -25,7 +25,7 @@ def table(n, seed=3):
     ("n", "eps", "more", "verdict"),
     [
         (1.5e7, 1.0, {}, "fine"), (7e6, 1.0, {}, "rough"), (60_000, 4.0, {}, "fine"),
-        (6_000, 4.0, {}, "not determined"), (13_000, 2.0, {"unit": "attribute"}, "fine"),
+        (6_000, 4.0, {}, "not determined"), (14_000, 2.0, {"unit": "attribute"}, "fine"),
         (3_000, 2.0, {"unit": "attribute"}, "rough"),
     ],
 )  # fmt: skip

@@ -28,7 +28,7 @@ def cohort(rng, n, beta=0.8):
 def table(layout, time, event, risk):
     """The cells of rows, counted one by one."""
     cells = np.zeros(layout.M)
-    for k, g in zip(layout.ended(time, event), risk, strict=True):
+    for k, g in zip(layout.last_run(time, event), risk, strict=True):
         cells[layout.beyond(g) if k < 0 else layout.run(g, 0).start + k] += 1
     return cells
 

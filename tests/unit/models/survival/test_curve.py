@@ -135,7 +135,7 @@ def test_times_on_the_breaks_are_those_of_kaplan_and_meier(K, late):
     edges = np.arange(K + 1.0)
     (curve,) = cells_of(end, event, start=start, edges=edges)[1]
     S, G = kaplan_meier(end, event, edges[1:], start)
-    k = curve.known
+    k = curve.intervals_known
     assert k > 10
     np.testing.assert_allclose(curve.S[:k], S[:k], rtol=1e-9)
     np.testing.assert_allclose(curve.greenwood[:k], G[:k], rtol=1e-7)
@@ -323,12 +323,12 @@ def test_a_time_within_rounding_of_a_break_is_at_the_break():
     lay = Layout(tuple(edges), entries=True)
     k = np.arange(1, 11)
     for times in (edges[1:], k * 0.1, edges[1:] * (1 + 2e-16), edges[1:] * (1 - 2e-16)):
-        assert lay.ended(times, np.ones(10)).tolist() == list(range(10))
-        inside = lay.ended(times, np.zeros(10)).tolist()
+        assert lay.last_run(times, np.ones(10)).tolist() == list(range(10))
+        inside = lay.last_run(times, np.zeros(10)).tolist()
         assert inside == [*(2 * lay.K + k[:-1]), -1]  # censored at the first break of the next
         assert lay.entered(times).tolist() == [*(4 * lay.K + k[:-1]), -1]
     between = (edges[1:] + edges[:-1]) / 2
-    assert lay.ended(between, np.zeros(10)).tolist() == list(range(lay.K, 2 * lay.K))
+    assert lay.last_run(between, np.zeros(10)).tolist() == list(range(lay.K, 2 * lay.K))
     _, (curve,) = cells_of(k * 0.1, np.ones(10), edges=edges)
     for t in k * 0.1:
         assert (curve.at(t) == curve.at(t, after=True)).all()

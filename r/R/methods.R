@@ -1,0 +1,157 @@
+# Methods of a fit and of a budget. They read released numbers, and cost nothing.
+
+print.dp_fit <- function(x, ...) {
+  print(summary(x, ...))
+  invisible(x)
+}
+
+summary.dp_fit <- function(object, level = NULL, full = FALSE, exponentiate = FALSE, ...) {
+  asked <- list(level = level, full = if (full) TRUE, exponentiate = if (exponentiate) TRUE, ...)
+  written <- as_text(python("summary", arguments_of(asked), object$record))
+  written$coefficients <- coefficient_table(tidy.dp_fit(object))
+  written
+}
+
+# The matrix that coef(summary(fit)) has in R; of results without tests, the columns that there are.
+coefficient_table <- function(numbers) {
+  columns <- c(Estimate = "estimate", "Std. Error" = "std.error", "z value" = "statistic",
+               "Pr(>|z|)" = "p.value")
+  columns <- columns[columns %in% names(numbers)]
+  cells <- as.matrix(numbers[columns])
+  dimnames(cells) <- list(numbers$term, names(columns))
+  cells
+}
+
+as_text <- function(sent) structure(list(text = sent$text), class = "dp_text")
+
+print.dp_text <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
+
+print.dp_plan <- print.dp_text
+
+coef.dp_fit <- function(object, ...) as_named(python("params", record = object$record))
+
+vcov.dp_fit <- function(object, kind = "total", ...) {
+  as_matrix(python("vcov", list(kind = kind), object$record))
+}
+
+confint.dp_fit <- function(object, parm, level = NULL, ...) {
+  ends <- as_matrix(python("conf_int", arguments_of(list(level = level, ...)), object$record))
+  if (missing(parm)) ends else ends[parm, , drop = FALSE]
+}
+
+nobs.dp_fit <- function(object, ...) object$nobs
+
+predict.dp_fit <- function(object, newdata, type = NULL, se.fit = FALSE, interval = NULL,
+                           level = NULL, ...) {
+  if (missing(newdata)) {
+    refuse("predict() needs newdata: a fit keeps no rows")
+  }
+  if (identical(interval, "none")) interval <- NULL
+  asked <- arguments_of(list(
+    what = if (!identical(type, "response")) type, se_fit = if (se.fit) TRUE, interval = interval,
+    level = level, ...
+  ))
+  sent <- python("predict", c(asked, list(new = data_argument(newdata))), object$record)
+  if (!is.null(sent$values)) {
+    return(setNames(vector_of(sent$values), row_names(newdata)))
+  }
+  fitted <- as_matrix(sent)
+  rownames(fitted) <- row_names(newdata)
+  if (!se.fit) {
+    return(fitted)
+  }
+  middle <- fitted[, colnames(fitted) != "se_fit", drop = TRUE]
+  list(fit = middle, se.fit = fitted[, "se_fit"])
+}
+
+row_names <- function(data) if (is.data.frame(data)) row.names(data)
+
+# Tidy a private fit, and glance at it.
+tidy <- function(x, ...) {
+  if (requireNamespace("generics", quietly = TRUE)) generics::tidy(x, ...) else UseMethod("tidy")
+}
+
+glance <- function(x, ...) {
+  if (requireNamespace("generics", quietly = TRUE)) generics::glance(x, ...) else UseMethod("glance")
+}
+
+tidy.dp_fit <- function(x, conf.int = TRUE, conf.level = NULL, exponentiate = FALSE, ...) {
+  asked <- list(conf_int = conf.int, level = conf.level,
+                exponentiate = if (exponentiate) TRUE, style = "r", ...)
+  as_frame(python("tidy", arguments_of(asked), x$record))
+}
+
+glance.dp_fit <- function(x, ...) as_frame(python("glance", list(style = "r"), x$record))
+
+print.dp_budget <- function(x, ...) {
+  print(summary(x))
+  invisible(x)
+}
+
+summary.dp_budget <- function(object, ...) {
+  structure(list(text = python("as_text", record = budget_object(object))), class = "dp_text")
+}
+
+tidy.dp_budget <- function(x, ...) as_frame(python("to_frame", record = budget_object(x)))
+
+plot.dp_fit <- function(x, level = NULL, ...) {
+  drawn <- tidy(x, conf.level = level)
+  if (all(c("time", "conf.low") %in% names(drawn))) {
+    plot_curves(drawn, ...)
+  } else {
+    plot_estimates(drawn, ...)
+  }
+  invisible(x)
+}
+
+# Steps by group, with the band of their intervals.
+plot_curves <- function(drawn, xlab = "Time", ylab = "Survival", ...) {
+  groups <- if (is.null(drawn$strata)) rep("", nrow(drawn)) else drawn$strata
+  plot(range(0, drawn$time), 0:1, type = "n", xlab = xlab, ylab = ylab, ...)
+  for (place in seq_along(unique(groups))) {
+    one <- drawn[groups == unique(groups)[place], ]
+    steps <- function(values, ...) {
+      lines(c(0, one$time), c(1, values), type = "s", col = place, ...)
+    }
+    steps(one$estimate, lwd = 2)
+    steps(one$conf.low, lty = 3)
+    steps(one$conf.high, lty = 3)
+  }
+  if (any(groups != "")) {
+    legend("bottomleft", unique(groups), col = seq_along(unique(groups)), lwd = 2, bty = "n")
+  }
+}
+
+# A point and an interval for each estimate, the first on top.
+plot_estimates <- function(drawn, xlab = "Estimate", ylab = "", ...) {
+  place <- rev(seq_len(nrow(drawn)))
+  margins <- par("mar")
+  on.exit(par(mar = margins))
+  par(mar = margins + c(0, max(nchar(drawn$term), 0) / 2.5, 0, 0))
+  ends <- range(0, drawn$estimate, drawn$conf.low, drawn$conf.high, na.rm = TRUE)
+  plot(ends, range(place) + c(-0.5, 0.5), type = "n", yaxt = "n", xlab = xlab, ylab = ylab, ...)
+  abline(v = 0, lty = 3)
+  axis(2, place, drawn$term, las = 1)
+  segments(drawn$conf.low, place, drawn$conf.high, place)
+  points(drawn$estimate, place, pch = 19)
+}
+
+# What Python sent of any result, as R has it.
+shaped <- function(sent) {
+  if (!is.list(sent)) {
+    return(sent)
+  }
+  if (!is.null(sent$cells)) {
+    frame <- as_frame(sent)
+    rows <- unlist(sent$rows)
+    if (!identical(rows, as.character(seq_along(rows) - 1))) rownames(frame) <- make.unique(rows)
+    return(frame)
+  }
+  if (!is.null(sent$record)) return(as_fit(sent))
+  if (!is.null(sent$values) && !is.null(sent$names)) return(as_named(sent))
+  if (identical(names(sent), "text")) return(as_text(sent))
+  lapply(sent, shaped)
+}

@@ -1,0 +1,4 @@
+library(testthat)
+library(dpmodels)
+
+test_check("dpmodels")
