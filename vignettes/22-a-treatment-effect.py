@@ -20,6 +20,7 @@
 # the raw difference is wrong. **Privacy used.** None: made data, seeded fits (**NOT PRIVATE**), so that the numbers can be repeated.
 
 # %%
+import textwrap
 import warnings
 
 import numpy as np
@@ -103,3 +104,9 @@ print(f"private       {effect:.2f}, standard error {fit.bse['ATE']:.3f}")
 
 # %% [markdown]
 # The two agree within their errors. The private error is larger by the noise, and the interval includes it.
+#
+# ## What to write
+
+# %%
+final = dp.dp_ate("days ~ age + severity + woman", data, schema=schema, **call)
+print(textwrap.fill(final.statement(), 100))

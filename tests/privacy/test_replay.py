@@ -268,6 +268,9 @@ CASES = [
     *both("dp_glm", "gptr", schema=EVENT, n=40, eps=40.0, pairs=30, table="short"),
     *both("dp_glm", "gptr", schema=EVENT, n=40, eps=40.0, pairs=12, shape="hessian"),
     *[Case("dp_ols", m, table="uniform") for m in ("drcl", "sdrcl", "sl", "naive")],
+    # the count of usable rows before a fit
+    Case("dp_ols", "ssp", n=60, eps=40.0, table="uniform", pairs=24, stop=True),
+    Case("dp_glm", "scoring", schema=EVENT, n=60, eps=40.0, table="uniform", pairs=24, stop=True),
     # scales of declared ranges, which only many rows bear
     Case("dp_ols", "drcl", n=1500, eps=16.0, table="uniform", pairs=24, noise="laplace"),
     Case(

@@ -142,7 +142,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     read = reaching(joint, plan.design)
     assert joint.response is not None and joint.response.interval is not None
     low, high = joint.response.interval
-    at, fits = _influence(detail, joint, ask)
+    at, models, fits = _influence(detail, joint, ask)
     answers: dict[str, Noisy] = {}
     edges = _overlap(at, read, ask, answers).edges
     overlap = Overlap.of(at, edges, answers[OVERLAP])
@@ -153,7 +153,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
         at, propensity=tamed(at.propensity, columns),
         outcomes=(None if treated is None else tamed(treated, columns), tamed(control, columns)),
     )  # fmt: skip
-    centres = centres_of(at, balance, centred, (low, high))
+    centres = centres_of(at, models, balance, centred, (low, high))
     rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300))
     tails, clips = _clips(detail, rows, columns, overlap, n, read, ask, answers)
     over = Counts(read, functools.partial(sums, job=EffectSums(rows, clips)), of_people=True)
@@ -184,8 +184,8 @@ def radius_of_squares(strength: float) -> float:
 
 def _influence(
     detail: EffectPlan, joint: Design, ask: Ask
-) -> tuple[Influence, tuple[tuple[str, Estimate], ...]]:
-    """Release both fits; return the influence functions there, and the estimates.
+) -> tuple[Influence, tuple[Fitted, Fitted], tuple[tuple[str, Estimate], ...]]:
+    """Release both fits; return the influence functions there, the arms' models, the estimates.
 
     Privacy
     -------
@@ -205,7 +205,8 @@ def _influence(
         propensity, (treated if detail.estimand == "ATE" else None, control),
         LINKS[FAMILIES[detail.family].link], joint.response.interval[1],
     )  # fmt: skip
-    return at, tuple((label, estimate) for label, estimate, _ in fits)
+    estimates = tuple((label, estimate) for label, estimate, _ in fits)
+    return at, (treated, control), estimates
 
 
 def _clips(

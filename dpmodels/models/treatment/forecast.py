@@ -226,20 +226,20 @@ def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[flo
 
 
 def centres_of(
-    at: Influence, balance: BalanceRows, blocks: Array, ends: tuple[float, float]
-) -> tuple[float, float]:
-    """Return the centres of both influence functions: predictions at the mean row."""
+    at: Influence, models: tuple[Fitted, Fitted], balance: BalanceRows, blocks: Array,
+    ends: tuple[float, float],
+) -> tuple[float, float]:  # fmt: skip
+    """Return the centres of both influence functions: predictions at the mean row.
+
+    ``models`` are those of both arms, also for the ATT, which needs one of them.
+    """
     over = blocks[:2].sum(axis=0) if at.estimand == "ATE" else blocks[0]
     means = np.clip(over[1:] / max(over[0], 1.0), -1.0, 1.0)
     row = np.zeros(max(*balance.places, at.treated) + 1)
     row[list(balance.places)] = balance.centre + balance.half * means
     row[0] = 1.0  # the constant
     out = []
-    for model in at.outcomes:
-        if model is None:
-            mean = row[balance.places[-1]]  # of the treated, as they are
-        else:
-            eta = np.clip(model.coef @ row[list(model.places)], *at.link.reach)
-            mean = float(at.link.inverse(eta))
-        out.append(min(max(float(mean), ends[0]), ends[1]))
+    for model in models:
+        eta = np.clip(model.coef @ row[list(model.places)], *at.link.reach)
+        out.append(min(max(float(at.link.inverse(eta)), ends[0]), ends[1]))
     return out[0], out[1]

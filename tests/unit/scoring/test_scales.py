@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.errors import RequestError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
@@ -245,3 +246,19 @@ def test_ranges_many_times_too_wide_are_covered(name, quiet):
         widths.append(high - low)
     assert hits >= 9
     assert np.median(widths) < 1.3 * truth  # so they say which sign it has
+
+
+@pytest.mark.parametrize("part", [0.02, 0.005])
+def test_nearly_complementary_columns_have_the_errors_of_a_fit_without_noise(part):
+    """Noise off: two groups of three add up to one but for a few rows, a direction nearly unseen."""
+    rng = np.random.default_rng(11)
+    n = 10_000
+    group = rng.choice(3, n, p=[part, 0.55 - part, 0.45])
+    frame = pd.DataFrame({"a": rng.uniform(15, 40, n), "u": (group == 1) * 1, "v": (group == 2) * 1})
+    frame["y"] = 8 + 0.1 * frame.a + 0.5 * frame.u - 0.4 * frame.v + 2 * rng.normal(size=n)
+    schema = dp.Schema(a=dp.Real(10, 50), u=dp.Binary(), v=dp.Binary(), y=dp.Real(-10, 30))
+    with noise_source(ZeroNoise()):
+        fit = dp.dp_ols("y ~ a + u + v", frame, eps=1, delta=1e-6, schema=schema)
+    X = np.column_stack([np.ones(n), frame[["a", "u", "v"]]])
+    exact, *_ = np.linalg.lstsq(X, frame.y.to_numpy(), rcond=None)
+    assert (abs(fit.params - exact) < fit.bse).all()
