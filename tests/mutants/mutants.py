@@ -33,7 +33,7 @@ _TABLES = ("tests/privacy/test_people_tables.py",)
 HOLDOUT = ("tests/privacy/test_queries.py", "-k", "held_out")
 ORACLE = ("tests/unit/after/test_oracle.py",)
 AFTER = (
-    Mutant("dpmodels/models/holdout.py", "end_of_numbers((y - seen)[whole], self.clip)", "np.trunc((y - seen)[whole] / self.clip * STEPS)", HOLDOUT),
+    Mutant("dpmodels/models/holdout.py", "end_of_numbers((y - seen)[complete], self.clip)", "np.trunc((y - seen)[complete] / self.clip * STEPS)", HOLDOUT),
     Mutant("dpmodels/after/moments.py", "+ float(np.sum(inner * Cn))", "", ORACLE),
     Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
     Mutant("dpmodels/after/moments.py", "m.form_covariance(residual_form, total_form),", "0.0,", ORACLE),
@@ -153,7 +153,7 @@ ROWS = (
     Mutant("dpmodels/models/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
     Mutant("dpmodels/models/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
     Mutant("dpmodels/models/kernel.py", "/ math.sqrt(ridge)", "", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "found.margin(d.delta_f / m)[0]", "found.margin(0.5)[0]", ("tests/unit/models/kernel/test_npreg.py",)),
+    Mutant("dpmodels/models/kernel.py", "answer.margin(d.delta_f / m)[0]", "answer.margin(0.5)[0]", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/models/kernel.py", "return 2.0 if len(points) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(points, h)", "return 1.0", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/proof/prove.py", "return math.sqrt(2.0) * (GRID + 1e5 * n * 2.0**-53) + lattice", "return 1.0 * (GRID + 1e5 * n * 2.0**-53) + lattice", (REPLAY, "-k", "npreg")),
     Mutant("dpmodels/models/kernel.py", "high += label >> _WORD_BITS", "pass", LATTICE),
@@ -253,7 +253,7 @@ PRINTED = (
     Mutant("dpmodels/models/mean.py", "privacy = H * (sd**2 * np.eye(d)", "privacy = H * (0.5 * sd**2 * np.eye(d)", (*NOISE, "mean")),
     Mutant("dpmodels/models/glm.py", "privacy = sd**2 * A @ A.T", "privacy = sd * A @ A.T", STATS),
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
-    Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
+    Mutant(f"{_M}linear/inference.py", "T @ fit_errors.sampling @ T.T, T @ fit_errors.privacy @ T.T", "T @ fit_errors.sampling @ T.T, 0.5 * T @ fit_errors.privacy @ T.T", (*NOISE, "moments")),
     Mutant("dpmodels/models/objpert.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
     Mutant("dpmodels/scoring/fit.py", "privacy[at, at] = one.T @ one.inference.privacy @ one.T.T", "privacy[at, at] = 0.5 * one.T @ one.inference.privacy @ one.T.T", (*NOISE, "the_printed_error_is")),
     Mutant("dpmodels/scoring/cells.py", '"deviance_se": of_fit}', '"deviance_se": 0.5 * of_fit}', (*NOISE, "statistics_of_a_fit")),
