@@ -108,7 +108,7 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
     Privacy: plans know public facts and estimates released numbers, so what went wrong may be told.
     """
 
-    def done(planned: Any, *arguments: Any) -> T:
+    def guarded(planned: Any, *arguments: Any) -> T:
         request: Request = getattr(planned, "request", planned)
         try:
             return step(planned, *arguments)
@@ -132,7 +132,7 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
             f"{charged}. Take fewer columns or levels"
         )
 
-    return done
+    return guarded
 
 
 def _extreme(request: Request) -> bool:

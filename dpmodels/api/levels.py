@@ -12,7 +12,7 @@ from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
 from dpmodels.formula.types import check_types
-from dpmodels.levels import FoundLevels, LevelsPlan, found
+from dpmodels.levels import FoundLevels, LevelsPlan, release_levels
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
 from dpmodels.scoring.rules import STOP_SHARE
@@ -240,7 +240,7 @@ def _bought(
     )
     label = f"dp_levels({', '.join(names)})"
     rows = functools.partial(rows_of, source, n, person=person)
-    _, counts = answered(label, plan, found, rows, budget, seed, what="the levels are ")
+    _, counts = answered(label, plan, release_levels, rows, budget, seed, what="the levels are ")
     levels = FoundLevels(counts, plan, others)
     lost = [name for name in names if name not in levels]
     if lost and not variables:

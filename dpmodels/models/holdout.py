@@ -267,7 +267,7 @@ class Score(Result):
         half = z * self.se
         return self.value - half, self.value + half
 
-    def _counted(self) -> None:
+    def _require_counts(self) -> None:
         if not len(self.n1):
             raise NotReleasedError(f"metric={self.metric!r} released no counts: use metric='auc'")
 
@@ -275,7 +275,7 @@ class Score(Result):
         """Return the ROC curve: columns ``threshold, fpr, tpr``, made monotone."""
         import pandas as pd
 
-        self._counted()
+        self._require_counts()
         false, true = roc(self.n1, self.n0)
         thresholds = np.append(math.inf, np.append(self.edges[::-1], -math.inf))
         return pd.DataFrame({"threshold": thresholds, "fpr": false, "tpr": true})
@@ -284,7 +284,7 @@ class Score(Result):
         """Return the share of events by bin of the prediction, with its error."""
         import pandas as pd
 
-        self._counted()
+        self._require_counts()
         total = self.n1 + self.n0
         rows = []
         for k, (events, all_) in enumerate(zip(self.n1, total, strict=True)):

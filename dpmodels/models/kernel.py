@@ -37,7 +37,7 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
-from dpmodels.sources.summed import counted
+from dpmodels.sources.summed import integer_sums
 from dpmodels.sums.ask import Added, Ask, Counts, Query, Raw
 from dpmodels.sums.products import end_of_numbers, towards_zero
 from dpmodels.sums.rowmap import FeatureScale, feature_scale
@@ -127,10 +127,10 @@ class KernelSums:
         reader, points, h = self.reader, self.points, self.h
         d = points.shape[1]
         if d in CELLS:
-            grid = counted(rows, self.design, functools.partial(grid_sums, reader=reader, d=d))
+            grid = integer_sums(rows, self.design, functools.partial(grid_sums, reader=reader, d=d))
             return _of_grid(grid, points, h)
         job = functools.partial(lattice_sums, reader=reader, points=points, h=h)
-        return _of_lattice(counted(rows, self.design, job))
+        return _of_lattice(integer_sums(rows, self.design, job))
 
 
 def _of_lattice(limbs: Limbs) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array, brent
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.mechanisms import Profile, delta_gdp, mu_gdp
-from dpmodels.sources.summed import counted, skimmed
+from dpmodels.sources.summed import integer_sums, skimmed
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -194,7 +194,7 @@ def passes_over(
         job = functools.partial(
             lattice_sums, rows=working, loss=loss, theta=theta, curved=curved, base=base
         )
-        return real_sums(counted(rows, design, job), working, loss)
+        return real_sums(integer_sums(rows, design, job), working, loss)
 
     return {
         "blocks": lambda: rows.blocks(design),

@@ -414,16 +414,16 @@ class _Search:
         self.worst_lipschitz = max(self.worst_lipschitz, step)
         self.worst_ratio = max(self.worst_ratio, ratio)
         if step > _SLACK:
-            self._found("(i)", f"gamma moves from {g:.6g} to {g2:.6g}", x, i, new)
+            self._record("(i)", f"gamma moves from {g:.6g} to {g2:.6g}", x, i, new)
         elif ratio > _SLACK:
             what = f"gamma = {max(g, g2):.6g} > 0, yet |T - T'| = {ratio:.6g} alpha"
-            self._found("(ii)", what, x, i, new)
+            self._record("(ii)", what, x, i, new)
         score = max(step, ratio)
         if score > self._score:
             self._score, self.best = score, (x.copy(), i, new.copy())
         return score
 
-    def _found(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
+    def _record(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
         if self.counterexample is None:
             self.counterexample = dict(
                 condition=condition, what=what, row=i, table=x.copy(), new_row=new.copy()

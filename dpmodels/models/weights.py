@@ -159,7 +159,7 @@ def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:
     return (differ * mean) ** 2 / ((differ * mean) ** 2 + sd**2)
 
 
-def said(plan: ClusterPlan, psus: ClusterRelease) -> Note:
+def design_note(plan: ClusterPlan, psus: ClusterRelease) -> Note:
     """Return a note on design-based errors, and on whom the guarantee protects."""
     survey = plan.frame.survey
     if survey.psu is None:

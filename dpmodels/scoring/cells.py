@@ -58,7 +58,7 @@ from dpmodels.sums.cells import (
 )
 from dpmodels.sums.products import (
     TOP,
-    end,
+    end_in_ball,
     end_of_numbers,
     integers_of,
     mapped,
@@ -136,7 +136,7 @@ class CellPass:
             zeta = ahead
             if not self.one.plan.weighted:
                 zeta = z
-                end(zeta, kept)
+                end_in_ball(zeta, kept)
                 checked(zeta)
                 # all parts of a row along one lattice vector; those of w where that is zero
                 found = directions(zeta)[0]

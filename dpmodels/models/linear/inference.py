@@ -172,7 +172,7 @@ def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float
 
 
 def _free(stage: Stage, facts: Report) -> float:
-    n_eff = stage.effective_rows(facts.rows, facts.unit, intercept=facts.known)
+    n_eff = stage.effective_rows(facts.rows, facts.unit, intercept=facts.has_constant)
     return max(n_eff - len(stage.Q) + 1.0, 1.0)
 
 
@@ -261,7 +261,7 @@ def _empty_note(facts: Report) -> list[Note]:
     The cell of the intercept is ``sum c^2``, c the factor of a row: 0 if it is empty, below 1 if it
     was shortened. Only against a public n.
     """
-    if not facts.known or facts.request.relation != "replace":
+    if not facts.has_constant or facts.request.relation != "replace":
         return []
     stage = facts.stages[-1]
     cell = float(stage.L[0, 0] / facts.unit.scale[0]) ** 2
@@ -314,7 +314,9 @@ def _finish(
         "noise_sd": stage.s,
         "ridge": lam,
         "radius": stage.radius,
-        "effective_rows": stage.effective_rows(facts.rows, facts.unit, intercept=facts.known),
+        "effective_rows": stage.effective_rows(
+            facts.rows, facts.unit, intercept=facts.has_constant
+        ),
         **dict(facts.stats),
     }
     notes += _empty_note(facts)
@@ -337,11 +339,11 @@ def _finish(
     out["moments"] = stage.Q
     # the last release is kept for later uses of a fit; R-squared where it means one
     back = unit_back(facts.unit) @ stage.L
-    m = SecondMoments(stage.Q, stage.V, float(facts.rows), back[0] if facts.known else None)
+    m = SecondMoments(stage.Q, stage.V, float(facts.rows), back[0] if facts.has_constant else None)
     out |= kept_moments(m, back)
     if stage.radius < math.inf:
         out["released_weighted"] = np.ones(1)
-    if facts.known:
+    if facts.has_constant:
         stats |= fit_statistics(m, back[:-1], back[-1])
     out["moment_coordinates"] = stage.L
     if len(facts.stages) > 1:

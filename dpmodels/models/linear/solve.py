@@ -231,7 +231,7 @@ class Report:
     scores: Scores | None = None
 
     @property
-    def known(self) -> bool:
+    def has_constant(self) -> bool:
         """Whether the first cell of every complete row is 1."""
         return self.design.has_intercept and not self.design.scaled
 
@@ -395,7 +395,7 @@ def allowance(facts: Report, d: Array) -> Array:
     if len(facts.stages) < 2:
         return np.zeros(len(d))
     stage = facts.stages[-1]
-    level, slopes = attenuation(len(stage.Q), stage.radius, intercept=facts.known)
+    level, slopes = attenuation(len(stage.Q), stage.radius, intercept=facts.has_constant)
     kappa = np.full(len(d), slopes)
     kappa[0] = level
     return np.asarray(kappa / (1.0 - kappa) * d)
