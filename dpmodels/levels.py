@@ -160,7 +160,7 @@ class _Values:
         return np.array(keys, dtype=np.int64), np.array(masses, dtype=np.int64)
 
 
-def found(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
+def release_levels(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
     """Release the values that enough rows have: column -> value -> noisy count.
 
     Privacy

@@ -108,10 +108,10 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
     Privacy: plans know public facts and estimates released numbers, so what went wrong may be told.
     """
 
-    def done(given: Any, *rest: Any) -> T:
-        request: Request = getattr(given, "request", given)
+    def guarded(planned: Any, *arguments: Any) -> T:
+        request: Request = getattr(planned, "request", planned)
         try:
-            return step(given, *rest)
+            return step(planned, *arguments)
         except MemoryError:  # left first: its traceback holds what there was no room for
             pass
         except (ArithmeticError, ValueError, IndexError, PrivacyBugError) as error:
@@ -132,7 +132,7 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
             f"{charged}. Take fewer columns or levels"
         )
 
-    return done
+    return guarded
 
 
 def _extreme(request: Request) -> bool:
@@ -166,27 +166,27 @@ def _label(plan: Plan[Any]) -> str:
     request = plan.request
     defaults = {option.name: option.default for option in request.method.options}
     plain = (str, int, float, bool, tuple, list, dict, type(None))  # tables are never a default
-    own = {
+    printed = {
         k: v
         for k, v in request.options.items()
         if k in defaults and (not isinstance(v, plain) or bool(v != defaults[k]))
     }
-    if own.get("link") == verb_of(request.verb).link:
-        del own["link"]
+    if printed.get("link") == verb_of(request.verb).link:
+        del printed["link"]
     formula, person = request.formula, request.unit
-    if person is not None and request.verb in _EFFECTS and not own.get("re"):
+    if person is not None and request.verb in _EFFECTS and not printed.get("re"):
         formula = f"{formula} | {person.column}"
     elif person is not None:
-        own["unit"] = person.column
+        printed["unit"] = person.column
     if person is not None and person.most:
-        own["max_rows"] = person.most
+        printed["max_rows"] = person.most
     for name in ("weights", "subset"):
         if getattr(request, name) is not None:
-            own[name] = getattr(request, name)
+            printed[name] = getattr(request, name)
     if request.sample is not None:
-        own["design"] = request.sample.frame.survey.text
+        printed["design"] = request.sample.frame.survey.text
     words = [f'{request.verb}("{formula}"', f'method="{request.method.name}"']
-    for name, value in own.items():  # as typed; the kind of long values
+    for name, value in printed.items():  # as typed; the kind of long values
         text = json.dumps(value) if isinstance(value, str) else repr(value)
         short = len(text) <= 60 and "\n" not in text
         words.append(f"{name}={text if short else f'<{type(value).__name__}>'}")
@@ -221,45 +221,47 @@ def call(
     delta: Any,
     method: str | None,
     default: str | Callable[[], Choice],
-    **given: Any,
+    **arguments: Any,
 ) -> Fit:
     """Run one call: its public part, the charge, rows and noise, arithmetic on released numbers.
 
-    ``default`` is the method where none is asked for, or a function that chooses it; ``given`` are
-    the other arguments of the verb, each under its own name.
+    ``default`` is the method where none is asked for, or a function that chooses it;
+    ``arguments`` are the other arguments of the verb, each under its own name.
     """
     from dpmodels.results.fit import Fit
 
-    own = {name: given.pop(name) for name in [*given] if name not in _CALL}
-    if own.get("unit") is None:
-        own.pop("unit", None)  # an argument of some methods: not passed on if it was not given
-    given = {**_CALL, **given, "options": {**given.get("options", {}), **own}}
+    method_options = {name: arguments.pop(name) for name in [*arguments] if name not in _CALL}
+    if method_options.get("unit") is None:
+        # an argument of some methods: not passed on if it was not given
+        method_options.pop("unit", None)
+    options = {**arguments.get("options", {}), **method_options}
+    arguments = {**_CALL, **arguments, "options": options}
     free = fit_of(verb, data)
     if free is not None:  # a release in a table's place: no row, no charge
         return free(
-            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **given
+            verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **arguments
         )
     check_first(formula)
-    require(verb, eps, delta, given["options"])
-    if given["public"] is not None:
-        not_the_private_data(given["public"], data)
+    require(verb, eps, delta, arguments["options"])
+    if arguments["public"] is not None:
+        not_the_private_data(arguments["public"], data)
     chosen = default() if callable(default) else Choice(method or default)
     source = as_source(data)
-    schema = declared_schema(given["schema"], source.schema_attr)
+    schema = declared_schema(arguments["schema"], source.schema_attr)
     charged: Note | None = None
-    unknown = unlisted(formula, schema, given["options"])
+    unknown = unlisted(formula, schema, arguments["options"])
     if schema is not None and unknown:
-        checked(budget, given["seed"])
+        checked(budget, arguments["seed"])
         build_request(  # whatever can be refused is refused before levels are charged
             verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
-            attached=None, **{**given, "schema": stand_in(schema, unknown)},
+            attached=None, **{**arguments, "schema": stand_in(schema, unknown)},
         )  # fmt: skip
-        given["schema"], eps, delta, charged = with_levels(
-            schema, unknown, source, eps, delta, budget, given["seed"], given["options"]
+        arguments["schema"], eps, delta, charged = with_levels(
+            schema, unknown, source, eps, delta, budget, arguments["seed"], arguments["options"]
         )
     designed = build_request(
         verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
-        attached=source.schema_attr, **given,
+        attached=source.schema_attr, **arguments,
     )  # fmt: skip
     seed, person = designed.request.seed, designed.request.unit
     public_n = designed.request.relation == "replace"
@@ -401,10 +403,10 @@ def plan(
     if isinstance(verb, str) and verb in _OTHER_PLANS:
         raise RequestError(f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}")
     if not method_names(verb):
-        known = list(dict.fromkeys(methods()["verb"]))
+        planned_verbs = list(dict.fromkeys(methods()["verb"]))
         raise RequestError(
-            f"verb={shown(verb)} has no plan.{did_you_mean(str(verb), known)} "
-            f"Known: {', '.join(known)}"
+            f"verb={shown(verb)} has no plan.{did_you_mean(str(verb), planned_verbs)} "
+            f"Known: {', '.join(planned_verbs)}"
         )
     design_options = None
     if verb_of(verb).loss == "family":
@@ -412,11 +414,11 @@ def plan(
             formula, **{"family": "binomial", **options}
         )
     typed = verb_of(verb).load("arguments")
-    told: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     if typed is not None:
-        formula, method, options, told = typed(formula, method, options, inference, delta)
+        formula, method, options, reasons = typed(formula, method, options, inference, delta)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
-    chosen = chosen._replace(reasons=(*told, *chosen.reasons))
+    chosen = chosen._replace(reasons=(*reasons, *chosen.reasons))
     declared, advice = declared_schema(schema, None), ""
     unknown = unlisted(formula, declared, options)
     if declared is not None and unknown:
@@ -447,8 +449,8 @@ def plan(
     if asks_power:
         from dpmodels.planning import power
 
-        told = (*result.advice, *power(make, n, float(eps), effect, sd))
-        return replace(result, advice=told, effects=(dict(effect or {}), dict(sd or {})))
+        advised = (*result.advice, *power(make, n, float(eps), effect, sd))
+        return replace(result, advice=advised, effects=(dict(effect or {}), dict(sd or {})))
     return _reaching(result, make, want, n, float(eps))
 
 

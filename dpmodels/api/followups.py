@@ -64,10 +64,10 @@ def score(
     )
     tau = noise_sd(plan, 0)
     if isinstance(what, ClassCounts):
-        found = auc_score(plan.guarantee, sums, what.edges, tau)
+        performance = auc_score(plan.guarantee, sums, what.edges, tau)
     else:
-        found = loss_score(metric, plan.guarantee, sums, what.clip, tau)
-    return replace(found, notes=(*found.notes, *_rows_noted(fit)))
+        performance = loss_score(metric, plan.guarantee, sums, what.clip, tau)
+    return replace(performance, notes=(*performance.notes, *_rows_noted(fit)))
 
 
 def _rows_noted(fit: Fit) -> tuple[str, ...]:
@@ -106,11 +106,11 @@ def diagnose(
         "cells at their bounds": (at, 0.3), "residuals by prediction": (residuals, 0.7),
     }  # fmt: skip
     plan, (counts, sums) = _released(fit, data, parts, eps, delta, "diagnose", budget, seed)
-    found = diagnosis(
+    diagnosed = diagnosis(
         plan.guarantee, plan.n, tuple(c.name for _, c in columns), counts, noise_sd(plan, 0),
         sums, edges, clip, noise_sd(plan, 1), spread,
     )  # fmt: skip
-    return replace(found, notes=(*found.notes, *notes, *_rows_noted(fit)))
+    return replace(diagnosed, notes=(*diagnosed.notes, *notes, *_rows_noted(fit)))
 
 
 def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple[str, ...]]:
@@ -172,8 +172,8 @@ def _released(
     plan = plan_holdout(fit.design, n, parts, eps, delta)
     call = f"{fit.model}({fit.formula!r}).{label}"
     rows = functools.partial(rows_of, source, n)
-    door, found = answered(call, plan, release, rows, budget, seed, what="the score is ")
-    return replace(plan, guarantee=door.guarantee), found
+    door, answer = answered(call, plan, release, rows, budget, seed, what="the score is ")
+    return replace(plan, guarantee=door.guarantee), answer
 
 
 def _source(fit: Fit, data: Any, what: str) -> Any:
@@ -237,12 +237,12 @@ def _width(fit: Fit) -> float:
     return float(ends[1] - ends[0])
 
 
-def _clip(fit: Fit, metric: str, given: Any) -> float:
+def _clip(fit: Fit, metric: str, clip: Any) -> float:
     """Return the largest loss of a row."""
-    if given is not None:
-        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < 1e300:
+    if clip is not None:
+        if isinstance(clip, bool) or not isinstance(clip, (int, float)) or not 0 < clip < 1e300:
             raise RequestError("clip= is the largest loss of a row, a positive number")
-        return float(given)
+        return float(clip)
     if metric == "logloss":
         return -math.log(_LEAST)
     width, sigma = _width(fit), fit.stats.get("sigma")
@@ -274,16 +274,16 @@ def cox_zph(
     estimate: Any = fit._record.estimate
     arrays, design = fit.arrays, fit.design
     params = np.asarray(fit.params, dtype=float)
-    known = np.isfinite(params) & np.isfinite(np.diag(estimate.vcov_sampling))
-    kept = np.flatnonzero(known)
-    if not known.any() or not np.isfinite(params).all():
+    finite = np.isfinite(params) & np.isfinite(np.diag(estimate.vcov_sampling))
+    places = np.flatnonzero(finite)
+    if not finite.any() or not np.isfinite(params).all():
         raise NotReleasedError("some coefficients of this fit are not known: nothing is checked")
     line = Timeline(*(np.asarray(arrays[k]) for k in ("edges", "baseline", "baseline_events")))
     joint = np.asarray(arrays["baseline_vcov"])
-    own = np.r_[0, kept + 1, len(params) + 1 : len(joint)]
+    joint_places = np.r_[0, places + 1, len(params) + 1 : len(joint)]
     seen = whitened(
-        estimate.vcov_sampling[np.ix_(kept, kept)], joint[np.ix_(own, own)],
-        float(fit.stats["events"]), kept + 1, design.q,
+        estimate.vcov_sampling[np.ix_(places, places)], joint[np.ix_(joint_places, joint_places)],
+        float(fit.stats["events"]), places + 1, design.q,
     )  # fmt: skip
     source = _source(fit, data, "table")
     person = person_of(column, units, columns=source.kinds)
@@ -294,16 +294,16 @@ def cox_zph(
     if n < 1:
         raise RequestError("the table has no rows")
     plan = plan_zph(
-        design, n, fit.privacy.unit, seen, params[kept], line, intervals, eps, delta,
+        design, n, fit.privacy.unit, seen, params[places], line, intervals, eps, delta,
         float(fit.stats["events"]),
     )  # fmt: skip
     rows = functools.partial(rows_of, source, n, person=person)
     call = f"{fit.model}({fit.formula!r}).cox_zph"
     door, flat = answered(call, plan, release, rows, budget, seed, what="the check is ")
-    names = tuple(estimate.names[k] for k in kept)
+    names = tuple(estimate.names[k] for k in places)
     local = plan.local
     return zph_of(
-        local.layout, names, params[kept], seen.W, local.ends, flat, plan.noise, transform,
+        local.layout, names, params[places], seen.W, local.ends, flat, plan.noise, transform,
         door.guarantee,
     )  # fmt: skip
 
@@ -335,13 +335,13 @@ def updated(old: str, new: Any) -> str:
     terms: list[tuple[str, str]] = []
     for sign, term in signed(right):
         listed = signed(was_right) if term == "." else [(sign, term)]
-        for own, one in listed:
-            bare = "".join(one.split())
+        for listed_sign, listed_term in listed:
+            bare = "".join(listed_term.split())
             same = [k for k, (_, t) in enumerate(terms) if "".join(t.split()) == bare]
-            if own == "-" and same and one not in ("0", "1"):
+            if listed_sign == "-" and same and listed_term not in ("0", "1"):
                 terms = [t for k, t in enumerate(terms) if k not in same]
-            elif not (own == "+" and same):
-                terms.append((own, one))
+            elif not (listed_sign == "+" and same):
+                terms.append((listed_sign, listed_term))
     text = " ".join(f"{sign} {term}" for sign, term in terms).removeprefix("+ ") or "1"
     return f"{left} ~ {text}"
 
@@ -371,11 +371,11 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
         )
     if free:
         return function(text, data, **changed)
-    given = {**_old_arguments(fit), "eps": eps, "delta": delta, **changed}
+    arguments = {**_old_arguments(fit), "eps": eps, "delta": delta, **changed}
     attached = as_source(data).schema_attr
     if "schema" not in changed:
-        given["schema"] = _old_schema(fit, attached)
-    new = function(text, data, **given)
+        arguments["schema"] = _old_schema(fit, attached)
+    new = function(text, data, **arguments)
     eps, delta = (getattr(fit.privacy, k) + getattr(new.privacy, k) for k in ("eps", "delta"))
     both = messages.UPDATED_FIT(eps=eps, delta=delta)
     record = new._record
@@ -392,20 +392,20 @@ def _rows_protected(fit: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _without_defaults(said: dict[str, Any]) -> dict[str, Any]:
+def _without_defaults(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that differ from those of a plain call."""
     plain = {"level": 0.95, "na": "zero-row", "relation": "replace", "inference": True}
-    return {k: v for k, v in said.items() if v is not None and v != plain.get(k)}
+    return {k: v for k, v in arguments.items() if v is not None and v != plain.get(k)}
 
 
 def _old_schema(fit: Any, attached: Schema | None) -> Schema:
     """Return the schema of a fit, with units and strata, merged over the table's schema."""
-    own: Schema = fit.design.schema
+    schema: Schema = fit.design.schema
     labels = fit._record.call.labels
     if labels is not None:  # of units and strata, which the formula does not name
-        own = Schema.from_dict(labels).update(own)
+        schema = Schema.from_dict(labels).update(schema)
     declared = declared_schema(None, attached)
-    return own if declared is None else declared.update(own)
+    return schema if declared is None else declared.update(schema)
 
 
 def _old_arguments(fit: Any) -> dict[str, Any]:
@@ -414,21 +414,21 @@ def _old_arguments(fit: Any) -> dict[str, Any]:
 
     call = fit._record.call
     defaults = {o.name: o.default for o in resolve(call.verb, call.method).options}
-    own = {k: v for k, v in call.options.items() if k not in defaults or v != defaults[k]}
-    said = {
+    options = {k: v for k, v in call.options.items() if k not in defaults or v != defaults[k]}
+    common = {
         "method": call.method, "level": call.level, "inference": call.inference,
         **_rows_protected(fit),
     }  # fmt: skip
     if call.survey is not None:
         survey = Survey.from_dict(call.survey)
         if survey.errors_only:
-            own = {**own, "vcov": {"CRV1": survey.psu}, "psus": survey.psus}
+            options = {**options, "vcov": {"CRV1": survey.psu}, "psus": survey.psus}
         else:
-            own, said = {**own, "design": survey}, {**said, "weights": None}
-    kept = _without_defaults(said)
+            options, common = {**options, "design": survey}, {**common, "weights": None}
+    changed = _without_defaults(common)
     if len(method_names(call.verb)) == 1:  # a verb with one method need not take method=
-        kept.pop("method", None)
-    return {**own, **kept}
+        changed.pop("method", None)
+    return {**options, **changed}
 
 
 @with_numpy_defaults
@@ -442,32 +442,35 @@ def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: 
     import dpmodels.api as verbs
     from dpmodels.sources.tasks import as_source
 
-    call, said = fit._record.call, _rows_protected(fit)
-    _check_budget(fit, budget, said["relation"], said["unit"])
+    call, protection = fit._record.call, _rows_protected(fit)
+    _check_budget(fit, budget, protection["relation"], protection["unit"])
     design = None
     if call.survey is not None:
         survey = Survey.from_dict(call.survey)
-        weights = said.pop("weights")
+        weights = protection.pop("weights")
         design = replace(survey, weights=weights, errors_only=False)
     quoted = " + ".join(name if name.isidentifier() else f"`{name}`" for name in names)
-    _check_means(said, design, quoted)
-    given = {**_without_defaults(said), "schema": _old_schema(fit, as_source(data).schema_attr)}
-    if said["relation"] == "add-remove":
+    _check_means(protection, design, quoted)
+    arguments = {
+        **_without_defaults(protection),
+        "schema": _old_schema(fit, as_source(data).schema_attr),
+    }
+    if protection["relation"] == "add-remove":
         guess = {"n_guess": call.options.get("n_guess")}
-        return verbs.dp_moments(f"~ {quoted}", data, **given, **guess, budget=budget, **paid)
+        return verbs.dp_moments(f"~ {quoted}", data, **arguments, **guess, budget=budget, **paid)
     if design is not None:
-        given["design"] = design
-    return verbs.dp_mean(f"{quoted} ~ 1", data, **given, budget=budget, **paid)
+        arguments["design"] = design
+    return verbs.dp_mean(f"{quoted} ~ 1", data, **arguments, budget=budget, **paid)
 
 
-def _check_means(said: dict[str, Any], design: Survey | None, quoted: str) -> None:
+def _check_means(protection: dict[str, Any], design: Survey | None, quoted: str) -> None:
     """Refuse means that no method releases for the unit, relation and weights of the fit."""
-    weighted = said.get("weights") is not None or design is not None
-    if not weighted or (said["unit"] is None and said["relation"] == "replace"):
+    weighted = protection.get("weights") is not None or design is not None
+    if not weighted or (protection["unit"] is None and protection["relation"] == "replace"):
         return
-    whom = [f"unit={said['unit']!r}"] if said["unit"] is not None else []
-    whom += ["relation='add-remove'"] if said["relation"] == "add-remove" else []
-    verb = "dp_mean" if said["relation"] == "replace" else "dp_moments"
+    whom = [f"unit={protection['unit']!r}"] if protection["unit"] is not None else []
+    whom += ["relation='add-remove'"] if protection["relation"] == "add-remove" else []
+    verb = "dp_mean" if protection["relation"] == "replace" else "dp_moments"
     raise RequestError(
         f"weighted means are released for rows and a public number of them, and this fit has "
         f"{', '.join(whom)}: give public rows, or means without weights, "
@@ -488,11 +491,11 @@ def _check_budget(fit: Any, budget: Any, relation: str, unit: str | None) -> Non
         return
     words = [f"unit={unit!r}"] if unit is not None else []
     words += [f"relation={relation!r}"] if relation != "replace" else []
-    own = "".join(f", {word}" for word in words)
+    arguments = "".join(f", {word}" for word in words)
     raise BudgetError(
         f"a follow-up protects what its fit protects ({neighbours_of(relation, _unit(unit))}), and "
         f"this budget another ({neighbours_of(budget.relation, budget.unit)}). Charge it to "
-        f"budget=dp.Budget(eps=..., delta=...{own})"
+        f"budget=dp.Budget(eps=..., delta=...{arguments})"
     )
 
 

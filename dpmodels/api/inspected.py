@@ -61,17 +61,17 @@ def inspect_source(data: Any, schema: Any = None) -> None:
             "inspect_source compares cells with a schema: dp.inspect_source(data, "
             "dp.Schema(age=dp.Real(0, 100), ...))"
         )
-    found = inspected(source, dict(declared.variables))
+    inspection = inspected(source, dict(declared.variables))
     print(_WARNING + "\n")
-    rows = [Row(_cells(name, seen)) for name, seen in found.columns.items()]
+    rows = [Row(_cells(name, seen)) for name, seen in inspection.columns.items()]
     labels = ("variable", "missing", "do not parse", "match no level", "outside the range")
     columns = tuple(Column(text, left=k == 0) for k, text in enumerate(labels))
     print(Table(columns=columns, rows=tuple(rows), layout=Layout(ruled=False)))
     print(
-        f"\n{found.rows:,} rows, of which {found.usable:,} have a usable cell in every variable of "
-        "the schema that can be read."
+        f"\n{inspection.rows:,} rows, of which {inspection.usable:,} have a usable cell in every "
+        "variable of the schema that can be read."
     )
-    for name, seen in found.columns.items():
+    for name, seen in inspection.columns.items():
         if seen.problem:
             close = did_you_mean(name, source.kinds) if name not in source.kinds else ""
             print(f"\n{name}: {seen.problem}{close}")

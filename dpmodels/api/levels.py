@@ -12,7 +12,7 @@ from dpmodels.door import answered, checked, people_count, row_count, rows_of
 from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
 from dpmodels.formula.types import check_types
-from dpmodels.levels import FoundLevels, LevelsPlan, found
+from dpmodels.levels import FoundLevels, LevelsPlan, release_levels
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
 from dpmodels.scoring.rules import STOP_SHARE
@@ -162,18 +162,18 @@ def with_levels(
     paid = _EPS * eps, _DELTA * delta
     variables = {name: declared[name] for name in names}
     unit = declared.unit if options.get("unit") is None else options["unit"]
-    found = _bought(
+    released = _bought(
         names, source, *paid, variables, None, None, None, budget, seed, unit, options.get("units")
     )
-    lost = [name for name in names if name not in found]
+    lost = [name for name in names if name not in released]
     if lost:
         raise RequestError(
             f"fewer than two levels of {lost[0]!r} were found: no model can be fitted. The charge "
             f"for levels holds (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
             "codebook, or take a larger eps"
         )
-    counted = "people" if found.people else "rows"
-    shares = found.shares(found.n)
+    counted = "people" if released.people else "rows"
+    shares = released.shares(released.n)
     least = min(shares, key=shares.__getitem__)
     if shares[least] < STOP_SHARE:
         raise RequestError(
@@ -183,10 +183,10 @@ def with_levels(
             f"dp.Levels(other='other') keeps the others"
         )
     note = messages.LEVELS_CHARGED(
-        columns=names, eps=paid[0], delta=paid[1], threshold=found.threshold, counted=counted,
+        columns=names, eps=paid[0], delta=paid[1], threshold=released.threshold, counted=counted,
         held=f"{shares[least]:.0%}", total_eps=eps, total_delta=delta,
     )  # fmt: skip
-    return declared.update(found), eps - paid[0], delta - paid[1], note
+    return declared.update(released), eps - paid[0], delta - paid[1], note
 
 
 def _check_columns(names: list[str], source: Any, person: Person | None) -> None:
@@ -231,16 +231,16 @@ def _bought(
         raise RequestError("the table has no rows")
     others, words = {}, []
     for name in names:
-        one = variables.get(name)
-        others[name] = other if one is None else one.other
-        codes = missing if one is None else one.missing
+        variable = variables.get(name)
+        others[name] = other if variable is None else variable.other
+        codes = missing if variable is None else variable.missing
         words.append(tuple(str(code).strip() for code in codes or ()))
     plan = LevelsPlan.of(
         tuple(names), tuple(words), n, eps, delta, seeded=seed is not None, person=person
     )
     label = f"dp_levels({', '.join(names)})"
     rows = functools.partial(rows_of, source, n, person=person)
-    _, counts = answered(label, plan, found, rows, budget, seed, what="the levels are ")
+    _, counts = answered(label, plan, release_levels, rows, budget, seed, what="the levels are ")
     levels = FoundLevels(counts, plan, others)
     lost = [name for name in names if name not in levels]
     if lost and not variables:

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
 
 
-def columns_formula(given: Any) -> str:
+def columns_formula(columns: Any) -> str:
     """Return ``"x1 + x2 ~ 1"`` for that text, with or without its ``~``, or for a list of names."""
-    if isinstance(given, str):
-        text = given.strip()
+    if isinstance(columns, str):
+        text = columns.strip()
         if text.startswith("~"):
             return f"{text[1:].strip()} ~ 1"
-        return given if "~" in text or not text else f"{text} ~ 1"
-    names = list(given) if hasattr(given, "__iter__") else []
+        return columns if "~" in text or not text else f"{text} ~ 1"
+    names = list(columns) if hasattr(columns, "__iter__") else []
     if not names or not all(isinstance(c, str) for c in names):
         raise RequestError(
             "the columns are a formula, 'x1 + x2 ~ 1' or '~ x1 + x2', or a list of column names; "
-            f"got {type(given).__name__}"
+            f"got {type(columns).__name__}"
         )
     return " + ".join(c if c.isidentifier() else f"`{c}`" for c in names) + " ~ 1"
 
@@ -481,10 +481,12 @@ def _check_first(data: Any, main: str, instruments: str, schema: Any, bounds: An
     from dpmodels.sources.tasks import as_source
 
     source = as_source(data)
-    whole = f"{main} + {instruments}"
-    needed = needed_variables(whole, source.kinds)
+    with_instruments = f"{main} + {instruments}"
+    needed = needed_variables(with_instruments, source.kinds)
     declared = declared_schema(schema, source.schema_attr)
-    full = schema_for(source.kinds, declared, bounds, needed, formula=whole, verb="dp_iv")
+    full = schema_for(
+        source.kinds, declared, bounds, needed, formula=with_instruments, verb="dp_iv"
+    )
     _places(build_design(main, full), build_design(f"~ {instruments}", full, one_sided_ok=True))
 
 
@@ -499,16 +501,18 @@ def _places(design: Design, instruments: Design) -> tuple[list[int], list[int]]:
             "every regressor is among the instruments, so nothing is endogenous: dp_ols() fits it"
         )
     if len(excluded) < len(endogenous):
-        said = ", ".join(design.names[j] for j in endogenous)
+        listed = ", ".join(design.names[j] for j in endogenous)
         raise RequestError(
             f"not identified: {len(endogenous)} endogenous regressor"
-            f"{'s' if len(endogenous) > 1 else ''} ({said}) and {len(excluded)} excluded "
+            f"{'s' if len(endogenous) > 1 else ''} ({listed}) and {len(excluded)} excluded "
             f"instrument{'' if len(excluded) == 1 else 's'}. List exogenous regressors on both "
             f"sides of the bar, as in {_EXAMPLE}"
         )
-    for one in (design, instruments):
-        rows = public_points(one, 64 * (one.p + 1), (1.0, 2.0))
-        X = dict(zip(one.names, np.asarray(one.matrix(rows), dtype=float).T, strict=True))
+    for regressors in (design, instruments):
+        rows = public_points(regressors, 64 * (regressors.p + 1), (1.0, 2.0))
+        X = dict(
+            zip(regressors.names, np.asarray(regressors.matrix(rows), dtype=float).T, strict=True)
+        )
         del X["Intercept"]
         if lost := [name for name in X if name not in independent(X)]:
             raise RequestError(
@@ -533,13 +537,15 @@ def _on(
     design = design_on(main, m, "dp_iv")
     response = main.partition("~")[0].strip()
     beside = design_on(f"{response} ~ {instruments}", m, "dp_iv")
-    one = build_design(f"~ {instruments}", m.design.schema, na=m.design.na, one_sided_ok=True)
-    endogenous, excluded = _places(design, one)
+    instrument_design = build_design(
+        f"~ {instruments}", m.design.schema, na=m.design.na, one_sided_ok=True
+    )
+    endogenous, excluded = _places(design, instrument_design)
     B = functionals_on(beside, m, facts)[:-1]
     rows = functionals_on(design, m, facts)
-    given = Instruments(B, tuple(endogenous), tuple(excluded))
+    instrument_columns = Instruments(B, tuple(endogenous), tuple(excluded))
     title = "two-stage least squares on released second moments"
     return fit_of_functionals(
-        "dp_iv", formula, m, facts, design, rows, level=level, title=title, instruments=given,
-        paid=paid,
+        "dp_iv", formula, m, facts, design, rows, level=level, title=title,
+        instruments=instrument_columns, paid=paid,
     )  # fmt: skip

@@ -473,28 +473,28 @@ def panel_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
     """Return the arguments for a plan of ``"y ~ x | id + year"`` or of ``re="id"``."""
-    asked = options.get("unit"), options.get("re")
-    if asked[1] is not None:
-        text, unit = with_intercepts("dp_feols", formula, *asked)
+    unit_and_re = options.get("unit"), options.get("re")
+    if unit_and_re[1] is not None:
+        text, unit = with_intercepts("dp_feols", formula, *unit_and_re)
     else:
-        text, unit = without_effects("dp.plan", formula, asked[0])
+        text, unit = without_effects("dp.plan", formula, unit_and_re[0])
     return text, method, {**options, "unit": unit}, ()
 
 
-def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **given: Any) -> Fit:
+def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **arguments: Any) -> Fit:
     from dpmodels.results.fit import Fit
 
     for name in ("vcov", "cluster"):  # of fixest and other packages
-        if name in given["options"]:
+        if name in arguments["options"]:
             raise RequestError(f"{verb} takes no {name}=: errors are clustered by the unit, always")
-    re = given["options"].get("re")
+    re = arguments["options"].get("re")
     if re is not None:
         text, unit = with_intercepts(verb, formula, unit, re)
     else:
         text, unit = without_effects(verb, formula, unit)
-        if given["options"].pop("mundlak", True) is not True:
+        if arguments["options"].pop("mundlak", True) is not True:
             raise RequestError(f'{verb}: mundlak= needs re=, for example re="{unit}"')
-    fit = call(verb, text, data, method=None, default="scoring", unit=unit, **given)
+    fit = call(verb, text, data, method=None, default="scoring", unit=unit, **arguments)
     record = fit._record
     typed = replace(record, call=replace(record.call, formula=formula))
     return Fit._of(typed)
@@ -721,22 +721,22 @@ def dp_polr(
 
 def _link(method: Any, link: Any) -> str:
     """Return the distribution of the latent response: ``method=``, or as an option ``link=``."""
-    asked = method or link or _LINKS[0]
-    if asked not in _LINKS:
+    distribution = method or link or _LINKS[0]
+    if distribution not in _LINKS:
         raise RequestError(
-            f"method={shown(asked)} is not one of {list(_LINKS)}: the distribution of the latent "
-            "response, as in R's polr"
+            f"method={shown(distribution)} is not one of {list(_LINKS)}: the distribution of the "
+            "latent response, as in R's polr"
         )
-    return str(asked)
+    return str(distribution)
 
 
 def choice_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
     """Return the arguments for a plan of ``dp_polr``, whose ``method=`` is the link."""
-    rest = {k: v for k, v in options.items() if k != "link"}
+    others = {k: v for k, v in options.items() if k != "link"}
     method = None if method == "scoring" else method  # dp.methods() calls it so
-    return formula, None, {**rest, "link": _link(method, options.get("link"))}, ()
+    return formula, None, {**others, "link": _link(method, options.get("link"))}, ()
 
 
 @like(dp_ols, dp_polr)
@@ -810,12 +810,12 @@ def _based(schema: Any, formula: str, base: Any, data: Any) -> Any:
     from dpmodels.variables import Levels
 
     name = formula.split("~")[0].strip().strip("`")
-    given = declared_schema(schema, Schema.from_frame_attrs(data)) or Schema()
-    declared: Any = given[name] if name in given else None  # noqa: SIM401
+    current = declared_schema(schema, Schema.from_frame_attrs(data)) or Schema()
+    declared: Any = current[name] if name in current else None  # noqa: SIM401
     levels = list(declared.levels) if isinstance(declared, Levels) else []
     if base not in levels:
         raise RequestError(
             f"base={shown(base)} is not a declared level of {name!r}"
             + (f": {levels}" if levels else ", whose levels are not declared in schema=")
         )
-    return given.update({name: Levels(sorted(levels, key=lambda level: level != base))})
+    return current.update({name: Levels(sorted(levels, key=lambda level: level != base))})

@@ -112,25 +112,25 @@ def _plan(
 
 def _ordered(formula: Any, data: Any, columns: Any) -> tuple[Any, list[str] | None]:
     """Return the table and its columns, in whichever order they were given."""
-    said = isinstance(formula, str) and "~" in formula
+    has_formula = isinstance(formula, str) and "~" in formula
     terms = isinstance(data, (list, tuple)) and data and all(isinstance(x, str) for x in data)
     old = formula is not None and terms
-    if old or (data is None and not said):
+    if old or (data is None and not has_formula):
         formula, data = data, formula  # dp_release(data), dp_release(data, columns)
     if data is None:
         raise RequestError("dp_release needs a table: dp_release('~ x + z', data, eps=, delta=)")
     if formula is not None and columns is not None:
         raise RequestError("dp_release takes columns once: dp_release('~ x + z', data, ...)")
-    given = columns if formula is None else formula
-    if isinstance(given, str):
-        left, tilde, right = (part.strip() for part in given.partition("~"))
+    requested = columns if formula is None else formula
+    if isinstance(requested, str):
+        left, tilde, right = (part.strip() for part in requested.partition("~"))
         if tilde and left:
             raise RequestError(
                 f"a release has no response: write all columns on the right, '~ {left} + {right}'"
             )
-        listed = [term for _, term in signed(right if tilde else given, "+")]
+        listed = [term for _, term in signed(right if tilde else requested, "+")]
         return data, None if listed in (["."], []) else listed  # a dot: all
-    return data, None if given is None else list(given)
+    return data, None if requested is None else list(requested)
 
 
 def signed(text: str, signs: str = "+-") -> list[tuple[str, str]]:
@@ -330,9 +330,9 @@ def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None =
     missing = [name for name, v in (("eps", eps), ("delta", delta)) if v is REQUIRED]
     if missing:
         other = [name for name in options or {} if name in _OTHER_NAMES]
-        said = "".join(f" ({_OTHER_NAMES[name]} is not called {name} here)" for name in other)
+        hints = "".join(f" ({_OTHER_NAMES[name]} is not called {name} here)" for name in other)
         raise MissingArgumentError(
-            f"{verb}() needs {' and '.join(missing)}{said}: the guarantee of the call has no "
+            f"{verb}() needs {' and '.join(missing)}{hints}: the guarantee of the call has no "
             "default. For example eps=1, delta=1e-6"
         )
 
@@ -360,9 +360,9 @@ def _estimated(
     from dpmodels.scoring.notes import no_ranges_note
 
     with one_thread():
-        found = estimate(plan, release) if release.reply else no_ranges_note(release.design.names)
-    tell(*map(UtilityWarning, found.warnings))
-    return Fit(plan, release, found)
+        result = estimate(plan, release) if release.reply else no_ranges_note(release.design.names)
+    tell(*map(UtilityWarning, result.warnings))
+    return Fit(plan, release, result)
 
 
 def _fit_on_release(
@@ -408,12 +408,12 @@ def _fit_on_release(
         kinds=_kinds_of(facts), attached=facts, inference=inference,
         progress=progress, options=options, design_options=design_options,
     )  # fmt: skip
-    known = {
+    intervals = {
         name: (float(lo), float(lo + s))
         for name, lo, s in zip(rel.names, rel.lower, rel.scale, strict=True)
     }
-    unknown = [c for c in call.design.unknown if c in known]
-    design = call.design.with_bounds({c: known[c] for c in unknown}) if unknown else call.design
+    unknown = [c for c in call.design.unknown if c in intervals]
+    design = call.design.with_bounds({c: intervals[c] for c in unknown}) if unknown else call.design
     plan = plan_on_release(call.request, design, rel)
     release = Release({}, rel.guarantee, design, detail=rel)
     return _estimated(plan, release, estimate)
@@ -428,13 +428,13 @@ def _kinds_of(schema: Any) -> dict[str, str]:
 
 
 def restated(
-    fit: Fit, verb: str, formula: str, method: str, asked: Mapping[str, Any], **entry: Any
+    fit: Fit, verb: str, formula: str, method: str, call_options: Mapping[str, Any], **entry: Any
 ) -> Designed:
     """Return the request that another function would make of the released numbers of a fit."""
-    known = fit._record.design.schema
+    schema = fit._record.design.schema
     call = build_request(
         verb, formula, eps=fit.privacy.eps, delta=fit.privacy.delta, method=method,
-        kinds=_kinds_of(known), attached=known, options=asked,
+        kinds=_kinds_of(schema), attached=schema, options=call_options,
     )  # fmt: skip
     method_ran = replace(call.request.method, **entry)
     return replace(call, request=replace(call.request, method=method_ran, level=fit.level))
@@ -469,10 +469,10 @@ def _fit_on_moments(
     from dpmodels.results.moments import moments_of
 
     check_first(formula)
-    own = dict(options or {})
-    level = own.pop("level", 0.95)
+    arguments = dict(options or {})
+    level = arguments.pop("level", 0.95)
     refused = given_names(eps=eps, delta=delta, **others, method=method)
-    refused += [*own, *([] if inference is True else ["inference"])]
+    refused += [*arguments, *([] if inference is True else ["inference"])]
     if refused:
         raise RequestError(
             f"{', '.join(refused)} must not be given with a release of second moments: it was "
@@ -537,8 +537,8 @@ def design_on(formula: str, m: Fit, verb: str) -> Design:
             "offset() is not taken with a release of second moments: regress "
             f"I({design.response.name} - {design.offset}) instead, if the release holds both"
         )
-    known = {c.name: c.interval for c in source.z if c.interval is not None}
-    return design.with_bounds({c: known[c] for c in design.unknown if c in known})
+    intervals = {c.name: c.interval for c in source.z if c.interval is not None}
+    return design.with_bounds({c: intervals[c] for c in design.unknown if c in intervals})
 
 
 def functionals_on(design: Design, m: Fit, facts: MomentFacts) -> Array:
@@ -559,6 +559,6 @@ def functionals_on(design: Design, m: Fit, facts: MomentFacts) -> Array:
 
 def _would_hold(m: Fit, terms: list[str]) -> str:
     held = m.formula.partition("~")
-    kept = held[0].strip() if held[2].strip() in ("", "1") else f"{held[0]} + {held[2]}".strip()
-    wanted = " + ".join([kept, *terms])
-    return f'A release that holds it: dp.dp_moments("{wanted}", data, eps=..., delta=...)'
+    released = held[0].strip() if held[2].strip() in ("", "1") else f"{held[0]} + {held[2]}".strip()
+    formula = " + ".join([released, *terms])
+    return f'A release that holds it: dp.dp_moments("{formula}", data, eps=..., delta=...)'

@@ -84,9 +84,9 @@ def survey_of(options: dict[str, Any]) -> Survey | None:
 
 
 def check_sample(
-    survey: Survey, method: Method, weights: str | None, unit: Any, kept: int | None = None
+    survey: Survey, method: Method, weights: str | None, unit: Any, max_rows: int | None = None
 ) -> str | None:
-    """Refuse a call that has no errors by design; return its weights. ``kept``: ``max_rows=``."""
+    """Refuse a call that has no errors by design; return its weights."""
     if "design" not in method.accepts:
         what = _CRV if survey.errors_only else "design="
         raise RequestError(
@@ -106,7 +106,7 @@ def check_sample(
             'dp_ols("y ~ 1", unit=, design=), dp_glm, dp_quantreg; or leave unit= out, rows are '
             "then protected"
         )
-    if unit is not None and kept is not None:
+    if unit is not None and max_rows is not None:
         raise RequestError(
             "max_rows= keeps rows and fills people up, and clusters of those have no proof here: "
             "leave max_rows= out, each person then adds the sum of its scores"
@@ -122,7 +122,7 @@ def labels_declared(
     """Return the variables of the columns of labels, or refuse."""
     from dpmodels.formula.types import check_types
 
-    known = {} if declared is None else dict(declared.variables)
+    variables = {} if declared is None else dict(declared.variables)
     out: dict[str, Any] = {}
     for what, name in (("psu", survey.psu), ("strata", survey.strata)):
         if name is None:
@@ -132,12 +132,12 @@ def labels_declared(
                 f"{what}={shown(name)}: the data has no column of this name."
                 + did_you_mean(name, kinds)
             )
-        if what == "strata" and not isinstance(known.get(name), Levels):
+        if what == "strata" and not isinstance(variables.get(name), Levels):
             raise SchemaError(
                 f"strata={name!r} needs declared levels: schema={{{name!r}: "
                 f"dp.Levels(['north', 'south'])}}. Do not take them from the data"
             )
-        out[name] = known.get(name)
+        out[name] = variables.get(name)
         if what == "psu" and not isinstance(out[name], (Count, Levels)):
             out[name] = Text()
     check_types(kinds, out)
@@ -151,17 +151,23 @@ def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> S
 
     psu, strata = survey.psu, survey.strata
     levels: tuple[Any, ...] = () if strata is None else tuple(variables[strata].levels)
-    own = None if psu is None else variables[psu]
-    labelled = isinstance(own, (Count, Levels)) and not survey.errors_only
+    psu_variable = None if psu is None else variables[psu]
+    labelled = isinstance(psu_variable, (Count, Levels)) and not survey.errors_only
     if labelled and survey.psus is None and strata is None:
-        count = len(own.levels) if isinstance(own, Levels) else getattr(own, "upper", None)
+        count = (
+            len(psu_variable.levels)
+            if isinstance(psu_variable, Levels)
+            else getattr(psu_variable, "upper", None)
+        )
         survey = survey if count is None else replace(survey, psus=count)
     frame = Frame(survey, levels, labelled)
     frame.factors()  # raise now if the declarations do not fit together
     if psu is None and (strata is None or survey.fpc is None):
         return SampleDesign(frame, design)
-    known = dict(design.schema.variables)
-    schema = Schema(**{**{k: v for k, v in variables.items() if k not in known}, **known})
+    design_variables = dict(design.schema.variables)
+    schema = Schema(
+        **{**{k: v for k, v in variables.items() if k not in design_variables}, **design_variables}
+    )
     text = {**design.to_dict(), "schema": schema.to_dict(), "labels": [psu, strata]}
     return SampleDesign(frame, design_from(text))
 
@@ -215,15 +221,17 @@ def choose_method(
         return Choice(method)
     record, first = verb_of(verb), default_method(verb)
     chosen, why = first, record.because
-    given = {k: v for k, v in (options or {}).items() if v is not None}
+    set_options = {k: v for k, v in (options or {}).items() if v is not None}
     if public is not None and record.with_public:
         chosen, why = record.with_public, "because public data were given"
-    elif record.instead and all(_serves(verb, record.instead, k, given[k]) for k in given):
-        known = {*COMMON_OPTIONS, *(o.name for o in resolve(verb, first).options)}
-        asked = [name for name in given if name not in known]
-        guessed = given.get("relation") != "add-remove" or "n_guess" in given
-        if asked:
-            chosen, why = record.instead, f"because {asked[0]}= was given"
+    elif record.instead and all(
+        _serves(verb, record.instead, k, set_options[k]) for k in set_options
+    ):
+        accepted = {*COMMON_OPTIONS, *(o.name for o in resolve(verb, first).options)}
+        unaccepted = [name for name in set_options if name not in accepted]
+        guessed = set_options.get("relation") != "add-remove" or "n_guess" in set_options
+        if unaccepted:
+            chosen, why = record.instead, f"because {unaccepted[0]}= was given"
         elif not inference:
             chosen, why = record.instead, "because inference=False asks for no errors"
         elif not guessed:
@@ -352,8 +360,8 @@ def _with_integer_event(
     name = formula.partition("~")[0].strip().strip("`")
     variable = schema.variables.get(name)
     event = design_options.get("response_ok") == "event" and design_options.get("event") is None
-    whole = str(getattr(kinds.get(name), "cells", "")).startswith(("int", "uint"))
-    if event and whole and isinstance(variable, Real) and variable.interval is None:
+    integer = str(getattr(kinds.get(name), "cells", "")).startswith(("int", "uint"))
+    if event and integer and isinstance(variable, Real) and variable.interval is None:
         return schema.update({name: Binary()})
     return schema
 
@@ -406,19 +414,19 @@ def _person(
 
 def _check_cap(method: Method, most: int, common: Mapping[str, Any]) -> None:
     """Refuse ``max_rows=`` where rows cannot be kept and filled up."""
-    said = f"max_rows={most}"
+    argument = f"max_rows={most}"
     if "release" in method.accepts:
         raise RequestError(
-            f"{said}: a noised table protects one row of it, and its rows are not filled up. Make "
-            "a table of one row per person first, and leave unit= out"
+            f"{argument}: a noised table protects one row of it, and its rows are not filled up. "
+            "Make a table of one row per person first, and leave unit= out"
         )
     if common["relation"] == "add-remove" or "replace" not in method.relations:
         raise RequestError(
-            f"{said} has its proof for relation='replace': people are filled up to {most} "
+            f"{argument} has its proof for relation='replace': people are filled up to {most} "
             "rows each, so that their number is public"
         )
     if common["na"] != "zero-row":
-        raise RequestError(f"{said} fills people up with empty rows: leave na= out")
+        raise RequestError(f"{argument} fills people up with empty rows: leave na= out")
 
 
 #: Pairs of a declared name and a column that are compared for misspellings.
@@ -442,8 +450,8 @@ def nearly(name: str, others: Sequence[str]) -> str | None:
     numbers = re.findall(r"\d+", name)
     alike = []
     for other in others:
-        found = re.findall(r"\d+", other)
-        if not numbers or not found or found == numbers:
+        other_numbers = re.findall(r"\d+", other)
+        if not numbers or not other_numbers or other_numbers == numbers:
             alike.append(other)
     for other in alike:  # in other capitals, or with letters swapped
         if key(other) == key(name) or (len(name) > 2 and letters(other) == letters(name)):
@@ -461,10 +469,14 @@ def check_declared(
     (of another column: a warning, as tables share schemas);
     a column of a file without types.
     """
-    given = bounds if isinstance(bounds, Mapping) else {}
-    known = set() if declared is None else set(declared)
-    silent = [name for name in needed if name in kinds and name not in known and name not in given]
-    others = [name for name in kinds if name not in known and name not in given]
+    ranges = bounds if isinstance(bounds, Mapping) else {}
+    declared_names = set() if declared is None else set(declared)
+    silent = [
+        name
+        for name in needed
+        if name in kinds and name not in declared_names and name not in ranges
+    ]
+    others = [name for name in kinds if name not in declared_names and name not in ranges]
     absent = [] if declared is None else [name for name in declared if name not in kinds]
     if len(absent) * len(others) > _MOST_PAIRS:  # comparing them all takes longer than the call
         others = []
@@ -580,15 +592,15 @@ def _planned_columns(
     return dict.fromkeys([*sorted(names.union(used)), *labelled], "unknown")
 
 
-def _protected(own: dict[str, Any], entry: Method) -> dict[str, str]:
+def _protected(options: dict[str, Any], entry: Method) -> dict[str, str]:
     """Take ``unit=`` out of the options where it is a level of a noised table, and return it.
 
     A word of the method and no column: noised tables protect one row or one variable of it.
     """
-    unit = own.get("unit")
+    unit = options.get("unit")
     if not isinstance(unit, str) or unit not in LEVELS:
         return {}
-    del own["unit"]
+    del options["unit"]
     if any(o.name == "unit" for o in entry.options):
         return {"unit": unit}
     if unit == "attribute":
@@ -666,12 +678,12 @@ def build_request(
     if isinstance(method, str):
         method, implied = verb_of(verb).also_called.get(method, (method, {}))
     entry = resolve(verb, method)
-    own = {**implied, **options}
-    survey = survey_of(own)
-    level = _protected(own, entry)
-    own.setdefault("na", entry.na)
-    common = _common(own)
-    resolved = entry.resolve_options({**own, **level})
+    all_options = {**implied, **options}
+    survey = survey_of(all_options)
+    level = _protected(all_options, entry)
+    all_options.setdefault("na", entry.na)
+    common = _common(all_options)
+    resolved = entry.resolve_options({**all_options, **level})
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
     relation = _relation(verb, entry, common)
     seed = check_seed(seed)
@@ -778,9 +790,9 @@ def read_public(public: Any, design: Design) -> PublicMoments:
     response = design.response is not None
     every = names if response else [CONSTANT, *names]
     if is_moments(public):
-        given = PublicMoments.of(public)
-        given = given if response else constant_first(given, names)
-        return given.checked(every, response=response)
+        moments = PublicMoments.of(public)
+        moments = moments if response else constant_first(moments, names)
+        return moments.checked(every, response=response)
     from dpmodels.formula.types import check_types
     from dpmodels.sources.rows import Rows, count_rows
     from dpmodels.sources.tasks import as_source

@@ -161,15 +161,15 @@ def dp_survdiff(
     True
     """
     if getattr(data, "model", None) == "dp_survfit" and hasattr(data, "_record"):
-        asked = given_names(
+        surplus = given_names(
             times=times, breaks=breaks, method=method, schema=schema, bounds=bounds, budget=budget,
             seed=seed,
         )  # fmt: skip
-        asked += [*options, *given_names(eps=eps, delta=delta)]
-        if asked:
+        surplus += [*options, *given_names(eps=eps, delta=delta)]
+        if surplus:
             raise RequestError(
-                f"{', '.join(asked)} must not be given with a released curve: it was paid for when "
-                "it was released"
+                f"{', '.join(surplus)} must not be given with a released curve: it was paid for "
+                "when it was released"
             )
         if formula != data.formula:
             raise RequestError(
@@ -192,21 +192,21 @@ def survdiff_of(fit: Any) -> Fit:
     from dpmodels.records import Release
     from dpmodels.results.fit import Fit
 
-    found = curves_from(fit._record)
-    layout = found[0].layout
+    curves = curves_from(fit._record)
+    layout = curves[0].layout
     if len(layout.groups) < 2:
         raise RequestError(
             f'"{fit.formula}" has one group, and a test compares several: Surv(time, event) ~ group'
         )
-    asked = {k: fit.options[k] for k in ("times", "breaks", "max_episodes")
+    options = {k: fit.options[k] for k in ("times", "breaks", "max_episodes")
              if fit.options.get(k) is not None}  # fmt: skip
     call = restated(
-        fit, "dp_survdiff", fit.formula, "logrank", asked, name="curve",
+        fit, "dp_survdiff", fit.formula, "logrank", options, name="curve",
         title="Log-rank test of a released curve", privacy_se="public",
     )  # fmt: skip
     plan: Plan[None] = Plan(call.request, fit.design, fit.nobs, fit.privacy.steps, fit.privacy)
     release = Release({}, fit.privacy, fit.design)
-    return Fit(plan, release, estimate_of(layout, logrank(layout, found)))
+    return Fit(plan, release, estimate_of(layout, logrank(layout, curves)))
 
 
 @like(dp_ols)

@@ -23,17 +23,17 @@ def is_moments(data: Any) -> bool:
     return getattr(data, "model", None) == "dp_moments" and hasattr(data, "_record")
 
 
-def table_from_moments(formula: str, fit: Any, asked: list[str]) -> Fit:
+def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
     """Return a table that is read off released moments, whose guarantee it states: no charge."""
     from dpmodels.models.table.table import Moments, table_of
     from dpmodels.planning import Plan
     from dpmodels.records import Release
     from dpmodels.results.fit import Fit
 
-    if asked:
+    if surplus:
         raise RequestError(
-            f"{', '.join(asked)} must not be given with moments: they were paid for when they were "
-            "released, and hold counts and means"
+            f"{', '.join(surplus)} must not be given with moments: they were paid for when they "
+            "were released, and hold counts and means"
         )
     if column_of(fit.privacy.unit) is not None:
         raise RequestError("a table is read off moments of rows, and these are of people")
@@ -78,8 +78,8 @@ def table_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
     """Return the arguments for a plan of a table: ``by=`` is a part of the formula."""
-    rest = {k: v for k, v in options.items() if k != "by"}
-    return with_groups(formula, options.get("by")), method, rest, ()
+    others = {k: v for k, v in options.items() if k != "by"}
+    return with_groups(formula, options.get("by")), method, others, ()
 
 
 @like(dp_ols)
@@ -169,12 +169,12 @@ def dp_table(
     """
     formula = with_groups(formula, by)
     if is_moments(data):
-        asked = given_names(
+        surplus = given_names(
             medians=medians, quantiles=quantiles, histogram=histogram, budget=budget, seed=seed,
             schema=schema, bounds=bounds, method=method,
         )  # fmt: skip
-        asked += [*options, *given_names(eps=eps, delta=delta)]
-        return table_from_moments(formula, data, asked)
+        surplus += [*options, *given_names(eps=eps, delta=delta)]
+        return table_from_moments(formula, data, surplus)
     return call(
         "dp_table", default="joint", formula=formula, data=data, eps=eps, delta=delta,
         medians=medians, quantiles=quantiles, histogram=histogram, method=method, schema=schema,

@@ -106,8 +106,8 @@ def class_sums(blocks: Iterable[Array], scale: FeatureScale, classes: int) -> Cl
     with np.errstate(all="ignore"):
         for block in blocks:
             code = block[-1]
-            z, there = scale.rowmap.clip_and_round(block[index])
-            missing_rows = np.isnan(code) if there is None else np.isnan(code) | ~there
+            z, present = scale.rowmap.clip_and_round(block[index])
+            missing_rows = np.isnan(code) if present is None else np.isnan(code) | ~present
             y = np.where(missing_rows, classes, code).astype(np.intp)
             size = classes + 1
             counts += np.bincount(y, minlength=size)[:classes]
@@ -282,8 +282,8 @@ def _release_sums(
         statistic, over,
         lambda s: Added((s.sums.astype(object), s.counts.astype(object) << 20)),
     )  # fmt: skip
-    found = ask("class sums and counts", query)
-    sums, counts = statistic.parts(found.values)
+    answer = ask("class sums and counts", query)
+    sums, counts = statistic.parts(answer.values)
     means = sums / np.maximum(counts, 1.0)[:, None]
     return {"counts": counts, "means": np.clip(means, -1.0, 1.0)}
 
@@ -297,9 +297,9 @@ def _release_auto(
 ) -> dict[str, Array] | None:
     """Release noisy counts as lower bounds lb_k, and (lb_k mean_k)_k of sensitivity sqrt(8) R."""
     K = detail.classes
-    found = ask("class counts and test", Query(Sum(OneHot(K)), over, lambda s: Added(s.counts)))
-    counts = found.values
-    lower = np.floor(found.at_least(detail.delta_f / K))
+    answer = ask("class counts and test", Query(Sum(OneHot(K)), over, lambda s: Added(s.counts)))
+    counts = answer.values
+    lower = np.floor(answer.at_least(detail.delta_f / K))
     if lower.min() < 1:
         return None
     d = len(scale.columns)

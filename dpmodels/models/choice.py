@@ -88,8 +88,8 @@ class ProportionalOdds:
         eta = predictor(beta, x)
         at = np.clip(zeta[:, None] - eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)
         F, f = link.inverse(at), link.slope(at)
-        zero, one = np.zeros((1, len(eta))), np.ones((1, len(eta)))
-        p = np.diff(np.concatenate([zero, F, one]), axis=0)
+        zero, ones = np.zeros((1, len(eta))), np.ones((1, len(eta)))
+        p = np.diff(np.concatenate([zero, F, ones]), axis=0)
         ends = np.concatenate([zero, f, zero])
         grad = np.zeros((self.K, len(theta), len(eta)))
         for k in range(self.K):
@@ -127,8 +127,8 @@ class Multinomial:
         eta -= eta.max(axis=0)  # of the row, never of the block
         power = np.exp(np.maximum(eta, -2.0 * _MOST_PREDICTOR))
         total = np.zeros(u.shape[1])
-        for own in power:
-            total += own
+        for level_power in power:
+            total += level_power
         p = power / total
         grad = np.zeros((self.K, len(theta), u.shape[1]))
         for k in range(self.K):
@@ -184,9 +184,10 @@ class CategoryModel(Expansion):
         that.
         """
         p, grad = self.at_centre(state.theta)
-        own = np.linalg.norm(state.W @ (grad / np.maximum(p, LEAST_PROBABILITY)[:, None]).T, axis=0)
+        scores = grad / np.maximum(p, LEAST_PROBABILITY)[:, None]
+        norms = np.linalg.norm(state.W @ scores.T, axis=0)
         most = RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / self.rarest + len(state.theta))
-        return min(float(own.max()), most)
+        return min(float(norms.max()), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return an eighth of the change of the linear predictor by the last step.
@@ -212,17 +213,17 @@ class _Rows:
         """Return the score of each row and K rows v of its information."""
         classes, y = self.model.classes, block.rows[-1]
         u = in_u(self.model.coordinates, block.rows)
-        known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))
-        there = known & np.isfinite(u.sum(axis=0))
-        u = np.where(there, u, 0.0)
+        in_range = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))
+        usable = in_range & np.isfinite(u.sum(axis=0))
+        u = np.where(usable, u, 0.0)
         p, grad = classes.gradients(self.theta, u)
         p = np.maximum(p, LEAST_PROBABILITY)
-        at = np.where(there, y, 0.0).astype(np.intp)
+        at = np.where(usable, y, 0.0).astype(np.intp)
         score = np.take_along_axis(grad, at[None, None, :], axis=0)[0]
-        score = np.where(there, score / np.take_along_axis(p, at[None, :], axis=0), 0.0)
+        score = np.where(usable, score / np.take_along_axis(p, at[None, :], axis=0), 0.0)
 
         def information() -> Array:
-            v = np.where(there, grad / np.sqrt(p)[:, None, :], 0.0)
+            v = np.where(usable, grad / np.sqrt(p)[:, None, :], 0.0)
             return mapped(self.W, v.transpose(1, 2, 0).reshape(len(self.theta), -1))
 
         return Expanded(
@@ -356,10 +357,10 @@ def names_of(classes: Classes, design: Design) -> tuple[str, ...]:
 
 
 def _back(
-    classes: Classes, found: ScoringRelease, _: Fitting
+    classes: Classes, release: ScoringRelease, _: Fitting
 ) -> tuple[Array, Array]:
     """Return (A, a): slopes and thresholds, or the coefficients of each level."""
-    A = found.coordinates.back()[0]  # (p, r): map to a linear predictor u'theta
+    A = release.coordinates.back()[0]  # (p, r): map to a linear predictor u'theta
     K = classes.K
     if not isinstance(classes, ProportionalOdds):
         out: Array = np.asarray(np.kron(np.eye(K - 1), A), dtype=float)
@@ -384,7 +385,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         else:
             lost = np.tile(gone, classes.K - 1)
     base = str(design.levels[0])
-    more = (
+    notes = (
         (messages.ORDINAL_SLOPES(),)
         if isinstance(classes, ProportionalOdds)
         else (messages.MULTINOMIAL_BASE(base=base),)
@@ -392,7 +393,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     back: Back = functools.partial(_back, classes)
     names = names_of(classes, design)
     out = estimate_fit(
-        plan, release, lambda _: {}, back=back, names=names, lost=lost, model_notes=more
+        plan, release, lambda _: {}, back=back, names=names, lost=lost, model_notes=notes
     )
     if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
         return out
@@ -401,7 +402,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         return out
     each = len(out.names) // (classes.K - 1)
     open_ = np.repeat(few[1:] | few[0], each)
-    levels = ", ".join(str(v) for v, one in zip(design.levels, few, strict=True) if one)
+    levels = ", ".join(str(v) for v, rare in zip(design.levels, few, strict=True) if rare)
     who = "people" if plan.request.unit is not None else "rows"
     note = messages.RARE_LEVELS(who=who, levels=levels)
     untested = open_ if out.untested is None else out.untested | open_
@@ -455,16 +456,17 @@ def predict(
     choice("interval", interval, (None, "confidence"))
     index, levels = getattr(new, "index", None), list(fit.design.levels)
     missing: Any = np.isnan(X).any(axis=1) | bool(np.isnan(theta).any())
-    asked = (interval, se_fit)
-    if what == "class" and any(asked):
+    with_errors = (interval, se_fit)
+    if what == "class" and any(with_errors):
         raise RequestError(
             "a class has no interval= and no se_fit=: its probability has, predict(new, "
             'what="probs", interval="confidence")'
         )
-    u, known = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
-    p = np.where(missing[:, None], np.nan, classes.gradients(known, u)[0].T)
-    if any(asked):
-        return _with_errors(fit, p, classes.gradients(known, u)[1][:, places], index, asked, level)
+    u, finite = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
+    p = np.where(missing[:, None], np.nan, classes.gradients(finite, u)[0].T)
+    if any(with_errors):
+        grad = classes.gradients(finite, u)[1][:, places]
+        return _with_errors(fit, p, grad, index, with_errors, level)
     if what == "prob":
         return pd.DataFrame(p, index=index, columns=levels)
     best = np.where(missing, 0, np.nan_to_num(p, nan=-1.0).argmax(axis=1))
@@ -473,7 +475,7 @@ def predict(
 
 
 def _with_errors(
-    fit: Fit, p: Array, grad: Array, index: Any, asked: tuple[str | None, bool], level: float
+    fit: Fit, p: Array, grad: Array, index: Any, with_errors: tuple[str | None, bool], level: float
 ) -> Any:
     """Return ``class, fit, lwr, upr, se_fit``, one row per row and class.
 
@@ -490,10 +492,10 @@ def _with_errors(
     se, half = cast("Predictions", fit)._widths(np.nan_to_num(L), level)
     middle = np.log(odds / (1.0 - odds)).ravel()
     columns: dict[str, Any] = {"class": np.tile(levels, len(p)), "fit": p.ravel()}
-    if asked[0] is not None:
+    if with_errors[0] is not None:
         for name, end in (("lwr", middle - half), ("upr", middle + half)):
             columns[name] = np.where(gone, np.nan, 1.0 / (1.0 + np.exp(-end)))
-    if asked[1]:
+    if with_errors[1]:
         columns["se_fit"] = np.where(gone, np.nan, se * slope.ravel())
     rows = np.arange(len(p)) if index is None else np.asarray(index)
     return pd.DataFrame(columns, index=np.repeat(rows, p.shape[1]))

@@ -144,8 +144,8 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     raw, over = ask.raw(own_proof("projector")), Moments(design, rowmap)
     M = raw.total(over).real(np.full(p, 1.0 / STEPS))  # rows of norm <= 1
     lemma = Of("eigengap", ())
-    found = ask(GAP_STEP, Query(lemma, over, lambda _: Added(np.array([eigengap(M, k)]))))
-    gap = float(found.at_least(detail.d1)[0])
+    answer = ask(GAP_STEP, Query(lemma, over, lambda _: Added(np.array([eigengap(M, k)]))))
+    gap = float(answer.at_least(detail.d1)[0])
     values["gap"] = np.array(gap)
     if gap <= 1.0 + 1e-6:
         return Release(values, plan.guarantee, design, reply=False, why="test")

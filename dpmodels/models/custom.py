@@ -148,10 +148,10 @@ def reply(detail: EptrDetail, gamma: float) -> float:
     if detail.coin == "laplace":
         return laplace_test_probability(gamma, detail.eps_t, detail.delta)
     # A hair below the whole number keeps a rounding error from becoming a step of one.
-    whole = math.ceil(gamma / GRID_ALLOWANCE)
+    integer_gamma = math.ceil(gamma / GRID_ALLOWANCE)
     if detail.coin == "sharp":
-        return integer_coin(whole, detail.eps_t, detail.delta)
-    value = whole if detail.coin == "integer" else gamma
+        return integer_coin(integer_gamma, detail.eps_t, detail.delta)
+    value = integer_gamma if detail.coin == "integer" else gamma
     return reply_probability(value, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
 
 
@@ -190,8 +190,8 @@ def _release_bound(plan: Plan[EptrDetail], value: Array, lam: float, raw: Raw) -
 
 def estimate_eptr(plan: Plan[Any], release: Release) -> Estimate:
     """Return the released vector with the sd of its noise."""
-    size, given = plan.request["size"], plan.request["names"]
-    names = tuple(given) if given else tuple(f"T[{j}]" for j in range(size))
+    size, labels = plan.request["size"], plan.request["names"]
+    names = tuple(labels) if labels else tuple(f"T[{j}]" for j in range(size))
     if not release.reply:
         return Estimate.silent(names)
     sd = float(release.detail)

@@ -100,25 +100,25 @@ def _guess(request: Request, design: Design) -> float:
 def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
     """Plan a call of ``dp_glm(method="scoring")``."""
     family = family_of(request["family"])
-    asked = bool(request["fit_stats"])
-    if asked and family.link == "identity":
+    fit_stats = bool(request["fit_stats"])
+    if fit_stats and family.link == "identity":
         raise RequestError(
             "fit_stats=True is for families with a deviance of their own: for family='gaussian' "
             "use dp_ols, or fit.rsquared of a fit by moments"
         )
-    if asked and (design.response is None or design.response.interval is None):
+    if fit_stats and (design.response is None or design.response.interval is None):
         raise RequestError(
             "fit_stats=True needs a declared response, for example bounds={'visits': (0, 50)}"
         )
-    if asked and request.weights is not None:
+    if fit_stats and request.weights is not None:
         raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
     model = ModelSpec(
         (Chain(score_of(request)),), guess=_guess(request, design),
-        closing=FitStatistics() if asked else None,
+        closing=FitStatistics() if fit_stats else None,
     )  # fmt: skip
     plan = plan_fit(request, design, planning_rows(request, n), model)
-    own = (*_outside(request, design), *_clipped_counts(request, design))
-    return replace(plan, advice=(*own, *plan.advice))
+    advice = (*_outside(request, design), *_clipped_counts(request, design))
+    return replace(plan, advice=(*advice, *plan.advice))
 
 
 def _outside(request: Request, design: Design) -> tuple[str, ...]:

@@ -74,9 +74,9 @@ class ClassCounts:
     def of_block(self, block: Array) -> Array:
         """Return the counts of a block, others first, then events."""
         seen, y = self.predictor.both(block)
-        whole = _complete_mask(seen, y)
-        place = np.searchsorted(self.edges, seen[whole], side="right")
-        cell = place + (len(self.edges) + 1) * (y[whole] > 0.5)
+        complete = _complete_mask(seen, y)
+        place = np.searchsorted(self.edges, seen[complete], side="right")
+        cell = place + (len(self.edges) + 1) * (y[complete] > 0.5)
         return np.asarray(np.bincount(cell.astype(np.intp), minlength=self.size), dtype=float)
 
 
@@ -94,8 +94,8 @@ class LossSums:
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""
         seen, y = self.predictor.both(block)
-        whole = _complete_mask(seen, y)
-        seen, y = seen[whole], y[whole]
+        complete = _complete_mask(seen, y)
+        seen, y = seen[complete], y[complete]
         if self.loss == "log":
             p = np.clip(np.where(y > 0.5, seen, 1.0 - seen), math.exp(-self.clip), 1.0)
             loss = -np.log(p)
@@ -131,9 +131,9 @@ class AtBounds:
     def of_block(self, block: Array) -> Array:
         """Return the counts of a block."""
         cells = block[self.rows]
-        whole = np.isfinite(block).all(axis=0)
+        complete = np.isfinite(block).all(axis=0)
         at = (cells <= self.low[:, None]) | (cells >= self.high[:, None])
-        return np.append((at & whole).sum(axis=1), whole.sum())
+        return np.append((at & complete).sum(axis=1), complete.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +159,10 @@ class BinnedResiduals:
     def of_block(self, block: Array) -> Array:
         """Return the sums of a block in lattice steps."""
         seen, y = self.predictor.both(block)
-        whole = _complete_mask(seen, y)
+        complete = _complete_mask(seen, y)
         k = len(self.edges) + 1
-        place = np.searchsorted(self.edges, seen[whole], side="right")
-        t = end_of_numbers((y - seen)[whole], self.clip)
+        place = np.searchsorted(self.edges, seen[complete], side="right")
+        t = end_of_numbers((y - seen)[complete], self.clip)
         counts = np.bincount(place, minlength=k) * STEPS
         sums = np.bincount(place, weights=t, minlength=k)
         return np.append(counts, sums)
@@ -173,10 +173,10 @@ Sums = ClassCounts | LossSums | AtBounds | BinnedResiduals
 
 def added_up(blocks: Iterable[Array], sums: tuple[Sums, ...]) -> tuple[Array, ...]:
     """Return the exact integer sums over blocks; **confidential**."""
-    total = [np.zeros(one.size, dtype=object) for one in sums]
+    total = [np.zeros(part.size, dtype=object) for part in sums]
     for block in blocks:
-        for kept, one in zip(total, sums, strict=True):
-            kept += np.array([int(v) for v in one.of_block(block)], dtype=object)
+        for cells, part in zip(total, sums, strict=True):
+            cells += np.array([int(v) for v in part.of_block(block)], dtype=object)
     return tuple(total)
 
 
@@ -202,13 +202,13 @@ def plan_holdout(
         else:
             steps.append(Step(name, Pure(eps * share), share=share))
     guarantee = Guarantee(tuple(steps), eps, delta, "replace")
-    return HoldoutPlan(design, n, tuple(one for one, _ in parts.values()), guarantee)
+    return HoldoutPlan(design, n, tuple(part for part, _ in parts.values()), guarantee)
 
 
 def noise_sd(plan: HoldoutPlan, k: int) -> float:
     """Return the noise sd of each cell of the k-th sums, in their own units."""
-    one, mechanism = plan.sums[k], plan.guarantee.steps[k].mechanism
-    scale = float(noise_of(one.statistic, mechanism, plan.guarantee.relation)[0])
+    part, mechanism = plan.sums[k], plan.guarantee.steps[k].mechanism
+    scale = float(noise_of(part.statistic, mechanism, plan.guarantee.relation)[0])
     return math.sqrt(2.0) * scale if isinstance(mechanism, Pure) else scale
 
 
@@ -219,14 +219,14 @@ def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
     integers.
     """
     over = Counts(plan.design, functools.partial(added_up, sums=plan.sums))
-    found = []
-    for k, (step, one) in enumerate(zip(plan.guarantee.steps, plan.sums, strict=True)):
+    answers = []
+    for k, (step, part) in enumerate(zip(plan.guarantee.steps, plan.sums, strict=True)):
 
-        def of_one(totals: tuple[Array, ...], k: int = k, unit: float = one.unit) -> Added:
+        def of_one(totals: tuple[Array, ...], k: int = k, unit: float = part.unit) -> Added:
             return Added(totals[k], unit)
 
-        found.append(ask(step.name, Query(one.statistic, over, of_one)).values)
-    return tuple(found)
+        answers.append(ask(step.name, Query(part.statistic, over, of_one)).values)
+    return tuple(answers)
 
 
 # -- What a score or a diagnosis shows. Sees no row.
@@ -267,7 +267,7 @@ class Score(Result):
         half = z * self.se
         return self.value - half, self.value + half
 
-    def _counted(self) -> None:
+    def _require_counts(self) -> None:
         if not len(self.n1):
             raise NotReleasedError(f"metric={self.metric!r} released no counts: use metric='auc'")
 
@@ -275,7 +275,7 @@ class Score(Result):
         """Return the ROC curve: columns ``threshold, fpr, tpr``, made monotone."""
         import pandas as pd
 
-        self._counted()
+        self._require_counts()
         false, true = roc(self.n1, self.n0)
         thresholds = np.append(math.inf, np.append(self.edges[::-1], -math.inf))
         return pd.DataFrame({"threshold": thresholds, "fpr": false, "tpr": true})
@@ -284,7 +284,7 @@ class Score(Result):
         """Return the share of events by bin of the prediction, with its error."""
         import pandas as pd
 
-        self._counted()
+        self._require_counts()
         total = self.n1 + self.n0
         rows = []
         for k, (events, all_) in enumerate(zip(self.n1, total, strict=True)):
@@ -349,26 +349,26 @@ def auc_score(promise: Guarantee, counts: Array, edges: Array, tau: float) -> Sc
     """Return the AUC from released counts (others first)."""
     k = len(edges) + 1
     n0, n1 = counts[:k], counts[k:]
-    found = auc(n1, n0, tau)
+    area = auc(n1, n0, tau)
     notes = [f"Predictions in {k} bins; ties within a bin count one half.", _SAME]
-    notes += [_FEW] if math.isnan(found.value) else [_SEEN_NOTE]
-    return Score("auc", found.value, found.se, found.se_privacy, found.se_sampling, promise,
+    notes += [_FEW] if math.isnan(area.value) else [_SEEN_NOTE]
+    return Score("auc", area.value, area.se, area.se_privacy, area.se_sampling, promise,
                  edges, n1, n0, tau, tuple(notes))  # fmt: skip
 
 
 def loss_score(metric: str, promise: Guarantee, sums: Array, clip: float, tau: float) -> Score:
     """Return a mean loss (its root for "rmse") from released sums."""
     count, total, square = (float(s) for s in sums)
-    one = noisy_mean(count, total, square, tau)
-    value, factor = one.value * clip, clip
+    average = noisy_mean(count, total, square, tau)
+    value, factor = average.value * clip, clip
     if metric == "rmse" and not math.isnan(value):
         value = math.sqrt(max(value, 0.0))
         factor = clip / max(2.0 * value, 1e-12)
     what = "Squared errors" if metric == "rmse" else "Losses"
     notes = [f"{what} beyond {clip:.4g} count as that (clip=).", _SAME]
     notes += ["Too few rows for this budget: no value."] if math.isnan(value) else []
-    return Score(metric, value, one.se * factor, one.se_privacy * factor,
-                 one.se_sampling * factor, promise, tau=tau, notes=tuple(notes))  # fmt: skip
+    return Score(metric, value, average.se * factor, average.se_privacy * factor,
+                 average.se_sampling * factor, promise, tau=tau, notes=tuple(notes))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -419,10 +419,10 @@ class Diagnosis(Result):
         r, b = self.residuals, self.bounds
         bins = [f"residual, prediction {lo:.4g} to {hi:.4g}"
                 for lo, hi in zip(r["low"], r["high"], strict=True)]  # fmt: skip
-        one = pd.DataFrame({"term": bins, "estimate": r["mean"], "std_error": r["std_error"]})
+        by_bin = pd.DataFrame({"term": bins, "estimate": r["mean"], "std_error": r["std_error"]})
         ends = [f"at its bounds: {c}" for c in b["column"]]
         two = pd.DataFrame({"term": ends, "estimate": b["share"], "std_error": b["std_error"]})
-        out = pd.concat([one, two], ignore_index=True)
+        out = pd.concat([by_bin, two], ignore_index=True)
         out["conf_low"] = out["estimate"] - 1.959964 * out["std_error"]
         out["conf_high"] = out["estimate"] + 1.959964 * out["std_error"]
         return out
@@ -457,8 +457,8 @@ def diagnosis(
         count, total = float(binned[j]), float(binned[k + j])
         low = edges[j - 1] if j else -math.inf
         high = edges[j] if j < len(edges) else math.inf
-        one = noisy_mean(count, total, 0.0, tau)
-        mean, noise = one.value * clip, one.se_privacy * clip
+        average = noisy_mean(count, total, 0.0, tau)
+        mean, noise = average.value * clip, average.se_privacy * clip
         sampling = float(spread[j]) / math.sqrt(count) if count > 0 else math.nan
         error = math.hypot(noise, sampling)
         rows.append((low, high, count, mean, noise, error, mean / error))

@@ -37,7 +37,7 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
-from dpmodels.sources.summed import counted
+from dpmodels.sources.summed import integer_sums
 from dpmodels.sums.ask import Added, Ask, Counts, Query, Raw
 from dpmodels.sums.products import end_of_numbers, towards_zero
 from dpmodels.sums.rowmap import FeatureScale, feature_scale
@@ -127,10 +127,10 @@ class KernelSums:
         reader, points, h = self.reader, self.points, self.h
         d = points.shape[1]
         if d in CELLS:
-            grid = counted(rows, self.design, functools.partial(grid_sums, reader=reader, d=d))
+            grid = integer_sums(rows, self.design, functools.partial(grid_sums, reader=reader, d=d))
             return _of_grid(grid, points, h)
         job = functools.partial(lattice_sums, reader=reader, points=points, h=h)
-        return _of_lattice(counted(rows, self.design, job))
+        return _of_lattice(integer_sums(rows, self.design, job))
 
 
 def _of_lattice(limbs: Limbs) -> tuple[Array, Array]:
@@ -188,8 +188,8 @@ def lattice_error(m: int, ridge: float) -> float:
 
 def _real(high: Integers, low: Integers, scale: float) -> Array:
     """Return ``(high * 2^22 + low) / scale``, rounded once."""
-    whole = high.astype(object) * int(_WORD) + low.astype(object)
-    return np.asarray(whole / int(scale), dtype=float)
+    combined = high.astype(object) * int(_WORD) + low.astype(object)
+    return np.asarray(combined / int(scale), dtype=float)
 
 
 def _bins(x: Array, cells: int) -> tuple[Array, Array]:
@@ -544,13 +544,13 @@ def _release_eptr(
         values = noisy
     else:
         lower = _masses(detail, frame, over, n, ask)
-        kept, factor = kept_points(frame.points, detail.h, lower, detail.mu["curve"])
-        if not kept.any():
+        precise, factor = kept_points(frame.points, detail.h, lower, detail.mu["curve"])
+        if not precise.any():
             return Release({"masses": lower}, plan.guarantee, design, reply=False, why="test")
-        quotient = Of("kernel quotient", (factor, 1.0, n), int(kept.sum()))
-        found = ask("curve", Query(quotient, over, lambda _: Added((lower * f)[kept])))
+        quotient = Of("kernel quotient", (factor, 1.0, n), int(precise.sum()))
+        answer = ask("curve", Query(quotient, over, lambda _: Added((lower * f)[precise])))
         values, sds = np.full((2, len(f)), np.nan)
-        values[kept], sds[kept] = found.values / lower[kept], found.sd / lower[kept]
+        values[precise], sds[precise] = answer.values / lower[precise], answer.sd / lower[precise]
         frame = replace(frame, sigma=float(np.nanmax(sds)))
         return Release(
             {"f": values, "sds": sds, "masses": lower}, plan.guarantee, design, detail=frame
@@ -570,17 +570,17 @@ def _masses(d: NpregDetail, frame: NpregReleased, over: KernelSums, n: int, ask:
     def white(sums: tuple[Array, Array]) -> Added:
         return Added(solve_triangular(L, sums[1], lower=True, check_finite=False))
 
-    found = ask("smallest kernel mass", Query(lemma, over, white))
-    margin = float(found.margin(d.delta_f / m)[0]) * np.linalg.norm(L, axis=1)
-    return np.asarray(L @ found.values - margin * (1.0 + 2.0**-20))
+    answer = ask("smallest kernel mass", Query(lemma, over, white))
+    margin = float(answer.margin(d.delta_f / m)[0]) * np.linalg.norm(L, axis=1)
+    return np.asarray(L @ answer.values - margin * (1.0 + 2.0**-20))
 
 
 def kept_points(
     points: Array, h: float, lower: Array, mu: float
 ) -> tuple[npt.NDArray[np.bool_], float]:
     """Return the points with noise up to ``MOST_NOISE``, by bounds of masses, and their factor."""
-    kept = lower >= _joint_factor(points, h) / (mu * MOST_NOISE)
-    return kept, _joint_factor(points[kept], h) if kept.any() else math.inf
+    precise = lower >= _joint_factor(points, h) / (mu * MOST_NOISE)
+    return precise, _joint_factor(points[precise], h) if precise.any() else math.inf
 
 
 def _joint_factor(points: Array, h: float) -> float:
@@ -701,8 +701,8 @@ def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> 
     job = functools.partial(_cell_sums, reader=rows, cells=cells)
     statistic = ByClass(Sum(Box(1), count=1.0), cells)
 
-    def labelled(found: tuple[Any, ...]) -> Added:  # in steps of 2^-15
-        sums, counts = found
+    def labelled(totals: tuple[Any, ...]) -> Added:  # in steps of 2^-15
+        sums, counts = totals
         return Added((sums.astype(object), counts.astype(object) * int(_LABEL)), 1.0 / _LABEL)
 
     query = Query(statistic, Counts(design, job), labelled)

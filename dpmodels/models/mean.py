@@ -192,13 +192,13 @@ def release_pure(plan: Plan[Any], ask: Ask) -> Release:
     design, d = plan.design, plan.design.p
     _, centre, half = mean_scale(design)
     squares = plan.request.inference
-    own = weights.Coordinates(centre, half, 1.0, None)
-    job = functools.partial(powers, own=own, squares=squares)
+    coordinates = weights.Coordinates(centre, half, 1.0, None)
+    job = functools.partial(powers, coordinates=coordinates, squares=squares)
     over = Counts(design, job, of_people=True)
-    found = ask(_PURE_STEP, Query(pure_sums(d, squares=squares), over, first_array)).values
-    values = {"count": found[:1], "sums": found[1 : d + 1]}
+    noisy = ask(_PURE_STEP, Query(pure_sums(d, squares=squares), over, first_array)).values
+    values = {"count": noisy[:1], "sums": noisy[1 : d + 1]}
     if squares:
-        values["squares"] = found[d + 1 :]
+        values["squares"] = noisy[d + 1 :]
     return Release(values, plan.guarantee, design, detail=(centre, half))
 
 
@@ -319,9 +319,9 @@ def best_interval(values: Array, c: float) -> tuple[int, float]:
 
 def distance(values: Array, width: Array, slack: int, n: int) -> tuple[int, Array]:
     """Return (k, starts): the integer distance to the complement of the safe set."""
-    found = [best_interval(v, float(c)) for v, c in zip(values, width, strict=True)]
-    fewest = min(m for m, _ in found)
-    return max(0, fewest - (n - slack) + 1), np.array([start for _, start in found])
+    intervals = [best_interval(v, float(c)) for v, c in zip(values, width, strict=True)]
+    fewest = min(m for m, _ in intervals)
+    return max(0, fewest - (n - slack) + 1), np.array([start for _, start in intervals])
 
 
 def release_ptr(plan: Plan[PtrMeanDetail], ask: Ask) -> Release:

@@ -150,10 +150,10 @@ def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
     # the Jacobian is the identity over w, without its last row, less v in its last column
     v = C[np.triu_indices(len(C))] / w**2
     v[-1] = -1.0
-    own, last = cov / w**2, cov[:, -1] / w
-    own[-1] = own[:, -1] = last[-1] = 0.0
+    scaled, last = cov / w**2, cov[:, -1] / w
+    scaled[-1] = scaled[:, -1] = last[-1] = 0.0
     crossed = np.outer(last, v)
-    return R, own - crossed - crossed.T + cov[-1, -1] * np.outer(v, v)
+    return R, scaled - crossed - crossed.T + cov[-1, -1] * np.outer(v, v)
 
 
 def moment_estimate(
@@ -169,19 +169,19 @@ def moment_estimate(
     C = back.T @ Q @ back.T.T / back.rows
     C = (C + C.T) / 2.0
     cov = covariance(back.T, V) / back.rows**2
-    kept = {"moments": C, **(arrays or {})}
-    kept |= kept_moments(SecondMoments(Q, V, back.rows), back.T)
+    stored = {"moments": C, **(arrays or {})}
+    stored |= kept_moments(SecondMoments(Q, V, back.rows), back.T)
     if weighted:
-        kept["released_weighted"] = np.ones(1)
+        stored["released_weighted"] = np.ones(1)
     upper = np.triu_indices(len(C))
     params = C[upper]
     if weighted:
         R, cov = ratio(C, cov)
         params = np.append(R[upper][:-1], C[-1, -1])
-        kept |= {"moments": R, "moments_per_row": C}
+        stored |= {"moments": R, "moments_per_row": C}
     return Estimate(
         back.labels(), params, vcov_privacy=cov, stats=dict(stats), notes=notes,
-        warnings=warnings, arrays=kept,
+        warnings=warnings, arrays=stored,
     )  # fmt: skip
 
 
@@ -291,11 +291,11 @@ def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release
     radius = 1.0
     if detail.per:
         # rows (1, u) in the ball of a person
-        whole = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
-        rowmap = ball_map(whole, math.sqrt(detail.per * q), None)
+        with_constant = UnitScale(np.append(1.0, unit.scale), np.append(0.0, unit.shift), False)
+        rowmap = ball_map(with_constant, math.sqrt(detail.per * q), None)
         over, radius = Moments(design, OneFirst(rowmap), people=True), rowmap.radius
-    found = ask(_MOMENTS_STEP, moments_query(over, radius=radius))
-    parts = {"Q": found.values, "V": found.variance}
+    answer = ask(_MOMENTS_STEP, moments_query(over, radius=radius))
+    parts = {"Q": answer.values, "V": answer.variance}
     if detail.per:  # the constant last, as of rows
         parts = {name: np.roll(part, -1, (0, 1)) for name, part in parts.items()}
     # the map of the columns, and the noise variance of every moment
@@ -381,8 +381,9 @@ def release_whitened(plan: Plan[WhitenedDetail], ask: Ask) -> Release:
     if design is None:
         return no_ranges(plan)
     # the map of rows (1, x) to unit rows, centred, and the squared norm of x in them
-    own, square = unit_rows(design, centred=not design.scaled)
-    unit = UnitScale(np.append(1.0, own.scale), np.append(0.0, own.shift), not design.scaled)
+    columns, square = unit_rows(design, centred=not design.scaled)
+    scale, shift = np.append(1.0, columns.scale), np.append(0.0, columns.shift)
+    unit = UnitScale(scale, shift, not design.scaled)
     q = design.p + 1
     passes = Passes(ask, design, unit, relation, constant=True, per=detail.per)
     name = "moments" if detail.second is None else "first moments"
@@ -621,7 +622,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
 
 def _estimate(
     release: Release, detail: OnMoments, fit: Any, lost: bool, stats: dict[str, float],
-    notes: list[Note], more: Mapping[str, Array] | None = None,
+    notes: list[Note], extra_arrays: Mapping[str, Array] | None = None,
 ) -> Estimate:  # fmt: skip
     """Return an estimate on moments; for people it has the errors of the noise alone."""
     m, nan = detail.moments, np.full_like(fit.privacy, math.nan)
@@ -634,7 +635,7 @@ def _estimate(
         notes=(*_notes(detail), *notes), warnings=(_LOST,) if lost else (),
         arrays={
             **kept_moments(m, np.vstack([functionals, constant])), "functionals": functionals,
-            **(more or {}),
+            **(extra_arrays or {}),
         },
     )  # fmt: skip
 
@@ -652,14 +653,14 @@ def _notes(detail: OnMoments) -> tuple[Note, ...]:
 
 
 def _instrumented(
-    plan: Plan[Any], release: Release, detail: OnMoments, given: Instruments
+    plan: Plan[Any], release: Release, detail: OnMoments, instruments: Instruments
 ) -> Estimate:
     m, names = detail.moments, release.design.names
-    inside, excluded = list(given.endogenous), list(given.excluded)
-    fit = two_stage(m, detail.B, given.B, detail.a, inside, excluded)
+    inside, excluded = list(instruments.endogenous), list(instruments.excluded)
+    fit = two_stage(m, detail.B, instruments.B, detail.a, inside, excluded)
     stats: dict[str, float] = {"sigma": math.sqrt(fit.v), "effective_rows": m.n_eff}
     notes: list[Note] = []
-    lost = min(trust_of(m, detail.B), trust_of(m, given.B)) < UNUSABLE
+    lost = min(trust_of(m, detail.B), trust_of(m, instruments.B)) < UNUSABLE
     if detail.people:
         return replace(_estimate(release, detail, fit, lost, stats, notes), warnings=())
     for j, (F, df, p) in zip(inside, fit.first, strict=True):
@@ -670,20 +671,21 @@ def _instrumented(
                 p="< 1e-16" if p < 1e-16 else f"= {p:.3g}",
             )
         )
-    arrays = {"instruments": given.B}
+    arrays = {"instruments": instruments.B}
     if len(inside) == 1:
         j, level = inside[0], plan.request.level
-        kept = [i for i in range(len(names)) if i != j]
+        others = [i for i in range(len(names)) if i != j]
         V = float(fit.sampling[j, j] + fit.privacy[j, j])
         se = math.sqrt(V) if V > 0.0 else 1.0  # where the line is searched, no error
-        found = anderson_rubin(
-            m, detail.B[kept], given.B[excluded], detail.B[j], detail.a, level, float(fit.b[j]), se
-        )
-        arrays["anderson_rubin"] = np.array(found).reshape(-1, 2)
-        words = " and ".join(f"[{low:.4g}, {high:.4g}]" for low, high in found)
-        if not found:
+        intervals = anderson_rubin(
+            m, detail.B[others], instruments.B[excluded], detail.B[j], detail.a, level,
+            float(fit.b[j]), se,
+        )  # fmt: skip
+        arrays["anderson_rubin"] = np.array(intervals).reshape(-1, 2)
+        words = " and ".join(f"[{low:.4g}, {high:.4g}]" for low, high in intervals)
+        if not intervals:
             words = "empty (no value agrees with the instruments: they are not all valid)"
-        elif found == ((-math.inf, math.inf),):
+        elif intervals == ((-math.inf, math.inf),):
             words = "the whole line (the instruments say nothing at this budget)"
         weighted = ", for the rows with their weights" if detail.weighted else ""
         notes.append(
@@ -696,9 +698,9 @@ def _instrumented(
     return _estimate(release, detail, fit, lost, stats, notes, arrays)
 
 
-def _set_in_words(found: tuple[tuple[float, float], ...]) -> str:
-    if not found:
+def _set_in_words(intervals: tuple[tuple[float, float], ...]) -> str:
+    if not intervals:
         return "empty (no value agrees with the instruments: they are not all valid)"
-    if found == ((-math.inf, math.inf),):
+    if intervals == ((-math.inf, math.inf),):
         return "the whole line (the instruments say nothing at this budget)"
-    return " and ".join(f"[{low:.4g}, {high:.4g}]" for low, high in found)
+    return " and ".join(f"[{low:.4g}, {high:.4g}]" for low, high in intervals)

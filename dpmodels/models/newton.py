@@ -27,7 +27,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array, brent
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.mechanisms import Profile, delta_gdp, mu_gdp
-from dpmodels.sources.summed import counted, skimmed
+from dpmodels.sources.summed import integer_sums, skimmed
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -128,7 +128,7 @@ def lattice_sums(
 
 
 def mapped_sums(
-    found: Iterable[Mapped], rows: WorkingRows, loss: Loss, theta: Array, curved: bool,
+    mapped_blocks: Iterable[Mapped], rows: WorkingRows, loss: Loss, theta: Array, curved: bool,
     base: Array | None = None,
 ) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
     """Return value, gradient (two words each) and Hessian of the sum of losses, as integers.
@@ -144,15 +144,15 @@ def mapped_sums(
     step = 1.0 / (grain(rows, loss) * 2.0**_LOW)
     root = TOP / math.sqrt(loss.curvature * rows.radius * rows.reach)
     with np.errstate(all="ignore"):
-        for X, y, w in found:
+        for X, y, w in mapped_blocks:
             # each row by itself: its integers do not depend on its place
             eta = mapped(theta[None], X)[0]
             if base is not None:
                 eta = _predictor(base, X, eta)
             part, first, second = loss.terms(eta, y, w)
             # where F cannot be computed it is large: the step is not taken
-            whole = int(np.clip(np.nan_to_num(part / _VALUE_STEP, nan=_TOP), -_TOP, _TOP))
-            value += (whole >> 31, whole & (1 << 31) - 1)
+            steps = int(np.clip(np.nan_to_num(part / _VALUE_STEP, nan=_TOP), -_TOP, _TOP))
+            value += (steps >> 31, steps & (1 << 31) - 1)
             g = X * first
             g *= step  # a power of two
             upper = np.trunc(g)
@@ -166,23 +166,23 @@ def mapped_sums(
     return value[:1], value[1:], high, low, curvature.integers()
 
 
-def _predictor(base: Array, X: Array, more: Array) -> Array:
-    """Return ``base @ X + more`` (m,), rounded once.
+def _predictor(base: Array, X: Array, offset: Array) -> Array:
+    """Return ``base @ X + offset`` (m,), rounded once.
 
     The rounding errors of products and sums are exact floats (Dekker 1971; Knuth), added at the
     end. So large coefficients that cancel cost no digits.
     """
-    total, rest = np.zeros(X.shape[1]), more.copy()
+    total, low_part = np.zeros(X.shape[1]), offset.copy()
     for t, x in zip(base, X, strict=True):
         t_high, x_high = (v * _SPLIT - (v * _SPLIT - v) for v in (t, x))
         t_low, x_low = t - t_high, x - x_high
         product = t * x
-        rest += ((x_high * t_high - product) + x_high * t_low + x_low * t_high) + x_low * t_low
+        low_part += ((x_high * t_high - product) + x_high * t_low + x_low * t_high) + x_low * t_low
         grown = total + product
         part = grown - total
-        rest += (total - (grown - part)) + (product - part)
+        low_part += (total - (grown - part)) + (product - part)
         total = grown
-    return total + rest
+    return total + low_part
 
 
 def passes_over(
@@ -194,7 +194,7 @@ def passes_over(
         job = functools.partial(
             lattice_sums, rows=working, loss=loss, theta=theta, curved=curved, base=base
         )
-        return real_sums(counted(rows, design, job), working, loss)
+        return real_sums(integer_sums(rows, design, job), working, loss)
 
     return {
         "blocks": lambda: rows.blocks(design),
@@ -314,11 +314,11 @@ def evaluate(
     return _sums((rows.apply(block) for block in blocks), loss, theta, True)
 
 
-def _sums(found: Iterable[Mapped], loss: Loss, theta: Array, curved: bool) -> Sums:
+def _sums(mapped: Iterable[Mapped], loss: Loss, theta: Array, curved: bool) -> Sums:
     """Return value, gradient and, if ``curved``, the Hessian of the sum of losses."""
     p = len(theta)
     value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
-    for X, y, w in found:
+    for X, y, w in mapped:
         part, first, second = loss.terms(theta @ X, y, w)
         value += part
         gradient += X @ first
@@ -373,12 +373,12 @@ def minimise(
         ``sums(theta, curved, base)`` is one pass over rows that are not kept.
     """
     if passes == 1:
-        found = (rows.apply(block) for block in blocks())
-        kept = [(X.copy(), y.copy(), w.copy()) for X, y, w in found]
-        coarse: At = functools.partial(_sums, kept, loss)
+        mapped = (rows.apply(block) for block in blocks())
+        copies = [(X.copy(), y.copy(), w.copy()) for X, y, w in mapped]
+        coarse: At = functools.partial(_sums, copies, loss)
 
         def fine(theta: Array, curved: bool, base: Array | None = None) -> Sums:
-            return real_sums(mapped_sums(kept, rows, loss, theta, curved, base), rows, loss)
+            return real_sums(mapped_sums(copies, rows, loss, theta, curved, base), rows, loss)
     else:
 
         def by_blocks(theta: Array, curved: bool, base: Array | None = None) -> Sums:
@@ -593,8 +593,8 @@ def add_remove_curves(eps: Array, *, rho: float, kappa: float) -> Array:
 
 def replace_curves(eps: Array, *, rho: float, kappa: float) -> Array:
     """Return :func:`replace_curve` at each eps."""
-    there = 1.0 + np.exp(np.minimum(600.0, eps / 2))
-    return np.minimum(1.0, there * add_remove_curves(eps / 2, rho=rho, kappa=kappa))
+    factor = 1.0 + np.exp(np.minimum(600.0, eps / 2))
+    return np.minimum(1.0, factor * add_remove_curves(eps / 2, rho=rho, kappa=kappa))
 
 
 def add_remove_curve(eps: float, *, rho: float, kappa: float) -> float:
@@ -631,8 +631,8 @@ def two_sided_add_removes(eps: Array, *, rho: float, shift: float) -> Array:
 
 def two_sided_replaces(eps: Array, *, rho: float, shift: float) -> Array:
     """Return :func:`two_sided_replace` at each eps."""
-    there = 1.0 + np.exp(np.minimum(600.0, eps / 2))
-    return np.minimum(1.0, there * two_sided_add_removes(eps / 2, rho=rho, shift=shift))
+    factor = 1.0 + np.exp(np.minimum(600.0, eps / 2))
+    return np.minimum(1.0, factor * two_sided_add_removes(eps / 2, rho=rho, shift=shift))
 
 
 def logistic_profile(rho: float, kappa: float, relation: str) -> Profile:

@@ -330,11 +330,11 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
         for start in range(0, Z.shape[1], 8192):
             yield Z[:, start : start + 8192].copy()
 
-    found = minimise(
+    solution = minimise(
         blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1],
         passes=planned_passes(Z.shape[1], len(half)),
     )  # fmt: skip
-    return tuple(float(v) for v in back_map(scale, shift, intercept) @ found.theta)
+    return tuple(float(v) for v in back_map(scale, shift, intercept) @ solution.theta)
 
 
 def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]:
@@ -377,8 +377,8 @@ def _rescale(
     d = int(keep.sum())
     index = [*np.flatnonzero(keep).tolist(), design.p]
     job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
-    found = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
-    noisy, sd = found.values, float(found.sd[0])
+    answer = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
+    noisy, sd = answer.values, float(answer.sd[0])
     most = []  # two-point columns span 2.5 at most; 0/1 columns are within [-1, 1] already
     for c in design.columns:
         kind = getattr(design.schema[c.term], "kind", "") if c.term in design.schema else ""
@@ -422,11 +422,11 @@ def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
         thins=not detail.loss.one_sided,
     )  # fmt: skip
     tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
-    found = minimise(
+    solution = minimise(
         rows=working, loss=detail.loss, lam=detail.lam, tilt=tilt, tol=detail.tol, n=raw.rows.n,
         passes=detail.passes, **passes_over(raw.rows, design, working, detail.loss),
     )  # fmt: skip
-    values["theta"] = raw.gaussian_real(INEXACT_STEP, found.theta, 2.0 * detail.tol / detail.lam)
+    values["theta"] = raw.gaussian_real(INEXACT_STEP, solution.theta, 2.0 * detail.tol / detail.lam)
     if plan.request.inference:
         values["information"] = _information(ask, detail, design, working, values["theta"])
     return Release(values, plan.guarantee, design, detail=(scale, shift))

@@ -73,8 +73,8 @@ def without_constant(coordinates: Coordinates) -> Coordinates:
     if len(used) == coordinates.rank:  # row i is of column i + 1 of these and those before it
         part = W0[:, used]
         spread = 1.0 / np.abs(np.concatenate([[np.inf], np.diag(part[:, 1:])]))
-        own = np.eye(len(used))[1:] > 0.0
-        W0[:, used] = np.where(own | (np.abs(part) * spread >= LEAK), part, 0.0)
+        diagonal = np.eye(len(used))[1:] > 0.0
+        W0[:, used] = np.where(diagonal | (np.abs(part) * spread >= LEAK), part, 0.0)
     return replace(coordinates, W0=W0, centre=coordinates.centre[1:], constant=None)
 
 
@@ -127,8 +127,8 @@ class FixedPoisson(Expansion):
     def at(self, state: State, k: int, clip: float = math.inf) -> Local:
         """Return the counts of people at a fit; once scales are released, with weights."""
         squares = np.diag(state.M)
-        known = self.mean > 0.0 and not (squares == 1.0).all()
-        return _Shares(self, state.theta, state.W, squares if known else None)
+        scales_released = self.mean > 0.0 and not (squares == 1.0).all()
+        return _Shares(self, state.theta, state.W, squares if scales_released else None)
 
     def events(self, H: Array) -> float:
         """Return the events of a person."""
@@ -157,21 +157,21 @@ class _Shares:
         """Return the scores and the information of whole people."""
         y, counts = block.rows[-1], block.counts
         u = in_u(self.model.coordinates, block.rows)
-        there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))
-        u = np.where(there, u, 0.0)
+        usable = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))
+        u = np.where(usable, u, 0.0)
         eta = predictor(self.theta, u)
         starts = np.cumsum(counts) - counts
-        most = np.maximum.reduceat(np.where(there, eta, -np.inf), starts)  # of the person
+        most = np.maximum.reduceat(np.where(usable, eta, -np.inf), starts)  # of the person
         most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)
-        power = np.where(there, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
+        power = np.where(usable, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
         total = np.repeat(own_sum(power, counts), counts)
         p = np.divide(power, total, out=np.zeros_like(power), where=total > 0.0)
-        count = np.where(there, y, 0.0)
+        count = np.where(usable, y, 0.0)
         n = np.repeat(own_sum(count, counts), counts)
         w = mapped(self.W, u)
         weight: Any = 1.0
         if self.squares is not None:
-            weight = np.repeat(self._weights(u, p, there, counts), counts)
+            weight = np.repeat(self._weights(u, p, usable, counts), counts)
 
         def information() -> Array:
             mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
@@ -179,7 +179,7 @@ class _Shares:
 
         return Expanded(w * (weight * (count - n * p)), counts, information, counts)
 
-    def _weights(self, u: Array, p: Array, there: Any, counts: Any) -> Array:
+    def _weights(self, u: Array, p: Array, usable: Any, counts: Any) -> Array:
         """Return ``min(1, sqrt(r / s))`` of people, s the square that x lets expect of a score.
 
         ``s = T m sum_t p_t |x_t - xbar|^2`` with T rows of m events each, every coordinate over its
@@ -190,7 +190,7 @@ class _Shares:
         for cells, square in zip(u, self.squares, strict=True):
             mean = np.repeat(own_sum(cells * p, counts), counts)
             spread += own_sum(p * (cells - mean) ** 2, counts) / square
-        s = own_sum(there.astype(float), counts) * self.model.mean * spread
+        s = own_sum(usable.astype(float), counts) * self.model.mean * spread
         return np.asarray(np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u))))
 
 
@@ -252,7 +252,7 @@ class Variances:
         R, M = self.pairs / K, self.squares / K
         rho = min(max(self.pairs / self.squares, -1.0), 1.0)
         c2 = (self.clip / unit) ** 2
-        told = {
+        entries = {
             "sigma_u2": (c2 * R, n * n * (1 + R * R), M * M * (1 + rho * rho), K, c2),
             "sigma_e2": (
                 c2 * (M - R), n * n * (2 + (M - R) ** 2), 2 * M * M * (1 - rho) ** 2, K, c2,
@@ -263,7 +263,7 @@ class Variances:
             ),
         }  # fmt: skip
         out = {}
-        for name, (value, noise, sampling, over, by) in told.items():
+        for name, (value, noise, sampling, over, by) in entries.items():
             out[name] = value
             out[f"{name}_se"] = by * math.sqrt(noise / over**2 + sampling * K / over**2)
         return out
@@ -330,25 +330,25 @@ class _Rows:
         model, unit = self.model, self.model.coordinates.unit
         u = in_u(self.model.coordinates, block.rows)
         y = block.rows[-1] * unit.scale[-1] + unit.shift[-1]
-        there = np.isfinite(u.sum(axis=0)) & np.isfinite(y)
-        present = there.astype(float)
-        u, y = np.where(there, u, 0.0), np.where(there, y, 0.0)
+        complete = np.isfinite(u.sum(axis=0)) & np.isfinite(y)
+        present = complete.astype(float)
+        u, y = np.where(complete, u, 0.0), np.where(complete, y, 0.0)
         means = own_mean(u, present, block.counts) * present
-        z, own = u, means
+        z, z_means = u, means
         if model.mundlak:
             inside = (u - means)[1:]
             z = np.concatenate([means, inside])
-            own = np.concatenate([means, np.zeros_like(inside)])
-        return z, own, (y - predictor(self.theta, z)) / self.sd, present
+            z_means = np.concatenate([means, np.zeros_like(inside)])
+        return z, z_means, (y - predictor(self.theta, z)) / self.sd, present
 
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the scores and the information of whole people."""
-        z, own, residual, present = self.looked_at(block)
+        z, z_means, residual, present = self.looked_at(block)
         share, counts = self.model.share, block.counts
         if share > 0.0:
             T = np.repeat(own_sum(present, counts), counts)
             part = 1.0 - np.sqrt((1.0 - share) / (1.0 - share + T * share))
-            z = z - part * own
+            z = z - part * z_means
             residual = residual - part * own_mean(residual, present, counts)
         w = mapped(self.W, z * present)
         return Expanded(w * (residual * present), counts, lambda: w, counts)
@@ -444,8 +444,8 @@ class InterceptModel(UnitModel):
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the steps of the first stage and of the averages."""
         first = self._first(mu, 1).steps
-        own = Step(AVERAGES, Gaussian(mu * math.sqrt(SHARE_OF_AVERAGES)), share=SHARE_OF_AVERAGES)
-        return (*(step.within(SHARE_OF_FIRST) for step in first), own)
+        last = Step(AVERAGES, Gaussian(mu * math.sqrt(SHARE_OF_AVERAGES)), share=SHARE_OF_AVERAGES)
+        return (*(step.within(SHARE_OF_FIRST) for step in first), last)
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -466,20 +466,20 @@ class InterceptModel(UnitModel):
         at = Beginning(constant, r, values, float(unit.scale[-1]), float(unit.shift[-1]))
         plain = Intercepts(coordinates, self.mundlak, at.sd)
         initialised = Initialised(plain, LeastSquares().begin(at))
-        found = release_scoring(self._first(mu, r, initialised), coordinates, design, ask)
-        state = found.fits[0].state
+        first_release = release_scoring(self._first(mu, r, initialised), coordinates, design, ask)
+        state = first_release.fits[0].state
         rows = _Rows(plain, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
         averages = Query(
             Sum(PairMeans()), Sums(design, AveragesJob(rows, CLIP)),
-            lambda found: Added(found.arrays[0].astype(object)),
+            lambda totals: Added(totals.arrays[0].astype(object)),
         )  # fmt: skip
-        told = ask(AVERAGES, averages)
-        pairs, people, squares = (float(v) for v in told.values)
+        answer = ask(AVERAGES, averages)
+        pairs, people, squares = (float(v) for v in answer.values)
         clip = CLIP * math.sqrt(state.phi)
-        variances = Variances(pairs, people, squares, float(told.sd.flat[0]), clip)
+        variances = Variances(pairs, people, squares, float(answer.sd.flat[0]), clip)
         model = replace(plain, variances=variances)
         start = replace(LeastSquares().begin(at), theta=state.theta, phi=state.phi)
-        return Initialised(model, start, {AVERAGES: np.array(told.values, dtype=float)})
+        return Initialised(model, start, {AVERAGES: np.array(answer.values, dtype=float)})
 
 
 def coefficients(coordinates: Coordinates, *, mundlak: bool) -> tuple[Array, Array]:
@@ -559,11 +559,11 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     names = release.design.names[1:]
     unit = plan.request.unit
     assert unit is not None
-    more = (messages.WITHIN_PEOPLE(column=unit.column),)
+    notes = (messages.WITHIN_PEOPLE(column=unit.column),)
     lost = ~release.detail.coordinates.identified[1:] if release.reply else None
 
     return estimate_fit(
-        plan, release, lambda _: {}, back=_back, names=names, lost=lost, model_notes=more
+        plan, release, lambda _: {}, back=_back, names=names, lost=lost, model_notes=notes
     )
 
 
@@ -573,11 +573,11 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
     assert request.unit is not None
     mundlak = bool(request["mundlak"])
     means = tuple(f"mean({name})" for name in design.names[1:]) if mundlak else ()
-    more = [messages.RELEASED_WEIGHTS()]
+    notes = [messages.RELEASED_WEIGHTS()]
     if mundlak:
-        more.append(messages.MUNDLAK(column=request.unit.column))
+        notes.append(messages.MUNDLAK(column=request.unit.column))
     else:
-        more.append(messages.MIXTURE())
+        notes.append(messages.MIXTURE())
     lost = None
     if release.reply:
         gone = ~release.detail.coordinates.identified
@@ -590,11 +590,11 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
         expansion = part.release.model
         assert isinstance(expansion, Intercepts)
         assert expansion.variances is not None
-        told = expansion.variances.reported(part.unit)
-        return {**told, "weight_icc": expansion.share}
+        variances = expansion.variances.reported(part.unit)
+        return {**variances, "weight_icc": expansion.share}
 
     return estimate_fit(
-        plan, release, stats, back=back, names=(*design.names, *means), lost=lost, model_notes=more
+        plan, release, stats, back=back, names=(*design.names, *means), lost=lost, model_notes=notes
     )
 
 

@@ -157,9 +157,9 @@ class Tabulated(Model):
             gone = np.isnan(place)
             low = np.minimum(np.where(gone, 0.0, place).astype(np.intp), len(grid) - 2)
             part = place - low
-            found = psi[low] + part * (psi[low + 1] - psi[low])
+            interpolated = psi[low] + part * (psi[low + 1] - psi[low])
             weight = omega[low] + part * (omega[low + 1] - omega[low])
-            return found / root, weight
+            return interpolated / root, weight
 
         return rows
 
@@ -204,10 +204,10 @@ def score_of(request: Request, design: Design) -> Model:
             "method='drcl'"
         )
     if not isinstance(loss, str) or loss not in _NAMES:
-        more = " 'hinge' needs method='drcl'." if loss == "hinge" else ""
+        hint = " 'hinge' needs method='drcl'." if loss == "hinge" else ""
         raise RequestError(
             f"loss={shown(loss)} is not one of {list(_NAMES)}.{did_you_mean(str(loss), _NAMES)}"
-            f"{more} Or give dp.IndexLoss(value, d1, d2, of_residual=True)"
+            f"{hint} Or give dp.IndexLoss(value, d1, d2, of_residual=True)"
         )
     owners = {"k": ("huber",), "scale": ("huber",), "tau": ("quantile", "expectile")}
     defaults = {o.name: o.default for o in request.method.options}

@@ -42,8 +42,8 @@ def geometric_rdp(alpha: float, *, mu: float, mean: float) -> float:
     # eps(b) = b mu^2/2: the sum (b - 1) mu^2 + 2 log(EK)/b is least at b = sqrt(2 log(EK))/mu
     log_k = math.log(mean)
     b = max(1.0, math.sqrt(2.0 * log_k) / mu)
-    rest = (b - 1.0) * mu * mu + 2.0 * log_k / b
-    return 0.5 * alpha * mu * mu + rest + log_k / (alpha - 1.0)
+    penalty = (b - 1.0) * mu * mu + 2.0 * log_k / b
+    return 0.5 * alpha * mu * mu + penalty + log_k / (alpha - 1.0)
 
 
 def poisson_rdp(alpha: float, *, mu: float, mean: float) -> float:
@@ -138,16 +138,16 @@ class _Paid:
 
 def _within(plan: Choice, calls: Sequence[Guarantee]) -> bool:
     """Return whether the calls of one run together cost at most the budget of the run."""
-    if any(one.relation != plan.guarantee.relation for one in calls):
+    if any(call.relation != plan.guarantee.relation for call in calls):
         return False
     if len(plan.arguments) == 2:
         eps, delta = plan.arguments
         return (
-            math.fsum(one.eps for one in calls) <= eps * _ROUNDING
-            and math.fsum(one.delta for one in calls) <= delta * _ROUNDING
+            math.fsum(call.eps for call in calls) <= eps * _ROUNDING
+            and math.fsum(call.delta for call in calls) <= delta * _ROUNDING
         )
     (mu,) = plan.arguments
-    steps = [step for one in calls for step in one.steps]
+    steps = [step for call in calls for step in call.steps]
     return all(
         delta_of_parts(steps, eps) <= delta_of_parts([Step("run", Gaussian(mu))], eps) * _ROUNDING
         for eps in _EPS_GRID
@@ -161,10 +161,10 @@ def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     """
     try:
         with quiet():
-            found = candidate(*arguments)
-            if found is None:
+            scored = candidate(*arguments)
+            if scored is None:
                 return -math.inf, None
-            score, output = found
+            score, output = scored
             score = float(score)
     except KeyboardInterrupt:
         raise KeyboardInterrupt from None
@@ -414,16 +414,16 @@ class _Search:
         self.worst_lipschitz = max(self.worst_lipschitz, step)
         self.worst_ratio = max(self.worst_ratio, ratio)
         if step > _SLACK:
-            self._found("(i)", f"gamma moves from {g:.6g} to {g2:.6g}", x, i, new)
+            self._record("(i)", f"gamma moves from {g:.6g} to {g2:.6g}", x, i, new)
         elif ratio > _SLACK:
             what = f"gamma = {max(g, g2):.6g} > 0, yet |T - T'| = {ratio:.6g} alpha"
-            self._found("(ii)", what, x, i, new)
+            self._record("(ii)", what, x, i, new)
         score = max(step, ratio)
         if score > self._score:
             self._score, self.best = score, (x.copy(), i, new.copy())
         return score
 
-    def _found(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
+    def _record(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
         if self.counterexample is None:
             self.counterexample = dict(
                 condition=condition, what=what, row=i, table=x.copy(), new_row=new.copy()

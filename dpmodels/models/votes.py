@@ -257,8 +257,8 @@ class PatePlan:
 
 def vote_plan(names: Sequence[Any], voters: int, eps: float, delta: float) -> VotePlan:
     """Plan one vote."""
-    own = own_proof("stable winner").note
-    guarantee = Guarantee(vote_steps(eps, delta), eps, delta, notes=(own,))
+    proof_note = own_proof("stable winner").note
+    guarantee = Guarantee(vote_steps(eps, delta), eps, delta, notes=(proof_note,))
     return VotePlan(tuple(names), guarantee, voters)
 
 
@@ -269,8 +269,8 @@ def pate_plan(
     """Plan the answers to all queries of an array of votes of this shape."""
     queries = shape[0] if counts else shape[1]
     free = data_independent_eps(sigma, queries, delta)
-    own = own_proof("PATE with a data-dependent bound").note
-    notes = (FLOAT_NOTE, own) if free > eps else ()
+    proof_note = own_proof("PATE with a data-dependent bound").note
+    notes = (FLOAT_NOTE, proof_note) if free > eps else ()
     guarantee = Guarantee(pate_steps(eps, delta, sigma, queries), eps, delta, notes=notes)
     return PatePlan(classes, counts, sigma, test_eps, free, guarantee, teachers, queries)
 
@@ -416,5 +416,5 @@ def answer_queries(
 def answer_untested(over: Pass, classes: int, queries: int, ask: Ask) -> Labels:
     """Return the noisy argmax of every query; the step's mu gives noise of sd sigma."""
     statistic = Stack((Sum(OneHot(classes)),) * queries, (1.0,) * queries)
-    found = ask(PATE_STEP, Query(statistic, over, lambda counts: Added(counts.astype(np.int64))))
-    return np.asarray(found.values.argmax(1), dtype=np.intp)
+    answer = ask(PATE_STEP, Query(statistic, over, lambda counts: Added(counts.astype(np.int64))))
+    return np.asarray(answer.values.argmax(1), dtype=np.intp)

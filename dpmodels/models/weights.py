@@ -99,12 +99,12 @@ class DesignErrors:
         """Design effect of all coordinates together, and the sd of its noise."""
         return self._average(self.typical > 0.0)
 
-    def _average(self, own: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    def _average(self, places: npt.NDArray[np.bool_]) -> tuple[float, float]:
         """Return the design effect of some coordinates together, and the sd of its noise."""
-        whole = max(float(self.typical[own].sum()), 1e-12)
-        J = self.found.correction * np.diag(self.found.products[0])[own]
-        sd = self.found.noise_sd * math.sqrt(len(J)) / whole
-        return max(float(J.sum()) / whole, self.least), sd
+        total = max(float(self.typical[places].sum()), 1e-12)
+        J = self.found.correction * np.diag(self.found.products[0])[places]
+        sd = self.found.noise_sd * math.sqrt(len(J)) / total
+        return max(float(J.sum()) / total, self.least), sd
 
     def _of_kinds(self, L: Array) -> tuple[Array, Array]:
         """Return the average that each function is shrunk to, and the sd of its noise.
@@ -117,9 +117,9 @@ class DesignErrors:
             return means, sds
         of = self.kinds[np.argmax(np.abs(L), axis=1)]
         for kind in np.unique(of):
-            own, own_sd = self._average((self.kinds == kind) & (self.typical > 0.0))
+            average, own_sd = self._average((self.kinds == kind) & (self.typical > 0.0))
             weight = _sure(mean, own_sd, KINDS)
-            means[of == kind] = weight * own + (1.0 - weight) * mean
+            means[of == kind] = weight * average + (1.0 - weight) * mean
             sds[of == kind] = math.hypot(weight * own_sd, (1.0 - weight) * sd)
         return means, sds
 
@@ -144,10 +144,10 @@ class DesignErrors:
         J = self.found.correction * self.found.products[0]
         v = L / self.scale
         each = np.maximum(rows / self.n, 1e-100)  # of an empty cell; its square is a float
-        own = np.einsum("ki,ij,kj->k", v, J, v) / each
+        unshrunk = np.einsum("ki,ij,kj->k", v, J, v) / each
         sd = self.found.noise_sd * np.einsum("ki,ki->k", v, v) / each
         weight = _sure(mean, sd)
-        effect = np.maximum(weight * own + (1.0 - weight) * mean, self.least)
+        effect = np.maximum(weight * unshrunk + (1.0 - weight) * mean, self.least)
         error = np.hypot(weight * sd, (1.0 - weight) * sd_mean) / effect
         free = 1.0 / (1.0 / self.found.df + error**2 / 2.0)
         tail = (1.0 + self.level) / 2.0  # the quantile of t over that of a normal
@@ -159,15 +159,15 @@ def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:
     return (differ * mean) ** 2 / ((differ * mean) ** 2 + sd**2)
 
 
-def said(plan: ClusterPlan, found: ClusterRelease) -> Note:
+def design_note(plan: ClusterPlan, psus: ClusterRelease) -> Note:
     """Return a note on design-based errors, and on whom the guarantee protects."""
     survey = plan.frame.survey
     if survey.psu is None:
         units = "rows as PSUs"
     else:
         which = "estimated, with noise" if plan.count else "declared"
-        units = f"{found.clusters:.0f} PSUs ({which})"
-    free = "" if math.isinf(found.df) else f", {found.df:.0f} degrees of freedom"
+        units = f"{psus.clusters:.0f} PSUs ({which})"
+    free = "" if math.isinf(psus.df) else f", {psus.df:.0f} degrees of freedom"
     detail = f"Design: {units}{free}; {plan.centring}"
     return messages.ROW_NOT_CLUSTER(who="row", psu=survey.psu or "PSU", detail=detail)
 
@@ -211,8 +211,8 @@ def trim_of(
     assert interval is not None
     query = weight_query(design, place, float(interval[1]))
     if people:
-        own = WeightsOfPeople(place, float(interval[1]))
-        query = Query(Cells((WEIGHT_BINS,), (1.0,)), PeoplePass(design, own), as_is)
+        people_weights = WeightsOfPeople(place, float(interval[1]))
+        query = Query(Cells((WEIGHT_BINS,), (1.0,)), PeoplePass(design, people_weights), as_is)
     noisy = ask(WEIGHT_STEP, query)
     return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
 
@@ -292,9 +292,9 @@ class PeoplePass:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the counts. Confidential."""
-        found: CountsOfPeople = summed(rows, self.design, self.job)
-        out = found.values.astype(object)
-        out[-1] += (rows.n - found.people) * int(STEPS)
+        counts: CountsOfPeople = summed(rows, self.design, self.job)
+        out = counts.values.astype(object)
+        out[-1] += (rows.n - counts.people) * int(STEPS)
         return np.asarray(out, dtype=object)
 
 
@@ -314,8 +314,8 @@ MOVED, ALLOWED = 1.5, 0.75
 
 def unweighted(request: Request, *_: object) -> str:
     """Return the reason why a call has no weighted answer, or an empty string if it has one."""
-    given = request.weights is not None or request.sample is not None
-    return "" if given else "no weights and no design"
+    weighted = request.weights is not None or request.sample is not None
+    return "" if weighted else "no weights and no design"
 
 
 @dataclass(frozen=True)
@@ -349,27 +349,27 @@ def products(d: int) -> Gram:
     return Gram(ConvexHull(Box(d, one=True)))
 
 
-def _of_means(blocks: Iterable[Any], own: Coordinates) -> tuple[npt.NDArray[Any], ...]:
+def _of_means(blocks: Iterable[Any], coordinates: Coordinates) -> tuple[npt.NDArray[Any], ...]:
     """Return the sums of ``(u t, u)`` and of their products over rows, or over people."""
-    d = len(own.centre)
+    d = len(coordinates.centre)
     total, pairs = np.zeros(d + 1, dtype=np.int64), ExactSum(d + 1, d + 1)
     with np.errstate(all="ignore"):
         for block in blocks:
-            z = own.of(block)
+            z = coordinates.of(block)
             total += z.sum(axis=1).astype(np.int64)
             pairs.add(cross_product(z))
     return (total.astype(object), pairs.integers())
 
 
 def powers(
-    blocks: Iterable[Any], own: Coordinates, *, squares: bool
+    blocks: Iterable[Any], coordinates: Coordinates, *, squares: bool
 ) -> tuple[npt.NDArray[np.object_]]:
     """Return the count, the sums and the sums of squares (towards zero) of unit numbers."""
-    d = len(own.centre)
+    d = len(coordinates.centre)
     total = np.zeros(1 + d * (1 + squares), dtype=np.int64)
     with np.errstate(all="ignore"):
         for block in blocks:
-            z = own.of(block)
+            z = coordinates.of(block)
             parts = [z[-1:], z[:d], *([towards_zero(z[:d] ** 2 / STEPS)] if squares else [])]
             total += np.concatenate(parts).sum(axis=1).astype(np.int64)
     return (total.astype(object),)
@@ -417,10 +417,10 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
     weigh = HISTOGRAM_SHARE if design.auxiliary_place("weights") is not None else 0.0
     square = PRODUCTS_SHARE if request.inference else 0.0
-    rest = paid.rest * (1.0 - weigh)
+    remaining = paid.rest * (1.0 - weigh)
     shares = {
-        WEIGHT_STEP: paid.rest * weigh, "means and weight": rest * (1.0 - square),
-        "products": rest * square,
+        WEIGHT_STEP: paid.rest * weigh, "means and weight": remaining * (1.0 - square),
+        "products": remaining * square,
     }  # fmt: skip
     steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items() if s]
     survey = None if request.sample is None else request.sample.frame.survey
@@ -445,18 +445,18 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     centre = intervals.mean(axis=1)
     half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
     trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n, people=people)
-    own = Coordinates(centre, half, trim.top, design.auxiliary_place("weights"))
-    over = Counts(design, functools.partial(_of_means, own=own), of_people=True)
-    found = ask("means and weight", Query(sums(d), over, first_array))
-    values = {"sums": found.values[:d], "weight": found.values[d:]}
+    coordinates = Coordinates(centre, half, trim.top, design.auxiliary_place("weights"))
+    over = Counts(design, functools.partial(_of_means, coordinates=coordinates), of_people=True)
+    answer = ask("means and weight", Query(sums(d), over, first_array))
+    values = {"sums": answer.values[:d], "weight": answer.values[d:]}
     if detail.mu_square:
-        query = Query(products(d), over, lambda found: Added(found[1]))
+        query = Query(products(d), over, lambda totals: Added(totals[1]))
         values["products"] = ask("products", query).values
     clusters, root = None, None
     if detail.clusters is not None:
         m = np.clip(values["sums"] / max(float(values["weight"][0]), n / 100.0), -1.0, 1.0)
         root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
-        scorer = Linearised(own, m, back)
+        scorer = Linearised(coordinates, m, back)
         clusters = release_clusters(detail.clusters, (scorer,), design, ask)
         values["cluster scores"] = clusters.products[0]
     return Release(
@@ -520,23 +520,23 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     sampling, bias, stats = None, None, {"sum_of_weights": weight * trim.top / (1.0 - trim.lost)}
     if detail.mu_square:
         Q = release.values["products"]
-        one = _sd(d, detail)
-        V = linearised(Q, m, one, n)
+        noise_sd = _sd(d, detail)
+        V = linearised(Q, m, noise_sd, n)
         sampling = H * V / weight**2
         heavy = float(Q[d, d])
-        if heavy > 4.0 * one:
+        if heavy > 4.0 * noise_sd:
             stats["kish"] = max(heavy * n / weight**2, 1.0)
             d2 = Q[:d, d] / heavy - m
             moved = trim.lost * d2
             m = np.clip(m + MOVED * moved, -1.0, 1.0)
-            error = np.sqrt(one**2 / 2.0 + (one * (m + d2)) ** 2) / heavy
+            error = np.sqrt(noise_sd**2 / 2.0 + (noise_sd * (m + d2)) ** 2) / heavy
             bias = ALLOWED * trim.lost * (np.abs(d2) + error) * half
     estimates = part.centre + half * m
     df: float | None = None
-    more: list[Note] = []
+    design_notes: list[Note] = []
     if part.clusters is not None and sampling is not None:
-        sampling, df, more = _by_design(plan, part, sampling, weight, names, stats)
-    said = [
+        sampling, df, design_notes = _by_design(plan, part, sampling, weight, names, stats)
+    notes = [
         messages.WEIGHTED_MEANS(),
         messages.TRIMMED_WEIGHTS(
             top=trim.top, lost=100.0 * trim.lost, more="The share is from the released histogram."
@@ -545,7 +545,7 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     ]
     return Estimate(
         names, estimates, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
-        bias=bias, notes=(*said, *more), use_t=df,
+        bias=bias, notes=(*notes, *design_notes), use_t=df,
     )  # fmt: skip
 
 
@@ -554,24 +554,24 @@ def _by_design(
     names: tuple[str, ...], stats: dict[str, float],
 ) -> tuple[Array, float | None, list[Note]]:
     """Return (design-based covariance, degrees of freedom, notes); add deff to ``stats``."""
-    found, root, n = part.clusters, part.root, plan.public_n
-    assert found is not None and root is not None
+    psus, root, n = part.clusters, part.root, plan.public_n
+    assert psus is not None and root is not None
     survey = plan.request.sample.frame.survey
-    if not found.determined(0):
+    if not psus.determined(0):
         return np.full_like(rows, math.nan), None, [
             messages.NO_DESIGN_VARIANCE(
                 what="standard errors",
                 remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
             )
         ]
-    J = root @ found.meat(0, np.eye(len(root))) @ root * n
+    J = root @ psus.meat(0, np.eye(len(root))) @ root * n
     V = np.outer(part.half, part.half) * J / weight**2
     for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
         stats[f"deff_clusters({name})" if len(names) > 1 else "deff_clusters"] = float(ratio)
     clusters = plan.detail.clusters
     which = "estimated, with noise" if clusters is not None and clusters.count else "declared"
-    units = f"{found.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
-    df = None if math.isinf(found.df) else found.df
+    units = f"{psus.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
+    df = None if math.isinf(psus.df) else psus.df
     return V, df, [
         messages.ROW_NOT_CLUSTER(
             who="row", psu=survey.psu or "PSU",

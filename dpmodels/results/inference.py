@@ -456,7 +456,7 @@ def schema_labels(*records: Record) -> dict[str, str]:
             continue
         words = re.compile(r"(?<![\w.])(" + "|".join(map(re.escape, known)) + r")(?![\w(])")
 
-        def told(part: str, known: Mapping[str, str] = known, words: Any = words) -> str:
+        def labelled(part: str, known: Mapping[str, str] = known, words: Any = words) -> str:
             level = re.fullmatch(r"(?:C\()?(\w+)\)?\[(?:T\.)?(.+)\]", part)
             if level is not None:
                 return f"{known.get(level[1], level[1])}: {level[2]}"
@@ -466,7 +466,7 @@ def schema_labels(*records: Record) -> dict[str, str]:
         response = [] if record.design.response is None else [record.design.response.name]
         for name in (*names, *response):
             parts = re.split(r":(?![^\[]*\])", name)  # of an interaction; levels may hold colons
-            label = " \u00d7 ".join(map(told, parts)) if words.search(name) else name
+            label = " \u00d7 ".join(map(labelled, parts)) if words.search(name) else name
             if label != name:
                 found[name] = label
     return found

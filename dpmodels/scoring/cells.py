@@ -58,7 +58,7 @@ from dpmodels.sums.cells import (
 )
 from dpmodels.sums.products import (
     TOP,
-    end,
+    end_in_ball,
     end_of_numbers,
     integers_of,
     mapped,
@@ -136,7 +136,7 @@ class CellPass:
             zeta = ahead
             if not self.one.plan.weighted:
                 zeta = z
-                end(zeta, shortened)
+                end_in_ball(zeta, shortened)
                 checked(zeta)
                 # all parts of a row along one lattice vector; those of w where that is zero
                 unit_zeta = directions(zeta)[0]

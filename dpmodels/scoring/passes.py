@@ -39,8 +39,8 @@ from dpmodels.sums.products import (
     TOP,
     ExactSum,
     cross_product,
-    end,
     end_along,
+    end_in_ball,
     end_of_numbers,
     filled,
     integers_of,
@@ -186,7 +186,7 @@ class ScorePass:
         norm /= step
         if omega is None:
             # by the rounded rows: all parts of a row are then parallel (theory.md 2.3)
-            end(z, length)
+            end_in_ball(z, length)
             v, long = z, length
             score = integers_of(weighted(z, self.factors(psi, norm, length)))
         else:
@@ -208,7 +208,7 @@ class ScorePass:
             ratio = np.divide(size, at, out=np.zeros_like(at), where=at > 0.0)
             sums.matrices["meat"].add(scaled(z[:, chosen] * ratio, size, plan.meat))
         if omega is not None:
-            end(v, long)
+            end_in_ball(v, long)
         sums.matrices["information"].add(cross_product(v))
         if plan.mu_scale:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())

@@ -238,7 +238,7 @@ class Integers:
 
 @dataclass(frozen=True, eq=False)
 class _Counting:
-    """Pass of :func:`counted`, for the executor."""
+    """Pass of :func:`integer_sums`, for the executor."""
 
     count: Callable[[Iterable[Array]], Counts]
     of_people: bool = False  # Blocks are of whole people where the unit is one
@@ -247,7 +247,7 @@ class _Counting:
         return Integers(tuple(np.asarray(x) for x in self.count(blocks)))
 
 
-def counted(
+def integer_sums(
     rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts], *,
     of_people: bool = False,
 ) -> Counts:  # fmt: skip
@@ -270,7 +270,7 @@ def skimmed(rows: Any, design: Design) -> None:
     if rows.executor is None:
         rows.skim(design)
     else:
-        counted(rows, design, _to_the_end)
+        integer_sums(rows, design, _to_the_end)
 
 
 @dataclass(frozen=True, eq=False)

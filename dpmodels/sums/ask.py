@@ -34,7 +34,7 @@ from dpmodels.proof.prove import (
 from dpmodels.proof.sets import Ball, Box, ConvexHull, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
-from dpmodels.sources.summed import counted, summed
+from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, UnitScale, WithOne
 
@@ -440,7 +440,7 @@ def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
     """Return the clip set of a row map: that into which its :mod:`~dpmodels.sums.products` cuts."""
     clip_set = getattr(
         rowmap, "clip_set", None
-    )  # of maps that are not row maps, also clipped by `end`
+    )  # of maps that are not row maps, also clipped by `end_in_ball`
     if clip_set is not None and not people:
         return clip_set
     inner = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
@@ -471,7 +471,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Arrays of integers that a function of blocks returns: ``sources.summed.counted``."""
+    """Arrays of integers that a function of blocks returns: ``sources.summed.integer_sums``."""
 
     design: Design
     count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
@@ -479,7 +479,7 @@ class Counts:
 
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return them. Confidential."""
-        return counted(rows, self.design, self.count, of_people=self.of_people)
+        return integer_sums(rows, self.design, self.count, of_people=self.of_people)
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
     return complete, None if square.min(initial=1.0) >= LEAST else square >= LEAST
 
 
-def end(w: Array, length: Array | None = None) -> tuple[Array, Array]:
+def end_in_ball(w: Array, length: Array | None = None) -> tuple[Array, Array]:
     """Return rows in the ball of 2^20 lattice steps, towards zero, and the lengths they keep.
 
     Parameters

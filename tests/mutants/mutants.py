@@ -33,7 +33,7 @@ _TABLES = ("tests/privacy/test_people_tables.py",)
 HOLDOUT = ("tests/privacy/test_queries.py", "-k", "held_out")
 ORACLE = ("tests/unit/after/test_oracle.py",)
 AFTER = (
-    Mutant("dpmodels/models/holdout.py", "end_of_numbers((y - seen)[whole], self.clip)", "np.trunc((y - seen)[whole] / self.clip * STEPS)", HOLDOUT),
+    Mutant("dpmodels/models/holdout.py", "end_of_numbers((y - seen)[complete], self.clip)", "np.trunc((y - seen)[complete] / self.clip * STEPS)", HOLDOUT),
     Mutant("dpmodels/after/moments.py", "+ float(np.sum(inner * Cn))", "", ORACLE),
     Mutant("dpmodels/after/moments.py", "return np.asarray(straight + crossed - twice)", "return np.asarray(straight + crossed)", ORACLE),
     Mutant("dpmodels/after/moments.py", "m.form_covariance(residual_form, total_form),", "0.0,", ORACLE),
@@ -121,7 +121,7 @@ CELLS = (
     Mutant("dpmodels/formula/design.py", "missing = np.isnan(out).any(axis=0)", "missing = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)", "np.trunc(np.fmin(length / radius, 1.2) * MULTIPLE)", _CELLS),
     Mutant("dpmodels/scoring/cells.py", "end_of_numbers(factor, plan.clip, MULTIPLE)", "end_of_numbers(factor, plan.clip, 1.1 * MULTIPLE)", _CELLS),
-    Mutant("dpmodels/scoring/cells.py", "end(zeta, shortened)", "np.trunc(zeta, out=zeta)", _CELLS),
+    Mutant("dpmodels/scoring/cells.py", "end_in_ball(zeta, shortened)", "np.trunc(zeta, out=zeta)", _CELLS),
     Mutant("dpmodels/sums/cells.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/sums/test_cells.py",)),
 )  # fmt: skip
 #: Passes cut into tasks.
@@ -153,7 +153,7 @@ ROWS = (
     Mutant("dpmodels/models/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
     Mutant("dpmodels/models/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
     Mutant("dpmodels/models/kernel.py", "/ math.sqrt(ridge)", "", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "found.margin(d.delta_f / m)[0]", "found.margin(0.5)[0]", ("tests/unit/models/kernel/test_npreg.py",)),
+    Mutant("dpmodels/models/kernel.py", "answer.margin(d.delta_f / m)[0]", "answer.margin(0.5)[0]", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/models/kernel.py", "return 2.0 if len(points) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(points, h)", "return 1.0", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/proof/prove.py", "return math.sqrt(2.0) * (GRID + 1e5 * n * 2.0**-53) + lattice", "return 1.0 * (GRID + 1e5 * n * 2.0**-53) + lattice", (REPLAY, "-k", "npreg")),
     Mutant("dpmodels/models/kernel.py", "high += label >> _WORD_BITS", "pass", LATTICE),
@@ -253,7 +253,7 @@ PRINTED = (
     Mutant("dpmodels/models/mean.py", "privacy = H * (sd**2 * np.eye(d)", "privacy = H * (0.5 * sd**2 * np.eye(d)", (*NOISE, "mean")),
     Mutant("dpmodels/models/glm.py", "privacy = sd**2 * A @ A.T", "privacy = sd * A @ A.T", STATS),
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
-    Mutant(f"{_M}linear/inference.py", "T @ found.sampling @ T.T, T @ found.privacy @ T.T", "T @ found.sampling @ T.T, 0.5 * T @ found.privacy @ T.T", (*NOISE, "moments")),
+    Mutant(f"{_M}linear/inference.py", "T @ fit_errors.sampling @ T.T, T @ fit_errors.privacy @ T.T", "T @ fit_errors.sampling @ T.T, 0.5 * T @ fit_errors.privacy @ T.T", (*NOISE, "moments")),
     Mutant("dpmodels/models/objpert.py", "sigma**2 * inverse @ inverse", "sigma * inverse @ inverse", (*NOISE, "objpert")),
     Mutant("dpmodels/scoring/fit.py", "privacy[at, at] = part.T @ part.inference.privacy @ part.T.T", "privacy[at, at] = 0.5 * part.T @ part.inference.privacy @ part.T.T", (*NOISE, "the_printed_error_is")),
     Mutant("dpmodels/scoring/cells.py", '"deviance_se": of_fit}', '"deviance_se": 0.5 * of_fit}', (*NOISE, "statistics_of_a_fit")),
@@ -733,7 +733,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/newton.py",
-        "there * add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
+        "factor * add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
         "add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
@@ -1119,7 +1119,7 @@ MUTANTS = (
     ),
     Mutant(
         _M + "linear/inference.py",
-        "found = replace(found, taken=allowance(facts, d))",
+        "fit_errors = replace(fit_errors, taken=allowance(facts, d))",
         "pass",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
@@ -1155,7 +1155,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/models/linear/solve.py",
-        "privacy=positive_part(total - found.sampling)",
+        "privacy=positive_part(total - fit_errors.sampling)",
         "privacy=positive_part(total)",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
@@ -1464,7 +1464,7 @@ _OF_PANELS = tuple(
         (_P, "total * total - squares", "total * total", _RE),
         (_P, "several = T > 1.5", "several = T > 0.5", _RE),
         (_P, "1.0 - share + T * share))", "1.0 - share + 2.0 * share))", _RE),
-        (_P, "z = z - part * own\n", "z = z - part * own * (1.0 - 1e-4)\n", _RE),
+        (_P, "z = z - part * z_means\n", "z = z - part * z_means * (1.0 - 1e-4)\n", _RE),
         (_P, "residual = residual - part * own_mean(residual, present, counts)", "pass", _RE),
         (_P, "out[p:, r:] = -A[1:, 1:]", "pass", _RE),
         (_P, "return 0.0 if self.variances is None else self.variances.share", "return 0.0 if self.variances is None else 0.3", _RE),
@@ -1489,20 +1489,20 @@ _OF_EXPANSIONS = tuple(
         (_E, "total = np.repeat(own_sum(power, counts), counts)", "total = power.sum()", _ALONE),
         (_C, "p = np.maximum(p, LEAST_PROBABILITY)\n        at", "p = np.maximum(p, 0.5 * p.mean(axis=1, keepdims=True))\n        at", _ALONE),
         # weights and stops that see what happened
-        (_E, "s = own_sum(there.astype(float), counts) * self.model.mean", "s = own_sum(u[0] * there + 7.0, counts) * self.model.mean", _ALONE),
+        (_E, "s = own_sum(usable.astype(float), counts) * self.model.mean", "s = own_sum(u[0] * usable + 7.0, counts) * self.model.mean", _ALONE),
         (_E, "w * (weight * (count - n * p))", "w * (np.sqrt(weight) * (count - n * p))", _EXACT),
         (_E, "np.sqrt(weight * n * p)", "np.sqrt(n * p)", _EXACT),
         (_E, "(w - mean) * np.sqrt", "w * np.sqrt", _ALONE),
-        (_E, "there = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))", "there = np.isfinite(u.sum(axis=0))", _ALONE),
+        (_E, "usable = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))", "usable = np.isfinite(u.sum(axis=0))", _ALONE),
         (_H, "mass = length * (weight * risk)", "mass = length * (weight * risk) * np.clip(T - line.edges[:-1, None], 0.0, width) / width", _FOLLOWED),
         (_H, "D = np.where(stop >= T, D, 0.0)", "pass", _FOLLOWED),
         (_H, "D = np.where(counted & (high >= T), rows[where.event], 0.0)", "D = np.where(counted, rows[where.event], 0.0)", _FOLLOWED),
-        (_C, "known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))", "known = (y >= 0.0) & (y <= classes.K - 1.0)", _ALONE),
+        (_C, "in_range = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))", "in_range = (y >= 0.0) & (y <= classes.K - 1.0)", _ALONE),
         (_C, "grad[k, cut:] = -(ends[k + 1] - ends[k]) * x", "grad[k, cut:] = -ends[k + 1] * x", _EXACT),
         (_C, "p[k] * (float(k == j) - p[j]) * u", "p[k] * float(k == j) * u", _EXACT),
         (_C, "out[k] = max(out[k], out[k - 1] + APART * (start[k] - start[k - 1]))", "pass", _ALONE),
-        (_C, "return min(float(own.max()), most)", "return float(own.max())", _ALONE),
-        (_C, "return min(float(own.max()), most)", "return 0.0", _ALONE),
+        (_C, "return min(float(norms.max()), most)", "return float(norms.max())", _ALONE),
+        (_C, "return min(float(norms.max()), most)", "return 0.0", _ALONE),
         ("dpmodels/models/choice.py", "max(LEAST_SHARE, released.noise)", "LEAST_SHARE", ("tests/unit/models/test_choice_start.py",)),
         ("dpmodels/scoring/units.py", "max(chosen_clip(lengths, part(share.score), N, p), least)", "chosen_clip(lengths, part(share.score), N, p)", ("tests/unit/models/test_choice_start.py",)),
     )

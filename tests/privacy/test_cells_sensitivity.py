@@ -155,7 +155,7 @@ MUTANTS = {
     "vectors too long": (
         cells, "directions", lambda u: (1.2 * bycell.directions(u)[0], bycell.directions(u)[1]), True,
     ),
-    "not in the ball": (cells, "end", lambda z, length: np.trunc(z, out=z), False),
+    "not in the ball": (cells, "end_in_ball", lambda z, length: np.trunc(z, out=z), False),
 }  # fmt: skip
 
 

@@ -22,8 +22,8 @@ from dpmodels.errors import (
 from dpmodels.levels import (
     STEP,
     LevelsPlan,
-    found,
     merged,
+    release_levels,
     shares_of_values,
     texts_of,
     threshold,
@@ -54,7 +54,7 @@ def plan_of(n, eps=1.0, delta=1e-3, columns=COLUMNS, missing=()):
 
 
 def staged(plan, data, run):
-    return found(plan, Ask(Rows(as_source(data), plan.n, False), run, "replace"))
+    return release_levels(plan, Ask(Rows(as_source(data), plan.n, False), run, "replace"))
 
 
 LAST = [
@@ -236,7 +236,7 @@ def plan_of_people(eps=1.0, delta=1e-3, columns=COLUMNS):
 
 def staged_people(plan, data, run):
     rows = PeopleRows(as_source(data), N_PEOPLE, Person("id", N_PEOPLE))
-    return found(plan, Ask(rows, run, "replace"))
+    return release_levels(plan, Ask(rows, run, "replace"))
 
 
 def test_no_person_moves_the_counts_by_more_than_is_charged():

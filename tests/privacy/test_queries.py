@@ -645,7 +645,7 @@ def test_a_ball_that_is_too_large_is_seen(monkeypatch):
 RULES = {
     "inside": ("if not math.isfinite(float(box.sum())):", "if False:"),
     "_into_ball": ("if square.max() <= MOST:", "if True:"),
-    "end": ("length[~(square <= MOST)] = np.inf", "pass"),
+    "end_in_ball": ("length[~(square <= MOST)] = np.inf", "pass"),
     "usable": ("return complete, None", "return None, None"),
     "end_along": ("if not (least >= _SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):", "if False:"),
     "end_of_numbers": ("if not math.isfinite(float(out.sum())):", "if False:"),

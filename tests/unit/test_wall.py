@@ -488,7 +488,7 @@ PASSES = "dpmodels.sums.ask"
 
 
 def functions_counted(trees):
-    """Return (module, name) of what is handed to ``counted``: bare, or a partial of a function."""
+    """Return (module, name) of what is handed to ``integer_sums``: bare, or a partial of a function."""
     found, unknown = [], []
     for module, tree in trees.items():
         named = {n.name for n in tree.body if isinstance(n, FUNCTIONS)}
@@ -497,7 +497,7 @@ def functions_counted(trees):
             local = {t.id: n.value for n in ast.walk(f) if isinstance(n, ast.Assign)
                      for t in n.targets if isinstance(t, ast.Name)}  # fmt: skip
             for call in (n for n in ast.walk(f) if isinstance(n, ast.Call)):
-                wanted = {"counted": 3, "Counts": 2}.get(name_called(call))
+                wanted = {"integer_sums": 3, "Counts": 2}.get(name_called(call))
                 if wanted is None or len(call.args) != wanted or module == PASSES:
                     continue
                 given = call.args[-1]
@@ -570,9 +570,9 @@ def planted(blocks, size):
     return default_rng().random(size),
 def release(plan, rows, run):
     job = functools.partial(planted, size=3)
-    return counted(rows, plan.design, job)
+    return integer_sums(rows, plan.design, job)
 def other(plan, rows, run, job):
-    return counted(rows, plan.design, job)
+    return integer_sums(rows, plan.design, job)
 """
     trees = {**closure.trees, "dpmodels.planted": ast.parse(code)}
     roots, unknown = functions_counted(trees)
@@ -594,7 +594,7 @@ class Planted(ClusterPasses):
     assert "planted.Planted.placed" in functions_with(other, with_rows(other), is_product)
 
 
-#: Who reads blocks, or rows by their places, and not by :func:`counted` or ``summed``, and why.
+#: Who reads blocks, or rows by their places, and not by :func:`integer_sums` or ``summed``, and why.
 READ_HERE = {
     "api/requests.py": "public data: no rows of the call",
     "models/noised/table.py": "every row is released, with noise of its own",
@@ -922,7 +922,7 @@ def test_a_planted_product_of_rows_is_found(closure):
     codes = ["np.einsum('ij,ij->j', z, z)", "np.linalg.norm(z, axis=0)", "w @ z", "w.dot(z)"]
     planted = "".join(
         f"def planted{i}(blocks):\n    return [{code} for z in blocks]\n"
-        f"def release{i}(plan, rows, run):\n    return counted(rows, plan.design, planted{i})\n"
+        f"def release{i}(plan, rows, run):\n    return integer_sums(rows, plan.design, planted{i})\n"
         for i, code in enumerate(codes)
     )
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
@@ -981,7 +981,7 @@ def test_rows_become_integers_in_one_place(closure):
     found = rounded_rows(closure)
     ends = {k for k in found if k.startswith(("sums.", "proof.")) and k not in NOT_AN_END}
     assert ends == {f"sums.products.{name}" for name in (
-        "end", "end_along", "end_of_rows", "end_of_numbers", "towards_zero")}  # fmt: skip
+        "end_in_ball", "end_along", "end_of_rows", "end_of_numbers", "towards_zero")}  # fmt: skip
     assert set(found) - ends == set(NOT_AN_END)
 
 
@@ -990,7 +990,7 @@ def test_a_planted_rounding_of_rows_is_found(closure):
 def planted(blocks):
     return [np.trunc(z * 1048576.0) for z in blocks]
 def release(plan, rows, run):
-    return counted(rows, plan.design, planted)
+    return integer_sums(rows, plan.design, planted)
 """
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
     assert "planted.planted" in rounded_rows(other)

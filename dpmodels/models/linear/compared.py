@@ -232,8 +232,8 @@ def release_functional(rows: UnitRows, ask: Ask) -> Release:
     upper = np.triu_indices(p)
     twice = np.where(upper[0] == upper[1], 1, 2)
 
-    def coefficients(found: Any) -> Added:
-        G = found.integers()
+    def coefficients(sums: Any) -> Added:
+        G = sums.integers()
         return Added(np.concatenate([2 * G[:p, p], G[upper] * twice]))
 
     released = ask("objective", Query(Objective(p, rows.rx, rows.ry), rows.moments, coefficients))

@@ -134,8 +134,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     form = _form(request)
     raw, paper, p = form == "paper" or request["Rx"] is not None, form == "paper", design.p
     rx = float(request["Rx"]) if raw else column_radius(design)
-    given = math.inf if request["Rtheta"] is None else float(request["Rtheta"])
-    ry = rx * given if paper else float(request["Ry"]) if raw else 1.0
+    rtheta_option = math.inf if request["Rtheta"] is None else float(request["Rtheta"])
+    ry = rx * rtheta_option if paper else float(request["Ry"]) if raw else 1.0
     project = request["clip"] == "project" or (paper and request["clip"] is None)
     if form != "auto":
         part = pair_part(request, () if raw else design.unknown)
@@ -143,7 +143,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         test = 0.5 if paper else float(request["test_share"])
         eps_t = test * part.eps
         # On the safe set lambda_min >= c0 n, and |theta|^2 lambda_min <= sum of y^2 <= n R_y^2.
-        rtheta = given if paper else min(given, ry / math.sqrt(c0))
+        rtheta = rtheta_option if paper else min(rtheta_option, ry / math.sqrt(c0))
         detail = OlsDetail(
             form, raw, rx, ry, rtheta, project, eps_t=eps_t, eps_r=part.eps - eps_t,
             delta=part.delta, c0=c0, sharp=request["coin"] == "sharp",
@@ -162,8 +162,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         failure=delta_f, test="bound", ranged=not raw,
     )  # fmt: skip
     detail = OlsDetail(
-        form, raw, rx, ry, given, project, whiten, request["on_fail"] == "ridge", split.mu, delta_f,
-        upper_quantile(delta_f),
+        form, raw, rx, ry, rtheta_option, project, whiten, request["on_fail"] == "ridge", split.mu,
+        delta_f, upper_quantile(delta_f),
     )  # fmt: skip
     radius = working_radius(detail, p)
     margin = detail.z / split.mu["bound"] + 1.0
@@ -298,8 +298,8 @@ def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
         noisy = raw.coin_gaussian("coefficients and test", probability, theta, sd)
         if noisy is None:
             return Release({}, plan.guarantee, design, reply=False, why="test")
-        found = OlsReleased(unit, rtheta=detail.rtheta, sigma=sd)
-        return Release({"theta": noisy}, plan.guarantee, design, detail=found)
+        released = OlsReleased(unit, rtheta=detail.rtheta, sigma=sd)
+        return Release({"theta": noisy}, plan.guarantee, design, detail=released)
     if "scale" in detail.mu:
         ball = Gram(Ball(p))  # the predictors' coordinates
         scale = Query(ball, over, lambda G: Added(G.integers()[:p, :p]), rowmap.radius**2)
@@ -338,8 +338,8 @@ def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     if "variance" in detail.mu:
         values["residual"] = _release_residual(ask, detail, over, G, values["theta"])
     sigma = h / detail.mu["coef"]
-    found = OlsReleased(unit, W, lower, rho, rtheta, sigma)
-    return Release(values, plan.guarantee, design, detail=found)
+    released = OlsReleased(unit, W, lower, rho, rtheta, sigma)
+    return Release(values, plan.guarantee, design, detail=released)
 
 
 def residual_bound(detail: OlsDetail, radius: float, theta: Array) -> float:
@@ -376,13 +376,13 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
     # s (1 + allowance), not s: with the exact s the ceiling breaks the Lipschitz bound at
     # rounding errors.
     s = r2 * (1.0 + allowance)
-    whole = math.ceil(max(0.0, lam - detail.c0 * n - s) / s)
+    steps = math.ceil(max(0.0, lam - detail.c0 * n - s) / s)
     alpha = ls_bound(detail.rx, detail.ry, detail.rtheta) / (detail.c0 * n) * (1.0 + allowance)
     if detail.sharp:
-        p = integer_coin(whole, detail.eps_t, detail.delta)
+        p = integer_coin(steps, detail.eps_t, detail.delta)
     else:
-        p = reply_probability(whole, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
-    return float(whole), p, alpha * agm(detail.eps_r, detail.delta)
+        p = reply_probability(steps, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
+    return float(steps), p, alpha * agm(detail.eps_r, detail.delta)
 
 
 # -- ePTR as the start of a fit by scores: the same releases, in the coordinates of the passes.
@@ -440,10 +440,10 @@ def begin_eptr(
     assert proposal is not None  # a ridge always gives one
     rho, rtheta, h = proposal
     theta = solve_projected(S + rho * np.eye(r), b, rtheta)
-    found = raw.gaussian_real(_STEP_NAMES["coef"], theta, h)
+    noisy = raw.gaussian_real(_STEP_NAMES["coef"], theta, h)
     sd = h / each["coef"]
-    return found, sd, {
-        "lower": np.array(lower), "theta": rows.W @ found, "ridge": np.array(rho),
+    return noisy, sd, {
+        "lower": np.array(lower), "theta": rows.W @ noisy, "ridge": np.array(rho),
         "noise": np.array(sd),
     }  # fmt: skip
 
@@ -461,9 +461,9 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
 
 def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, and add the arrays and notes of the ePTR start."""
-    found = scored.estimate(plan, release)
+    fit = scored.estimate(plan, release)
     if not release.reply:
-        return found
+        return fit
     values = release.detail.fits[0].values
     rho = float(values["ridge"])
     note = messages.EPTR_START_RIDGE if rho > 0.0 else messages.EPTR_START
@@ -471,7 +471,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
         "eigenvalue_lower_bound": float(values["lower"]), "noise_sd": float(values["noise"]),
         "ridge": rho,
     }  # fmt: skip
-    return replace(found, notes=(*found.notes, note()), stats={**found.stats, **stats})
+    return replace(fit, notes=(*fit.notes, note()), stats={**fit.stats, **stats})
 
 
 SCORED = Backend(

@@ -57,10 +57,10 @@ def stage_steps(*, two: bool, scores: float) -> dict[str, tuple[str, float]]:
 
     ``scores`` is the share of a release of scores (0: none); the stages share the rest.
     """
-    rest = 1.0 - scores
-    stages = {"moments": ("moments", rest)}
+    moments = 1.0 - scores
+    stages = {"moments": ("moments", moments)}
     if two:
-        first, second = STAGE_ONE * rest, (1.0 - STAGE_ONE) * rest
+        first, second = STAGE_ONE * moments, (1.0 - STAGE_ONE) * moments
         stages = {"first": ("first moments", first), "second": ("whitened moments", second)}
     return {**stages, "scores": (SCORES, scores)}
 
@@ -172,7 +172,7 @@ def errors(m: Moments, d: Array, A: Array, lam: float, free: float, least: float
 
 
 def _free(stage: Stage, facts: Report) -> float:
-    n_eff = stage.effective_rows(facts.rows, facts.unit, intercept=facts.known)
+    n_eff = stage.effective_rows(facts.rows, facts.unit, intercept=facts.has_constant)
     return max(n_eff - len(stage.Q) + 1.0, 1.0)
 
 
@@ -201,21 +201,21 @@ def last_fit(facts: Report) -> LastFit:
     least, p = V_FLOOR, len(d)
     if np.array_equal(stage.L, np.eye(p + 1)):
         least *= max(float(stage.Q[p, p]), math.sqrt(float(stage.V[p, p]))) / free
-    found = errors(m, d, A, lam, free, least)
+    fit_errors = errors(m, d, A, lam, free, least)
     if facts.scores is None:
-        found = replace(found, taken=allowance(facts, d))
+        fit_errors = replace(fit_errors, taken=allowance(facts, d))
     else:
         J = facts.scores.weighting(stage.radius, free)
         turn = (m.M + lam * np.eye(len(d))) @ J @ A  # J A = A turn
         meat = (free + len(d)) / free * turn @ facts.scores.meat @ turn.T
-        found = replace(found, sampling=A @ meat @ A, meat=meat, taken=J @ d - d)
-    return LastFit(d, lam, free, found)
+        fit_errors = replace(fit_errors, sampling=A @ meat @ A, meat=meat, taken=J @ d - d)
+    return LastFit(d, lam, free, fit_errors)
 
 
 def report(facts: Report) -> Estimate:
     """Report unshrunk least squares from the last stage (a ridge only where noise dominates)."""
     fit = last_fit(facts)
-    d, lam, found = fit.d, fit.lam, fit.errors
+    d, lam, fit_errors = fit.d, fit.lam, fit.errors
     warnings, notes = list(facts.warnings), list(facts.notes)
     if lam > 0:
         warnings.append(
@@ -224,9 +224,9 @@ def report(facts: Report) -> Estimate:
             + (" and the intervals unreliable" if facts.biased_errors else "")
         )
         if facts.request.inference and not facts.biased_errors:
-            found = dominated(facts, d, found)
-            notes += dominated_notes(facts, found)
-    return _finish(facts, d, found, lam=lam, notes=notes, warnings=warnings)
+            fit_errors = dominated(facts, d, fit_errors)
+            notes += dominated_notes(facts, fit_errors)
+    return _finish(facts, d, fit_errors, lam=lam, notes=notes, warnings=warnings)
 
 
 def shrink_report(facts: Report) -> Estimate:
@@ -236,7 +236,7 @@ def shrink_report(facts: Report) -> Estimate:
     """
     stage = facts.stages[-1]
     fit = last_fit(facts)
-    lam, found = fit.lam, fit.errors
+    lam, fit_errors = fit.lam, fit.errors
     shrunk = stein_ridge(stage.moments)
     notes = [
         *facts.notes,
@@ -246,11 +246,11 @@ def shrink_report(facts: Report) -> Estimate:
         ),
     ]
     if lam > 0 and facts.request.inference:
-        found = dominated(facts, shrunk.d, found)
-        notes += dominated_notes(facts, found)
+        fit_errors = dominated(facts, shrunk.d, fit_errors)
+        notes += dominated_notes(facts, fit_errors)
     arrays = (*facts.arrays, ("params_unshrunk", _params(facts, stage, fit.d)))
     return _finish(
-        replace(facts, arrays=arrays), shrunk.d, found, lam=shrunk.lam, notes=notes,
+        replace(facts, arrays=arrays), shrunk.d, fit_errors, lam=shrunk.lam, notes=notes,
         warnings=list(facts.warnings),
     )  # fmt: skip
 
@@ -261,7 +261,7 @@ def _empty_note(facts: Report) -> list[Note]:
     The cell of the intercept is ``sum c^2``, c the factor of a row: 0 if it is empty, below 1 if it
     was shortened. Only against a public n.
     """
-    if not facts.known or facts.request.relation != "replace":
+    if not facts.has_constant or facts.request.relation != "replace":
         return []
     stage = facts.stages[-1]
     cell = float(stage.L[0, 0] / facts.unit.scale[0]) ** 2
@@ -290,45 +290,48 @@ def _params(facts: Report, stage: Stage, d: Array) -> Array:
 
 
 def _finish(
-    facts: Report, d: Array, found: Errors, *, lam: float, notes: list[Note], warnings: list[str]
-) -> Estimate:
+    facts: Report, d: Array, fit_errors: Errors, *,
+    lam: float, notes: list[Note], warnings: list[str],
+) -> Estimate:  # fmt: skip
     """Map coefficients and errors to the user's units and build the estimate."""
     stage, keep = facts.stages[-1], facts.request.inference
     T = facts.unit.back()[0] @ stage.slope
-    sampling, privacy = T @ found.sampling @ T.T, T @ found.privacy @ T.T
+    sampling, privacy = T @ fit_errors.sampling @ T.T, T @ fit_errors.privacy @ T.T
     out: dict[str, Any] = dict(facts.arrays)
-    unshrunk = found.unknown is None
+    unshrunk = fit_errors.unknown is None
     if keep and unshrunk and facts.request.options.get("inference_method") == "bootstrap":
-        meat = None if facts.scores is None else found.meat
-        draws = bootstrap(stage, d, lam, found.v, seed=0, meat=meat) @ T.T
+        meat = None if facts.scores is None else fit_errors.meat
+        draws = bootstrap(stage, d, lam, fit_errors.v, seed=0, meat=meat) @ T.T
         sampling, privacy = rescaled(sampling, privacy, draws)
         out["bootstrap_deviations"] = draws
         notes.append(messages.BOOTSTRAP(draws=DRAWS))
-    taken = T @ found.taken
+    taken = T @ fit_errors.taken
     privacy = privacy + np.outer(taken, taken)
-    if found.unknown is not None:
+    if fit_errors.unknown is not None:
         for part in (sampling, privacy):
-            part[found.unknown] = part[:, found.unknown] = math.nan
+            part[fit_errors.unknown] = part[:, fit_errors.unknown] = math.nan
     stats = {
         "noise_sd": stage.s,
         "ridge": lam,
         "radius": stage.radius,
-        "effective_rows": stage.effective_rows(facts.rows, facts.unit, intercept=facts.known),
+        "effective_rows": stage.effective_rows(
+            facts.rows, facts.unit, intercept=facts.has_constant
+        ),
         **dict(facts.stats),
     }
     notes += _empty_note(facts)
     notes += _weights_note(facts, stats["effective_rows"]) if keep else []
     if keep and unshrunk:
-        stats["sigma"] = math.sqrt(found.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
-    if keep and not (found.unknown is not None and found.unknown.all()):
+        stats["sigma"] = math.sqrt(fit_errors.v) * float(stage.L[-1, -1] / facts.unit.scale[-1])
+    if keep and not (fit_errors.unknown is not None and fit_errors.unknown.all()):
         if facts.scores is None:
             notes.append(messages.MOMENT_ERRORS())
         else:
-            notes.append(facts.scores.note(_free(stage, facts), found.v))
+            notes.append(facts.scores.note(_free(stage, facts), fit_errors.v))
         if not facts.design.has_intercept:
             notes.append(messages.NO_COUNT())
     if facts.scores is not None:
-        noise = facts.scores.noise(_free(stage, facts), found.v)
+        noise = facts.scores.noise(_free(stage, facts), fit_errors.v)
         stats.update(score_radius=facts.scores.radius, score_noise=noise)
         out["scores"] = facts.scores.S
         if facts.scores.outside is not None:
@@ -336,11 +339,11 @@ def _finish(
     out["moments"] = stage.Q
     # the last release is kept for later uses of a fit; R-squared where it means one
     back = unit_back(facts.unit) @ stage.L
-    m = SecondMoments(stage.Q, stage.V, float(facts.rows), back[0] if facts.known else None)
+    m = SecondMoments(stage.Q, stage.V, float(facts.rows), back[0] if facts.has_constant else None)
     out |= kept_moments(m, back)
     if stage.radius < math.inf:
         out["released_weighted"] = np.ones(1)
-    if facts.known:
+    if facts.has_constant:
         stats |= fit_statistics(m, back[:-1], back[-1])
     out["moment_coordinates"] = stage.L
     if len(facts.stages) > 1:
@@ -407,8 +410,8 @@ def ball_stage(
     over = MomentsPass(
         passes.design, OneFirst(rowmap) if passes.constant else rowmap, people=passes.per > 0.0
     )
-    found = passes.ask(step, moments_query(over, radius=radius), Read(every, windows))
-    return Stage(found.values, found.variance, np.eye(q) if L is None else L, radius)
+    answer = passes.ask(step, moments_query(over, radius=radius), Read(every, windows))
+    return Stage(answer.values, answer.variance, np.eye(q) if L is None else L, radius)
 
 
 def whitened_stage(
@@ -532,13 +535,13 @@ class ScoreMap:
     def product(self, block: Array) -> Array:
         """Return the Gram matrix of :meth:`integers`, whose two halves never meet."""
         k, scaled = self._scores(block)
-        whole = cross_product(k)
+        gram = cross_product(k)
         if scaled is None:
-            return whole
+            return gram
         p = len(k)
         out = np.zeros((2 * p, 2 * p))
         out[p:, p:] = cross_product(k[:, scaled])
-        out[:p, :p] = whole - out[p:, p:]
+        out[:p, :p] = gram - out[p:, p:]
         return out
 
     def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:

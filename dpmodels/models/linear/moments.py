@@ -170,11 +170,11 @@ def stages_of(
     after: tuple[str, str] = ("", ""), *, digits: bool = True,
 ) -> tuple[bool, str]:  # fmt: skip
     """Return whether there are two stages, and why: as asked, or up to ``most`` of a figure."""
-    asked = request["stages"]
-    two = asked == 2 if asked in (1, 2) else value <= most
+    stages = request["stages"]
+    two = stages == 2 if stages in (1, 2) else value <= most
     words, sign = ("two-stage release", "at most") if two else ("one-stage release", "above")
-    if asked in (1, 2):
-        return two, f"{words} (stages={asked})"
+    if stages in (1, 2):
+        return two, f"{words} (stages={stages})"
     return two, (
         f"{words} (public noise {what} {value:.3g}, {sign} {most:g}){after[0 if two else 1]}"
     )
@@ -186,9 +186,9 @@ def _bounded(request: Request, design: Design) -> SplitMoments:
         # norms do not depend on where a bought range lies
         complete = design.with_bounds(dict.fromkeys(design.unknown, (-1.0, 1.0)))
     _, square = unit_rows(complete)
-    known = design.has_intercept and not design.scaled
-    square += 0.0 if known or not design.has_intercept else 1.0
-    return split_query(design.p, square, known=known, relation=request.relation, r2=0.5)
+    known_constant = design.has_intercept and not design.scaled
+    square += 0.0 if known_constant or not design.has_intercept else 1.0
+    return split_query(design.p, square, known=known_constant, relation=request.relation, r2=0.5)
 
 
 def _unit_rows(design: Design, row_norm: float) -> tuple[UnitScale, float]:
@@ -203,7 +203,7 @@ def _unit_rows(design: Design, row_norm: float) -> tuple[UnitScale, float]:
 
 def first_radius(
     square: float, mechanism: Gaussian | Pure, q: int, n: int, relation: str, *,
-    one: float = 1.0, response: float = 1.0,
+    constant: float = 1.0, response: float = 1.0,
 ) -> float:  # fmt: skip
     """Return the radius of the first release's ball, from public numbers only.
 
@@ -215,7 +215,7 @@ def first_radius(
     """
     size = gram_sensitivity(q, relation) * math.sqrt(2.0 * q)
     quiet = BALL_NOISE * mu_like(mechanism, q) * n / size
-    least, most = one + BALL_PART * square + response / 2.0, one + square + response
+    least, most = constant + BALL_PART * square + response / 2.0, constant + square + response
     return math.sqrt(min(max(least, quiet), most))
 
 
@@ -223,8 +223,8 @@ def _first(detail: SspDetail, design: Design, square: float, n: int, relation: s
     """Return the radius of the first of ``ssp``'s releases, or of its only one."""
     if detail.second is None and detail.radius:
         return detail.radius
-    one = float(design.has_intercept)
-    return first_radius(square, detail.first, design.q, n, relation, one=one)
+    constant = float(design.has_intercept)
+    return first_radius(square, detail.first, design.q, n, relation, constant=constant)
 
 
 def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
@@ -282,8 +282,8 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
         if square > detail.bounded.rx**2 * (1.0 + 1e-12):
             raise PrivacyBugError("the rows of this design exceed the norm that was planned")
         over = Moments(design, RowMap(unit, np.ones(design.q)))
-        found = ask(name, Query(detail.bounded, over, whole_matrix))
-        first = Stage(found.values, found.variance, np.eye(design.q), math.inf)
+        answer = ask(name, Query(detail.bounded, over, whole_matrix))
+        first = Stage(answer.values, answer.variance, np.eye(design.q), math.inf)
     else:
         radius = _first(detail, design, square, used, relation)
         first = ball_stage(passes, None, radius, name, detail.first, detail.windows, detail.every)
@@ -410,15 +410,15 @@ def whitened_plan(
     first, second = split["first" if two else "moments"], split.parts.get("second")
     third = split.parts.get("scores")
     phi = float(request["phi"])
-    given = request["radius"]
+    radius_option = request["radius"]
     per = guessed_rows(request)
     radius = public_radius(
         white, mu_like(first, q), rows, phi=phi / (per or 1.0),
-        rule=None if two and given != "loo" else given,
+        rule=None if two and radius_option != "loo" else radius_option,
     )  # fmt: skip
-    if per and not (isinstance(given, float) and not two):
+    if per and not (isinstance(radius_option, float) and not two):
         radius *= math.sqrt(per)
-    after = float(given) if two and isinstance(given, float) else 0.0
+    after = float(radius_option) if two and isinstance(radius_option, float) else 0.0
     detail = PmtDetail(white, rows, first, second, radius, after, phi, third, per)
     noisy, advice = score_facts(noise_figure(third, q - 1, rows, request.relation, two=two))
     return split.plan(
@@ -552,28 +552,28 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
         stats=(("shrinkage_of_public_moments", detail.white.shrink),),
         arrays=tuple(arrays.items()),
     )
-    found = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
-    return with_public(found, public, request)
+    fit = shrink_report(facts) if request["ridge"] == "stein" else report(facts)
+    return with_public(fit, public, request)
 
 
-def with_public(found: Estimate, public: PublicFit | None, request: Request) -> Estimate:
+def with_public(fit: Estimate, public: PublicFit | None, request: Request) -> Estimate:
     """Combine, or say that the public fit may be the better one."""
     if public is None:
-        return found
+        return fit
     if request["combine"]:
-        return combined(found, public)
+        return combined(fit, public)
     # of people no residual variance is released to compare with
-    sampling, privacy = found.vcov_sampling, found.vcov_privacy
-    if "sigma" in found.stats and sampling is not None and privacy is not None:
-        prior = public.covariance(float(found.stats["sigma"]) ** 2)
+    sampling, privacy = fit.vcov_sampling, fit.vcov_privacy
+    if "sigma" in fit.stats and sampling is not None and privacy is not None:
+        prior = public.covariance(float(fit.stats["sigma"]) ** 2)
         ours = float(np.sum(public.C * (sampling + privacy)))
         if prior is not None and float(np.sum(public.C * prior)) < ours:
             text = (
                 "by the standard errors the public-only fit is more accurate than the private one; "
                 "combine=True uses both if they share their coefficients"
             )
-            return replace(found, warnings=(*found.warnings, text))
-    return found
+            return replace(fit, warnings=(*fit.warnings, text))
+    return fit
 
 
 PMT = Backend(plan_pmt, release_pmt, estimate_pmt)
@@ -592,19 +592,19 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     detail, model = plan.detail, plan.detail.model
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white
-    found = scored.estimate(plan, release)
+    fit = scored.estimate(plan, release)
     public, shown, arrays = beside(white, release.design.names)
     unlike: tuple[str, ...] = ()
     if plan.request.unit is None:  # of people no start is released to compare
         unlike = diagnostics(start_stage(plan, release), detail.pilot.start(detail.rows))
-    found = replace(
-        found,
-        notes=(*found.notes, *shown),
-        arrays={**found.arrays, **arrays},
-        warnings=(*found.warnings, *unlike),
-        stats={**found.stats, "shrinkage_of_public_moments": white.shrink},
+    fit = replace(
+        fit,
+        notes=(*fit.notes, *shown),
+        arrays={**fit.arrays, **arrays},
+        warnings=(*fit.warnings, *unlike),
+        stats={**fit.stats, "shrinkage_of_public_moments": white.shrink},
     )
-    return with_public(found, public, plan.request)
+    return with_public(fit, public, plan.request)
 
 
 PMT_SCORED = Backend(

@@ -61,19 +61,21 @@ OPENED_OPTIONS = (
 )
 
 
-def why_alone(request: Request, own: Sequence[str], what: str, other: str = "") -> str:
+def why_alone(request: Request, start_options: Sequence[str], what: str, other: str = "") -> str:
     """Return the reason why a call releases its start alone, or "" if it ends by scores. Public.
 
-    ``own``: options of the release by itself; ``other``: a reason of the method's own.
+    ``start_options``: options of the start alone; ``other``: a reason of the method's own.
     """
-    why = _why_alone(request, own, what) or other
-    asked = [k for k in ("scoring", "vcov") if request.options.get(k)]
-    if why and asked:
-        raise RequestError(f"{asked[0]}= is of the fit by scores, and {why}: leave it out")
+    why = _why_alone(request, start_options, what) or other
+    scoring_options = [k for k in ("scoring", "vcov") if request.options.get(k)]
+    if why and scoring_options:
+        raise RequestError(
+            f"{scoring_options[0]}= is of the fit by scores, and {why}: leave it out"
+        )
     return why
 
 
-def _why_alone(request: Request, own: Sequence[str], what: str) -> str:
+def _why_alone(request: Request, start_options: Sequence[str], what: str) -> str:
     if request.options.get("scoring") is False:
         return "scoring=False was given"
     if not request.inference:
@@ -81,7 +83,7 @@ def _why_alone(request: Request, own: Sequence[str], what: str) -> str:
     if request.split is not None and "start" not in request.split:
         return f"split= names the steps of {what}"
     defaults = {o.name: o.default for o in request.method.options}
-    for name in own:
+    for name in start_options:
         if name in defaults and request.options[name] != defaults[name]:
             return f"{name}= belongs to {what}"
     return ""
@@ -139,8 +141,8 @@ class Whitened:
     @property
     def rowmap(self) -> RowMap:
         """Map to the rows."""
-        found: RowMap = self.over.rowmap
-        return found
+        rowmap: RowMap = self.over.rowmap
+        return rowmap
 
     @property
     def bound(self) -> float:
@@ -165,16 +167,16 @@ def whitened_rows(
     query = Query(
         Gram(Ball(r)), Moments(design, first), lambda G: Added(G.integers()[:r, :r]), size**2
     )
-    found = ask(MATRIX_STEP, query, read)
-    sd = float(found.sd[0, 0])
-    values, vectors = np.linalg.eigh(found.values)
+    answer = ask(MATRIX_STEP, query, read)
+    sd = float(answer.sd[0, 0])
+    values, vectors = np.linalg.eigh(answer.values)
     W = (vectors * np.sqrt(n / np.maximum(values, sd * math.sqrt(2.0 * r)))) @ vectors.T
     radius = math.sqrt(WHITENED_ROOM * r)
     matrix = plain.copy()
     matrix[:r] = W @ plain[:r]
     box = np.append(np.full(r, radius), ry)
     rowmap = RowMap(coordinates.unit, box, ball=r, radius=radius, matrix=matrix)
-    return Whitened(found.values, sd, W, Moments(design, rowmap), n)
+    return Whitened(answer.values, sd, W, Moments(design, rowmap), n)
 
 
 def above_noise(theta: Array, sd: float) -> Array:
@@ -192,8 +194,8 @@ def start_at(
     """Release the residual variance at a released theta (for ``W u``); return the start and it."""
     r, n, ry = len(theta), rows.n, rows.bound
     query = clipped_residuals(rows.over.design, rows.rowmap, theta, ry)
-    found = ask(VARIANCE_STEP, query, read)
-    s2, sd = float(found.values[0]) / n, float(found.sd[0]) / n
+    answer = ask(VARIANCE_STEP, query, read)
+    s2, sd = float(answer.values[0]) / n, float(answer.sd[0]) / n
     nu = rows.sd / n
     M = floored(rows.moments / n, max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
     start = Start(

@@ -125,17 +125,17 @@ def _check(request: Request) -> None:
 def _fractions(request: Request, rule: str) -> tuple[float, float]:
     if rule == "adaops":  # quarters and a half of eps, in squares
         return 1.0 / 6.0, 1.0 / 6.0
-    given = request["fractions"]
-    if given is None:
+    fractions = request["fractions"]
+    if fractions is None:
         return 0.05, 0.10
     try:
-        f1, f2 = (float(v) for v in given)
+        f1, f2 = (float(v) for v in fractions)
     except (TypeError, ValueError):
         f1 = f2 = math.nan
     if not (f1 > 0 and f2 > 0 and f1 + f2 < 1):
         raise RequestError(
             "fractions= takes two positive shares of mu^2 (eigenvalue, residual bound) with a sum "
-            f"below 1, for example (0.05, 0.10); got {shown(given)}"
+            f"below 1, for example (0.05, 0.10); got {shown(fractions)}"
         )
     return f1, f2
 
@@ -319,13 +319,13 @@ def _ridge(
     # the least lam* at which the second release and the sampling are of any use
     half = half_leverage(detail.kind, detail.rho, detail.delta_t)
     least = max(detail.floor * B2 / detail.mu2, B2 / half)
-    asked = detail.lam
+    ridge = detail.lam
     if detail.rule == "adaops":
         assert request is not None
-        asked = B2 * adaops_ridge(d, request.eps, request.delta, lam_min / B2)
-    star = max(lam_min + asked, least)
+        ridge = B2 * adaops_ridge(d, request.eps, request.delta, lam_min / B2)
+    star = max(lam_min + ridge, least)
     lam0 = star - lam_min
-    return star, lam0, detail.rule == "fixed" and lam0 > asked * (1 + 1e-12)
+    return star, lam0, detail.rule == "fixed" and lam0 > ridge * (1 + 1e-12)
 
 
 def _bounded(rbar: float, detail: LinearDetail, lam0: float) -> float:
@@ -394,8 +394,8 @@ def _tested(
     _, theta = ridge_solution(S, b, lam0)
     size = math.log(detail.Y + detail.B * float(np.linalg.norm(theta)))
     lemma = Of("log residual", (detail.B**2 * _ALLOW, star0))
-    found = ask(RESIDUAL_STEP, Query(lemma, over, lambda _: Added(np.array([size]))), read)
-    rbar = _bounded(math.exp(min(700.0, float(found.at_most(detail.d2)[0]))), detail, lam0)
+    answer = ask(RESIDUAL_STEP, Query(lemma, over, lambda _: Added(np.array([size]))), read)
+    rbar = _bounded(math.exp(min(700.0, float(answer.at_most(detail.d2)[0]))), detail, lam0)
     return _calibrate(detail, unit, lam_min, star0, rbar, raised, len(b))
 
 
@@ -448,8 +448,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         notes.append(messages.POSTERIOR_RIDGE(lam=released.lam))
     if len(draws) > 1:
         sds = zip(design.names, draws.std(0, ddof=1), strict=True)
-        told = ", ".join(f"{name} {v:.3g}" for name, v in sds)
-        notes.append(messages.POSTERIOR_DRAWS(many=len(draws), sds=told))
+        listed = ", ".join(f"{name} {v:.3g}" for name, v in sds)
+        notes.append(messages.POSTERIOR_DRAWS(many=len(draws), sds=listed))
     if released.raised:
         notes.append(messages.RIDGE_RAISED())
     stats = {"noise_sd_bound": bound, "ridge": released.lam, "lam_star": released.lam_star}
@@ -550,9 +550,9 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
 
 def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step to the user's units, and add the draw that it started from."""
-    found = scored.estimate(plan, release)
+    fit = scored.estimate(plan, release)
     if not release.reply:
-        return found
+        return fit
     values = release.detail.fits[0].values
     A, a = release.detail.coordinates.back()
     stats = {
@@ -560,8 +560,8 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
         "residual_bound": float(values["rbar"]), "noise_sd_bound": float(values["noise"]),
     }  # fmt: skip
     return replace(
-        found, notes=(*found.notes, messages.DRAW_START()), stats={**found.stats, **stats},
-        arrays={**found.arrays, "draw": A @ values["draw"] + a},
+        fit, notes=(*fit.notes, messages.DRAW_START()), stats={**fit.stats, **stats},
+        arrays={**fit.arrays, "draw": A @ values["draw"] + a},
     )  # fmt: skip
 
 

@@ -88,8 +88,8 @@ def _within(
     low = base + 0.99 * delta_t * np.exp(np.minimum(eps, 700.0))
 
     def fits(bound: float) -> bool:
-        found = zip(curves(eps, bound), (room, room, low), strict=True)
-        return all(bool(np.all(curve <= most)) for curve, most in found)
+        pairs = zip(curves(eps, bound), (room, room, low), strict=True)
+        return all(bool(np.all(curve <= most)) for curve, most in pairs)
 
     return _largest(fits, top, 45 if points >= 4000 else 16)
 

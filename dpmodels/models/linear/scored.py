@@ -82,18 +82,18 @@ class PublicMoments:
     rows: Any = None
 
     @classmethod
-    def of(cls, given: Any) -> PublicMoments:
+    def of(cls, public: Any) -> PublicMoments:
         """Read a mapping with these keys, or return a PublicMoments as it is."""
-        if isinstance(given, PublicMoments):
-            return given
-        known = ("moments", "m", "names", "response_scale", "response_centre")
-        strange = [k for k in given if k not in known]
-        if strange or "moments" not in given:
+        if isinstance(public, PublicMoments):
+            return public
+        keys = ("moments", "m", "names", "response_scale", "response_centre")
+        strange = [k for k in public if k not in keys]
+        if strange or "moments" not in public:
             raise RequestError(
-                f"public= as a mapping takes the keys {', '.join(known)}; got "
-                f"{', '.join(map(str, given))}"
+                f"public= as a mapping takes the keys {', '.join(keys)}; got "
+                f"{', '.join(map(str, public))}"
             )
-        return cls(**dict(given))
+        return cls(**dict(public))
 
     def checked(self, names: Sequence[str], *, response: bool = True) -> PublicMoments:
         """Return the moments of (x, y) as a clean matrix, or raise ``RequestError``.
@@ -146,22 +146,22 @@ class PublicMoments:
         return PublicMoments(C, self.m, tuple(names), response_scale=scale, rows=self.rows)
 
 
-def constant_first(given: PublicMoments, names: Sequence[str]) -> PublicMoments:
+def constant_first(public: PublicMoments, names: Sequence[str]) -> PublicMoments:
     """Return moments of (x, 1), as ``dp_moments`` releases them, as moments of (1, x).
 
     They are divided by the entry of the constant, so that sums, and moments in which incomplete
     rows count as zero, serve as well. ``names`` with ``Intercept`` first say that the constant
     comes first already.
     """
-    if given.response_scale is not None or given.response_centre != 0.0:
+    if public.response_scale is not None or public.response_centre != 0.0:
         raise RequestError(
             "these moments have no response: drop response_scale= and response_centre="
         )
-    M = np.asarray(given.moments, dtype=float)
-    listed = [*names, CONSTANT] if given.names is None else list(given.names)
+    M = np.asarray(public.moments, dtype=float)
+    listed = [*names, CONSTANT] if public.names is None else list(public.names)
     if CONSTANT not in listed:
         listed.append(CONSTANT)
-    rows = None if given.rows is None else np.asarray(given.rows, dtype=float)
+    rows = None if public.rows is None else np.asarray(public.rows, dtype=float)
     if listed[0] != CONSTANT:
         if M.ndim == 2:
             M = np.roll(M, 1, axis=(0, 1))
@@ -169,7 +169,7 @@ def constant_first(given: PublicMoments, names: Sequence[str]) -> PublicMoments:
         listed = [*listed[-1:], *listed[:-1]]
     if M.ndim == 2 and M.size and math.isfinite(M[0, 0]) and M[0, 0] > 0:
         M = M / M[0, 0]
-    return PublicMoments(M, given.m, listed, rows=rows)
+    return PublicMoments(M, public.m, listed, rows=rows)
 
 
 def _with_response(C: Array, scale: float, centre: float, names: Sequence[str]) -> Array:
@@ -329,9 +329,11 @@ def public_radius(
     return math.sqrt(min(max(low, noise), high))
 
 
-def is_moments(given: Any) -> bool:
+def is_moments(public: Any) -> bool:
     """Return whether ``public=`` holds moments rather than a table."""
-    return isinstance(given, PublicMoments) or (isinstance(given, Mapping) and "moments" in given)
+    return isinstance(public, PublicMoments) or (
+        isinstance(public, Mapping) and "moments" in public
+    )
 
 
 # -- The public-only fit: shown beside the private one, and combined with it on request
@@ -457,13 +459,13 @@ class LinearModel(ModelSpec):
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
     """Return the reason why a call does not end by scoring, or "" if it does. Public."""
-    asked = request.options.get("scoring")
-    if asked and request.delta == 0:
+    scoring = request.options.get("scoring")
+    if scoring and request.delta == 0:
         raise RequestError(
             "scoring=True has its proof for Gaussian noise: give delta > 0, as in delta=1e-6, "
             "or drop scoring="
         )
-    why = _why_moments(request, asked)
+    why = _why_moments(request, scoring)
     if why and request.sample is not None:
         raise RequestError(
             "errors by design are of the ending by scores, the default; here the call would end "
@@ -501,10 +503,10 @@ def _nothing_to_determine(request: Request, design: Design, n: int | None) -> st
     )
 
 
-def _why_moments(request: Request, asked: bool | None) -> str:
+def _why_moments(request: Request, scoring: bool | None) -> str:
     """Return the reason why a call ends by moments, or "" if it does not."""
-    if asked is not None:
-        return "" if asked else "scoring=False was given"
+    if scoring is not None:
+        return "" if scoring else "scoring=False was given"
     if not request.inference:
         return "inference=False asks for no intervals, so the fit is tuned for prediction"
     if request.delta == 0:
@@ -559,10 +561,10 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
             r_squared = _r_squared(plan, release, part, variance, share)
         return {**r_squared, "sigma": math.sqrt(variance) / part.unit}
 
-    found = estimate_fit(plan, release, stats)
-    if "r_squared" not in found.stats:
-        return found
-    return replace(found, notes=(*found.notes, messages.R_SQUARED()))
+    fit = estimate_fit(plan, release, stats)
+    if "r_squared" not in fit.stats:
+        return fit
+    return replace(fit, notes=(*fit.notes, messages.R_SQUARED()))
 
 
 #: Largest change of the residual variance by leverage, as a part of it.
@@ -575,19 +577,19 @@ def _residual_variance(part: Part, share: float) -> float:
     ``a'Ja/share`` of the meat J as released. Where its noise is more than the difference can be,
     ``tr(H^{-1} J)/r``, which is the same if the variance does not depend on leverage.
     """
-    found, last, a = part.inference, part.inference.plan, part.constant
-    meat, r = part.release.released[-1].meat, len(found.H)
+    inference, last, a = part.inference, part.inference.plan, part.constant
+    meat, r = part.release.released[-1].meat, len(inference.H)
     if a is None or last.people or meat is None:
-        return found.variance(a) / share
-    back = roots(found.H)[1]
+        return inference.variance(a) / share
+    back = roots(inference.H)[1]
     J, noise = back @ meat @ back / last.tail_rows, last.noise.meat / last.tail_rows
     even = max(float(np.trace(J)) / r, noise / r, 1e-12)
-    own = float(a @ meat @ a) / last.tail_rows / share
+    from_scores = float(a @ meat @ a) / last.tail_rows / share
     away = float(np.sum((J - even * np.eye(r)) ** 2))
     weight = 1.0 / (1.0 + (noise * float(a @ a) / (_BY_LEVERAGE * even)) ** 2)
     if away > 0.0:
         weight = max(weight, 1.0 - r * (r + 1) / 2.0 * noise**2 / away)
-    return max(weight * own + (1.0 - weight) * even, 0.25 * even)
+    return max(weight * from_scores + (1.0 - weight) * even, 0.25 * even)
 
 
 def _r_squared(
@@ -597,7 +599,7 @@ def _r_squared(
 
     Nothing without an intercept, or of people, whose residual variance is not that of rows.
     """
-    found, last, a = part.inference, part.inference.plan, part.constant
+    inference, last, a = part.inference, part.inference.plan, part.constant
     n = last.rows
     coordinates: Coordinates = release.detail.coordinates
     p, phi = coordinates.rank, part.before.phi
@@ -606,18 +608,18 @@ def _r_squared(
     # as a function of rows: aliased columns have no other
     units = np.linalg.inv(of_columns(coordinates.unit, release.design.p).back()[0])
     fitted = np.linalg.lstsq(units @ part.T, units @ part.params, rcond=None)[0]
-    H = found.H / share
+    H = inference.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)
     # The noise part is subtracted. The sampling part stays: it is part of the table's own
     # R-squared, and only the adjusted one subtracts it.
-    spread = float(t @ H @ t - np.sum(H * found.privacy))
-    steep, noisy = H @ t, H @ found.privacy
-    of_fit = 4.0 * steep @ found.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)
+    spread = float(t @ H @ t - np.sum(H * inference.privacy))
+    steep, noisy = H @ t, H @ inference.privacy
+    of_fit = 4.0 * steep @ inference.privacy @ steep + 2.0 * np.sum(noisy * noisy.T)
     of_fit += (part.release.last.nu / share * float(t @ t)) ** 2
     meat = last.noise.meat or last.noise.scale
-    one = meat / last.tail_rows / share * float(a @ a) * phi
-    noise = (one**2, one**2, float(of_fit) + one**2)
+    noise_sd = meat / last.tail_rows / share * float(a @ a) * phi
+    noise = (noise_sd**2, noise_sd**2, float(of_fit) + noise_sd**2)
     value = explained(residual, spread + residual, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n
     # secret coins chose the rows of the residual variance: which of them, and how many
@@ -633,8 +635,8 @@ def _r_squared(
         shown[0] = 0.0  # open below: its rows may have any length down to 0
         lost = float(np.sum(shown * np.maximum(square - last.meat**2, 0.0)))
         lost = lost / last.rows / len(a) * phi
-    more = residual + lost / share
-    least = explained(more, spread + more, noise, sampling).low
+    largest_residual = residual + lost / share
+    least = explained(largest_residual, spread + largest_residual, noise, sampling).low
     out = replace(out, low=min(out.low, least))
     adjusted = 1.0 - (1.0 - out.value) * (n - 1.0) / max(n - p, 1.0)
     private = math.sqrt(max(out.se**2 - sampling, 0.0))
@@ -646,9 +648,9 @@ def _r_squared(
 def start_stage(plan: Plan[ScoredDetail], release: Release) -> Stage:
     """Return the start as a released stage, for comparing private with public moments."""
     detail = plan.detail
-    found: ScoringRelease = release.detail
-    scoring = detail.scoring(found.coordinates.rank, plan.request.relation)
-    Q = found.fits[0].values["start"]
+    released: ScoringRelease = release.detail
+    scoring = detail.scoring(released.coordinates.rank, plan.request.relation)
+    Q = released.fits[0].values["start"]
     mechanism, q = Gaussian(scoring.start), len(Q)
     moments = Gram(Ball(q))
     sd = noise_of(moments, mechanism, plan.request.relation) * scoring.radius**2

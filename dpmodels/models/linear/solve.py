@@ -231,7 +231,7 @@ class Report:
     scores: Scores | None = None
 
     @property
-    def known(self) -> bool:
+    def has_constant(self) -> bool:
         """Whether the first cell of every complete row is 1."""
         return self.design.has_intercept and not self.design.scaled
 
@@ -395,13 +395,13 @@ def allowance(facts: Report, d: Array) -> Array:
     if len(facts.stages) < 2:
         return np.zeros(len(d))
     stage = facts.stages[-1]
-    level, slopes = attenuation(len(stage.Q), stage.radius, intercept=facts.known)
+    level, slopes = attenuation(len(stage.Q), stage.radius, intercept=facts.has_constant)
     kappa = np.full(len(d), slopes)
     kappa[0] = level
     return np.asarray(kappa / (1.0 - kappa) * d)
 
 
-def dominated(facts: Report, d: Array, found: Errors) -> Errors:
+def dominated(facts: Report, d: Array, fit_errors: Errors) -> Errors:
     """Compute errors of a shrunk estimate d: its mean squared error under a public prior.
 
     ``E[(d0 - d)(d0 - d)' | release] = P + (mean - d)(mean - d)'`` for the prior that unit-row
@@ -409,24 +409,26 @@ def dominated(facts: Report, d: Array, found: Errors) -> Errors:
     """
     stage, (B, _) = facts.stages[-1], facts.unit.back()
     slope = stage.slope
-    mean, P = posterior(stage.moments, slope.T @ slope / PRIOR_SD**2, positive_part(found.meat))
+    mean, P = posterior(
+        stage.moments, slope.T @ slope / PRIOR_SD**2, positive_part(fit_errors.meat)
+    )
     sd = np.sqrt(np.diag(B @ slope @ P @ slope.T @ B.T))
     prior_sd = PRIOR_SD * np.linalg.norm(B, axis=1)
     total = P + np.outer(mean - d, mean - d)
     return replace(
-        found,
-        privacy=positive_part(total - found.sampling),
+        fit_errors,
+        privacy=positive_part(total - fit_errors.sampling),
         unknown=np.asarray(sd > DETERMINED_SD * prior_sd),
     )
 
 
-def dominated_notes(facts: Report, found: Errors) -> list[Note]:
+def dominated_notes(facts: Report, fit_errors: Errors) -> list[Note]:
     """Return notes on the errors of a shrunk fit, and on coefficients that have none."""
-    assert found.unknown is not None
+    assert fit_errors.unknown is not None
     notes = []
-    if not found.unknown.all():
+    if not fit_errors.unknown.all():
         notes.append(messages.DOMINATED(towards=facts.towards, sd=PRIOR_SD))
-    lost = [n for n, u in zip(facts.design.names, found.unknown, strict=True) if u]
+    lost = [n for n, u in zip(facts.design.names, fit_errors.unknown, strict=True) if u]
     if lost:
         notes.append(messages.NO_ERRORS_IDENTIFIED(columns=lost))
     return notes

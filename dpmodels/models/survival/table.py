@@ -20,7 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.proof.sets import STEPS, Orthant
 from dpmodels.proof.statistics import Sum, Tree
-from dpmodels.sources.summed import counted, summed
+from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.products import towards_zero
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
@@ -316,7 +316,7 @@ class SurvivalPass:
             where = replace(where, group=self.design.q)
         if not self.people:
             job = functools.partial(_of_rows, where=where, layout=self.layout, groups=self.groups)
-            return counted(rows, self.design, job)[0].astype(object)
+            return integer_sums(rows, self.design, job)[0].astype(object)
         sums = summed(rows, self.design, SurvivalOfPeople(where, self.layout, self.groups))
         out = sums.values.astype(object)
         if not self.layout.entries:  # a declared person without a row is missing

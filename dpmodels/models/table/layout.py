@@ -17,7 +17,7 @@ from dpmodels.errors import RequestError
 from dpmodels.formula.words import written_name
 from dpmodels.proof.sets import STEPS
 from dpmodels.registry import Method
-from dpmodels.sources.summed import counted, summed
+from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import CountsOfPeople, shares
 
@@ -318,7 +318,7 @@ class TablePass:
                 statistics, layout=self.layout, centre=self.centre, half=self.half,
                 mass_of=self.mass_of,
             )  # fmt: skip
-            return counted(rows, self.design, job)[0]
+            return integer_sums(rows, self.design, job)[0]
         pass_job = TableOfPeople(self.layout, self.centre, self.half, self.mass_of)
         sums = summed(rows, self.design, pass_job)
         out, end = sums.values.astype(object), 0

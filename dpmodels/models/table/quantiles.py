@@ -29,7 +29,7 @@ from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import Split, pair_part, ranged
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Option, register_method
-from dpmodels.sources.summed import counted, summed
+from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.ask import Added, Ask, Query
 from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import CountsOfPeople, shares
@@ -192,7 +192,7 @@ class GridCounts:
         job = functools.partial(
             histograms, grids=self.grids, group=self.group, mass_of=self.mass_of
         )
-        return dict(zip(self.grids, counted(rows, self.design, job), strict=True))
+        return dict(zip(self.grids, integer_sums(rows, self.design, job), strict=True))
 
 
 def penalties(

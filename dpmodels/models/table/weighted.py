@@ -39,9 +39,9 @@ from dpmodels.models.weights import (
     DesignErrors,
     Trim,
     clipped,
+    design_note,
     mass_of,
     refuse_kept_rows,
-    said,
     scale_for,
     trim_of,
     unweighted,
@@ -647,7 +647,7 @@ def _of_psus(c: Context, detail: WeightedTable) -> tuple[Note, ...]:
     """Return notes on design-based errors."""
     if c.errors is None or detail.clusters is None or detail.coordinates is None:
         return ()
-    notes = [said(detail.clusters, c.errors.found)]
+    notes = [design_note(detail.clusters, c.errors.found)]
     if not c.errors.determined:
         remedy = (
             "Use fewer cells, more rows or a larger eps; weights= alone ignores the PSUs, and its "

@@ -55,9 +55,9 @@ from dpmodels.models.weights import (
     DesignErrors,
     Trim,
     clipped,
+    design_note,
     mass_of,
     refuse_kept_rows,
-    said,
     scale_for,
     trim_of,
     unweighted,
@@ -231,7 +231,7 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
     if plan.request.by_person:
         notes.append(messages.WEIGHTED_PEOPLE())
     if errors is not None and detail.clusters is not None:
-        notes.append(said(detail.clusters, errors.found))
+        notes.append(design_note(detail.clusters, errors.found))
         effects = ", ".join(f"{n} {d:.2f}" for n, d in zip(names, deff, strict=True))
         notes.append(
             messages.NO_DESIGN_VARIANCE(

@@ -11,8 +11,8 @@ from dpmodels.sums.products import (
     MOST,
     TOP,
     ball_integers,
-    end,
     end_along,
+    end_in_ball,
     end_of_numbers,
     end_of_rows,
     inside,
@@ -50,7 +50,7 @@ def void(rows):
 
 
 def test_every_row_ends_in_the_ball(rows):
-    k, kept = end(rows.copy())
+    k, kept = end_in_ball(rows.copy())
     assert k.shape == (3, 17**3) and in_ball(k)
     assert not k[:, void(rows)].any() and not kept[void(rows)].any()
     assert (kept <= TOP).all() and not kept[(rows * rows).sum(axis=0) < LEAST].any()
@@ -63,24 +63,24 @@ def test_every_row_ends_in_the_ball(rows):
 def test_the_least_and_the_longest_row():
     """Squared lengths of 1e-280 and 1.7e308 stay, what is beyond them does not."""
     size = np.sqrt(np.array([LEAST * 1.01, LEAST * 0.99, MOST * 0.999, MOST * 1.01]))
-    k, kept = end(np.array([size, 0.0 * size]))
+    k, kept = end_in_ball(np.array([size, 0.0 * size]))
     assert (kept > 0.0).tolist() == [True, False, True, False]
     assert k[0].tolist() == [0.0, 0.0, STEPS - 1.0, 0.0] and not k[1].any()
 
 
 def test_the_end_of_a_row_is_its_own(rows):
-    whole, kept = end(rows.copy())
+    whole, kept = end_in_ball(rows.copy())
     for j in range(0, rows.shape[1], 7):
-        k, own = end(rows[:, j : j + 1].copy())
+        k, own = end_in_ball(rows[:, j : j + 1].copy())
         assert np.array_equal(k[:, 0], whole[:, j]) and own[0] == kept[j]
 
 
 def test_lengths_that_are_known_end_in_the_ball_too(rows):
     length = np.sqrt((rows * rows).sum(axis=0))
-    k, kept = end(rows.copy(), length.copy())
+    k, kept = end_in_ball(rows.copy(), length.copy())
     assert in_ball(k) and (kept <= TOP).all() and not k[:, void(rows)].any()
     for one in (np.nan, np.inf):
-        k, kept = end(np.full((2, 3), np.nan), np.full(3, one))
+        k, kept = end_in_ball(np.full((2, 3), np.nan), np.full(3, one))
         assert not k.any() and not kept.any()
 
 
