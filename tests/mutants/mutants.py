@@ -1370,7 +1370,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/proof/prove.py", "return square * (1.0 + float_allowance(int(p), int(rows)))", "return 0.5 * square", (REPLAY, "-k", "adassp or eptr")),
         ("dpmodels/proof/prove.py", "return square * GRID * _one_sided(relation)", "return square * GRID", (REPLAY, "-k", "gptr or adaops")),
         ("dpmodels/proof/prove.py", "return math.sqrt(8.0) * length * GRID", "return 2.0 * length * GRID", ("tests/unit/proof/test_prove.py",)),
-        ("dpmodels/sums/ask.py", "moved = sensitivity(statistic, self._relation, norm)", "moved = reach(statistic, \"add-remove\", norm)", QUERIES),
+        ("dpmodels/sums/ask.py", "moved = sensitivity(statistic, self._relation, norm)", "moved = sensitivity(statistic, \"add-remove\", norm)", QUERIES),
         ("dpmodels/door.py", "if left and (replied or not any(", "if False and (replied or not any(", ("tests/privacy/test_door_of_a_stage.py",)),
         ("dpmodels/door.py", "if run.float_note and not set", "if False and not set", ("tests/privacy/test_door_of_a_stage.py",)),
         ("dpmodels/scoring/passes.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
