@@ -349,7 +349,8 @@ import numpy as np
 from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
 from dpmodels.sums.rowmap import RowMap, UnitScale
-from dpmodels.scoring.rules import LINEAR, plan_pass
+from dpmodels.scoring.pass_plan import plan_pass
+from dpmodels.scoring.rules import LINEAR
 from dpmodels.scoring.models import plain
 from dpmodels.scoring.passes import Centre, ScorePass
 
