@@ -246,15 +246,15 @@ def noise_at(
     of one block is exact, and is composed by an upper bound.
     """
     plan = functools.partial(
-        plan_noise, layout, unit=settings.unit, noise=settings.noise,
-        clear_prob=settings.clear_prob, tight=settings.tight,
-        blocks=_column_blocks(layout, settings.blocks),
+        plan_noise, layout, unit=settings.unit, clear_prob=settings.clear_prob,
+        tight=settings.tight, blocks=_column_blocks(layout, settings.blocks),
     )  # fmt: skip
     look = look_of(layout, n, eps, delta, settings, unknown)
-    noise = plan(*_left_of(eps, delta, bool(unknown), None))
+    noise = plan(*_left_of(eps, delta, bool(unknown), None), noise=settings.noise)
     if look is None or max(noise.sd) < LITTLE_NOISE or noise.noise == "sl":
         return noise, None
-    return plan(*_left_of(eps, delta, bool(unknown), look)), look
+    # of the same kind: a second choice may be SL noise, under which nothing is measured
+    return plan(*_left_of(eps, delta, bool(unknown), look), noise=noise.noise), look
 
 
 def plan_table(

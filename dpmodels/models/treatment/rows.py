@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,10 @@ class Looked:
         """Return cells of rows times their weight, 0 where the row is not complete."""
         return np.where(self.complete, cells, 0.0) * self.u
 
+    def pairs(self, phi: Array) -> Array:
+        """Return (difference, sum) of the arms' values, times the weights of rows."""
+        return self.weighed(np.stack([phi[0] - phi[1], phi[0] + phi[1]]))
+
 
 def of_units(cells: Array, complete: npt.NDArray[np.bool_], block: BlockOfPeople) -> Array:
     """Return the mean over each unit's complete rows; ``cells`` (k, m) are 0 elsewhere."""
@@ -113,6 +117,19 @@ def of_units(cells: Array, complete: npt.NDArray[np.bool_], block: BlockOfPeople
 def lengths_of(z: Array) -> Array:
     """Return the lengths of the columns of z."""
     return np.asarray(np.sqrt(squares(z)))
+
+
+def sums_over(
+    blocks: Iterable[Any], of: Callable[[BlockOfPeople], Sequence[npt.NDArray[Any]]],
+    sizes: Sequence[int],
+) -> tuple[npt.NDArray[np.object_], ...]:  # fmt: skip
+    """Return the sums over blocks of units of the integers ``of`` each, of these sizes."""
+    totals = [np.zeros(size, dtype=np.int64) for size in sizes]
+    with np.errstate(all="ignore"):
+        for block in units_of(blocks):
+            for total, part in zip(totals, of(block), strict=True):
+                total += part.astype(np.int64)
+    return tuple(total.astype(object) for total in totals)
 
 
 # -- The passes of overlap and balance
@@ -143,13 +160,9 @@ class OverlapRows:
 
 def overlap_sums(
     blocks: Iterable[Any], job: OverlapRows
-) -> tuple[npt.NDArray[np.object_]]:
+) -> tuple[npt.NDArray[np.object_], ...]:
     """Return the sums of masses over units. Confidential."""
-    masses = np.zeros(2 * job.cells, dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in units_of(blocks):
-            masses += job.of(block)
-    return (masses.astype(object),)
+    return sums_over(blocks, lambda block: (job.of(block),), (2 * job.cells,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,13 +193,11 @@ class BalanceRows:
         return end_along(z, lengths_of(z), self.radius)
 
 
-def balance_sums(blocks: Iterable[Any], job: BalanceRows) -> tuple[npt.NDArray[np.object_]]:
+def balance_sums(
+    blocks: Iterable[Any], job: BalanceRows
+) -> tuple[npt.NDArray[np.object_], ...]:
     """Return the sums of moments over units. Confidential."""
-    moments = np.zeros(job.size, dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in units_of(blocks):
-            moments += job.of(block).sum(axis=1).astype(np.int64)
-    return (moments.astype(object),)
+    return sums_over(blocks, lambda block: (job.of(block).sum(axis=1),), (job.size,))
 
 
 # -- The passes of the effect: lengths, sums, squares
@@ -205,10 +216,13 @@ class EffectRows:
         """Number of derivatives."""
         return sum(model.root.shape[1] for model, _, _ in self.at.blocks)
 
+    def centred(self, looked: Looked) -> Array:
+        """Return the influence functions of rows about their centres, (2, m)."""
+        return np.asarray((looked.phi - np.array(self.centres)[:, None] * looked.d) / self.unit)
+
     def pairs(self, looked: Looked) -> Array:
         """Return (difference, sum) of the arms of rows about their centres, (2, m)."""
-        phi = (looked.phi - np.array(self.centres)[:, None] * looked.d) / self.unit
-        return looked.weighed(np.stack([phi[0] - phi[1], phi[0] + phi[1]]))
+        return looked.pairs(self.centred(looked))
 
     def derivatives(self, looked: Looked, block: Array) -> Array:
         """Return the derivatives of rows along the roots of the privacy covariances."""
@@ -228,14 +242,13 @@ class EffectRows:
 
 def lengths(blocks: Iterable[Any], job: EffectRows) -> tuple[npt.NDArray[np.object_], ...]:
     """Return histograms of the lengths of difference and sum. Confidential."""
-    out = np.zeros((2, OCTAVES), dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in units_of(blocks):
-            looked = influence_of(job.at, block.rows)
-            pairs = of_units(job.pairs(looked), looked.complete, block)
-            for counts, cells in zip(out, pairs, strict=True):
-                counts += octaves(cells**2)
-    return tuple(counts.astype(object) for counts in out)
+
+    def counts(block: BlockOfPeople) -> list[npt.NDArray[np.int64]]:
+        looked = influence_of(job.at, block.rows)
+        pairs = of_units(job.pairs(looked), looked.complete, block)
+        return [octaves(cells**2) for cells in pairs]
+
+    return sums_over(blocks, counts, (OCTAVES, OCTAVES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,12 +270,8 @@ class EffectSums:
 
 def sums(blocks: Iterable[Any], job: EffectSums) -> tuple[npt.NDArray[np.object_], ...]:
     """Return the three sums over units. Confidential."""
-    out = [np.zeros(size, dtype=np.int64) for size in (1, 1, job.rows.width)]
-    with np.errstate(all="ignore"):
-        for block in units_of(blocks):
-            for total, part in zip(out, job.of(block), strict=True):
-                total += part.sum(axis=1).astype(np.int64)
-    return tuple(total.astype(object) for total in out)
+    sizes = (1, 1, job.rows.width)
+    return sums_over(blocks, lambda block: [part.sum(axis=1) for part in job.of(block)], sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,12 +288,11 @@ class SquareRows:
         """Return the integers of units, (2, k), in the ball of ``radius``."""
         at = self.rows.at
         looked = influence_of(at, block.rows)
-        phi = (looked.phi - np.array(self.rows.centres)[:, None] * looked.d) / self.rows.unit
+        phi = self.rows.centred(looked)
         for turn, (model, arm, of_e) in zip(self.turns, at.blocks, strict=True):
             score = looked.residuals[0 if of_e else 1 + arm]
             phi[arm] += seen_through(model, turn[None, :], block.rows)[0] * score / self.rows.unit
-        pair = looked.weighed(np.stack([phi[0] - phi[1], phi[0] + phi[1]]))
-        z = of_units(pair / np.array(self.scales)[:, None], looked.complete, block)
+        z = of_units(looked.pairs(phi) / np.array(self.scales)[:, None], looked.complete, block)
         return end_along(z, lengths_of(z), self.radius)
 
 
