@@ -76,8 +76,6 @@ if TYPE_CHECKING:
 LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "huber", "hinge")
 
 
-#: 95 % intervals covered .36 to .9 (quantiles .75 and .9, unequal spread).
-
 class NotOffered(RequestError, NotImplementedError):
     """A combination of loss and noise for which no correction is known or offered."""
 

@@ -424,7 +424,7 @@ def sums_of(terms: Terms, x: Array, w: Array, *, second: bool) -> Sums:
 # -- The second randomisation, drawn at analysis time: X2 = X1 + S, S ~ SL(p D). Post-processin
 
 
-def second_model(model: Model, seed: int | None) -> Model:
+def second_model(model: Model, seed: int | np.random.Generator | None) -> Model:
     """Return the data with SL(p D) added, as plain SL data (clear_prob = 0).
 
     It is distributed as the clean data plus SL(D): the ZIL and SL parts add up.

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _ROWS_OF_BLOCK = 65_536
+#: Antithetic pairs of second draws for a user's function, at most; fewer beyond this many numbers.
+MOST_PAIRS, MOST_NUMBERS_DRAWN = 8, 1 << 25
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,11 @@ def differences(f: Callable[[Array], Any], at: Array, steps: Array) -> Array:
     return np.array([(f(at + d) - f(at - d)) / (2.0 * step) for d, step in moved])
 
 
+def _pairs(model: Model) -> int:
+    """Return how many pairs of second draws the expectation of a user's function is a mean of."""
+    return min(MOST_PAIRS, max(1, MOST_NUMBERS_DRAWN // model.X.size))
+
+
 def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable[[Array], Array]:
     """Return theta -> the corrected loss of every row."""
     p = model.clear_prob
@@ -284,19 +291,21 @@ def _rows(loss: Function, model: Model, kind: str, seed: int | None) -> Callable
 
     if kind == "naive" or not len(model.K):
         return lambda theta: plain(model, theta)
-    if p > 0 and kind in ("paper", "drcl"):
+    if p > 0 and kind == "paper":
         second = second_model(model, seed)
-        other = None
-        if kind == "drcl":  # antithetic: X1 - S for the draw X1 + S
-            other = replace(second, X=2.0 * model.X - second.X, y=2.0 * model.y - second.y)
+        return lambda theta: plain(model, theta) / p + (1.0 - 1.0 / p) * plain(second, theta)
+    if p > 0 and kind == "drcl":
+        rng = np.random.default_rng(seed)
+        pairs = [second_model(model, rng) for _ in range(_pairs(model))]
 
-        def one_draw(theta: Array) -> Array:
-            l2 = plain(second, theta)
-            if other is not None:
-                l2 = 0.5 * (l2 + plain(other, theta))
-            return plain(model, theta) / p + (1.0 - 1.0 / p) * l2
+        def integrated(theta: Array) -> Array:
+            drawn = np.zeros(model.n)
+            for second in pairs:  # antithetic: X1 - S for the draw X1 + S
+                other = replace(second, X=2.0 * model.X - second.X, y=2.0 * model.y - second.y)
+                drawn += plain(second, theta) + plain(other, theta)
+            return plain(model, theta) / p + (1.0 - 1.0 / p) * drawn / (2.0 * len(pairs))
 
-        return one_draw
+        return integrated
     base = model if p == 0 else second_model(model, seed)
     first = model if kind == "sdrcl" else base
     factor = (1.0 - p) if kind == "sdrcl" else 1.0

@@ -10,6 +10,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, UtilityWarning
+from dpmodels.models.noised import solve
 
 SCHEMA = dp.Schema(
     a=dp.Real(-1, 1), b=dp.Real(-1, 1), c=dp.Real(-1, 1), y=dp.Binary(), z=dp.Real(-6, 6),
@@ -475,3 +476,28 @@ def test_a_box_that_is_none_is_refused_and_nothing_is_charged(frame, theta, mess
     with pytest.raises(dp.errors.RequestError, match=message):
         dp.dp_glm("y ~ a + b", frame, budget=budget, **call)
     assert not budget.charges
+
+
+def test_expectation_of_a_users_function_is_a_mean_of_eight_pairs(monkeypatch, quiet):
+    """Second draws add a third of the spread of one pair (1/sqrt 8; false alarm 1e-3 of F(39, 39))."""
+    x = np.random.default_rng(0).random(400)
+    release = dp.dp_release(
+        pd.DataFrame({"x": x, "one": 1.0}), columns=["x", "one"], eps=1.5, delta=0.1,
+        schema=dp.Schema(x=dp.Real(0, 1), one=dp.Real(0, 2)), clear_prob=0.1,
+        allow_clear_records=True, noise="sl", public_columns=["one"], rescale=False,
+        accept_no_estimate=True, seed=0,
+    )  # fmt: skip
+
+    def spread():
+        found = [
+            float(dp.dp_mest(
+                "one ~ 0 + x", release, draw_seed=r, inference=False,
+                loss=lambda y, X, theta: 0.5 * (np.maximum(X[:, 0], 0.0) - theta[0]) ** 2,
+            ).params.iloc[0])
+            for r in range(40)
+        ]  # fmt: skip
+        return float(np.std(found))
+
+    mean_of_pairs = spread()
+    monkeypatch.setattr(solve, "MOST_PAIRS", 1)
+    assert 0.0 < mean_of_pairs < 0.6 * spread()
