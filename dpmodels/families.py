@@ -100,6 +100,12 @@ def _phi_of_counts(y: Array, alpha: float) -> Array:
     return _xlogx(y) - (y + 1.0 / alpha) * np.log1p(alpha * y)
 
 
+#: Plans assume this share of events, this part of the largest count as the mean, or this mean.
+EVENTS, MEAN_SHARE, LEAST_MEAN = 0.25, 1.0 / 16.0, 0.25
+#: Assumed share of people with an event, of a survival time.
+EVENTS_OF_SURVIVAL = 0.5
+
+
 @dataclass(frozen=True)
 class Family:
     """A response family."""
@@ -158,6 +164,18 @@ class Family:
             ratio = slope / self.variance(mean, alpha)
             psi, omega = (y - mean) * ratio, slope * ratio
         return np.where(self.valid(y), psi, np.nan), omega
+
+    def error_at(self, mean: float, link: Link, alpha: float = 0.0) -> float:
+        """Return ``V^1/2 / (dmu/deta)`` at a mean: the error of a row about its predictor."""
+        eta = np.array([link.forward(mean)])
+        return float(self.score(np.zeros(1), eta, link, alpha)[1][0] ** -0.5)
+
+
+def assumed_mean(family: Family, interval: tuple[float, float] | None) -> float:
+    """Return the mean of a response that a plan assumes, by its declared range."""
+    if family.is_event or interval is None:
+        return EVENTS
+    return max(MEAN_SHARE * interval[1], LEAST_MEAN)
 
 
 FAMILIES: dict[str, Family] = {

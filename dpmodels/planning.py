@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.errors import RequestError, did_you_mean, printable, shown
+from dpmodels.errors import RequestError, printable
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     BOUGHT,
@@ -48,6 +48,18 @@ class Purchase:
     columns: tuple[str, ...]  # Columns of ``(x, y)`` whose range is bought
     mu: float  # Gaussian part, all histograms together
     delta: float  # Failure part, all histograms together
+
+
+class Forecasts(ABC):
+    """Forecasts of a plan at other n and eps."""
+
+    @abstractmethod
+    def frame(self, plan: Plan[Any]) -> pd.DataFrame:
+        """Return the forecast of each coefficient on a grid of eps and a grid of n."""
+
+    @abstractmethod
+    def plot(self, plan: Plan[Any], axes: Any) -> Any:
+        """Draw the forecast of each coefficient against eps and against n."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +98,8 @@ class Plan(Shown, Generic[D]):
     backend: Any = field(default=None, repr=False)
     # Number of people, where a person's rows are capped and n counts those kept.
     people: int | None = None
-    # Plans the same call at another (n, eps), for a forecast. None for the plan of a fit.
-    again: Callable[[int, float], Plan[Any]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    # (effects, standard deviations) of want="power", by column.
-    effects: tuple[Mapping[str, float], Mapping[str, float]] = field(
-        default_factory=lambda: ({}, {}), repr=False, compare=False
-    )
+    # Forecasts at other n and eps, of a plan of `dp.plan`. None for the plan of a fit.
+    forecasts: Forecasts | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -160,7 +166,7 @@ class Plan(Shown, Generic[D]):
         With ``grid=True`` the numbers of :meth:`plot`: one row per coefficient, eps and n, with the
         expected half width of its 95 % interval and, after ``want="power"``, the power.
         """
-        return forecast_frame(self) if grid else plan_frame(self)
+        return self._forecasts.frame(self) if grid else plan_frame(self)
 
     def plot(self, axes: Any = None) -> Any:
         """Draw expected half widths, or the power, against eps and against n; return two axes.
@@ -171,10 +177,19 @@ class Plan(Shown, Generic[D]):
         -------
         Reads no data and costs nothing.
         """
-        return forecast_plot(self, axes)
+        return self._forecasts.plot(self, axes)
+
+    @property
+    def _forecasts(self) -> Forecasts:
+        if self.forecasts is None or self.n is None or not self.expected_se:
+            raise RequestError(
+                "A forecast over eps and n needs a plan of dp.plan(...) with expected errors. "
+                "Declare every range, and take dp_ols by 'ssp' or dp_glm by 'scoring'."
+            )
+        return self.forecasts
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "again": None}  # a function that plans cannot be pickled
+        return {**self.__dict__, "forecasts": None}  # a function that plans cannot be pickled
 
 
 # -- The plan of a method of rows for people of at most m rows: cap and pay
@@ -416,265 +431,6 @@ def expected_errors(names: Iterable[str], T: Array, sd: float) -> dict[str, floa
     return dict(zip(names, (sd * np.linalg.norm(T, axis=1)).tolist(), strict=True))
 
 
-# -- What n or what eps would reach a wanted error, or a power: planning by planning again
-
-
-_MAX_N = 10**10
-_MAX_EPS = 100.0
-
-
-def _smallest(ok: Callable[[float], bool], low: float, high: float) -> float | None:
-    """Return the smallest value in [low, high] with ok, within 1 %; None if there is none."""
-    if ok(low):
-        return low
-    top = low
-    while top < high:
-        top = min(2.0 * top, high)
-        if ok(top):
-            break
-    else:
-        return None
-    bottom = top / 2.0
-    while top > 1.01 * bottom:
-        middle = math.sqrt(bottom * top)
-        bottom, top = (bottom, middle) if ok(middle) else (middle, top)
-    return top
-
-
-def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[str]:
-    """Return the least n and the least eps at which ``ok(n, eps)``, as texts."""
-    rows = _smallest(lambda v: ok(round(v), eps), float(n), float(_MAX_N))
-    budget = _smallest(lambda v: ok(n, v), eps, _MAX_EPS)
-    ways = [] if rows is None else [f"n = {math.ceil(rows)} at this eps"]
-    return ways if budget is None else [*ways, f"eps = {budget:.3g} at this n"]
-
-
-def reach(
-    make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
-) -> tuple[str, ...]:
-    """Return one sentence per requested privacy standard error.
-
-    Parameters
-    ----------
-    make : function
-        (n, eps) -> Plan, the code of a fit.
-    n, eps : int, float
-        What is planned now.
-    want : mapping
-        Column -> wanted privacy standard error.
-    """
-    out = []
-    for name, target in want.items():
-
-        def error(n: int, eps: float, name: str = name) -> float:
-            return make(n, eps).expected_se.get(name, math.inf)
-
-        now = error(n, eps)
-        if math.isinf(now):
-            out.append(
-                f"{name}: this method's plan has no public expected error at this n and eps; "
-                "declared ranges, more rows or a larger eps may give one"
-            )
-            continue
-        if now <= target:
-            out.append(
-                f"{name}: the expected privacy se is {now:.3g}, within the wanted {target:g}"
-            )
-            continue
-        ways = _would_take(lambda v, by: error(v, by) <= target, n, eps)  # noqa: B023
-        answer = " or ".join(ways) or "nothing up to n = 1e10 and eps = 100"
-        out.append(
-            f"{name}: the expected privacy se is {now:.3g}; {target:g} would take about {answer}"
-        )
-    return tuple(out)
-
-
-# -- power -----------------------------------------------------------------------------------------
-
-#: Allowance of intervals for a bias, over the privacy error: .4 to .75 on simulated tables.
-_BIAS = 0.5
-#: Information of a row about the linear predictor, if the mean of the response is not given.
-_INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
-
-
-def power(
-    make: Callable[[int, float], Plan[Any]], n: int, eps: float, effect: Any, sd: Any
-) -> tuple[str, ...]:
-    """Return one sentence per coefficient: the power of its test, and the way to power .8.
-
-    Parameters
-    ----------
-    make, n, eps
-        As in :func:`reach`.
-    effect : mapping
-        Column -> coefficient that should be found.
-    sd : mapping or None
-        Column (or response) -> its standard deviation; else a quarter of its declared range. Of the
-        response of a linear model: that of the residuals.
-    """
-    plan = make(n, eps)
-    names = [name for name in plan.expected_se if name != "Intercept"]
-    if not names and plan.request.unit is not None:
-        raise RequestError(
-            "power is not forecast where people are protected (unit=), as no errors are expected "
-            "there before the fit: print(plan) says whether intervals will be narrow. With one row "
-            "per person leave unit= out and give n=, the number of people"
-        )
-    if not names:
-        raise RequestError(
-            "power needs expected errors, which this plan does not have: more rows, declare every "
-            "range, and take dp_ols by 'ssp' or dp_glm by 'scoring'"
-        )
-    if not isinstance(effect, Mapping) or not effect:
-        raise RequestError(
-            f"want='power' takes the effects to be found: effect={{{names[0]!r}: 0.1}}, in units "
-            "of the coefficient"
-        )
-    _numbers_of("effect", effect, names, positive=False)
-    spread = check_sds(plan, sd)
-    out = []
-    for name, size in effect.items():
-
-        def at(v: int, by: float, name: str = name, size: float = size) -> float:
-            return _power(_parts(make(v, by), name, spread), abs(float(size)))
-
-        sampling, privacy = _parts(plan, name, spread)
-        now = at(n, eps)
-        sentence = (
-            f"{name}: power {now:.2f} to find {size:g} at level {1.0 - plan.request.level:.2g} "
-            f"(expected error: sampling {sampling:.3g}, privacy {privacy:.3g})"
-        )
-        if now < 0.8:
-            ways = _would_take(lambda v, by: at(v, by) >= 0.8, n, eps)
-            power_at = partial(_power, (sampling, privacy))
-            least = _smallest(lambda v: power_at(v) >= 0.8, abs(size), 1e300)  # noqa: B023
-            ways += [f"an effect of {least:.3g}"] if least is not None else []
-            sentence += f"; power .8 would take about {' or '.join(ways)}"
-        out.append(sentence)
-    out.append(
-        "power: a guide, for uncorrelated predictors with the sds given (sd=; for the "
-        "response that of its residuals) or, without it, those the plan assumes; the test "
-        "allows for a bias of half the privacy error"
-    )
-    return tuple(out)
-
-
-def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, float]:
-    """Return the expected sampling and privacy error of a coefficient."""
-    assumed = assumed_sds(plan).get(name)
-    if assumed is None:
-        raise RequestError(f"power needs the declared range of {name!r}")
-    x = float(sd.get(name, assumed))
-    y, rows = plan.design.response, plan.n
-    if rows is None or y is None:
-        raise RequestError("power needs a public number of rows: relation='replace'")
-    private = spread_as(plan, sd).get(name, math.inf)
-    link = str(plan.request.options.get("link") or "identity")
-    if link in _INFORMATION:
-        return 1.0 / (x * math.sqrt(rows * _INFORMATION[link])), private
-    residual_sd = assumed_sds(plan).get(y.name)
-    if residual_sd is None:
-        raise RequestError(f"power needs the declared range of {y.name!r}, or sd=")
-    return float(sd.get(y.name, residual_sd)) / (x * math.sqrt(rows)), private
-
-
-def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
-    """Return the assumed sd of each column, and of the residuals under the response's name.
-
-    Of columns with a declared range.
-    """
-    design = plan.design
-    column_spreads = zip(design.columns, spreads(design).tolist(), strict=True)
-    out = {
-        c.name: spread * (1.0 if c.kind == "dummy" else (c.interval[1] - c.interval[0]) / 2.0)
-        for c, spread in column_spreads
-        if c.interval is not None and c.interval[0] < c.interval[1]
-    }
-    y = design.response
-    if y is not None and y.interval is not None:
-        model = getattr(plan.detail, "model", None) if plan.request.verb == "dp_ols" else None
-        out[y.name] = getattr(model, "guess", SPREAD) / 2.0 * (y.interval[1] - y.interval[0])
-    return out
-
-
-def spread_as(plan: Plan[Any], sd: Mapping[str, float]) -> dict[str, float]:
-    """Return expected privacy errors of columns with these sds (of the response: its residuals).
-
-    The noise of a fit by scores is in proportion to the residuals; other methods know no residual.
-    """
-    if _takes_variances(plan):
-        return dict(plan.expected_se)  # of these already
-    assumed = assumed_sds(plan)
-    y = "" if plan.design.response is None else plan.design.response.name
-    by_scores = hasattr(plan.detail, "model") and plan.request.options.get("link") is None
-    residual = sd[y] / assumed[y] if by_scores and y in sd and y in assumed else 1.0
-    return {
-        name: error * residual * (assumed[name] / sd[name] if name in sd and name in assumed else 1)
-        for name, error in plan.expected_se.items()
-    }
-
-
-def check_sds(plan: Plan[Any], sd: Any) -> dict[str, float]:
-    """Return ``sd=`` as numbers by column, or refuse it."""
-    response = "" if plan.design.response is None else plan.design.response.name
-    names = [*(name for name in plan.design.names if name != "Intercept"), response]
-    return _numbers_of("sd", {} if sd is None else sd, names, positive=True)
-
-
-def spread_by(
-    make: Callable[[int, float], Plan[Any]], plan: Plan[Any], sd: Any, options: Mapping[str, Any]
-) -> tuple[Callable[[int, float], Plan[Any]], dict[str, Any]]:
-    """Return ``make`` with errors expected for these sds, and the options that say them.
-
-    Of methods whose plans take variances, these and the sd of the residuals.
-    """
-    sds, options = check_sds(plan, sd), dict(options)
-    if _takes_variances(plan):
-        response = "" if plan.design.response is None else plan.design.response.name
-        options = {"sigma": sds.get(response), **options}
-        options["variances"] = {k: v * v for k, v in sds.items() if k != response}
-
-    def rescaled(rows: int, budget: float) -> Plan[Any]:
-        result = make(rows, budget)
-        return replace(result, expected_se=spread_as(result, sds))
-
-    return rescaled, options
-
-
-def _takes_variances(plan: Plan[Any]) -> bool:
-    return any(o.name == "variances" for o in plan.request.method.options)
-
-
-def _numbers_of(
-    where: str, numbers: Any, names: Sequence[str], *, positive: bool
-) -> dict[str, float]:
-    """Return numbers by column, or refuse them: positive, or different from zero."""
-    if not isinstance(numbers, Mapping):
-        raise RequestError(f"{where}= takes a mapping, {where}={{{names[0]!r}: 1}}")
-    for name, value in numbers.items():
-        if name not in names:
-            raise RequestError(
-                f"{where}= names {shown(name)}, which is not a column of this design."
-                f"{did_you_mean(str(name), names)} Columns: {', '.join(names)}"
-            )
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not (value > 0 if positive else value != 0):
-            raise RequestError(f"{where}={{{name!r}: ...}} takes a number, got {shown(value)}")
-    return dict(numbers)
-
-
-def _power(parts: tuple[float, float], effect: float) -> float:
-    """Return the power of the two-sided test of 5 % that a summary prints."""
-    from scipy.special import ndtr
-
-    from dpmodels.after.inference import critical_value
-
-    sampling, privacy = parts
-    se = math.hypot(sampling, privacy)
-    cut = float(critical_value(np.array(_BIAS * privacy / se), 0.95))
-    return float(ndtr(effect / se - cut) + ndtr(-effect / se - cut))
-
-
 # -- What a plan shows: the same facts as a table and as a frame. Computes nothing.
 
 
@@ -739,60 +495,6 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
             "privacy_se": [plan.expected_se.get(c.name, float("nan")) for c in columns],
         }
     )
-
-
-#: Factors of the planned eps and n at which a forecast is made: a quarter to four times.
-_FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 5))
-
-
-def forecast_frame(plan: Plan[Any]) -> pd.DataFrame:
-    """Return the forecast of each coefficient on a grid of eps and a grid of n."""
-    import pandas as pd
-
-    n, eps = plan.n, plan.request.eps
-    if plan.again is None or n is None or not plan.expected_se:
-        raise RequestError(
-            "A forecast over eps and n needs a plan of dp.plan(...) with expected errors. Declare "
-            "every range, and take dp_ols by 'ssp' or dp_glm by 'scoring'."
-        )
-    effect, sd = plan.effects
-    points = {("eps", f): (n, f * eps) for f in _FACTORS}
-    points |= {("n", f): (max(round(f * n), 2), eps) for f in _FACTORS}
-    rows = []
-    for (along, _), (size, budget) in points.items():
-        other = plan.again(size, budget)
-        for name in effect or [c for c in other.expected_se if c != "Intercept"]:
-            if name not in other.expected_se:
-                continue
-            parts = _parts(other, name, sd)
-            width = 1.96 * math.hypot(*parts)
-            power_ = _power(parts, abs(effect[name])) if name in effect else math.nan
-            rows.append((along, budget, size, name, width, power_))
-    return pd.DataFrame(rows, columns=["along", "eps", "n", "term", "half_width", "power"])
-
-
-def forecast_plot(plan: Plan[Any], axes: Any = None) -> Any:
-    """Draw the forecast of each coefficient against eps (first axes) and against n (second)."""
-    frame = forecast_frame(plan)
-    if axes is None:
-        from matplotlib.figure import Figure
-
-        axes = Figure(figsize=(8.0, 3.6), layout="constrained").subplots(1, 2, sharey=True)
-    value = "power" if plan.effects[0] else "half_width"
-    label = "power at level .05" if plan.effects[0] else "expected half width (95 %)"
-    planned = {"eps": plan.request.eps, "n": float(plan.n or 0)}
-    for ax, along in zip(axes, planned, strict=True):
-        part = frame[frame["along"] == along]
-        for k, (name, line) in enumerate(part.groupby("term", sort=False)):
-            ax.plot(line[along], line[value], color=f"C{k}", label=str(name))
-            here = line[np.isclose(line[along], planned[along])]
-            ax.plot(here[along], here[value], "o", color=f"C{k}")
-        ax.set(xscale="log", xlabel=along)
-        if value == "half_width":
-            ax.set_yscale("log")
-    axes[0].set_ylabel(label)
-    axes[-1].legend(fontsize="small", frameon=False)
-    return axes
 
 
 def plan_table(plan: Plan[Any]) -> Table:

@@ -376,7 +376,11 @@ def plan(
         coefficient, and the n, the eps or the effect that would give .8.
     sd : mapping, optional
         Of a regression: how columns spread, and of the response its residuals, from other sources:
-        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors are of these.
+        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors are of these. Of
+        a predictor that the others explain in part give the sd that they leave.
+    events : float, optional
+        Of a regression of events, counts or survival times: the share of rows (of people) with an
+        event, or the mean count.
 
     Returns
     -------
@@ -400,14 +404,8 @@ def plan(
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
     effect = options.pop("effect", None) if asks_power else None
     sd = None if verb == "dp_test" else options.pop("sd", None)
-    if isinstance(verb, str) and verb in _OTHER_PLANS:
-        raise RequestError(f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}")
-    if not method_names(verb):
-        planned_verbs = list(dict.fromkeys(methods()["verb"]))
-        raise RequestError(
-            f"verb={shown(verb)} has no plan.{did_you_mean(str(verb), planned_verbs)} "
-            f"Known: {', '.join(planned_verbs)}"
-        )
+    events = None if verb == "dp_test" else options.pop("events", None)
+    _check_planned(verb)
     design_options = None
     if verb_of(verb).loss == "family":
         formula, options, design_options = glm_arguments(
@@ -436,22 +434,36 @@ def plan(
 
     make: Callable[[int, float], Plan[Any]] = planned
     result = make(n, eps)
-    if sd is not None and not asks_power:
-        from dpmodels.planning import spread_by
+    from dpmodels.forecasts import Facts, Replanned, errors_by, power
 
-        make, options = spread_by(make, result, sd, options)
-        result = make(n, eps)
-    result = replace(result, again=make)
+    facts = Facts()
+    if asks_power or sd is not None or events is not None:
+        facts = Facts.of(result, sd, events, options.get("rows_per_unit"))
+        if not asks_power:
+            make, options = errors_by(make, result, facts, options)
+            result = make(n, eps)
+    result = replace(result, forecasts=Replanned(make, facts))
     if advice:
         result = replace(result, advice=(advice, *result.advice))
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
-        from dpmodels.planning import power
-
-        advised = (*result.advice, *power(make, n, float(eps), effect, sd))
-        return replace(result, advice=advised, effects=(dict(effect or {}), dict(sd or {})))
+        advised = (*result.advice, *power(make, n, float(eps), effect, facts))
+        forecasts = Replanned(make, facts, dict(effect or {}))
+        return replace(result, advice=advised, forecasts=forecasts)
     return _reaching(result, make, want, n, float(eps))
+
+
+def _check_planned(verb: Any) -> None:
+    """Refuse a verb that has no plan."""
+    if isinstance(verb, str) and verb in _OTHER_PLANS:
+        raise RequestError(f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}")
+    if not method_names(verb):
+        planned_verbs = list(dict.fromkeys(methods()["verb"]))
+        raise RequestError(
+            f"verb={shown(verb)} has no plan.{did_you_mean(str(verb), planned_verbs)} "
+            f"Known: {', '.join(planned_verbs)}"
+        )
 
 
 def _reaching(
@@ -471,7 +483,7 @@ def _reaching(
             + did_you_mean(unknown[0], columns)
             + f" Columns: {', '.join(columns)}"
         )
-    from dpmodels.planning import reach
+    from dpmodels.forecasts import reach
 
     return replace(result, advice=(*result.advice, *reach(make, n, eps, want)))
 

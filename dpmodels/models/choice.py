@@ -343,7 +343,7 @@ def _checked(request: Request, design: Design) -> None:
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a call of ``dp_polr`` or ``dp_multinom``."""
     _checked(request, design)
-    model = ModelSpec((Chain(ChoiceModel(_classes(request, design))),))
+    model = ModelSpec((Chain(ChoiceModel(_classes(request, design))),), guess=0.0)
     return plan_fit(request, design, planning_rows(request, n), model, of_units=True)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.errors import RequestError
-from dpmodels.families import FAMILIES, LINKS, family_of
+from dpmodels.families import FAMILIES, LINKS, assumed_mean, family_of
 from dpmodels.models import objpert
 from dpmodels.models.newton import (
     LogisticLoss,
@@ -63,9 +63,6 @@ if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask
 
 
-#: Public guesses of a plan: share of events, and the mean count as a part of the largest.
-_EVENTS, _MEAN_SHARE = 0.25, 1.0 / 16.0
-
 #: The release of the passes.
 release_scored = release_fit
 
@@ -90,11 +87,8 @@ def _guess(request: Request, design: Design) -> float:
     interval = None if design.response is None else design.response.interval
     if family.link == "identity" or interval is None:
         return 0.5
-    mean = _EVENTS if family.is_event else max(_MEAN_SHARE * interval[1], 0.25)
     link, alpha = LINKS[request["link"] or family.link], float(request["alpha"] or 1.0)
-    eta = np.array([link.forward(mean)])
-    _, information = family.score(np.zeros(1), eta, link, alpha)
-    return float(information[0] ** -0.5)
+    return family.error_at(assumed_mean(family, interval), link, alpha)
 
 
 def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:

@@ -534,7 +534,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     rows = planning_rows(request, n)
     if request.options.get("re") is not None:
         mundlak = bool(request["mundlak"])
-        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),))
+        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),), guess=0.0)
         return plan_fit(request, design, rows, model, of_units=True)
     response = design.z[design.q - 1].interval
     if poisson and response is not None and response[0] < 0.0:
@@ -542,7 +542,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             f"dp_fepois takes counts, and the declared range of the response begins at "
             f"{response[0]:g}: declare it, for example y=dp.Count(50)"
         )
-    model = ModelSpec((Chain(EffectModel(poisson, float(request.unit.rows))),))
+    model = ModelSpec((Chain(EffectModel(poisson, float(request.unit.rows))),), guess=0.0)
     return plan_fit(request, design, rows, model, of_units=True)
 
 

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpmodels.after.moments import counted_rows
-from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.known import Known, known_entries
-from dpmodels.scoring.models import LeastSquares, Model, Start, State, floored, mean_row, roots
+from dpmodels.scoring.models import LeastSquares, Model, Start, State, mean_row
 from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
 from dpmodels.scoring.pass_plan import (
     PassPlan,
@@ -441,24 +440,15 @@ class RowEngine(ScoringEngine):
             "noise of the information": scoring.noise,
             "clip of scores": scoring.passes[-1].clip,
         }
-        model, design, high_noise = detail.model, detail.design, scoring.noise > OF_ROWS.high_noise
-        if high_noise or design.unknown or model.coordinates is not None or not model.guess:
+        if scoring.noise > OF_ROWS.high_noise:
             return numbers, {}
-        # the noise of the scores, mapped by a public guess: uncorrelated columns about the middle
-        # of their ranges, their sd a quarter of the range; and the verb's guess of the spread of a
-        # score
-        coordinates = detail.coordinates(design)
-        last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]
-        W0, (A, _) = coordinates.W0, coordinates.back()
-        M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
-        W = roots(M)[1] * model.guess
-        state = State(np.zeros(len(M)), W, 1.0, M)
-        out: dict[str, float] = {}
-        for chain in model.chains:
-            planned, _ = within(last, chain.score, state, coordinates, design)
-            noise = planned.noise.score / detail.rows
-            out |= expected_errors(chain.named(design.names), A @ W, noise)
-        return numbers, out
+
+        def noise(chain: Chain, state: State, coordinates: Coordinates) -> float:
+            last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]
+            planned, _ = within(last, chain.score, state, coordinates, detail.design)
+            return planned.noise.score / detail.rows
+
+        return numbers, detail.errors(noise)
 
     def advice(self, scoring: RowsPlan) -> tuple[str, ...]:
         """Return advice for a model for which the budget is too small."""

@@ -86,8 +86,8 @@ class Rules:
 
 #: Start and two passes: more converge to the biased clipped equation. [N 11]
 LINEAR = Rules((0.15, 0.20, 0.65))
-#: After a start of another kind, which is noisier: one pass more.
-OPENED = Rules((0.15, 0.09, 0.13, 0.63))
+#: After a start of another kind, which is noisier: two passes more, with a little each. [N 72]
+OPENED = Rules((0.15, 0.05, 0.07, 0.13, 0.6))
 #: Models of a residual with many columns and little noise: two steps show whether a fit moves.
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 #: Models of a residual with many columns: the noise of the early passes decides. [N 7]
@@ -620,6 +620,10 @@ class Forecast:
 _NOT_DETERMINED = "coefficients will not be determined at this budget"
 #: Rows: spectral noise over the information of the declared box. [N 53]
 OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
+#: Clip of a plan's expected errors of units, over C_0: as released lengths choose it. [N 70]
+FORECAST_CLIP = 0.85
+#: A noisy information divides these errors by 1 less this times the square of its noise. [N 70]
+FORECAST_STRETCH = 2.0
 #: Units: noise of the released information over the information of the rows. [N 59]
 OF_UNITS = Forecast(BOUNDED_BEAR[0], 1.0, "wide", _NOT_DETERMINED)
 #: Linear models of units. [N 59]

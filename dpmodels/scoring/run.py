@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
-from dpmodels.scoring.models import Model, Start, State
+from dpmodels.scoring.models import Model, Start, State, floored, roots
 from dpmodels.scoring.pass_plan import PassPlan, Pilot, released_count
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
 from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP
@@ -248,7 +249,7 @@ class ModelSpec:
     row_norm: float | None = None
     meat: bool = True  # Release the meat of the sandwich (robust errors)
     # Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
-    # whitened by the second moments. 0: none.
+    # whitened by the second moments. 0: no errors are expected before the fit.
     guess: float = 0.5
     closing: Closing | None = None  # Release after the passes
     opening: Opening | None = None  # Start of a fit of rows, or None for that of the joint ball
@@ -361,6 +362,28 @@ class ScoredDetail:
         coordinates = public_coordinates(design, raw=self.chains[0].raw)
         length = self.model.row_norm
         return coordinates if length is None else of_short_rows(coordinates, design, length)
+
+    def errors(self, noise: Callable[[Chain, State, Coordinates], float]) -> dict[str, float]:
+        """Return the privacy errors that a plan expects; none where the model has no public guess.
+
+        Columns are taken as uncorrelated, about the middle of their ranges, with assumed spreads;
+        ``noise`` is of a coefficient in coordinates whitened by them and by the model's guess.
+        """
+        design, model = self.design, self.model
+        if design.unknown or model.coordinates is not None or not model.guess:
+            return {}
+        coordinates = self.coordinates(design)
+        W0, (A, _) = coordinates.W0, coordinates.back()
+        M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
+        W = roots(M)[1] * model.guess
+        state = State(np.zeros(len(M)), W, 1.0, M)
+        out: dict[str, float] = {}
+        for chain in self.chains:
+            names = chain.named(design.names)
+            out |= expected_errors(names, A @ W, noise(chain, state, coordinates))
+        if design.survival is not None:  # the level is that of the baseline hazard
+            del out["Intercept"]
+        return out
 
 
 def centre_of(

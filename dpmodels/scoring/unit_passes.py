@@ -35,6 +35,7 @@ from dpmodels.scoring.rules import (
     OCTAVE_ZERO,
     OCTAVES,
     RARE_LENGTH_OF_UNITS,
+    RARE_MEAN,
 )
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
@@ -300,12 +301,16 @@ class Regression(Expansion):
         Of an event ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T
         the rows of a unit, by the information of the constant before the first pass. Fits that
         noise has led away are believed up to ``RARE_LENGTH_OF_UNITS sqrt(1/m_0 + r)``, m_0 the
-        released share. Of a quantile that of one row beyond it: ``max(tau, 1 - tau)
-        sqrt(r/T)`` over the root.
+        released share. Of rare counts that of a count of 1: ``sqrt(r/mean)``, by the mean count
+        of a unit. Of a quantile that of one row beyond it: ``max(tau, 1 - tau) sqrt(r/T)`` over
+        the root.
         """
         a, values = self.coordinates.constant, self.values
         if a is None or values is None:
             return 0.0
+        if self.score.counts_events and not self.score.is_event:
+            mean = float(a @ state.M @ a)
+            return math.sqrt(len(a) / max(mean, 1e-3)) if mean < RARE_MEAN else 0.0
         if not self.score.is_event:
             return self.score.jump * math.sqrt(len(a) / max(float(a @ state.M @ a), 1.0))
         first = min(max(values.mean, 1.0 - values.mean), 1.0 - 1e-3)

@@ -19,7 +19,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import Ball, NuclearBall, OneHot
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.scoring.clip import Lengths, chosen_clip
+from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
 from dpmodels.scoring.intervals import infer_units
@@ -44,6 +44,8 @@ from dpmodels.scoring.pass_plan import (
 from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     DISTANCES,
+    FORECAST_CLIP,
+    FORECAST_STRETCH,
     LINEAR,
     LINEAR_UNITS,
     MEAT_FACTOR,
@@ -348,7 +350,7 @@ def unit_pass(
         MIN_RADIUS_OF_UNITS, MEAT_FACTOR * math.sqrt(part(share.meat) * tail / p)
     )
     L2 = UNITS_POLICY.ordinary * trace if share.spread else 0.0
-    C = clip or max(chosen_clip(lengths, part(share.score), N, p), least)
+    C = max(clip or chosen_clip(lengths, part(share.score), N, p), least)
     gram_l2 = sensitivity(Gram(NuclearBall(p)), relation, "l2")
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
     noise = Noise(
@@ -406,10 +408,19 @@ class UnitEngine(ScoringEngine):
         )  # fmt: skip
 
     def shown(
-        self, _: ScoredDetail, scoring: UnitsPlan
+        self, detail: ScoredDetail, scoring: UnitsPlan
     ) -> tuple[dict[str, float], Mapping[str, float]]:
-        """Return public numbers, and no expected errors."""
-        return {"noise of the information": scoring.noise}, {}
+        """Return public numbers, and errors expected of units of one row, if all is determined."""
+        numbers = {"noise of the information": scoring.noise}
+        if scoring.noise > scoring.forecast.high_noise:
+            return numbers, {}
+        p = scoring.p
+        shares = scoring.within(last=True, scale=scoring.chains[0].score.scale)
+        mu = scoring.part(scoring.passes[-1]) * math.sqrt(shares.score)
+        twice = sensitivity(Sum(Ball(p)), scoring.relation, "l2")
+        noise = FORECAST_CLIP * twice * first_clip(p, mu, scoring.n, p) / (mu * scoring.n)
+        noise /= max(1.0 - FORECAST_STRETCH * scoring.noise**2, 0.25)  # of a noisy information
+        return numbers, detail.errors(lambda *_: noise)
 
     def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
         """Return advice for a model for which there are too few units."""

@@ -1504,7 +1504,7 @@ _OF_EXPANSIONS = tuple(
         (_C, "return min(float(norms.max()), most)", "return float(norms.max())", _ALONE),
         (_C, "return min(float(norms.max()), most)", "return 0.0", _ALONE),
         ("dpmodels/models/choice.py", "max(LEAST_SHARE, released.noise)", "LEAST_SHARE", ("tests/unit/models/test_choice_start.py",)),
-        ("dpmodels/scoring/units.py", "max(chosen_clip(lengths, part(share.score), N, p), least)", "chosen_clip(lengths, part(share.score), N, p)", ("tests/unit/models/test_choice_start.py",)),
+        ("dpmodels/scoring/units.py", "max(clip or chosen_clip(lengths, part(share.score), N, p), least)", "clip or chosen_clip(lengths, part(share.score), N, p)", ("tests/unit/models/test_choice_start.py",)),
     )
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *_OF_EXPANSIONS)

@@ -18,6 +18,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, opened
 from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
 from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
@@ -397,7 +398,8 @@ class CoxModel(UnitModel):
         cells = noise.fit(table.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)
         assert design.survival is not None
-        rate = max(events, 1.0) / self.N
+        seen = noise.sd * math.sqrt(self.layout.K)  # noise of their sum, at most
+        rate = max(events, seen, 1.0) / self.N
         model = Hazard(coordinates, design.survival, line, rate, self.people)
         r = coordinates.rank + q_terms(len(line.rates))
         constant = coordinates.constant
@@ -440,7 +442,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
                 "Surv(time, event); of Surv(start, stop, event) it is not released"
             )
         closing = Concordance(layout, model.people, rows)
-    fitted = ModelSpec((Chain(model),), closing=closing)
+    fitted = ModelSpec((Chain(model),), closing=closing, guess=EVENTS_OF_SURVIVAL**-0.5)
     return plan_fit(request, design, rows, fitted, of_units=True)
 
 

@@ -147,6 +147,14 @@ class Hazard(Expansion):
         """Return C_0: nothing is clipped by it, so no bias is to be weighed."""
         return first_clip(p, mu_score, N, square)
 
+    def typical_long(self, state: State) -> float:
+        """Return the root mean square length of the score of an event, ``sqrt(r / rate)``.
+
+        W whitens the information of a unit, ``rate E z z'`` over the events (z: predictors and
+        time terms). A shorter C would clip events alone, and so lower the hazard.
+        """
+        return math.sqrt(len(state.W) / min(self.rate, 1.0))
+
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return an eighth of the change of the log hazard by the last step."""
         return Curved(0.125 * math.sqrt(max(float(d @ H @ d), 0.0) / max(self.rate, 1e-9)))

@@ -94,6 +94,61 @@ def test_a_plan_draws_its_forecast_over_eps_and_n():
     grid = power.to_frame(grid=True)
     assert set(grid["term"]) == {"x"} and grid["power"].between(0, 1).all()
     assert power.plot()[0].get_ylabel().startswith("power")
-    assert pickle.loads(pickle.dumps(plan)).again is None
+    assert pickle.loads(pickle.dumps(plan)).forecasts is None
     with pytest.raises(RequestError, match=r"needs a plan of dp\.plan"):
         dp.plan("y ~ x", n=100, eps=1, delta=1e-6, method="eptr", bounds=call["bounds"]).plot()
+
+
+@pytest.mark.parametrize(
+    ("call", "more"),
+    [
+        ({"verb": "dp_ols", "formula": "y ~ x + z", "unit": "pid"}, {}),
+        ({"verb": "dp_glm", "formula": "e ~ x + z", "unit": "pid", "family": "binomial"}, {}),
+        ({"verb": "dp_coxph", "formula": "Surv(t, e) ~ x + z"}, {}),
+        ({"verb": "dp_coxph", "formula": "Surv(t, e) ~ x + z", "unit": "pid"}, {}),
+    ],
+)
+def test_people_and_hazards_have_power(call, more):
+    """More people, more rows of each, more events and a larger eps give more power."""
+    schema = SCHEMA.update(t=dp.Real(0, 10))
+    formula = call.pop("formula")
+
+    def power(**given):
+        known = {"n": 4000, "eps": 1, "delta": 1e-6, "effect": {"x": 0.15}, **call, **given}
+        plan = dp.plan(formula, schema, want="power", **known)
+        (line,) = [a for a in plan.advice if a.startswith("x: power")]
+        return float(re.search(r"power ([.\d]+) to find", line).group(1))
+
+    now = power()
+    assert 0.05 < now < power(n=9000) and now < power(eps=3)
+    if "unit" in call and call["verb"] != "dp_coxph":
+        assert now < power(rows_per_unit=3.0)
+    if call["verb"] != "dp_ols":
+        assert power(events=0.1) < power(events=0.4)
+
+
+def test_errors_of_events_and_counts_follow_their_mean():
+    """Expected errors are in proportion to V^1/2 / (dmu/deta), V of sd= where counts have one."""
+    schema = SCHEMA.update(k=dp.Real(0, 40))
+    call = {"verb": "dp_glm", "n": 20_000, "eps": 1, "delta": 1e-6}
+
+    def expected(formula, **known):
+        return dp.plan(formula, schema, **call, **known).expected_se["x"]
+
+    few, half = (expected("e ~ x", events=v) for v in (0.02, 0.5))
+    assert few / half == pytest.approx(0.5 / np.sqrt(0.02 * 0.98))
+    one, four = (expected("k ~ x", family="poisson", events=v) for v in (1.0, 4.0))
+    assert one / four == pytest.approx(2.0)
+    wide = expected("k ~ x", family="poisson", events=4.0, sd={"k": 6.0})
+    assert wide / four == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("formula", "verb", "events"),
+    [("e ~ x", "dp_glm", 1.0), ("e ~ x", "dp_glm", 0.0), ("e ~ x", "dp_glm", "many"),
+     ("y ~ x", "dp_ols", 0.3), ("Surv(t, e) ~ x", "dp_coxph", 1.5)],
+)  # fmt: skip
+def test_means_that_cannot_be_are_refused(formula, verb, events):
+    schema = SCHEMA.update(t=dp.Real(0, 10))
+    with pytest.raises(RequestError, match="events="):
+        dp.plan(formula, schema, verb=verb, n=4000, eps=1, delta=1e-6, events=events)

@@ -1,0 +1,411 @@
+"""Forecasts of a plan: the n or eps of a wanted error, power, and errors over eps and over n.
+
+Public numbers alone: a plan, and facts of the data that the user knows from elsewhere
+(:class:`Facts`). A forecast at another n or eps plans the same call again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.families import EVENTS_OF_SURVIVAL, LINKS, assumed_mean, family_of
+from dpmodels.planning import SPREAD, Forecasts, Plan, spreads
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpmodels.families import Family
+
+
+# -- What n or what eps would reach a wanted error, or a power: planning by planning again
+
+
+_MAX_N = 10**10
+_MAX_EPS = 100.0
+
+
+def _smallest(ok: Callable[[float], bool], low: float, high: float) -> float | None:
+    """Return the smallest value in [low, high] with ok, within 1 %; None if there is none."""
+    if ok(low):
+        return low
+    top = low
+    while top < high:
+        top = min(2.0 * top, high)
+        if ok(top):
+            break
+    else:
+        return None
+    bottom = top / 2.0
+    while top > 1.01 * bottom:
+        middle = math.sqrt(bottom * top)
+        bottom, top = (bottom, middle) if ok(middle) else (middle, top)
+    return top
+
+
+def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[str]:
+    """Return the least n and the least eps at which ``ok(n, eps)``, as texts."""
+    rows = _smallest(lambda v: ok(round(v), eps), float(n), float(_MAX_N))
+    budget = _smallest(lambda v: ok(n, v), eps, _MAX_EPS)
+    ways = [] if rows is None else [f"n = {math.ceil(rows)} at this eps"]
+    return ways if budget is None else [*ways, f"eps = {budget:.3g} at this n"]
+
+
+def reach(
+    make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Return one sentence per requested privacy standard error.
+
+    Parameters
+    ----------
+    make : function
+        (n, eps) -> Plan, the code of a fit.
+    n, eps : int, float
+        What is planned now.
+    want : mapping
+        Column -> wanted privacy standard error.
+    """
+    out = []
+    for name, target in want.items():
+
+        def error(n: int, eps: float, name: str = name) -> float:
+            return make(n, eps).expected_se.get(name, math.inf)
+
+        now = error(n, eps)
+        if math.isinf(now):
+            out.append(
+                f"{name}: this method's plan has no public expected error at this n and eps; "
+                "declared ranges, more rows or a larger eps may give one"
+            )
+            continue
+        if now <= target:
+            out.append(
+                f"{name}: the expected privacy se is {now:.3g}, within the wanted {target:g}"
+            )
+            continue
+        ways = _would_take(lambda v, by: error(v, by) <= target, n, eps)  # noqa: B023
+        answer = " or ".join(ways) or "nothing up to n = 1e10 and eps = 100"
+        out.append(
+            f"{name}: the expected privacy se is {now:.3g}; {target:g} would take about {answer}"
+        )
+    return tuple(out)
+
+
+# -- Facts of the data that are known, and the errors that are expected then
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts of the data that a user knows from elsewhere; a plan assumes the others."""
+
+    sd: Mapping[str, float] = field(default_factory=dict)  # By column; the response's is that of its residuals
+    # Mean of the events or counts of a row or person, or the share with an event.
+    events: float | None = None
+    rows: float = 1.0  # Rows of a person, which are taken to differ as those of several people do
+
+    @classmethod
+    def of(cls, plan: Plan[Any], sd: Any, events: Any, rows: float | None) -> Facts:
+        """Return the typed facts, or refuse them."""
+        response = "" if plan.design.response is None else plan.design.response.name
+        names = [*(name for name in plan.design.names if name != "Intercept"), response]
+        sds = _numbers_of("sd", {} if sd is None else sd, names, positive=True)
+        checked = None if events is None else _checked_events(plan, events)
+        return cls(sds, checked, 1.0 if rows is None else float(rows))
+
+
+def _checked_events(plan: Plan[Any], events: Any) -> float:
+    family, survival = _family_of(plan), plan.request.verb == "dp_coxph"
+    if not survival and (family is None or family.link == "identity"):
+        raise RequestError(
+            "events= is the mean of a response of events or counts, and this model has none: "
+            "leave it out, or say how the response spreads by sd="
+        )
+    number = isinstance(events, (int, float)) and not isinstance(events, bool)
+    top = 1.0 if survival or (family is not None and family.is_event) else math.inf
+    if not number or not 0.0 < events <= top or (events == top == 1.0 and not survival):
+        raise RequestError(
+            "events= takes the share of rows (or people) with an event, as in events=0.3, or the "
+            f"mean of a count, got {shown(events)}"
+        )
+    return float(events)
+
+
+def _family_of(plan: Plan[Any]) -> Family | None:
+    return family_of(plan.request["family"]) if plan.request.verb == "dp_glm" else None
+
+
+def unit_error(plan: Plan[Any], facts: Facts) -> float | None:
+    """Return the sampling error of a coefficient times root n, of a column of sd 1, or None.
+
+    Of least squares the residual sd. Of a generalised linear model ``V^1/2 / (dmu/deta)`` at the
+    mean of the response, V the variance of the family or the square of ``sd=`` of the response;
+    of hazards ``1 / root(share of events)``. Of several rows a person, over their root.
+    """
+    error = _unit_error(plan, facts)
+    return None if error is None else error / math.sqrt(facts.rows)
+
+
+def _unit_error(plan: Plan[Any], facts: Facts) -> float | None:
+    y, family = plan.design.response, _family_of(plan)
+    if plan.request.verb == "dp_coxph":
+        return (EVENTS_OF_SURVIVAL if facts.events is None else facts.events) ** -0.5
+    if y is None:
+        return None
+    if family is None or family.link == "identity":
+        return facts.sd.get(y.name, assumed_sds(plan).get(y.name))
+    if y.interval is None and facts.events is None:
+        return None
+    mean = assumed_mean(family, y.interval) if facts.events is None else facts.events
+    link = LINKS[str(plan.request.options.get("link") or family.link)]
+    alpha = float(plan.request.options.get("alpha") or 1.0)
+    error = family.error_at(mean, link, alpha)
+    if y.name in facts.sd and not family.is_event:
+        error *= facts.sd[y.name] / math.sqrt(float(family.variance(np.array([mean]), alpha)[0]))
+    return error
+
+
+def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
+    """Return the assumed sd of each column, and of the residuals under the response's name.
+
+    Of columns with a declared range.
+    """
+    design = plan.design
+    column_spreads = zip(design.columns, spreads(design).tolist(), strict=True)
+    out = {
+        c.name: spread * (1.0 if c.kind == "dummy" else (c.interval[1] - c.interval[0]) / 2.0)
+        for c, spread in column_spreads
+        if c.interval is not None and c.interval[0] < c.interval[1]
+    }
+    y = design.response
+    if y is not None and y.interval is not None:
+        model = getattr(plan.detail, "model", None) if plan.request.verb == "dp_ols" else None
+        out[y.name] = getattr(model, "guess", SPREAD) / 2.0 * (y.interval[1] - y.interval[0])
+    return out
+
+
+def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
+    """Return the expected privacy errors of data of which this is known.
+
+    The noise of a fit by scores is in proportion to the sampling error of a row; other methods
+    know no residual.
+    """
+    if _takes_variances(plan):
+        return dict(plan.expected_se)  # of these already
+    assumed, ratio = assumed_sds(plan), 1.0
+    if hasattr(plan.detail, "model"):
+        error_of_facts, assumed_error = unit_error(plan, facts), unit_error(plan, Facts())
+        if error_of_facts is not None and assumed_error:
+            ratio = error_of_facts / assumed_error
+    return {
+        name: error * ratio * (assumed[name] / facts.sd.get(name, assumed[name]))
+        if name in assumed else error * ratio
+        for name, error in plan.expected_se.items()
+    }  # fmt: skip
+
+
+def errors_by(
+    make: Callable[[int, float], Plan[Any]], plan: Plan[Any], facts: Facts,
+    options: Mapping[str, Any],
+) -> tuple[Callable[[int, float], Plan[Any]], dict[str, Any]]:  # fmt: skip
+    """Return ``make`` with errors expected of such data, and the options that say so.
+
+    Of methods whose plans take variances, these and the sd of the residuals.
+    """
+    options = dict(options)
+    if _takes_variances(plan):
+        response = "" if plan.design.response is None else plan.design.response.name
+        options = {"sigma": facts.sd.get(response), **options}
+        options["variances"] = {k: v * v for k, v in facts.sd.items() if k != response}
+
+    def rescaled(rows: int, budget: float) -> Plan[Any]:
+        result = make(rows, budget)
+        return replace(result, expected_se=errors_as(result, facts))
+
+    return rescaled, options
+
+
+def _takes_variances(plan: Plan[Any]) -> bool:
+    return any(o.name == "variances" for o in plan.request.method.options)
+
+
+def _numbers_of(
+    where: str, numbers: Any, names: Sequence[str], *, positive: bool
+) -> dict[str, float]:
+    """Return numbers by column, or refuse them: positive, or different from zero."""
+    if not isinstance(numbers, Mapping):
+        raise RequestError(f"{where}= takes a mapping, {where}={{{names[0]!r}: 1}}")
+    for name, value in numbers.items():
+        if name not in names:
+            raise RequestError(
+                f"{where}= names {shown(name)}, which is not a column of this design."
+                f"{did_you_mean(str(name), names)} Columns: {', '.join(names)}"
+            )
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not (value > 0 if positive else value != 0):
+            raise RequestError(f"{where}={{{name!r}: ...}} takes a number, got {shown(value)}")
+    return dict(numbers)
+
+
+# -- Power
+
+
+#: At the median of thirty designs (``benchmarks/results/forecasts.md``): bias that the test allows
+#: for, in privacy errors; printed errors over actual ones.
+_BIAS, _PRINTED = 0.65, 1.08
+
+
+def power(
+    make: Callable[[int, float], Plan[Any]], n: int, eps: float, effect: Any, facts: Facts
+) -> tuple[str, ...]:
+    """Return one sentence per coefficient: the power of its test, and the way to power .8.
+
+    Parameters
+    ----------
+    make, n, eps
+        As in :func:`reach`.
+    effect : mapping
+        Column -> coefficient that should be found.
+    facts : Facts
+        Of the data, from elsewhere.
+    """
+    plan = make(n, eps)
+    names = [name for name in plan.expected_se if name != "Intercept"]
+    if not names:
+        raise RequestError(
+            "power needs expected errors, which this plan does not have: declare every range, and "
+            "take more rows or people, or dp_ols by 'ssp', dp_glm by 'scoring'"
+        )
+    if not isinstance(effect, Mapping) or not effect:
+        raise RequestError(
+            f"want='power' takes the effects to be found: effect={{{names[0]!r}: 0.1}}, in units "
+            "of the coefficient"
+        )
+    _numbers_of("effect", effect, names, positive=False)
+    out = []
+    for name, size in effect.items():
+
+        def at(v: int, by: float, name: str = name, size: float = size) -> float:
+            return _power(_parts(make(v, by), name, facts), abs(float(size)))
+
+        sampling, privacy = _parts(plan, name, facts)
+        now = at(n, eps)
+        sentence = (
+            f"{name}: power {now:.2f} to find {size:g} at level {1.0 - plan.request.level:.2g} "
+            f"(expected error: sampling {sampling:.3g}, privacy {privacy:.3g})"
+        )
+        if now < 0.8:
+            ways = _would_take(lambda v, by: at(v, by) >= 0.8, n, eps)
+            power_at = partial(_power, (sampling, privacy))
+            least = _smallest(lambda v: power_at(v) >= 0.8, abs(size), 1e300)  # noqa: B023
+            ways += [f"an effect of {least:.3g}"] if least is not None else []
+            sentence += f"; power .8 would take about {' or '.join(ways)}"
+        out.append(sentence)
+    out.append(
+        "power: a guide, for predictors with the sds given (sd=; for the response that of its "
+        "residuals; for a predictor that others explain in part, the sd they leave) and with "
+        "events= of the response, else those the plan assumes; the test allows for a bias of "
+        f"{_BIAS:g} privacy errors, and of more where the response has a long tail: power is less "
+        "then"
+    )
+    if plan.request.unit is not None:
+        out.append(
+            f"power: for people of {facts.rows:g} row(s) each (rows_per_unit=) that differ as much "
+            "within as between people; effects of what is the same in all rows of a person have "
+            "the power of one row"
+        )
+    return tuple(out)
+
+
+def _parts(plan: Plan[Any], name: str, facts: Facts) -> tuple[float, float]:
+    """Return the expected sampling and privacy error of a coefficient."""
+    assumed = assumed_sds(plan).get(name)
+    if assumed is None:
+        raise RequestError(f"power needs the declared range of {name!r}")
+    rows = plan.people or plan.n
+    if rows is None:
+        raise RequestError("power needs a public number of rows: relation='replace'")
+    error = unit_error(plan, facts)
+    if error is None:
+        y = plan.design.response
+        raise RequestError(
+            f"power needs the declared range of {'the response' if y is None else repr(y.name)}, "
+            "or sd="
+        )
+    x = float(facts.sd.get(name, assumed))
+    return error / (x * math.sqrt(rows)), errors_as(plan, facts).get(name, math.inf)
+
+
+def _power(parts: tuple[float, float], effect: float) -> float:
+    """Return the power of the two-sided test of 5 % that a summary prints."""
+    from scipy.special import ndtr
+
+    from dpmodels.after.inference import critical_value
+
+    sampling, privacy = parts
+    se = math.hypot(sampling, privacy)
+    cut = _PRINTED * float(critical_value(np.array(_BIAS * privacy / se), 0.95))
+    return float(ndtr(effect / se - cut) + ndtr(-effect / se - cut))
+
+
+# -- Expected errors on a grid of eps and of n
+
+
+#: Factors of the planned eps and n at which a forecast is made: a quarter to four times.
+_FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 5))
+
+
+@dataclass(frozen=True)
+class Replanned(Forecasts):
+    """Forecasts that plan the same call again."""
+
+    make: Callable[[int, float], Plan[Any]]  # Plans at (n, eps)
+    facts: Facts = field(default_factory=Facts)  # Of the data, from elsewhere
+    effects: Mapping[str, float] = field(default_factory=dict)  # Of want="power", by column
+
+    def frame(self, plan: Plan[Any]) -> pd.DataFrame:
+        """Return the forecast of each coefficient on a grid of eps and a grid of n."""
+        import pandas as pd
+
+        n, eps, effects = plan.public_n, plan.request.eps, self.effects
+        points = {("eps", f): (n, f * eps) for f in _FACTORS}
+        points |= {("n", f): (max(round(f * n), 2), eps) for f in _FACTORS}
+        rows = []
+        for (along, _), (size, budget) in points.items():
+            other = self.make(size, budget)
+            for name in effects or [c for c in other.expected_se if c != "Intercept"]:
+                if name not in other.expected_se:
+                    continue
+                parts = _parts(other, name, self.facts)
+                width = 1.96 * math.hypot(*parts)
+                power_ = _power(parts, abs(effects[name])) if name in effects else math.nan
+                rows.append((along, budget, size, name, width, power_))
+        return pd.DataFrame(rows, columns=["along", "eps", "n", "term", "half_width", "power"])
+
+    def plot(self, plan: Plan[Any], axes: Any) -> Any:
+        """Draw the forecast of each coefficient against eps (first axes) and against n (second)."""
+        frame = self.frame(plan)
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            axes = Figure(figsize=(8.0, 3.6), layout="constrained").subplots(1, 2, sharey=True)
+        value = "power" if self.effects else "half_width"
+        label = "power at level .05" if self.effects else "expected half width (95 %)"
+        planned = {"eps": plan.request.eps, "n": float(plan.public_n)}
+        for ax, along in zip(axes, planned, strict=True):
+            part = frame[frame["along"] == along]
+            for k, (name, line) in enumerate(part.groupby("term", sort=False)):
+                ax.plot(line[along], line[value], color=f"C{k}", label=str(name))
+                here = line[np.isclose(line[along], planned[along])]
+                ax.plot(here[along], here[value], "o", color=f"C{k}")
+            ax.set(xscale="log", xlabel=along)
+            if value == "half_width":
+                ax.set_yscale("log")
+        axes[0].set_ylabel(label)
+        axes[-1].legend(fontsize="small", frameon=False)
+        return axes
