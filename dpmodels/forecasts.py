@@ -104,7 +104,8 @@ def reach(
 class Facts:
     """Facts of the data that a user knows from elsewhere; a plan assumes the others."""
 
-    sd: Mapping[str, float] = field(default_factory=dict)  # By column; the response's is that of its residuals
+    # By column, of the response that of its residuals
+    sd: Mapping[str, float] = field(default_factory=dict)
     # Mean of the events or counts of a row or person, or the share with an event.
     events: float | None = None
     rows: float = 1.0  # Rows of a person, which are taken to differ as those of several people do
