@@ -119,10 +119,8 @@ STATISTICS_STEP = "fit statistics"
 CLIP_FACTOR = 0.36
 #: Power of mu n in every clip of scores.
 CLIP_POWER = 0.45
-#: Scores are kept up to this part of C.
-SOFT_CLIP_START = 0.65
-#: Scores reach C at this part of it: rows just below C stand for those beyond.
-SOFT_CLIP_END = 0.8
+#: Typical long scores beyond this part of C are a hump: C then follows their length.
+HUMP_PART = 0.65
 #: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier. [P 2.1]
 ROW_FACTOR_MAX = 4.0
 #: Least R^2 over p of information and meat.
@@ -170,8 +168,6 @@ DISTANCE_OCTAVES = 24
 BINS = 14
 #: The bin that begins at C.
 AT_CLIP = 9
-#: Parts of a bin over which a function of lengths is averaged.
-BIN_PARTS = 8
 #: Bits of the mantissa of a float64. [exact]
 MANTISSA_BITS = 52
 #: Bias of the exponent of a float64. [exact]

@@ -13,7 +13,7 @@ from dpmodels.scoring import mean_models as rare
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.rules import MEANS, SOFT_CLIP_START
+from dpmodels.scoring.rules import HUMP_PART, MEANS
 
 LOGIT, LOG = LINKS["logit"], LINKS["log"]
 
@@ -56,9 +56,9 @@ def test_a_clip_beyond_rare_events():
     assert wide.clip == 2.0 * one.clip and wide.unimodal and wide.plain
     assert wide.noise.score == pytest.approx(2.0 * one.noise.score)
     assert wide.mu_joint == one.mu_joint and wide.noise.information == one.noise.information
-    less = one.reaching(0.5 * SOFT_CLIP_START * one.clip, bounded=True)
+    less = one.reaching(0.5 * HUMP_PART * one.clip, bounded=True)
     assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.unimodal
-    assert one.reaching(0.5 * SOFT_CLIP_START * one.clip, bounded=False) is one
+    assert one.reaching(0.5 * HUMP_PART * one.clip, bounded=False) is one
 
 
 def test_curvature_of_rare_events():
