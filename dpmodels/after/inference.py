@@ -379,11 +379,7 @@ TAIL = 0.8
 ONE_WAY = 0.45
 #: The same over the root of the columns.
 ONE_WAY_ROOT = 0.9
-#: The same over the number of columns, of rows with weights. [N 16]
-ONE_WAY_WEIGHTS = 1.0
-#: Errors of the excess that are added, times the part of the information that is clipped.
-UNSURE = 1.0
-#: The same of people.
+#: Of people: errors of the excess that are added, times the part of the information that is clipped.
 UNSURE_OF_PEOPLE = 3.0
 #: Of people, the part that goes with clipped information: a clipped group points its way.
 OF_CLIPPED = 2.0
@@ -541,14 +537,14 @@ class Allowance:
         if self.kind == "people":
             unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
             return np.asarray(np.minimum(one_way(r) + OF_CLIPPED * few, 1.0) * unsure)
-        unsure = tail.total + UNSURE * few * tail.error
+        unsure = tail.total + few * tail.error
         if self.kind == "signed":
             part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
         part = np.minimum(one_way(r) + few, 1.0)
         if self.kind == "weights":  # heavy rows are long whatever their residual's sign
-            part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)
+            part = np.minimum(1.0 / r + few, 1.0)
             unsure = np.maximum(tail.total, tail.unseen)
         near = 0.0 if self.kind == "plain" else TAIL * tail.near
         return np.asarray(np.maximum(part * unsure, near))

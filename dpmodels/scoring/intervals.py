@@ -28,7 +28,6 @@ from dpmodels.scoring.rules import (
     NAMED_SDS,
     ROWS_BEAR,
     SCALE_UPDATE,
-    SECOND_ORDER,
     SIGNAL_IS_NOISE,
     STEP_OVER_NOISE,
     STRETCH_MAX,
@@ -104,7 +103,7 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
     least = step.floor * UNRESOLVED_VALUE
     less = np.full_like(values, step.nu)
     if plan.people:
-        less = np.minimum(step.nu, SECOND_ORDER * step.nu**2 / np.maximum(values, step.nu))
+        less = step.nu**2 / np.maximum(values, step.nu)
     return np.where(low, least, np.maximum(values - less, least))
 
 

@@ -414,8 +414,6 @@ RARE_CLIP = 1.75
 QUANTILE_CLIP = 1.5
 #: C over that length at most, for rarer groups at public rows. [N 34]
 RARE_CLIP_MAX = 3.0 / 1.75
-#: Noise sds by which clipped events at a public row may move its score. [N 34]
-RARE_MOVE_SDS = 1.0
 #: Least expected events (or counts) of a level that is tested. [N 38]
 MIN_EVENTS = 25.0
 #: Less this number of their noise sds. [N 38]
@@ -552,8 +550,6 @@ DAMPING_OF_UNITS = 0.5
 MAX_EARLY_STEP_OF_UNITS = 2.0
 #: Length of the scores of rare units over what their share suggests, at most. [N 46]
 RARE_LENGTH_OF_UNITS = 1.5
-#: Noise variances over their size by which eigenvalues are lowered; at most one noise sd.
-SECOND_ORDER = 1.0
 #: Quantiles of a number that give its spread.
 OUTER_QUANTILES = (0.1, 0.9)
 #: Their distance in normal sds. [exact]

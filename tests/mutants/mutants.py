@@ -73,7 +73,7 @@ MODELS_PEOPLE_FIT = (
     Mutant("dpmodels/after/inference.py", "ONE_SIGN * tail.one_sided / math.sqrt(r) + few", "ONE_SIGN / math.sqrt(r) + few", _MANNER),
     Mutant("dpmodels/after/inference.py", "part * (tail.total + tail.error), near", "part * tail.total, near", _MANNER),
     Mutant("dpmodels/after/inference.py", "near = 0.0 if self.kind == \"plain\" else TAIL * tail.near", "near = TAIL * tail.near", _MANNER),
-    Mutant("dpmodels/after/inference.py", "unsure = tail.total + UNSURE * few * tail.error", "unsure = tail.total", _MANNER),
+    Mutant("dpmodels/after/inference.py", "unsure = tail.total + few * tail.error", "unsure = tail.total", _MANNER),
     Mutant("dpmodels/scoring/mean_models.py", "return RARE_CLIP * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))",
            "return RARE_CLIP * math.sqrt((1.0 - mean) / (mean * min(state.phi, 1.0)))", _RARE),
     Mutant("dpmodels/scoring/mean_models.py", "q = max(square - noise, 0.25 * square)", "q = square", _RARE),
@@ -91,7 +91,7 @@ MODELS_PEOPLE_FIT = (
 #: Numbers by their formulas: allowances, tests of means, variances, hazards, sums by cluster.
 _NUMBERS = ("tests/unit/scoring/test_report_numbers.py",)
 NUMBERS = (
-    Mutant("dpmodels/after/inference.py", "part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)", "part = np.minimum(ONE_WAY_WEIGHTS * r + few, 1.0)", ("tests/unit/after/test_allowance_numbers.py",)),
+    Mutant("dpmodels/after/inference.py", "part = np.minimum(1.0 / r + few, 1.0)", "part = np.minimum(1.0 * r + few, 1.0)", ("tests/unit/after/test_allowance_numbers.py",)),
     Mutant("dpmodels/models/survival/cox.py", "np.maximum(curve.Y - half * curve.d, 0.0)", "np.maximum(curve.Y + half * curve.d, 0.0)", ("tests/unit/models/survival/test_offset.py",)),
     Mutant(f"{_M}table/nulls.py", "D = np.clip(P - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(P - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
     Mutant("dpmodels/models/panel.py", "M * M * (1 + rho * rho), K, c2)", "M * M * (1 - rho * rho), K, c2)", ("tests/unit/models/test_random_intercepts.py", "-k", "by_hand")),
