@@ -373,13 +373,13 @@ def _unreadable(
 BASE_BIAS = 0.35
 #: That allowance at most.
 MOST_BIAS = 2.0
-#: Part of t, what rows just beyond C may have moved, in the allowance.
+#: Part of t, what rows just beyond C may have moved, in the allowance. [A 15]
 TAIL = 0.8
 #: Part of the excess that may point in one direction: at most. [N 50]
 ONE_WAY = 0.45
 #: The same over the root of the columns.
 ONE_WAY_ROOT = 0.9
-#: Of people: errors of the excess that are added, times the part of the information that is clipped.
+#: Errors of the excess in the allowance for people, over the clipped part of the information.
 UNSURE_OF_PEOPLE = 3.0
 #: Of people, the part that goes with clipped information: a clipped group points its way.
 OF_CLIPPED = 2.0
@@ -389,13 +389,13 @@ MOST_ONE_WAY = 0.8
 ONE_SIGN = 0.4
 #: What is left of t there, over the number of columns. [N 27]
 OLD = 2.5
-#: From this part of its information in rows of large leverage a coefficient is named.
+#: From this part of its information in rows of large leverage a coefficient is named. [A 9]
 FEW_ROWS = 0.15
 #: A step has not converged if it moves the scores of its rows by more than this part of C. [N 28]
 SETTLED = 0.6
 #: Part of a group of rows whose scores may be expected in one half octave. [N 29]
 IN_ONE_BIN = 0.4
-#: Least part of the information that ordinary rows count as having.
+#: Least part of the information that ordinary rows count as having. [A 9]
 LONGEST = 0.02
 #: The remainder at a public row over the largest, at least, if rows are combined. [N 36]
 LEAST_LEFT = 1e-3

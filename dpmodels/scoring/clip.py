@@ -353,8 +353,8 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     """Return the C of least expected half width, from a grid about C_0.
 
     ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
-    both over the root mean square of one coordinate, and part of it in one direction; half width ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the
-    histogram.
+    both over the root mean square of one coordinate, and part of it in one direction; half width
+    ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the histogram.
     """
     unit = math.sqrt(lengths.square / p)
     grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (np.array(CLIP_STEPS_OF_UNITS) / 4.0)

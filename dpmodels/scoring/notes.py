@@ -35,7 +35,6 @@ from dpmodels.scoring.rules import (
     MOVED_LINK,
     MOVED_SDS,
     PUBLIC_END_SDS,
-    RARE_CLIP_MAX,
     SEPARATED_LOGITS,
     SEPARATED_PART,
     STEP_OVER_NOISE,
@@ -296,8 +295,7 @@ def reaching_events(
     noise = planned.noise.score / planned.clip
     divisor = 1.0 + noise * w * w / planned.rows
     reach = float(np.max(length / divisor, initial=0.0))
-    clip = min(reach, RARE_CLIP_MAX * typical)
-    return planned if clip <= planned.clip else planned.clipped_at(clip, unimodal=True)
+    return planned if reach <= planned.clip else planned.clipped_at(reach)
 
 
 def is_known(effect: Array, half: Array) -> Mask:
