@@ -16,12 +16,13 @@ HEAD = """# Private Fisher scoring: constants
 Made of the comments in `scoring/rules.py` by `.ci/constants.py`; a test compares the two.
 Every number is public, or enters a public function of (mu, n, p). How each is used: `method.md`.
 
-**Evidence.** *log k*: entry k of `benchmarks/results/scoring_rules.md`.
+**Evidence.** *log k*: entry k of `benchmarks/results/scoring_rules.md`. *ablation k*: entry k of
+`benchmarks/results/ablation.md`, what a fit without the rule costs.
 *proved*: a claim of `theory.md`. *exact*: a fact of arithmetic.
 *judgement*: chosen, and not measured alone. It was part of the rules whose coverage
 `benchmarks/results/real_models.md` and `real_units.md` measure.
 """
-EVIDENCE = re.compile(r"\s*\[(N [\d, ]+|P [\d.]+|exact)\]$")
+EVIDENCE = re.compile(r"\s*\[(N [\d, ]+|A [\d, ]+|P [\d.]+|exact)\]$")
 
 
 def comment_above(lines: list[str], line: int) -> str:
@@ -63,7 +64,9 @@ def evidence(comment: str) -> tuple[str, str]:
     if tail is None:
         return comment, "judgement"
     kind, _, where = tail.group(1).partition(" ")
-    named = {"N": f"log {where}", "P": f"proved: {where}", "exact": "exact"}[kind]
+    named = {
+        "N": f"log {where}", "A": f"ablation {where}", "P": f"proved: {where}", "exact": "exact"
+    }[kind]  # fmt: skip
     return comment[: tail.start()], named
 
 

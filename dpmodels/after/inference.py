@@ -373,17 +373,13 @@ def _unreadable(
 BASE_BIAS = 0.35
 #: That allowance at most.
 MOST_BIAS = 2.0
-#: Part of t, what rows just beyond C may have moved, in the allowance.
+#: Part of t, what rows just beyond C may have moved, in the allowance. [A 15]
 TAIL = 0.8
 #: Part of the excess that may point in one direction: at most. [N 50]
 ONE_WAY = 0.45
 #: The same over the root of the columns.
 ONE_WAY_ROOT = 0.9
-#: The same over the number of columns, of rows with weights. [N 16]
-ONE_WAY_WEIGHTS = 1.0
-#: Errors of the excess that are added, times the part of the information that is clipped.
-UNSURE = 1.0
-#: The same of people.
+#: Errors of the excess in the allowance for people, over the clipped part of the information.
 UNSURE_OF_PEOPLE = 3.0
 #: Of people, the part that goes with clipped information: a clipped group points its way.
 OF_CLIPPED = 2.0
@@ -393,13 +389,13 @@ MOST_ONE_WAY = 0.8
 ONE_SIGN = 0.4
 #: What is left of t there, over the number of columns. [N 27]
 OLD = 2.5
-#: From this part of its information in rows of large leverage a coefficient is named.
+#: From this part of its information in rows of large leverage a coefficient is named. [A 9]
 FEW_ROWS = 0.15
 #: A step has not converged if it moves the scores of its rows by more than this part of C. [N 28]
 SETTLED = 0.6
 #: Part of a group of rows whose scores may be expected in one half octave. [N 29]
 IN_ONE_BIN = 0.4
-#: Least part of the information that ordinary rows count as having.
+#: Least part of the information that ordinary rows count as having. [A 9]
 LONGEST = 0.02
 #: The remainder at a public row over the largest, at least, if rows are combined. [N 36]
 LEAST_LEFT = 1e-3
@@ -541,14 +537,14 @@ class Allowance:
         if self.kind == "people":
             unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
             return np.asarray(np.minimum(one_way(r) + OF_CLIPPED * few, 1.0) * unsure)
-        unsure = tail.total + UNSURE * few * tail.error
+        unsure = tail.total + few * tail.error
         if self.kind == "signed":
             part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
             near = TAIL * min(1.0, OLD / r) * tail.near
             return np.asarray(np.maximum(part * (tail.total + tail.error), near))
         part = np.minimum(one_way(r) + few, 1.0)
         if self.kind == "weights":  # heavy rows are long whatever their residual's sign
-            part = np.minimum(ONE_WAY_WEIGHTS / r + few, 1.0)
+            part = np.minimum(1.0 / r + few, 1.0)
             unsure = np.maximum(tail.total, tail.unseen)
         near = 0.0 if self.kind == "plain" else TAIL * tail.near
         return np.asarray(np.maximum(part * unsure, near))

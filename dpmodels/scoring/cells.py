@@ -29,8 +29,8 @@ from dpmodels.scoring.passes import (
     ManySums,
     PassSums,
     ScorePass,
+    clipped,
     counted_lengths,
-    softened,
 )
 from dpmodels.scoring.rules import (
     AT_CLIP,
@@ -41,7 +41,6 @@ from dpmodels.scoring.rules import (
     MAX_DEVIANCE,
     MIN_AMOUNT_PART,
     ROW_FACTOR_MAX,
-    SOFT_CLIP_START,
     STATISTICS_STEP,
 )
 from dpmodels.sources.summed import summed
@@ -163,7 +162,7 @@ class CellPass:
             k = _multiples(long, TOP)
             by["information"].add_rows(cells, k * k)
             # f(|s|)/C with the sign of psi, as multiples of a vector of full length
-            factor = softened(norm, plan.clip, plan.unsoftened)
+            factor = clipped(norm, plan.clip)
             np.copysign(factor, psi, out=factor)
             by["score"].add_rows(cells, end_of_numbers(factor, plan.clip, MULTIPLE))
         else:
@@ -188,7 +187,7 @@ class CellPass:
         """Return :meth:`ScorePass.factors`: psi, made smaller for long scores and rows."""
         score_pass, t, clip = self.one, self.tables, self.one.plan.clip
         k = end_of_numbers(psi, ROW_FACTOR_MAX * clip, TOP)
-        others = norm > SOFT_CLIP_START * clip
+        others = norm > clip
         others |= np.abs(k) >= TOP - 1.0
         if t.cut.any():
             others |= t.cut.take(cells)

@@ -16,10 +16,9 @@ import numpy.typing as npt
 from dpmodels.after.inference import BASE_BIAS, Tail, critical_value, one_way
 from dpmodels.arrays import Array
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.passes import Released, softened
+from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     AT_CLIP,
-    BIN_PARTS,
     BINS,
     BULK_TAILS,
     CLEAR_SDS,
@@ -343,18 +342,6 @@ class Lengths:
         excess = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
         return max(float(self.counts @ excess), 0.0)
 
-    def lengthened(self, clip: float) -> float:
-        """Return the total added to lengths of scores below C by softening (``sums.softened``)."""
-        inside = (np.arange(BIN_PARTS) + 0.5) / BIN_PARTS  # of a bin, even in the logarithm
-        size = 2.0 ** ((np.arange(OCTAVES)[:, None] + inside - OCTAVE_ZERO) / 2.0)
-        grown = softened(size, clip)
-        added = np.where(size < clip, np.minimum(grown, clip) - size, 0.0)
-        return float(self.counts @ added.mean(axis=1))
-
-    def plain(self, clip: float) -> bool:
-        """Whether scores just below C would stand for more than is beyond it: they stay."""
-        return self.lengthened(clip) > self.overflow(clip)[0]
-
 
 def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
     """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
@@ -366,17 +353,15 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     """Return the C of least expected half width, from a grid about C_0.
 
     ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
-    both over the root mean square of one coordinate (.45 of it where those just below C stand for
-    it); half width ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the
-    histogram.
+    both over the root mean square of one coordinate, and part of it in one direction; half width
+    ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the histogram.
     """
     unit = math.sqrt(lengths.square / p)
     grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (np.array(CLIP_STEPS_OF_UNITS) / 4.0)
     noise = 2.0 * grid / (mu_score * N) / unit
     beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
-    grown = np.array([lengths.lengthened(float(c)) for c in grid])
-    over, part = beyond / (N * unit), np.where(grown > beyond, 1.0, one_way(p))
+    over = beyond / (N * unit)
     se = np.sqrt(1.0 / N + noise**2)
-    bias = np.maximum(BASE_BIAS * noise, part * over)
+    bias = np.maximum(BASE_BIAS * noise, one_way(p) * over)
     width = se * critical_value(bias / se, 0.95)
     return float(grid[int(np.argmin(width))])

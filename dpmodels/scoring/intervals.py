@@ -22,13 +22,11 @@ from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     AT_CLIP,
     BOUNDED_BEAR,
-    MEAT_SHRINKAGE_OF_UNITS,
     MIN_INFORMATION,
     MIN_INFORMATION_SDS,
     NAMED_SDS,
     ROWS_BEAR,
     SCALE_UPDATE,
-    SECOND_ORDER,
     SIGNAL_IS_NOISE,
     STEP_OVER_NOISE,
     STRETCH_MAX,
@@ -104,7 +102,7 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
     least = step.floor * UNRESOLVED_VALUE
     less = np.full_like(values, step.nu)
     if plan.people:
-        less = np.minimum(step.nu, SECOND_ORDER * step.nu**2 / np.maximum(values, step.nu))
+        less = step.nu**2 / np.maximum(values, step.nu)
     return np.where(low, least, np.maximum(values - less, least))
 
 
@@ -130,10 +128,8 @@ def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least:
     if released.meat is None:
         assert released.scale is not None
         return max(released.scale / (plan.rows * r), 0.05) * safe
-    much = MEAT_SHRINKAGE_OF_UNITS if plan.people else 1.0
-    J = shrunk(
-        released.meat / plan.tail_rows, plan.noise.meat / plan.tail_rows, r, part=much
-    ) + missed * np.eye(r)
+    J = shrunk(released.meat / plan.tail_rows, plan.noise.meat / plan.tail_rows, r)
+    J = J + missed * np.eye(r)
     if least > 0.0 and not plan.people:
         root, back = roots(safe)
         J = root @ floored(back @ J @ back, least) @ root
@@ -205,7 +201,7 @@ def infer(
     if plan.policy.shrinks and not plan.people:
         lost |= public > SIGNAL_IS_NOISE
     of_spread = plan.noise.spread / part
-    kind = "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
+    kind = "signed" if plan.policy.signed else "plain" if plan.unimodal else "rows"
     if plan.people or plan.of_weights:
         kind = "people" if plan.people else "weights"
     allowance = Allowance(

@@ -24,7 +24,7 @@ from dpmodels.scoring.rules import (
     CURVATURE_OF_QUANTILES,
     EQUAL_EIGENVALUES,
     FLOOR_NOISE,
-    KERNEL_WIDTHS,
+    KERNEL_WIDTH,
     LEVERAGE_BIAS,
     LEVERAGE_BIAS_LOW,
     LINEAR,
@@ -108,16 +108,16 @@ def scaled_up(phi: float, ratio: float, up: float = SCALE_UPDATE) -> float:
     return phi * min(max(up * ratio, SCALE_UPDATE_RANGE[0]), SCALE_UPDATE_RANGE[1])
 
 
-def shrunk(J: Array, noise: float, r: int, *, part: float = 1.0, least: float = 0.25) -> Array:
+def shrunk(J: Array, noise: float, r: int, *, least: float = 0.25) -> Array:
     """Return J shrunk to its mean eigenvalue by the part of its spread that noise explains.
 
-    ``part`` scales the variance of the noise. Eigenvalues are floored at ``least`` of the mean one,
+    Eigenvalues are floored at ``least`` of the mean one,
     or at half the noise if that is more, up to a quarter of the mean.
     """
     tau = max(float(np.trace(J)) / r, noise, 1e-12)
     away = J - tau * np.eye(r)
     spread = float(np.sum(away * away))
-    lam = min(1.0, part * r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
+    lam = min(1.0, r * (r + 1) / 2.0 * noise**2 / spread) if spread > 0 else 1.0
     lowest = max(least * tau, min(noise / 2.0, tau / 4.0))
     values, vectors = np.linalg.eigh(tau * np.eye(r) + (1.0 - lam) * away)
     return np.asarray((vectors * np.maximum(values, lowest)) @ vectors.T)
@@ -495,7 +495,7 @@ class Quantile(Model):
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the subgradient, and a normal kernel at zero in units of the density."""
         root = self._root
-        width = KERNEL_WIDTHS[min(k, len(KERNEL_WIDTHS)) - 1] / QUANTILE_SCALE
+        width = KERNEL_WIDTH / QUANTILE_SCALE
         height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)
 
         def rows(x: Array, _: Array) -> tuple[Array, Array]:
@@ -510,8 +510,8 @@ class Quantile(Model):
         return math.sqrt(self.tau * (1.0 - self.tau))
 
     def most(self, state: State) -> tuple[float, float]:
-        """Return the larger of ``tau, 1 - tau``, and the height of the narrower kernel."""
-        height = QUANTILE_SCALE / (math.sqrt(2.0 * math.pi) * min(KERNEL_WIDTHS) * self._root)
+        """Return the larger of ``tau, 1 - tau``, and the height of the kernel."""
+        height = QUANTILE_SCALE / (math.sqrt(2.0 * math.pi) * KERNEL_WIDTH * self._root)
         return self.jump, height
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:

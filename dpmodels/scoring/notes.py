@@ -35,8 +35,6 @@ from dpmodels.scoring.rules import (
     MOVED_LINK,
     MOVED_SDS,
     PUBLIC_END_SDS,
-    RARE_CLIP_MAX,
-    RARE_MOVE_SDS,
     SEPARATED_LOGITS,
     SEPARATED_PART,
     STEP_OVER_NOISE,
@@ -286,8 +284,8 @@ def reaching_events(
     """Return the pass with a clip that events at public rows (k, r), in u, hardly reach.
 
     ``typical``: the length of long scores. At most ``n/|w|^2`` events lie at a row x, each cut by
-    ``|w||psi| - C``: C is the least one at which none of these sums is above ``RARE_MOVE_SDS``
-    noise sds. A function of public rows and released numbers; noise is in proportion to C, so the
+    ``|w||psi| - C``: C is the least one at which none of these sums is above one
+    noise sd. A function of public rows and released numbers; noise is in proportion to C, so the
     ledger stays as it is (:meth:`PassPlan.reaching`).
     """
     if not typical or planned.whole or not (score.is_event or planned.unimodal):
@@ -295,10 +293,9 @@ def reaching_events(
     w = np.linalg.norm(seen @ state.W, axis=1)
     length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
     noise = planned.noise.score / planned.clip
-    divisor = 1.0 + RARE_MOVE_SDS * noise * w * w / planned.rows
+    divisor = 1.0 + noise * w * w / planned.rows
     reach = float(np.max(length / divisor, initial=0.0))
-    clip = min(reach, RARE_CLIP_MAX * typical)
-    return planned if clip <= planned.clip else planned.clipped_at(clip, unimodal=True)
+    return planned if reach <= planned.clip else planned.clipped_at(reach)
 
 
 def is_known(effect: Array, half: Array) -> Mask:

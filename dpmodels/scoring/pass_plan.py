@@ -26,6 +26,7 @@ from dpmodels.scoring.rules import (
     FAR_SHARE,
     FEW,
     FIRST_NOISE,
+    HUMP_PART,
     INFORMATION_FACTOR,
     INFORMATION_POWER,
     LAST,
@@ -37,7 +38,6 @@ from dpmodels.scoring.rules import (
     MAX_EARLY_PASSES,
     MEAT_FACTOR,
     MEAT_NOISE,
-    MIN_CLIP_OF_RARE,
     MIN_LAST_PASS_SHARE,
     MIN_NARROW_RADIUS,
     MIN_RADIUS,
@@ -57,7 +57,6 @@ from dpmodels.scoring.rules import (
     SCALE_SHARE,
     SCALE_SHARE_OF_WEIGHTS,
     SEEN_COUNT,
-    SOFT_CLIP_START,
     STRONG_COLUMNS,
     TAME,
     WIDE_LEAST_SQUARES,
@@ -142,11 +141,10 @@ class PassPlan:
     rows: float
     tail_rows: float
     weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
-    # No score of the declared box is longer than C: none is clipped or softened.
+    # No score of the declared box is longer than C: none is clipped.
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
     policy: ClipPolicy = TAME  # Clipping and weighting of rows
-    plain: bool = False  # Scores are cut at C and not softened below it
     # Most long scores are of one length, that of rare events: C lies beyond it.
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
@@ -161,11 +159,6 @@ class PassPlan:
     def count(self) -> float:
         """Noise sd of a bin of lengths, or of the sum of two bins of a signed histogram."""
         return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
-
-    @property
-    def unsoftened(self) -> bool:
-        """Whether scores are cut at C and kept whole below it."""
-        return self.whole or self.plain
 
     def of_rows(self, rows: float) -> PassPlan:
         """Return the pass with a released number of rows in place of the guess."""
@@ -190,24 +183,19 @@ class PassPlan:
         )
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
-    def reaching(self, length: float, *, bounded: bool) -> PassPlan:
+    def reaching(self, length: float) -> PassPlan:
         """Return the pass with a clip that typical long scores do not reach.
 
-        Their ``length`` (of rare events or counts) is by released numbers. ``bounded`` residuals:
-        long scores are of long rows, so C may be smaller than by the rule. Noise is in proportion
+        Their ``length`` (of rare events or counts) is by released numbers. Noise is in proportion
         to C, so the ledger stays as it is, as in :meth:`within`.
         """
-        unimodal = length > SOFT_CLIP_START * self.clip
-        if not (unimodal or bounded):
-            return self
-        clip = max(length, MIN_CLIP_OF_RARE * self.clip) if bounded else length
-        return self.clipped_at(clip, unimodal=unimodal)
+        return self.clipped_at(length) if length > HUMP_PART * self.clip else self
 
-    def clipped_at(self, clip: float, *, unimodal: bool) -> PassPlan:
+    def clipped_at(self, clip: float) -> PassPlan:
         """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
         scale = clip / self.clip
         noise = replace(self.noise, score=self.noise.score * scale)
-        return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
+        return replace(self, clip=clip, noise=noise, unimodal=True)
 
 
 def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:

@@ -29,8 +29,6 @@ from dpmodels.scoring.rules import (
     EXPONENT_BIAS,
     MANTISSA_BITS,
     ROW_FACTOR_MAX,
-    SOFT_CLIP_END,
-    SOFT_CLIP_START,
 )
 from dpmodels.sources.rows import Coins, short
 from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
@@ -109,20 +107,9 @@ class PassSums:
         return f"<sums of a scoring pass, p = {len(self.score)}, confidential>"
 
 
-def softened(norm: Array, clip: float, plain: bool = False) -> Array:
-    """Return f(|s|): the length a score is given. ``sup f = C``.
-
-    f(r) = r up to .65 C, linear to C at .8 C, C beyond: rows just below C stand for those beyond.
-    Where these are none, or of another kind (``plain``), f(r) = min(r, C).
-    """
-    if plain:
-        return np.minimum(norm, clip)
-    slope = (1.0 - SOFT_CLIP_START) / (SOFT_CLIP_END - SOFT_CLIP_START)
-    out = norm - SOFT_CLIP_START * clip
-    out *= slope
-    out += SOFT_CLIP_START * clip
-    np.maximum(norm, out, out=out)
-    return np.minimum(out, clip, out=out)
+def clipped(norm: Array, clip: float) -> Array:
+    """Return ``f(|s|) = min(|s|, C)``: the length a score is given."""
+    return np.minimum(norm, clip)
 
 
 def lattice_along(
@@ -193,7 +180,7 @@ class ScorePass:
             # with weights of either sign the information would reach twice as far (theory.md 2.2)
             root = np.sqrt(np.maximum(omega, 0.0))
             v, long = z * root, length * root
-            size = softened(norm, plan.clip, plan.unsoftened)
+            size = clipped(norm, plan.clip)
             score = lattice_along(z, psi, size, length, plan.clip)
         sums.score += score.astype(object)
         if plan.mu_far:
@@ -274,7 +261,7 @@ class ScorePass:
         A score is the row's own lattice vector z times ``f(|s|)/|z|``, so that both are parallel,
         and no longer than C in exact integers: ``|z| <= length``, and factors round towards zero.
         """
-        factor = softened(norm, self.plan.clip, self.plan.unsoftened)
+        factor = clipped(norm, self.plan.clip)
         np.copysign(factor, psi, out=factor)
         factor /= length
         factor *= self.map.step

@@ -1,9 +1,10 @@
 """Every constant of private Fisher scoring, with its reason and its evidence.
 
 ``constants.md`` is the table made of this file (``python .ci/constants.py``). The last bracket of a
-comment is the evidence: ``[N 7]`` an entry of ``benchmarks/results/scoring_rules.md``, ``[P 2.3]``
-a claim of ``theory.md``, ``[exact]`` a fact of arithmetic; without one it is a judgement. Shares
-are shares of mu^2. E|s|^2 is about p in all that follows (``method.md``, 3).
+comment is the evidence: ``[N 7]`` an entry of ``benchmarks/results/scoring_rules.md``, ``[A 7]`` of
+``benchmarks/results/ablation.md``, ``[P 2.3]`` a claim of ``theory.md``, ``[exact]`` a fact of
+arithmetic; without one it is a judgement. Shares are shares of mu^2. E|s|^2 is about p in all that
+follows (``method.md``, 3).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ClipPolicy:
     narrow: bool = False  # The radius of the information follows its noise
     #: Least C over sqrt p. A shorter clip has less noise and more bias. [N 7]
     clip: float = 1.5
-    #: Least R_L^2 over p: up to there rows count as ordinary.
+    #: Least R_L^2 over p: up to there rows count as ordinary. [A 6]
     ordinary: float = 2.0
     far: bool = False  # Whether the directions of scores beyond C are released if mu n is large
 
@@ -89,18 +90,19 @@ LINEAR = Rules((0.15, 0.20, 0.65))
 #: After a start of another kind, which is noisier: two passes more, with a little each. [N 72]
 OPENED = Rules((0.15, 0.05, 0.07, 0.13, 0.6))
 #: Models of a residual with many columns and little noise: two steps show whether a fit moves.
+#: [A 20]
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 #: Models of a residual with many columns: the noise of the early passes decides. [N 7]
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
-#: Models of a mean (events, counts).
+#: Models of a mean (events, counts). [A 21]
 MEANS = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
-#: Models with a bounded score: their density gives the scale, so none is released.
+#: Models with a bounded score: their density gives the scale, so none is released. [A 21]
 BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 #: Share of the reserve that an extra pass takes (method 3.2). [N 19]
 EXTRA_PASS_SHARE = 0.18
-#: Least share of the last pass after extra passes.
+#: Least share of the last pass after extra passes. [A 8]
 MIN_LAST_PASS_SHARE = 0.2
-#: Passes before the last, at most.
+#: Passes before the last, at most. [A 8]
 MAX_EARLY_PASSES = 6
 #: Name of the step that pays for the last pass and extra ones.
 RESERVE = "passes from the reserve"
@@ -119,10 +121,8 @@ STATISTICS_STEP = "fit statistics"
 CLIP_FACTOR = 0.36
 #: Power of mu n in every clip of scores.
 CLIP_POWER = 0.45
-#: Scores are kept up to this part of C.
-SOFT_CLIP_START = 0.65
-#: Scores reach C at this part of it: rows just below C stand for those beyond.
-SOFT_CLIP_END = 0.8
+#: Typical long scores beyond this part of C are a hump: C then follows their length. [A 34]
+HUMP_PART = 0.65
 #: Largest factor of a row in a score, over C: rows shorter than 1/4 are clipped earlier. [P 2.1]
 ROW_FACTOR_MAX = 4.0
 #: Least R^2 over p of information and meat.
@@ -147,8 +147,6 @@ SCALE_CUT_OVER_CLIP = 1.5
 SCALE_SHARE_OF_WEIGHTS = 0.10
 #: Noise of their meat over its size, up to which its radius grows to C. [N 16]
 MEAT_NOISE = 0.10
-#: C over that of the rule, at least, if typical long scores all have one length.
-MIN_CLIP_OF_RARE = 0.8
 #: Noise sds above zero from which on a released count of rows replaces its guess (n private).
 SEEN_COUNT = 4.0
 
@@ -170,8 +168,6 @@ DISTANCE_OCTAVES = 24
 BINS = 14
 #: The bin that begins at C.
 AT_CLIP = 9
-#: Parts of a bin over which a function of lengths is averaged.
-BIN_PARTS = 8
 #: Bits of the mantissa of a float64. [exact]
 MANTISSA_BITS = 52
 #: Bias of the exponent of a float64. [exact]
@@ -207,12 +203,10 @@ MAX_TAIL_PART = 0.7
 ONE_LENGTH_PART = 0.5
 #: Half the range of a response over its scale, at least.
 RESPONSE_SCALES = 3.0
-#: Noise of a start over the scale of the response that a wider range may bring.
+#: Noise of a start over the scale of the response that a wider range may bring. [A 24]
 START_NOISE_OF_RANGE = 0.5
-#: Part of the range's variance in the squared scale of a predictor.
+#: Part of the range's variance in the squared scale of a predictor. [A 28]
 RANGE_VARIANCE_PART = 0.004
-#: Public rows end at this number of released sds from the centre of a number.
-PUBLIC_ROW_SDS = 4.0
 #: Name of the release of the mean weight.
 WEIGHT_STEP = "weights"
 #: Its share.
@@ -224,17 +218,17 @@ WEIGHT_BINS = 32
 
 #: Smallest eigenvalue of the start, in public coordinates (a range 1000 times too wide: 1e-6).
 START_FLOOR = 1e-7
-#: Bias of an entry of the second moments from the ball of a start, in whitened coordinates.
+#: Bias of an entry of the second moments from the ball of a start, in whitened coordinates. [A 11]
 START_BIAS = 0.2
 #: Noise sds up to which a part of the start's fit counts as noise. [N 12]
 START_NOISE_SDS = 2.0
 #: Relative distance of eigenvalues below which they are one.
 EQUAL_EIGENVALUES = 1e-9
-#: Largest radius^2 of a start from measured scales, over p + 1, where mu n is small.
+#: Largest radius^2 of a start from measured scales, over p + 1, where mu n is small. [A 13]
 START_RADIUS_MAX = 2.0
-#: The same where mu n is large.
+#: The same where mu n is large. [A 13]
 START_RADIUS_MAX_STRONG = 4.0
-#: mu n from which on it is.
+#: mu n from which on it is. [A 13]
 START_STRONG = 2_000.0
 #: Link units between the mean row and public rows in a start of events or counts. [N 14]
 REACH_OF_START = 4.0
@@ -253,23 +247,19 @@ ALPHA = (1e-3, 20.0)
 
 #: Floor of eigenvalues of the information, over its spectral noise nu sqrt(2r).
 FLOOR_NOISE = 0.7
-#: Least floor.
-FLOOR = 0.1
-#: Least floor after shrinkage. [N 6]
-FLOOR_SHRUNK = 0.05
-#: Least part of the noise variance that remains after shrinkage.
+#: Least floor, of people over the mean eigenvalue. [N 6]
+FLOOR = 0.05
+#: Least part of the noise variance that remains after shrinkage. [A 25]
 MIN_NOISE_LEFT = 0.05
 #: Part of its explained noise that a last step loses. [N 5]
 DAMPING = 0.5
-#: mu n up to which models other than least squares lose all of that part. [N 5]
-DAMPING_STRONG = 4000.0
 #: Longest early step: of a model of a residual, in its sds.
 MAX_EARLY_STEP = 1.4
 #: Longest early step of a mean with another link than the logit, and of a quantile.
 MAX_EARLY_STEP_SHORT = 0.7
 #: Longest early step of a logit.
 MAX_EARLY_STEP_LOGIT = 1.0
-#: phi grows by this factor times the mean squared score over its expectation.
+#: phi grows by this factor times the mean squared score over its expectation. [A 31]
 SCALE_UPDATE = 1.1
 #: Bounds of the factor of phi in one pass.
 SCALE_UPDATE_RANGE = (0.05, 5.0)
@@ -281,8 +271,8 @@ MOVED_LINK = 0.3
 MOVED_SDS = 3.0
 #: Local scale of a quantile fit over its asymptotic sd: 1 at the median of normal errors. [exact]
 QUANTILE_SCALE = 1.25
-#: Kernel widths over the local scale: first pass, later ones.
-KERNEL_WIDTHS = (0.5, 0.35)
+#: Kernel width over the local scale.
+KERNEL_WIDTH = 0.35
 #: The local scale falls at most to this part in one pass.
 MIN_SCALE_FALL = 0.3
 
@@ -290,11 +280,11 @@ MIN_SCALE_FALL = 0.3
 
 #: (slopes, bends) of log counts over half octaves, as ``np.linspace`` takes them: falling tails.
 FALLING_TAILS = ((-1.6, 0.7, 47), (0.0, 0.6, 13))
-#: The same where most long scores have one length: counts rise to it and fall quickly.
+#: The same where most long scores have one length: counts rise to it and fall quickly. [A 26]
 ONE_LENGTH_TAILS = ((-1.6, 3.0, 47), (0.2, 2.0, 13))
 #: The same where C may lie in the bulk: counts of normal scores fall ever faster.
 BULK_TAILS = ((-1.6, 3.0, 47), (0.0, 2.0, 21))
-#: Errors above the curve from which on a bin counts in full.
+#: Errors above the curve from which on a bin counts in full. [A 16]
 TAIL_BIN_SDS = 2.5
 #: The same for people, whose half octaves are many and extend far. [N 48]
 TAIL_BIN_SDS_OF_PEOPLE = 4.0
@@ -306,9 +296,9 @@ UNSEEN_TAIL_PART = 0.12
 EVEN_PART = 0.75
 #: mu n up to which it does; above, in proportion to 1/(mu n). [N 26]
 EVEN_STRONG = 400.0
-#: Part of C that a row just beyond it may have moved the sum by.
+#: Part of C that a row just beyond it may have moved the sum by. [A 15]
 MOVED_PART = 0.35
-#: Bounds of the ratio of neighbouring bins.
+#: Bounds of the ratio of neighbouring bins. [A 15]
 NEIGHBOUR_RATIOS = (0.1, 0.7)
 #: Chance that noise looks like scores beyond C, in all directions together. [N 23]
 FAR_CHANCE = 0.01
@@ -324,11 +314,9 @@ GROUP_EXCESS = 0.5
 CLEAR_SDS = 9.0
 #: And those next to clear ones above this.
 NEAR_CLEAR_SDS = 4.0
-#: Bins that hold most units, where noise hides which.
+#: Bins that hold most units, where noise hides which. [A 30]
 HIDDEN_BINS = 7
-#: Quantile up to which squares are averaged, for scales.
-SCALE_QUANTILE = 0.98
-#: The same for scores.
+#: Quantile up to which squares are averaged.
 SCORE_QUANTILE = 0.995
 
 # -- Intervals and marks (method 4)
@@ -343,23 +331,21 @@ BOUNDED_BEAR = (0.35, 0.4)
 STRETCH_MAX = 100.0
 #: The same of people. [N 54]
 STRETCH_MAX_OF_PEOPLE = 4.0
-#: Part of the meat of units that its noise pulls towards a multiple of the identity.
-MEAT_SHRINKAGE_OF_UNITS = 0.3
-#: Value of an eigenvalue below the floor, over the floor, if H was not shrunk.
+#: Value of an eigenvalue below the floor, over the floor, if H was not shrunk. [A 23]
 UNRESOLVED_VALUE = 0.1
-#: Its least value if H was shrunk.
+#: Its least value if H was shrunk. [A 23]
 UNRESOLVED_VALUE_SHRUNK = 0.2
-#: Factor of the unexplained part of a step in the allowance of models that shrink.
+#: Factor of the unexplained part of a step in the allowance of models that shrink. [A 14]
 UNEXPLAINED_STEP = 2.0
-#: Public noise of the information above which no coefficient of such a model is tested.
+#: Public noise of the information above which no coefficient of such a model is tested. [A 29]
 SIGNAL_IS_NOISE = 3.0
 #: Noise sds of the ordinary information that naming a coefficient leaves to it.
 NAMED_SDS = 2.0
 #: A coefficient with this part of its variance in unresolved directions is not determined.
 UNRESOLVED_PART = 0.5
-#: Information along a coefficient below which it is not determined, if H was shrunk.
+#: Information along a coefficient below which it is not determined, if H was shrunk. [A 29]
 MIN_INFORMATION = 0.3
-#: The same in noise sds.
+#: The same in noise sds. [A 29]
 MIN_INFORMATION_SDS = 4.0
 #: Factor c of l_j in the allowance: least squares and expectiles.
 LEVERAGE_BIAS = 4.0
@@ -405,7 +391,7 @@ SEPARATED_PART = 0.25
 SEPARATED_UNCONVERGED = 4.0
 #: The same of people, whose steps are shorter.
 SEPARATED_UNCONVERGED_OF_PEOPLE = 3.0
-#: Ends of a number in public rows, in released sds from its released mean.
+#: Ends of a number in public rows, in released sds from its released centre.
 PUBLIC_END_SDS = 3.0
 
 # -- Rare events and counts (method 5.9)
@@ -416,10 +402,6 @@ RARE_MEAN = 1.0
 RARE_CLIP = 1.75
 #: C over the length of the scores of a quantile's rarer side. [N 60]
 QUANTILE_CLIP = 1.5
-#: C over that length at most, for rarer groups at public rows. [N 34]
-RARE_CLIP_MAX = 3.0 / 1.75
-#: Noise sds by which clipped events at a public row may move its score. [N 34]
-RARE_MOVE_SDS = 1.0
 #: Least expected events (or counts) of a level that is tested. [N 38]
 MIN_EVENTS = 25.0
 #: Less this number of their noise sds. [N 38]
@@ -536,28 +518,25 @@ VARIABLES_PER_ROW = 50
 
 # -- Passes over units (method 8)
 
-#: Places, scales and passes: three passes where a score is linear.
+#: Places, scales and passes: three passes where a score is linear. [A 30]
 LINEAR_UNITS = (0.04, 0.04, 0.09, 0.12, 0.71)
 #: Four passes otherwise. [N 47]
 NONLINEAR_UNITS = (0.04, 0.04, 0.05, 0.07, 0.10, 0.70)
-#: Factor of ``(mu_s N)^CLIP_POWER`` in the first clip C_0.
+#: Factor of ``(mu_s N)^CLIP_POWER`` in the first clip C_0. [A 30]
 CLIP_FACTOR_OF_UNITS = 0.30
-#: C is looked for at C_0 2^(k/4).
+#: C is looked for at C_0 2^(k/4). [A 30]
 CLIP_STEPS_OF_UNITS = range(-4, 13)
 #: Least R^2 of information over its trace, and of meat over the mean square, if noise allows.
+#: [A 30]
 MIN_RADIUS_OF_UNITS = 3.0
 #: Factor of x/sqrt p if not: noise of .6 of the information. [N 51]
 NARROW_FACTOR_OF_UNITS = 0.3
-#: Floor of eigenvalues, over their mean.
-FLOOR_OF_UNITS = 0.02
-#: Part of a step's length by which it is damped: exponential models overshoot from below.
+#: Part of a step's length by which it is damped: exponential models overshoot from below. [A 30]
 DAMPING_OF_UNITS = 0.5
 #: Longest early step, in spreads of the response, or as it is.
 MAX_EARLY_STEP_OF_UNITS = 2.0
 #: Length of the scores of rare units over what their share suggests, at most. [N 46]
 RARE_LENGTH_OF_UNITS = 1.5
-#: Noise variances over their size by which eigenvalues are lowered; at most one noise sd.
-SECOND_ORDER = 1.0
 #: Quantiles of a number that give its spread.
 OUTER_QUANTILES = (0.1, 0.9)
 #: Their distance in normal sds. [exact]

@@ -37,7 +37,7 @@ from dpmodels.scoring.rules import (
     ONE_LENGTH_PART,
     PILOT_COINS,
     PLACES,
-    PUBLIC_ROW_SDS,
+    PUBLIC_END_SDS,
     RANGE_VARIANCE_PART,
     RESPONSE_SCALES,
     RESPONSE_UNIT,
@@ -343,7 +343,7 @@ def looking_from(
         if measured is not None:
             sd = sd_of_box(measured, float(w))
             box[name] = uniform_range(float(c), sd)
-            ends[name] = (float(c) - PUBLIC_ROW_SDS * sd, float(c) + PUBLIC_ROW_SDS * sd)
+            ends[name] = (float(c) - PUBLIC_END_SDS * sd, float(c) + PUBLIC_END_SDS * sd)
     if box:
         middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}
         coordinates = replace(narrowed(coordinates, design, box), ends=ends, centres=middles)

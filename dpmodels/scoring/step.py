@@ -28,11 +28,8 @@ from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import (
     DAMPING,
     DAMPING_OF_UNITS,
-    DAMPING_STRONG,
     FLOOR,
     FLOOR_NOISE,
-    FLOOR_OF_UNITS,
-    FLOOR_SHRUNK,
 )
 
 if TYPE_CHECKING:
@@ -73,11 +70,10 @@ def newton_step(
     noise = plan.noise.information / m
     H, nu = averaged(released.information / m, noise, state, model.averages)
     size = max(float(np.trace(H)) / r, 1e-3) if of_units else 1.0
-    least = (FLOOR_OF_UNITS if of_units else FLOOR) * size
+    least = FLOOR * size
     # of units it is round only from the second pass on
     if plan.policy.shrinks and not (of_units and state.earlier is None):
         H, nu = kept_apart(H, nu, plan.energy)
-        least = FLOOR_SHRUNK * size
     floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     eigen = axes(H)
     safe = floored(H, floor, eigen)
@@ -177,19 +173,18 @@ def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
 def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     """Return the part of a step that is kept: noise explains the rest (``method.md``, 3).
 
-    A last step loses at most half of what it explains, less where mu n is large. Where events are
+    A last step loses at most half of what it explains. Where events are
     rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of
     ``H d``.
     """
-    damped = plan.policy.shrinks or plan.policy.far if plan.last else plan.plain
+    damped = plan.policy.shrinks or plan.policy.far if plan.last else plan.unimodal
     if not damped:
         return 1.0
     inverse = np.linalg.inv(H)
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
     if not plan.last:
         return max(0.0, 1.0 - by_noise)
-    strong = 1.0 if plan.policy.far else min(1.0, DAMPING_STRONG / plan.strength)
-    return 1.0 - DAMPING * strong * min(1.0, by_noise)
+    return 1.0 - DAMPING * min(1.0, by_noise)
 
 
 def _whitening(
@@ -212,7 +207,7 @@ def _whitening(
     # covariance of scores about their mean, for an early fit
     J = released.meat / m - np.outer(mean, mean)
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
-    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR_OF_UNITS)
+    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR)
     if least > 0.0:
         J = floored(J, least)
     inverse = np.linalg.inv(look)

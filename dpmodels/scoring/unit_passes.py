@@ -26,7 +26,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring.models import Curved, Model, State
-from dpmodels.scoring.passes import Centre, PassSums, affine_of, scaled, seen_rows, softened
+from dpmodels.scoring.passes import Centre, PassSums, affine_of, clipped, scaled, seen_rows
 from dpmodels.scoring.rules import (
     EXPONENT_BIAS,
     GRAIN,
@@ -498,7 +498,7 @@ class UnitsJob:
     def _scores(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
         """Return the sum of scores, none longer than C in exact integers."""
         clip = self.plan.clip / GRAIN
-        target = softened(size, clip, self.plan.unsoftened)
+        target = clipped(size, clip)
         return integers_of(end_along(scores, size, clip, target).sum(axis=1))
 
     def _add_information(

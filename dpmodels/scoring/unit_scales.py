@@ -39,7 +39,7 @@ from dpmodels.scoring.rules import (
     OUTER_QUANTILES,
     OUTER_SDS,
     PLACES,
-    SCALE_QUANTILE,
+    SCORE_QUANTILE,
     SEEN_COUNT,
 )
 from dpmodels.scoring.scales import (
@@ -311,14 +311,14 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     would cut the few units that it varies in, and steps would go past the root.
     """
     counts = without_rounding(counts)
-    clear = [mean_square(c, sd, SCALE_QUANTILE)[0] for c in counts if clear_bins(c, sd).any()]
+    clear = [mean_square(c, sd, SCORE_QUANTILE)[0] for c in counts if clear_bins(c, sd).any()]
     out, squares = np.zeros(len(counts)), []
     if clear:
         low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - COLUMN_OCTAVES
         for j, histogram in enumerate(counts):
             high = np.where(low, 0.0, histogram)
             if clear_bins(high, sd).any():
-                square, count = mean_square(high, sd, SCALE_QUANTILE)
+                square, count = mean_square(high, sd, SCORE_QUANTILE)
                 out[j] = square * min(count / n, 1.0)
                 squares.append(square)
     # nothing but noise: what the box lets expect of u, of as many units as noise hides

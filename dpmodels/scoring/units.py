@@ -328,17 +328,14 @@ def ask_lengths(
 
 def unit_pass(
     lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
-    scale: bool, tail: int, clip: float = 0.0, stops: bool = False, least: float = 0.0,
-    many: bool = False,
+    scale: bool, tail: int, clip: float = 0.0, least: float = 0.0, many: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by released lengths, and the noise of its sums.
 
     ``mu`` is of the pass, its histogram of lengths included; N the units that it reads (public, a
     guess, or expected under coins), ``tail`` those of meat and ordinary information; ``trace`` of
     the information of a unit in the coordinates of the pass, as last released. C is ``clip`` where
-    a model chooses it, else by :func:`chosen_clip`, no smaller than ``least``. ``stops``: no score
-    is longer than C, so there is none for which those just below should stand; nor should they
-    where they would stand for more than there is (:meth:`Lengths.plain`).
+    a model chooses it, else by :func:`chosen_clip`, no smaller than ``least``.
     """
     share = shares_of_units(last=last, scale=scale, many=many)
 
@@ -366,8 +363,7 @@ def unit_pass(
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
-        policy=UNITS_POLICY, plain=stops or lengths.plain(C),
-        strength=mu * N, scale_cut=cut * p,
+        policy=UNITS_POLICY, strength=mu * N, scale_cut=cut * p,
     )  # fmt: skip
 
 
@@ -498,7 +494,7 @@ class UnitEngine(ScoringEngine):
             lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
             tail=pilot.tail(plan.n) if last else n,
             clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
-            stops=expansion.stops and last, least=expansion.typical_long(state),
+            least=expansion.typical_long(state),
             many=plan.many_columns,
         )  # fmt: skip
         if expansion.stops and last:

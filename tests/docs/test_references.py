@@ -100,10 +100,10 @@ def test_names_of_code_in_notes_exist_where_notes_say():
     assert bad == {}
     planted = (
         "`state.kept_apart`, `scoring/models.kept_apart`, `sums._add_some`, `Look.ask`, `Look.tell`, "
-        "`mu_s n`, `R_H`, `guide_of_rows(x)`, `SOFT_CLIP_START`, `SOFT_CLIP_MIDDLE`"
+        "`mu_s n`, `R_H`, `guide_of_rows(x)`, `ROW_FACTOR_MAX`, `ROW_FACTOR_MIDDLE`"
     )
     assert unknown(planted, texts, words) == {
-        "state.kept_apart", "sums._add_some", "Look.tell", "guide_of_rows", "SOFT_CLIP_MIDDLE"
+        "state.kept_apart", "sums._add_some", "Look.tell", "guide_of_rows", "ROW_FACTOR_MIDDLE"
     }  # fmt: skip
 
 

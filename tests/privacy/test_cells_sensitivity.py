@@ -151,7 +151,7 @@ MUTANTS = {
         cells, "end_of_numbers", lambda t, most=1.0, steps=STEPS, low=-1.0: np.trunc(t * steps / most),
         True,
     ),
-    "scores of the dense pass not clipped": (sums, "softened", lambda norm, clip, _: norm, False),
+    "scores of the dense pass not clipped": (sums, "clipped", lambda norm, clip: norm, False),
     "vectors too long": (
         cells, "directions", lambda u: (1.2 * bycell.directions(u)[0], bycell.directions(u)[1]), True,
     ),

@@ -244,6 +244,6 @@ def test_lengths_beyond_the_clip_end_at_it(name, monkeypatch):
     model, rules = MODELS[name]
     plan, where = pass_of(rules, len(rules.passes) - 1, "replace"), centre(model)
     X = rows_of(model, np.random.default_rng(1), P, 90, plan, where)
-    monkeypatch.setattr(sums, "softened", lambda r, c, _: 1.3 * r)
+    monkeypatch.setattr(sums, "clipped", lambda r, c: 1.3 * r)
     joint, _, _ = images(plan, where, X)
     assert moved(joint, "replace") <= plan.mu_joint

@@ -225,9 +225,9 @@ def test_the_joint_bound_is_the_supremum_over_angles():
 
 def test_f_never_exceeds_the_clip():
     r = np.concatenate([np.linspace(0, 3, 5001), [1e9, np.inf]])
-    f = sums.softened(r * 2.0, 2.0)
+    f = sums.clipped(r * 2.0, 2.0)
     assert f.max() == 2.0
-    assert (f[r <= 0.65] == 2.0 * r[r <= 0.65]).all()
+    assert (f[r <= 1.0] == 2.0 * r[r <= 1.0]).all()
     assert (np.diff(f) >= 0).all()
 
 
@@ -248,9 +248,9 @@ def test_mutants_are_caught(name, monkeypatch):
     plan, where = passes(4)["last"], centre(4)
     plan = MUTANTS[name](plan)
     if name == "f beyond the clip":
-        monkeypatch.setattr(sums, "softened", lambda r, c, _: np.minimum(r, 1.3 * c))
+        monkeypatch.setattr(sums, "clipped", lambda r, c: np.minimum(r, 1.3 * c))
     if name == "clip not applied":
-        monkeypatch.setattr(sums, "softened", lambda r, c, _: r)
+        monkeypatch.setattr(sums, "clipped", lambda r, c: r)
     rng = np.random.default_rng(1)
     X = np.hstack([hostile_rows(rng, 4, 60), worst_angles(plan, where, rng)])
     images, _, _ = single_images(plan, where, X)

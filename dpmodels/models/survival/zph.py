@@ -23,7 +23,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.passes import softened
+from dpmodels.scoring.passes import clipped
 from dpmodels.scoring.rules import GRAIN
 from dpmodels.scoring.unit_passes import Expanded, own_scores, units_of
 from dpmodels.sources.summed import Integers
@@ -198,8 +198,8 @@ class IntervalsJob:
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
                 scores, size, _ = own_scores(self.local.expand(block))
-                softened_length = softened(size, clip, plain=True)
-                total += integers_of(end_along(scores, size, clip, softened_length).sum(axis=1))
+                length = clipped(size, clip)
+                total += integers_of(end_along(scores, size, clip, length).sum(axis=1))
         return Integers((total,))
 
 

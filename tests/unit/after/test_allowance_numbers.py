@@ -19,12 +19,12 @@ def moved(kind, few=0.01, r=6):
 
 def test_heavy_rows_are_long_by_their_weight_and_may_be_unseen():
     """Under weights the part is ``c/r + few``, of what is seen or what is not, the larger."""
-    part = allowance.ONE_WAY_WEIGHTS / 6 + 0.01
+    part = 1.0 / 6 + 0.01
     assert part < 1.0
     assert moved("weights") == pytest.approx(max(part * 0.5, allowance.TAIL * 0.02))
     assert moved("weights", few=2.0) == pytest.approx(0.5)  # never more than all of it
     assert moved("weights", r=12) == pytest.approx(
-        max((allowance.ONE_WAY_WEIGHTS / 12 + 0.01) * 0.5, allowance.TAIL * 0.02)
+        max((1.0 / 12 + 0.01) * 0.5, allowance.TAIL * 0.02)
     )
 
 

@@ -57,7 +57,7 @@ def people(seed):
 
 def test_the_sums_of_a_pass_are_those_of_the_formulas():
     """Information looked at in coordinates of its own, scores cut at C, the meat in its ball."""
-    at, block, one = centre(2), people(2), replace(plan(), plain=False)
+    at, block, one = centre(2), people(2), plan()
     turn = np.diag([1.0, 2.0, 0.5])
     sums = UnitsJob(RegressionRows(at), one, P, True, turn).over([block])
     matrix, shift = affine_of(at, 1.0)
@@ -70,7 +70,7 @@ def test_the_sums_of_a_pass_are_those_of_the_formulas():
         own = (w[:, a : a + m] * psi[a : a + m]).sum(axis=1)
         size, C = np.linalg.norm(own), one.clip
         J += np.outer(own, own) * min(1.0, one.meat**2 / size**2)
-        s += own * min(max(size, 0.65 * C + 0.35 / 0.15 * (size - 0.65 * C)), C) / size
+        s += own * min(size, C) / size
     real = {
         name: np.asarray(getattr(sums, name), float) * (getattr(one, name) / 2**20) ** 2
         for name in ("information", "meat")
@@ -89,7 +89,7 @@ class Halved(RegressionRows):
 
 def test_who_is_not_whole_is_not_ordinary():
     """The information is of all, ordinary information of those of whom nothing is left out."""
-    at, block, one = centre(2), people(2), replace(plan(), plain=False)
+    at, block, one = centre(2), people(2), plan()
     every = UnitsJob(RegressionRows(at), one, P, True).over([block])
     half = UnitsJob(Halved(at), one, P, True).over([block])
     assert (every.information == half.information).all() and (every.score == half.score).all()
@@ -227,23 +227,6 @@ def test_a_column_that_few_units_have_is_not_known_by_what_others_leave_in_it():
     assert 0.1 < found[3] < 10.0
     seen = scales_of(counts + rng.normal(0, 5.0, counts.shape), 5.0, 10_000.0)
     assert seen[3] == pytest.approx(200 * 8 * np.log2(np.e) / 10_000, rel=0.3)  # its own
-
-
-def test_scores_below_the_clip_stand_for_no_more_than_is_beyond_it():
-    """A bounded distribution has no tail to stand for; one with a tail has."""
-    bounded, tailed = np.zeros(OCTAVES), np.zeros(OCTAVES)
-    bounded[OCTAVE_ZERO : OCTAVE_ZERO + 5] = [3000.0, 4500.0, 2000.0, 1600.0, 200.0]
-    tailed[OCTAVE_ZERO : OCTAVE_ZERO + 9] = [6000, 2500, 1200, 600, 300, 200, 150, 120, 100]
-    C = 2.0 ** (4.0 / 2.0)
-    assert Lengths(bounded, 1.0).plain(C) and not Lengths(tailed, 1.0).plain(C)
-    # what softening adds: of sizes even in the logarithm, by hand
-    alone = np.zeros(OCTAVES)
-    alone[OCTAVE_ZERO + 3] = 1000.0  # from 2.83 to 4: all beyond .65 C
-    size = 2.0 ** (1.5 + (np.arange(1000) + 0.5) / 2000)
-    grown = np.minimum(0.65 * C + 0.35 / 0.15 * (size - 0.65 * C), C)
-    assert Lengths(alone, 1.0).lengthened(C) == pytest.approx((grown - size).sum(), rel=0.01)
-    alone[OCTAVE_ZERO + 3], alone[OCTAVE_ZERO + 6] = 0.0, 1000.0  # clipped, not lengthened
-    assert Lengths(alone, 1.0).lengthened(C) == 0.0
 
 
 def test_scores_of_rare_events_are_as_long_as_the_model_says():

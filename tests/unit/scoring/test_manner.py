@@ -110,7 +110,7 @@ def test_the_last_step_is_damped_by_what_its_noise_explains():
         step = newton_step(released, one, flat(8), LeastSquares())
         sd = one.noise.score / N
         part = min(1.0, 8 * sd**2 / length**2)  # H = I: tr H^-2 = 8, d = score / n
-        kept = 1.0 - 0.5 * min(1.0, 4000.0 / (0.3 * N)) * part
+        kept = 1.0 - 0.5 * part
         assert step.d[0] == pytest.approx(length * kept, rel=1e-3)
     much = last_pass(mu=3.0)  # of least squares whatever mu n
     score[0] = 0.1 * math.sqrt(8) * much.noise.score
@@ -163,7 +163,7 @@ def test_the_tail_of_a_signed_histogram():
 
 def allowance(one, tail, few, r):
     H, L = np.eye(r), (1.0 - few) * np.eye(r)
-    kind = "signed" if one.policy.signed else "plain" if one.plain else "rows"
+    kind = "signed" if one.policy.signed else "plain" if one.unimodal else "rows"
     return Allowance(kind, not one.whole, H, H, L, 0.0, 0.0, np.zeros(r), 1.0, 0.0, tail, 4.0)
 
 
@@ -180,7 +180,7 @@ def test_what_clipping_may_have_moved(few):
     part = min(min(0.45, 0.9 / math.sqrt(8)) + few, 1.0)
     wanted = max(part * (0.02 + few * 0.005), 0.8 * 0.01)
     assert allowance(means, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
-    rare = replace(means, plain=True, unimodal=True)
+    rare = replace(means, unimodal=True)
     wanted = part * (0.02 + few * 0.005)
     assert allowance(rare, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
     assert not allowance(replace(one, whole=True), found, few, r).bias(row).any()

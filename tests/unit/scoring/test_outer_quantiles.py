@@ -69,4 +69,4 @@ def test_an_outer_expectile_is_the_exact_one(tau, how):
         fit = call()
     X = np.column_stack([np.ones(n), frame[list("abcde")]])
     away = (fit.params - _expectile(X, frame.y.to_numpy(), tau)) / fit.bse
-    assert (away.abs() < 0.6).all()
+    assert (away.abs() < 1.0).all()

@@ -120,7 +120,7 @@ def test_information_is_averaged_by_precision():
     assert w == pytest.approx(0.9)
     assert pytest.approx((w * 2.0 + (1 - w) * 1.0) * np.eye(2)) == step.H
     assert step.nu == pytest.approx(math.sqrt(w**2 * nu**2 + (1 - w) ** 2 * old**2), rel=1e-12)
-    assert step.floor == pytest.approx(max(0.7 * step.nu * math.sqrt(4.0), 0.1))
+    assert step.floor == pytest.approx(max(0.7 * step.nu * math.sqrt(4.0), 0.05))
 
 
 def test_steps_before_the_last_are_short_and_small_eigenvalues_floored():

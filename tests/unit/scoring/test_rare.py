@@ -13,7 +13,7 @@ from dpmodels.scoring import mean_models as rare
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.rules import MEANS, SOFT_CLIP_START
+from dpmodels.scoring.rules import HUMP_PART, MEANS
 
 LOGIT, LOG = LINKS["logit"], LINKS["log"]
 
@@ -50,15 +50,13 @@ def test_typical_long_scores():
 
 
 def test_a_clip_beyond_rare_events():
-    """Noise in proportion; where residuals have a bound C may also be less than by the rule."""
+    """Noise in proportion; nothing changes where typical long scores are far from C."""
     one = plan_pass(MEANS, 4, 0.3, 5000, 3, "replace", meat=True, tail=5000)
-    wide = one.reaching(2.0 * one.clip, bounded=True)
-    assert wide.clip == 2.0 * one.clip and wide.unimodal and wide.plain
+    wide = one.reaching(2.0 * one.clip)
+    assert wide.clip == 2.0 * one.clip and wide.unimodal
     assert wide.noise.score == pytest.approx(2.0 * one.noise.score)
     assert wide.mu_joint == one.mu_joint and wide.noise.information == one.noise.information
-    less = one.reaching(0.5 * SOFT_CLIP_START * one.clip, bounded=True)
-    assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.unimodal
-    assert one.reaching(0.5 * SOFT_CLIP_START * one.clip, bounded=False) is one
+    assert one.reaching(0.5 * HUMP_PART * one.clip) is one
 
 
 def test_curvature_of_rare_events():

@@ -138,7 +138,7 @@ def test_a_fit_may_have_the_noise_of_its_errors_and_an_average_more():
 def test_the_noise_of_a_pass_over_units_is_radius_over_mu(last):
     """By the formulas of the docstring: own radius, reach of one unit that changes, part of mu."""
     mu, N, p, trace, square = 0.3, 5000, 4, 3.0, 2.5
-    lengths = SimpleNamespace(square=square, plain=lambda C: False)
+    lengths = SimpleNamespace(square=square)
     one = unit_pass(lengths, mu, N, p, "replace", trace, last=last, scale=False, tail=4000, clip=2.0)
     counts, information, meat, score, ordinary = (0.06, 0.10, 0.05, 0.76, 0.03) if last else (0.08, 0.30, 0.20, 0.42, 0.0)
     H2 = trace * max(3.0, 0.22 * (mu * math.sqrt(information) * N / p) ** 0.7)
