@@ -495,32 +495,32 @@ COMPARISON_BAYES = Template(
 NO_ERRORS_DESCENT = Template(
     "descent.no_errors", _C,
     "No standard errors: gradient descent clips and stops early",
-    "So there are no tests and no intervals. method='ssp' has them.",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_SKETCH = Template(
     "sketch.no_errors", _C,
     "No standard errors: the sketch adds error of order sqrt(2/r) to every moment",
-    "So there are no tests and no intervals. method='ssp' has them.",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_OUTPUT = Template(
     "output.no_errors", _C,
     "No standard errors: output perturbation shrinks coefficients by a public ridge",
-    "So there are no tests and no intervals. method='ssp' has them.",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_ADASSP = Template(
     "adassp.no_errors", _C,
     "No standard errors: the ridge of AdaSSP biases the coefficients",
-    "So there are no tests and no intervals. method='ssp' has them.",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_FUNCTIONAL = Template(
     "functional.no_errors", _C,
     "No standard errors: the ridge of the functional mechanism biases the coefficients",
-    "So there are no tests and no intervals. method='ssp' has them.",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 PUBLISHED_FIT = Template(
     "pmt.published", _C,
     "The published algorithm has no stabilisation and no standard errors",
-    "So there are no tests and no intervals. method='pmt' has them.",
+    "Tests and intervals are missing, too. method='pmt' has them.",
 )  # fmt: skip
 PUBLISHED_MOMENTS = Template(
     "moments.published", _C,

@@ -449,7 +449,7 @@ def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[st
     return ways if budget is None else [*ways, f"eps = {budget:.3g} at this n"]
 
 
-def reach(
+def error_advice(
     make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
 ) -> tuple[str, ...]:
     """Return one sentence per requested privacy standard error.

@@ -512,8 +512,8 @@ class Allowance:
         out += self.every * np.linalg.norm(rows, axis=1)
         if self.clipped:
             part = np.minimum(BASE_BIAS + self.leverage_factor * few, MOST_BIAS)
-            out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
-        out = out + self._unsettled(rows, few)
+            out += self._length(rows) * np.maximum(part * self.score, self._change_by_clipping(few))
+        out = out + self._hidden_part_of_step(rows, few)
         if self.short is not None or self.points is not None:
             out = out + self._remainder_part(rows)
         if self.groups is not None:
@@ -532,7 +532,7 @@ class Allowance:
             carried = replace(carried, **read_only({"counts": carried.counts}))
         return replace(self, **arrays, carried=carried)
 
-    def _moved(self, few: Array) -> Array:
+    def _change_by_clipping(self, few: Array) -> Array:
         """Return the change that clipped scores may have made in one direction, over n.
 
         ``few``: parts of the information of coefficients that clipped and long units hold.
@@ -569,7 +569,7 @@ class Allowance:
         parts = np.linalg.pinv((self.points / size[:, None]).T, rcond=SPANNED) @ rows.T
         return np.asarray(out + self.left / size @ np.abs(parts))
 
-    def _unsettled(self, rows: Array, few: Array) -> Array:
+    def _hidden_part_of_step(self, rows: Array, few: Array) -> Array:
         """Return the part of a step that clipped scores may have hidden (``scoring/method.md``, 4).
 
         ``few``: parts of the information of coefficients in rows of large leverage.

@@ -26,7 +26,7 @@ from dpmodels.api.requests import (
     not_the_private_data,
 )
 from dpmodels.arrays import with_numpy_defaults
-from dpmodels.door import answered, checked, people_count, row_count, rows_of
+from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import (
     DPModelsError,
     NoReplyError,
@@ -291,7 +291,7 @@ def call(
         rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=seed,
     )  # fmt: skip
-    door, release = answered(  # charged here; the stage is the only one that sees rows
+    door, release = run_stage(  # charged here; the stage is the only one that sees rows
         _label(plan), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
     with one_thread():
@@ -451,10 +451,10 @@ def plan(
 
         advised = (*result.advice, *power(make, n, float(eps), effect, sd))
         return replace(result, advice=advised, effects=(dict(effect or {}), dict(sd or {})))
-    return _reaching(result, make, want, n, float(eps))
+    return _with_error_advice(result, make, want, n, float(eps))
 
 
-def _reaching(
+def _with_error_advice(
     result: Plan[Any], make: Callable[[int, float], Plan[Any]], want: Any, n: int, eps: float
 ) -> Plan[Any]:
     """Return the plan with advice on the privacy standard errors that ``want=`` names."""
@@ -471,9 +471,9 @@ def _reaching(
             + did_you_mean(unknown[0], columns)
             + f" Columns: {', '.join(columns)}"
         )
-    from dpmodels.planning import reach
+    from dpmodels.planning import error_advice
 
-    return replace(result, advice=(*result.advice, *reach(make, n, eps, want)))
+    return replace(result, advice=(*result.advice, *error_advice(make, n, eps, want)))
 
 
 # -- ``show_versions``: what a report of a problem needs, and nothing about the machine's files.

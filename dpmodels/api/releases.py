@@ -12,7 +12,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.api.requests import Designed, build_request, check_columns, check_first
 from dpmodels.arrays import with_numpy_defaults
-from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
     FormulaError,
     NoReplyError,
@@ -269,7 +269,7 @@ def dp_release(
     plan = _plan(source, columns, eps, delta, schema, bounds, options, n, accept_no_estimate)
     label = f"dp_release({', '.join(plan.layout.names)})"
     rows = functools.partial(rows_of, source, plan.n)
-    _, table = answered(label, plan, make_table, rows, budget, seed, what="the release is ")
+    _, table = run_stage(label, plan, make_table, rows, budget, seed, what="the release is ")
     if table is None:
         raise NoReplyError(
             "no reply: the ranges of undeclared columns could not be found within the budget (a "
@@ -427,7 +427,7 @@ def _kinds_of(schema: Any) -> dict[str, str]:
     }
 
 
-def restated(
+def request_of_other_verb(
     fit: Fit, verb: str, formula: str, method: str, call_options: Mapping[str, Any], **entry: Any
 ) -> Designed:
     """Return the request that another function would make of the released numbers of a fit."""

@@ -500,7 +500,7 @@ def _length(v: Array, norm: Norm) -> float:
     return float(np.abs(v).sum()) if norm == "l1" else float(np.sqrt((v * v).sum()))
 
 
-def attained(statistic: Any, relation: str, norm: Norm) -> float:
+def largest_distance(statistic: Any, relation: str, norm: Norm) -> float:
     """Return the largest distance of two elements (of one and none), weighted."""
     elements = corners(statistic, norm, np.random.default_rng(1))
     if relation != "replace":
@@ -520,7 +520,7 @@ def sensitivity_ratio(statistic: Any, relation: str, norm: Norm) -> float | None
         moved = sensitivity(statistic, relation, norm)
     except PrivacyBugError:
         return None
-    return attained(statistic, relation, norm) / moved
+    return largest_distance(statistic, relation, norm) / moved
 
 
 # --- noise ---------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from dpmodels.formula.compile import (
     compile_factor,
     compile_scalar,
     conjuncts,
-    remembered,
+    remember_designs,
 )
 from dpmodels.formula.design import CellProgram, CellSource, Column, Design, TermInfo, as_cell
 from dpmodels.formula.parser import needed_variables
@@ -259,7 +259,7 @@ class _Codes:
         return self.codes
 
 
-@remembered
+@remember_designs
 def build_design(
     formula: str,
     schema: Schema,
@@ -286,13 +286,13 @@ def build_design(
     return Builder(formula, schema, **how).design(one_sided_ok, response_ok, event)
 
 
-@remembered
+@remember_designs
 def build_mean_design(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"x1 + x2 ~ 1"``: the columns are those of the left-hand side, no response."""
     return Builder(formula, schema, **how).mean_design()
 
 
-@remembered
+@remember_designs
 def build_cell_design(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile the formula of a table: one column per variable, levels as codes.
 

@@ -367,7 +367,7 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
         raise ctx.fail(
             f"a category can be compared with == != or in, for example {written_name(name)} == "
             f"{variable.levels[0]!r}",
-            *([_BRACKETS] if _joined(right) else []),
+            *([_BRACKETS] if _is_bitwise_logic(right) else []),
         )
     for level in levels:
         if level not in variable.levels:
@@ -386,7 +386,7 @@ _BRACKETS = (
 )
 
 
-def _joined(node: ast.expr) -> bool:
+def _is_bitwise_logic(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr))
 
 
@@ -411,7 +411,7 @@ _MOST_DESIGNS, _LONGEST = 16, 100_000
 Build = TypeVar("Build", bound=Callable[..., Any])
 
 
-def remembered(build: Build) -> Build:
+def remember_designs(build: Build) -> Build:
     """Return the function with a memory of its last designs.
 
     **Privacy.** The key is the text of public arguments (``repr`` tells 1, 1.0 and True apart, as

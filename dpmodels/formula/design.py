@@ -286,7 +286,7 @@ class Design:
             buy_all=True,
         )
 
-    def unmarked(self) -> Design:
+    def without_missing_marks(self) -> Design:
         """Return the design that marks no row as missing: no variable touches another's column.
 
         For releases that protect single attributes: a level that is not listed would else put a
@@ -652,7 +652,9 @@ def _grid(design: Design) -> Grid | None:
     table, missing = _cells(design, program, inner, places, variable_of)
     clips, finals = design.limits(numbers)
     d = design.p - len(places)
-    rows = replace(program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),))
+    rows = replace(
+        program, products=_separate_rows(outer), columns=d, numeric=(slice(0, len(numbers)),)
+    )
     binary = tuple(isinstance(v, Binary) for v in variables)
     return Grid(table, missing, numbers, tuple(names), sizes, binary, rows, clips, finals)
 
@@ -671,7 +673,7 @@ def _size(variable: Variable) -> int:
     return 1 + (len(variable.codes) if isinstance(variable, Levels) else 2)
 
 
-def _moved(products: Sequence[Product]) -> tuple[Product, ...]:
+def _separate_rows(products: Sequence[Product]) -> tuple[Product, ...]:
     """Return products with separate rows, in the same order."""
     out, at = [], 0
     for p in products:
@@ -699,7 +701,8 @@ def _cells(
     }
     d = len(places)
     alone = replace(
-        program, products=_moved(products), columns=d, numeric=(slice(0, d),), response=None,
+        program, products=_separate_rows(products), columns=d, numeric=(slice(0, d),),
+        response=None,
         offset=None, subset=None, aside=(),
     )  # fmt: skip
     out = np.empty((d, K))

@@ -106,7 +106,7 @@ def _coerced(column: Any, variable: Variable) -> Any:
     kind, payload = _open(column)
     if kind == "text":
         if isinstance(variable, (Real, Count)) and _plain_text(variable):
-            parsed = _tried(lambda: _parsed(payload, variable.decimal))
+            parsed = _read_or_none(lambda: _parsed(payload, variable.decimal))
             if parsed is not None:
                 return _without_codes(parsed, variable)
         kind, payload = _open_arrow(payload.dictionary_encode())
@@ -184,7 +184,7 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
     return _encoded(column.to_numpy(dtype=object))
 
 
-def _tried(read: Callable[[], Any]) -> Any:
+def _read_or_none(read: Callable[[], Any]) -> Any:
     """Return the result of ``read``, or None if a single cell made a whole column fail."""
     try:
         return read()
@@ -268,8 +268,8 @@ def _open_arrow(column: Any) -> tuple[str, Any]:
 
 def _python_cells(column: Any) -> Any:
     """Return the cells of an Arrow array as objects; one that Python cannot hold is missing."""
-    cells = _tried(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
-    return _object_array([_tried(c.as_py) for c in column] if cells is None else cells)
+    cells = _read_or_none(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
+    return _object_array([_read_or_none(c.as_py) for c in column] if cells is None else cells)
 
 
 def _parsed(column: Any, decimal: str | None = None) -> Any:
@@ -436,7 +436,7 @@ class _Clock:
             return self._numbers(ticks.astype(np.int64), present)
         kind, held = _encoded(payload.astype(object))
         values = held[1] if kind == "dictionary" else held
-        read = [_tried(functools.partial(self._read, cell)) for cell in values]
+        read = [_read_or_none(functools.partial(self._read, cell)) for cell in values]
         present = np.array([tick is not None and abs(tick) < 1 << 61 for tick in read], dtype=bool)
         ticks = np.array(
             [r if t else 0 for r, t in zip(read, present, strict=True)], dtype=np.int64
@@ -476,7 +476,7 @@ def _dates(variable: Date) -> _Clock:
         return None
 
     readers = (parsed, _iso_microseconds)
-    tried = [_tried(functools.partial(reader, word)) for word in words for reader in readers]
+    tried = [_read_or_none(functools.partial(reader, word)) for word in words for reader in readers]
     codes = [code for code in tried if code is not None]
     return _Clock("M", variable.start, variable.unit, read, codes)
 

@@ -78,7 +78,7 @@ def _short(value: float) -> float | int:
 _MOST_KNOTS = 40
 
 
-def _even(interval: tuple[float, float], count: int) -> str:
+def _spaced_knots(interval: tuple[float, float], count: int) -> str:
     """Return evenly spaced knots as a message lists them; too many are left to the reader."""
     if count > _MOST_KNOTS:
         return "[...]"
@@ -147,7 +147,7 @@ def _refused_bs(
     if interval is None:
         others = [v for v, _ in _other_splines(ctx.formula, ctx) if v != x]
         return ctx.refuse(why, *map(_declare, (x, *others)), f"then bs({x}, knots=[...])")
-    fixed = f"bs({x}, knots={_even(interval, inner)}" + (
+    fixed = f"bs({x}, knots={_spaced_knots(interval, inner)}" + (
         ")" if degree == 3 else f", degree={degree})"
     )
     return ctx.refuse(
@@ -168,7 +168,7 @@ def _refused_natural(
     return ctx.refuse(
         why,
         f"Fix, with knots equally spaced on the declared range {ctx.range_of(interval)}:",
-        "    " + rewritten(node, f"{name}({x}, knots={_even(interval, inner)})", ctx),
+        "    " + rewritten(node, f"{name}({x}, knots={_spaced_knots(interval, inner)})", ctx),
     )
 
 
@@ -189,7 +189,7 @@ def _all_splines(formula: str, ctx: Context) -> str:
     def fixed(match: re.Match[str]) -> str:
         name, df = match.group(1), int(match.group(2))
         interval = ranges.get(name)
-        knots = "[...]" if interval is None else _even(interval, max(df - 3, 1))
+        knots = "[...]" if interval is None else _spaced_knots(interval, max(df - 3, 1))
         return f"bs({name}, knots={knots})"
 
     return _BY_DF.sub(fixed, formula)
@@ -215,7 +215,7 @@ def need_levels(name: str, numeric: bool, interval: Interval, ctx: Context) -> F
         f"or in the formula:    C({written}, levels=[...])",
     ]
     if numeric:
-        points = _even(interval, 2) if interval is not None else "[...]"
+        points = _spaced_knots(interval, 2) if interval is not None else "[...]"
         lines.append(f"or cut the number at public points: cut({written}, breaks={points})")
     else:
         lines.append(f"For an open-ended set of levels: hashed({written}, levels=32)")

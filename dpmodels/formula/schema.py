@@ -416,7 +416,7 @@ def schema_for(
         if name not in data_columns:
             raise SchemaError(
                 f"the data has no column {shown(name)}.{did_you_mean(name, data_columns)} "
-                f"Columns: {_few(data_columns)}"
+                f"Columns: {_first_names(data_columns)}"
             )
         kind = str(data_columns[name])
         if name in declared or name in short:
@@ -498,7 +498,7 @@ def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[An
         if variables and name not in variables:
             raise SchemaError(
                 f"bounds: no variable {shown(name)}.{did_you_mean(str(name), variables)} "
-                f"Variables: {_few(variables)}"
+                f"Variables: {_first_names(variables)}"
             )
         if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable):
             raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
@@ -534,7 +534,7 @@ def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | No
     raise SchemaError(f"bounds[{name!r}]: {failed}")
 
 
-def _few(names: Iterable[str], most: int = 12) -> str:
+def _first_names(names: Iterable[str], most: int = 12) -> str:
     shown = [str(n) for n in names]
     return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
 

@@ -31,7 +31,7 @@ from dpmodels.formula.build import (
     column_of,
 )
 from dpmodels.formula.categories import compile_call
-from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
+from dpmodels.formula.compile import compile_factor, compile_scalar, remember_designs
 from dpmodels.formula.design import CellSource, Design, Survival, as_cell
 from dpmodels.formula.program import Block, Rule
 from dpmodels.formula.schema import Schema
@@ -380,7 +380,7 @@ def _combined(parts: Sequence[CellSource]) -> Cat:
     return Cat(tuple(labels), codes, variables=variables)
 
 
-@remembered
+@remember_designs
 def build_survival_cells(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"Surv(time, event) ~ g + strata(s)"`` as a table: one row of the buffer each.
 
@@ -392,7 +392,7 @@ def build_survival_cells(formula: str, schema: Schema, **how: Any) -> Design:
     return _Survival(formula, schema, **how).cells()
 
 
-@remembered
+@remember_designs
 def build_survival_design(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"Surv(time, event) ~ x + strata(g)"`` as a regression.
 

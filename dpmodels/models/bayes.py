@@ -25,7 +25,7 @@ from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import Ball, Box, OneHot
 from dpmodels.proof.statistics import ByClass as InClasses
 from dpmodels.proof.statistics import Sum
-from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -245,7 +245,7 @@ def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) ->
     return PairConstants(gamma, alpha, weight, p, alpha * agm(detail.eps_r, detail.delta))
 
 
-@ranged
+@with_ranges
 def release_sums(plan: Plan[BayesDetail], ask: Ask, design: Design) -> Release:
     """Release class statistics.
 
@@ -473,7 +473,7 @@ def smooth_sensitivity(count: int, beta: float) -> float:
     return best
 
 
-@ranged
+@with_ranges
 def release_eptr(plan: Plan[CompareDetail], ask: Ask, design: Design) -> Release:
     """Release counts, means and pooled sums of squares with Laplace noise.
 

@@ -25,7 +25,7 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import ByClass, Sum
-from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -473,7 +473,7 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-@ranged
+@with_ranges
 def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Release:
     """Release a curve on fixed public points.
 
@@ -690,7 +690,7 @@ def plan_wavelet(request: Request, design: Design, n: int) -> Plan[Any]:
     return split.plan(n, scales={"cells": float(2**level)}, detail=(level, mu))
 
 
-@ranged
+@with_ranges
 def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> Release:
     """Release (sum of y, count) of each cell.
 

@@ -37,7 +37,7 @@ from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, noise_of
 from dpmodels.proof.sets import svec, unsvec
 from dpmodels.proof.statistics import Powers
-from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.notes import no_ranges_note
@@ -398,7 +398,7 @@ def _column_sums(
     return (column_sums((block[index] for block in blocks), scale, shift),)
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     """Run objective perturbation on the rows.
 

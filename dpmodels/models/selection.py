@@ -18,7 +18,7 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.door import answered
+from dpmodels.door import run_stage
 from dpmodels.errors import NotPrivateWarning, RequestError
 from dpmodels.models.custom import safe_number, safe_vector
 from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts
@@ -198,7 +198,7 @@ def _chosen(
     call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
 ) -> tuple[Any, Guarantee]:
     """Charge, choose, and mark the choice if a candidate's noise was seeded."""
-    door, (best, paid) = answered(call, plan, _best, lambda: candidates, budget, seed)
+    door, (best, paid) = run_stage(call, plan, _best, lambda: candidates, budget, seed)
     guarantee = door.guarantee
     if paid.overspent:
         guarantee = replace(guarantee, notes=(NOT_PROVED, *guarantee.notes))

@@ -239,7 +239,7 @@ class Account:
                 if rule == "basic":  # the pair of the whole call is what is added up
                     entry = replace(entry, how=pair)
                 after = fresh._try(entry)
-                if after is not None and (best is None or after._room() > best[0]._room()):
+                if after is not None and (best is None or after._headroom() > best[0]._headroom()):
                     best = after, entry
             if best is not None:
                 return best
@@ -284,7 +284,7 @@ class Account:
             if m <= (box[0] * _SLACK) ** 2 and u <= box[1] * _DIGITS and f <= box[2] * _DIGITS
         ]
 
-    def _room(self) -> float:
+    def _headroom(self) -> float:
         """Return how much room the boxes have left; 0 under the basic rule."""
         m, u, f = self.spent
         left = 0.0
@@ -451,7 +451,7 @@ def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
 # -- calls declared together: one guarantee.
 
 
-def _under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
+def _steps_under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
     """Return steps that describe the call under a relation and unit."""
     if (guarantee.unit, guarantee.relation, guarantee.proved) != (unit, relation, None):
         entry = entries_of(guarantee, relation, unit)[0]
@@ -491,7 +491,7 @@ def joint(
     steps = tuple(
         replace(s, name=f"{i}: {s.name}")
         for i, g in enumerate(guarantees, 1)
-        for s in _under(g, relation, unit)
+        for s in _steps_under(g, relation, unit)
     )
     total = math.fsum(g.delta for g in guarantees) if delta is None else delta
     eps = eps_of_curve(parts_of(steps), total)

@@ -481,7 +481,7 @@ def _hash(value: Any) -> str:
 
 def _seal(db: sqlite3.Connection) -> None:
     """Write the hash of totals and rules, and of the last call."""
-    _put(db, {"seal": _seal_of(db)})
+    _insert_row(db, {"seal": _seal_of(db)})
 
 
 def _seal_of(db: sqlite3.Connection) -> str:
@@ -632,11 +632,11 @@ class FileStore:
             state = _Known()
         for later, written in state.later(db):
             if written != later.chain:
-                raise self._damaged()
+                raise self._damaged_file_error()
             state = later
         back = state.with_returns(db)
         if back is None or _meta(db).get("seal") != _seal_of(db):
-            raise self._damaged()
+            raise self._damaged_file_error()
         state = back
         with self._lock:
             self._known = state
@@ -644,7 +644,7 @@ class FileStore:
         self._witness.check(str(_meta(db).get("id")), held, lambda number: _last(db, number)[1])
         return state
 
-    def _damaged(self) -> BudgetError:
+    def _damaged_file_error(self) -> BudgetError:
         return BudgetError(
             f"the ledger {str(self.path)!r} is damaged: a row is not as it was written. Nothing "
             "was charged. Restore it from a backup: an empty one would forget what was spent"
@@ -747,7 +747,7 @@ class FileStore:
             _raise_format(db)
             before = _account(db, state)
             after, admitted = admit_all(before, guarantees)
-            _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
+            _insert_row(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
             for i, (guarantee, entry) in enumerate(admitted):
                 number = before.calls + 1 + i
                 db.execute(
@@ -935,13 +935,13 @@ def _create(db: sqlite3.Connection, file: Path, typed: Mapping[str, Any]) -> Non
     for statement in _TABLES:
         db.execute(statement)
     label = str(typed.get("label", file.stem))
-    _put(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
+    _insert_row(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
     _seal(db)
     db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
     db.execute(f"PRAGMA user_version = {FORMAT:d}")
 
 
-def _put(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+def _insert_row(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
     db.executemany(
         "INSERT INTO meta (key, value) VALUES (?, ?) "
         "ON CONFLICT (key) DO UPDATE SET value = excluded.value",

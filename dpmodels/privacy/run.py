@@ -520,9 +520,9 @@ class Run:
         The slope of p in the data is the method's own proof (efficient Propose-Test-Release).
         """
         self._take(name, (Approximate, Pure, Profile))
-        return self._tossed(name, p)
+        return self._toss_coin(name, p)
 
-    def _tossed(self, name: str, p: float) -> bool:
+    def _toss_coin(self, name: str, p: float) -> bool:
         """Draw the coin of a step and, if it comes up 0, remember that the step gave no reply."""
         reply = self.noise.bernoulli(p)
         if not reply:
@@ -677,7 +677,7 @@ class Run:
         rounding.
         """
         self._take(name, Approximate)
-        if not self._tossed(name, probability):
+        if not self._toss_coin(name, probability):
             return None
         sd = sd * (1.0 + 2.0**-20)
         grid = sd * 2.0**-50

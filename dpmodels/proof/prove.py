@@ -372,11 +372,11 @@ def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:
     raise PrivacyBugError(f"no noise of {mechanism!r} for a query")
 
 
-def _none(statistic: Any, relation: str, norm: str) -> float:
+def _no_proof(statistic: Any, relation: str, norm: str) -> float:
     raise PrivacyBugError(f"{type(statistic).__name__} has no proof under {relation!r} in {norm}")
 
 
-def _joined(norm: Norm, *parts: float) -> float:
+def _joint_norm(norm: Norm, *parts: float) -> float:
     """Return the norm of parts that can all be attained at once."""
     return math.fsum(parts) if norm == "l1" else math.sqrt(math.fsum(p * p for p in parts))
 
@@ -386,16 +386,16 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
     if isinstance(of, ConvexHull):  # norms are convex: a person is no worse than a row
         return _sum(Sum(of.of, k, w, s.count_first), relation, norm)  # type: ignore[arg-type]
     if isinstance(of, Interval):
-        alone = _joined(norm, w * max(of.high, -of.low), k)
+        alone = _joint_norm(norm, w * max(of.high, -of.low), k)
         return max(w * (of.high - of.low), alone if k else 0.0) if relation == "replace" else alone
     if isinstance(of, OneHot):
         added, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         if relation != "replace":
-            return _joined(norm, added, k)
-        return max(two if of.cells > 1 else added, _joined(norm, added, k))
+            return _joint_norm(norm, added, k)
+        return max(two if of.cells > 1 else added, _joint_norm(norm, added, k))
     if isinstance(of, PairMeans):
         if norm == "l1" or k:
-            return _none(s, relation, norm)
+            return _no_proof(s, relation, norm)
         # |x| <= q <= 1: opposite pairs are 2 apart; a present pair and no pair sqrt 3
         return w * (2.0 if relation == "replace" else math.sqrt(3.0)) * _ROUNDED
     d = float(of.dim)
@@ -416,7 +416,8 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
         added = w * of.radius * (d if norm == "l1" else math.sqrt(d))
         apart = (1.0 - of.low) * added
     # two present units at opposite ends, or a present and a missing one
-    return max(apart, _joined(norm, added, k)) if relation == "replace" else _joined(norm, added, k)
+    alone = _joint_norm(norm, added, k)
+    return max(apart, alone) if relation == "replace" else alone
 
 
 def _gram(s: Gram, relation: str, norm: Norm) -> float:
@@ -426,7 +427,7 @@ def _gram(s: Gram, relation: str, norm: Norm) -> float:
     elif isinstance(of, (Ball, NuclearBall)):
         k, square = of.dim, of.radius**2
     else:
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     if norm == "l1":
         return gram_l1(k, relation) * square
     if isinstance(of, Box) and of.one and of.radius == 1.0 and relation == "replace":
@@ -437,7 +438,7 @@ def _gram(s: Gram, relation: str, norm: Norm) -> float:
 
 def _split(s: Split, relation: str, norm: Norm) -> float:
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     a, b, c, e, f, k = s.parts
     if relation != "replace":
         return add_remove_sensitivity(a, b, c, e, f, k)
@@ -450,7 +451,7 @@ def _split(s: Split, relation: str, norm: Norm) -> float:
 
 def _objective(s: Objective, relation: str, norm: Norm) -> float:
     if norm != "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     added = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx
     return 2.0 * added if relation == "replace" else added
 
@@ -464,7 +465,7 @@ def _powers(s: Powers, relation: str, norm: Norm) -> float:
         far = 2.0 if c <= 0.5 else (1.0 + 2.0 * c) ** 2 / (4.0 * c)
         apart = d * (1.0 + c if s.low == 0 else far)
     elif s.count != 1.0 or s.square != 1.0:
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     else:
         added = math.sqrt(1.0 + 2.0 * d)
         # (u - u')^2 (1 + (u + u')^2): at most 4 on [-1, 1], 2 on [0, 1]
@@ -476,7 +477,7 @@ def _powers(s: Powers, relation: str, norm: Norm) -> float:
 
 def _pair(s: Pair, relation: str, norm: Norm) -> float:
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     # two complete pairs: |z|^4 + |z'|^4 - 2 (z.z')^2 with |z|^2 <= 3 and z.z' >= 1 somewhere:
     # at most 16; a complete and a missing one: 9 of svec, and 7 more of the count's weight
     return 4.0
@@ -502,19 +503,19 @@ def _by_class(s: ByClass, relation: str, norm: Norm) -> float:
     alone = sensitivity(s.each, "add-remove", norm)
     if relation != "replace":
         return alone
-    return max(sensitivity(s.each, "replace", norm), _joined(norm, alone, alone))
+    return max(sensitivity(s.each, "replace", norm), _joint_norm(norm, alone, alone))
 
 
 def _stack(s: Stack, relation: str, norm: Norm) -> float:
     pairs = zip(s.parts, s.shares, strict=True)
     parts = (share * sensitivity(part, relation, norm) for part, share in pairs)
-    return _joined(norm, *parts) * _ROUNDED
+    return _joint_norm(norm, *parts) * _ROUNDED
 
 
 @lru_cache(maxsize=256)
 def _rank_one(s: RankOne, relation: str, norm: Norm) -> float:
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     if len(s.radii) != len(s.noise):
         raise PrivacyBugError("radii and noises are not of the same parts")
     if not all(R > 0.0 and 0.0 < sd < math.inf for R, sd in zip(s.radii, s.noise, strict=True)):
@@ -582,7 +583,7 @@ def cluster_move(B: float, C: float, r: int) -> float:
 def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
     """Return the sensitivity of products of sums: a row leaves one cluster and enters another."""
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     if s.several:  # g(B, c) <= 2 B c, summed over the clusters that a person leaves and enters
         return (4.0 if relation == "replace" else 2.0) * s.clip
     moves = 2.0 if relation == "replace" else 1.0
@@ -595,7 +596,7 @@ def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
     Of a person in several clusters the moves add up to C (with the slack of each) twice.
     """
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     sums = 2.0 if relation == "replace" else 1.0
     return sums * (s.clip if s.several else s.clip + s.slack)
 

@@ -125,12 +125,12 @@ class Record:
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),
             why=release.why,
             ended=release.ended,
-            returned=_returned(release),
+            returned=_returned_text(release),
             table=release.detail if hasattr(release.detail, "__noisy_table__") else None,
         )
 
 
-def _returned(release: Release) -> str:
+def _returned_text(release: Release) -> str:
     """Return the part of the charge that went back to the budget, as text; empty if none did."""
     if release.back is None:
         return ""
@@ -198,7 +198,7 @@ def rows_used(design: Design) -> list[tuple[str, str]]:
     return [(label, str(text)) for label, text in facts if text]
 
 
-def ranged(design: Design) -> bool:
+def has_ranges(design: Design) -> bool:
     """Return whether the range of any column is in force."""
     return any(c.interval is not None for c in design.z if c.kind != "intercept")
 

@@ -36,7 +36,7 @@ from dpmodels.sources.tables import (
     batch_chunks,
     check_names,
     columns_of,
-    need,
+    require_package,
     withheld,
 )
 from dpmodels.variables import Count, Real, Variable
@@ -61,7 +61,7 @@ class ParquetSource:
     travels = True
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        need("pyarrow", "to read Parquet files")
+        require_package("pyarrow", "to read Parquet files")
         self._paths = list(paths)
         schemas, rows = [], 0
         self._groups: list[_Group] = []

@@ -57,7 +57,7 @@ _OTHER = (
 )
 
 
-def moved(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
+def move_to_people(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
     """Return a Dask frame of coerced cells in which each person lies in one partition."""
     return _by_person(data, column, dict(kinds)).shuffle(on=_PLACE)
 

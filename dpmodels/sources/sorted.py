@@ -26,7 +26,7 @@ import numpy as np
 from dpmodels.errors import SourceError
 from dpmodels.formula.reading import coerce_all
 from dpmodels.sources.people import Cut, Index, PeopleRows
-from dpmodels.sources.tables import READ_ROWS, Source, need, one_type
+from dpmodels.sources.tables import READ_ROWS, Source, one_type, require_package
 from dpmodels.units import OneType, Person, sort_keys
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ _KEY = ("head", "number")
 def check_sorter() -> None:
     """Refuse ``sort="duckdb"`` without its packages, or where a sort could not spill to disk."""
     for module in ("duckdb", "pyarrow"):
-        need(module, 'for sort="duckdb"')
+        require_package(module, 'for sort="duckdb"')
     _way_to_spill()
 
 

@@ -173,7 +173,7 @@ def withheld(read: Callable[[], Any], message: str = _UNREADABLE) -> Any:
     raise problem
 
 
-def need(module: str, why: str) -> None:
+def require_package(module: str, why: str) -> None:
     """Refuse to go on without an optional package."""
     if importlib.util.find_spec(module) is None:
         raise SourceError(f"{module} is needed {why}: pip install {module}")
@@ -214,12 +214,12 @@ class Executor(Protocol):
         ...
 
 
-def cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Partition]:
+def cut_source(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Partition]:
     """Return the parts of a source that says how to cut it; memory does not travel."""
-    cut = getattr(source, "partitions", None)
-    if cut is None or (travel and not getattr(source, "travels", False)):
+    partitions = getattr(source, "partitions", None)
+    if partitions is None or (travel and not getattr(source, "travels", False)):
         return []
-    parts: list[Partition] = cut(names, rows)
+    parts: list[Partition] = partitions(names, rows)
     return parts if len(parts) > 1 or travel else []
 
 
@@ -447,7 +447,7 @@ class ArrowSource:
     schema_attr = None
 
     def __init__(self, data: Any) -> None:
-        need("pyarrow", "to read this kind of table")
+        require_package("pyarrow", "to read this kind of table")
         import pyarrow as pa
 
         # A one-shot reader gives its rows once; tables and relations open a new stream each time.
@@ -528,7 +528,7 @@ class LazyPolarsSource:
     n: int | None = None
 
     def __init__(self, data: Any) -> None:
-        need("pyarrow", "to read a polars LazyFrame")
+        require_package("pyarrow", "to read a polars LazyFrame")
         import polars as pl
 
         self._data = data

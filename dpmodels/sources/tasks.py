@@ -47,7 +47,7 @@ from dpmodels.sources.tables import (
     check_names,
     check_type,
     connected_client,
-    cut,
+    cut_source,
     numpy_kind,
     stamp,
     type_of,
@@ -211,9 +211,9 @@ class DaskSource:
         """
         if self.client is None:
             return []
-        from dpmodels.sources.people import moved, whole_part
+        from dpmodels.sources.people import move_to_people, whole_part
 
-        held = self.client.persist(moved(self._data, column, kinds))
+        held = self.client.persist(move_to_people(self._data, column, kinds))
         return [Partition(whole_part, part) for part in held.to_delayed()]
 
     def people(self, column: str) -> int | None:
@@ -524,7 +524,7 @@ class Threads:
         if self.count == 1:
             return []  # the caller's own thread
         share = (source.n or 0) // _PARTS
-        return cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
+        return cut_source(source, names, min(self.rows, max(share, _LEAST)), travel=False)
 
     def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
@@ -557,7 +557,7 @@ class Cluster:
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
-        return cut(source, names, self.rows, travel=True)
+        return cut_source(source, names, self.rows, travel=True)
 
     def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""

@@ -220,7 +220,9 @@ class Probe:
         raise Stopped
 
 
-def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **named: Any) -> Probe:
+def charge_of_call(
+    verb: str, formula: str, data: Any, options: Mapping[str, Any], **named: Any
+) -> Probe:
     """Return the charge of a call from public facts: columns, types, numbers of rows."""
     probe = Probe()
     try:
@@ -270,10 +272,10 @@ def source_of(
 
 def _duckdb(url: str) -> Any:
     """Return a table of a DuckDB file, opened for reading."""
-    from dpmodels.sources.tables import need, withheld
+    from dpmodels.sources.tables import require_package, withheld
     from dpmodels.sources.tasks import as_source
 
-    need("duckdb", "to read DuckDB files")
+    require_package("duckdb", "to read DuckDB files")
     import duckdb
 
     parts = urlsplit(url)
@@ -415,10 +417,10 @@ def _fields() -> dict[str, dict[str, Any]]:
     return parsed(Path(str(example)))[0]
 
 
-def _typed(key: str, value: Any) -> str:
+def _key_as_typed(key: str, value: Any) -> str:
     """Return a key as it is typed."""
     if isinstance(value, dict):
-        return f"{key} = {{{', '.join(_typed(*pair) for pair in value.items())}}}"
+        return f"{key} = {{{', '.join(_key_as_typed(*pair) for pair in value.items())}}}"
     if isinstance(value, (int, float)):
         return f"{key} = {value:_}" if isinstance(value, int) else f"{key} = {value:g}"
     return f"{key} = {json.dumps(value)}"
@@ -447,11 +449,11 @@ class _Reader:
             elif isinstance(value, bool) or not isinstance(
                 value, _NUMBER if isinstance(fields[key], float) else type(fields[key])
             ):
-                self.fault((*path, key), f"type {_typed(key, fields[key])}")
+                self.fault((*path, key), f"type {_key_as_typed(key, fields[key])}")
             else:
                 out[key] = value
         for key in (key for key in _NEEDED.get(kind, ()) if key not in entries):
-            self.fault(path, f"[{kind}] needs {key}: type {_typed(key, fields[key])}")
+            self.fault(path, f"[{kind}] needs {key}: type {_key_as_typed(key, fields[key])}")
         return out
 
     def listed(self, kind: str) -> Iterator[tuple[Keys, dict[str, Any]]]:

@@ -34,7 +34,7 @@ _NO_TIME = 315_619_200
 
 
 @contextmanager
-def held(ledger: Path) -> Iterator[None]:
+def hold_ledger(ledger: Path) -> Iterator[None]:
     """Hold a ledger for one run of a study; refuse a second one, which charges nothing.
 
     The lock is SQLite's on a file beside the ledger: the system frees it when a process is killed.

@@ -22,7 +22,7 @@ from dpmodels.tables.content import (
     groups_of,
     heads_of,
     indented,
-    joined,
+    label_and_value,
     notes_of,
     signs,
     spanned,
@@ -224,7 +224,8 @@ def escape_markdown(text: str) -> str:
 def render_markdown(table: Content) -> str:
     """Return the table as markdown."""
     parts = [f"**{escape_markdown(table.title)}**"] if table.title else []
-    parts.append("\n".join(f"- {escape_markdown(joined(*fact))}" for fact in facts_of(table)))
+    facts = [escape_markdown(label_and_value(*fact)) for fact in facts_of(table)]
+    parts.append("\n".join(f"- {fact}" for fact in facts))
     if table.page is not None:
         parts.append(escape_markdown(table.page.text))
         parts.append("\n".join(f"- {escape_markdown(bullet)}" for bullet in table.page.bullets))
@@ -435,7 +436,7 @@ def render_latex(table: Content) -> str:
 
 
 def _notes_latex(table: Content, has_grid: bool) -> list[str]:
-    facts = "; ".join(escape_latex(joined(*fact)) for fact in facts_of(table))
+    facts = "; ".join(escape_latex(label_and_value(*fact)) for fact in facts_of(table))
     out = [f"{facts}."] if has_grid and facts else []
     out += [f"Privacy: {escape_latex(table.statement)}."] if table.statement else []
     if table.page is not None:
@@ -509,7 +510,7 @@ def write_word(table: Content, path: Path) -> None:
         document.add_heading(table.title, level=2)
     for columns, rows in grids_of(table):
         _grid_word(document, columns, rows)
-    facts = [joined(*fact) for fact in facts_of(table)]
+    facts = [label_and_value(*fact) for fact in facts_of(table)]
     lines = [f"{'; '.join(facts)}."] if facts else []
     lines += [table.page.text, *table.page.bullets] if table.page is not None else []
     lines += [*table.legend, *([f"Privacy: {table.statement}."] if table.statement else [])]

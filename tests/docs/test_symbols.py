@@ -11,10 +11,11 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "dpmodels"
 POINTER = "[symbols](#symbols)"
-GREEK = (
-    "alpha beta gamma delta eps eta theta kappa lam lambda mu nu omega phi psi rho sigma tau xi "
-    "zeta Delta Lambda Phi Psi Sigma Theta Gamma"
-).split()
+GREEK = [
+    "alpha", "beta", "gamma", "delta", "eps", "eta", "theta", "kappa", "lam",
+    "lambda", "mu", "nu", "omega", "phi", "psi", "rho", "sigma", "tau",
+    "xi", "zeta", "Delta", "Lambda", "Phi", "Psi", "Sigma", "Theta", "Gamma",
+]  # fmt: skip
 #: A letter, a Greek letter or a short word with an index, which is not part of a longer name.
 SYMBOL = re.compile(
     r"(?<![\w./=\"'-])((?:[A-Za-z]|sd|se|svec|SymN|dG|cv|" + "|".join(GREEK) + r")(?:_\w+)?~?'?)(?![\w./(]*\w)"

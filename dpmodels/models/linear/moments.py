@@ -514,7 +514,7 @@ def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
     return (f"the public data look different from the private data: {'; '.join(why)}",)
 
 
-def beside(
+def public_only_fit(
     white: PublicWhitening, names: tuple[str, ...]
 ) -> tuple[PublicFit | None, list[Note], dict[str, Array]]:
     """Return the public-only fit (None without one), the note that shows it, and its arrays."""
@@ -535,7 +535,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     detail = plan.detail
     released: Stages = release.detail
     request, design = plan.request, release.design
-    public, shown, arrays = beside(detail.white, design.names)
+    public, shown, arrays = public_only_fit(detail.white, design.names)
     # levels that the public data hold so rarely that their rows are scaled down
     C = np.asarray(detail.white.moments.moments)
     dummies = [(c.name, C[j, j]) for j, c in enumerate(design.columns) if c.kind == "dummy"]
@@ -593,7 +593,7 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white
     fit = scored.estimate(plan, release)
-    public, shown, arrays = beside(white, release.design.names)
+    public, shown, arrays = public_only_fit(white, release.design.names)
     unlike: tuple[str, ...] = ()
     if plan.request.unit is None:  # of people no start is released to compare
         unlike = diagnostics(start_stage(plan, release), detail.pilot.start(detail.rows))

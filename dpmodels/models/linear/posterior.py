@@ -45,7 +45,7 @@ from dpmodels.privacy.mechanisms import (
 )
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -337,7 +337,7 @@ def _bounded(rbar: float, detail: LinearDetail, lam0: float) -> float:
     return rbar
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
     """Release two bounds, choose ridge and noise from them, and sample.
 
@@ -514,7 +514,7 @@ def begin_draw(
     Unit: one row; replace-one. One-sided composition of bounds and draw, whose Gaussian form
     composes with the Gaussian steps before and after (``privacy/one_sided.md``, 1.1).
     """
-    each, raw = start.each(mu), ask.raw(own_proof("posterior draws"))
+    each, raw = start.step_mus(mu), ask.raw(own_proof("posterior draws"))
     over, r = rows.over, len(rows.W)
     G = raw.total(over, read).real(rows.rowmap.units)
     S, b = G[:r, :r], G[:r, r]

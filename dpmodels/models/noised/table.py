@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
     RequestError,
     SourceError,
@@ -247,7 +247,7 @@ class NoisyTable(Written):
         plan = Batch(self, replace(self.guarantee, steps=self.plan.steps), self.n + n)
         label = f"append({', '.join(self.layout.names)})"
         rows = functools.partial(rows_of, source, n)
-        door, added = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
+        door, added = run_stage(label, plan, _noised, rows, budget, seed, what="the release is ")
         for name, column in added.public.items():
             if name != "id" and not name.endswith("_id"):
                 continue
@@ -491,7 +491,7 @@ def noised_rows(
     index = list(layout.rows)
     at = 0
     # A level outside an inline list marks its row in the cell of another attribute: not here.
-    for block in rows.blocks(design.unmarked()):
+    for block in rows.blocks(design.without_missing_marks()):
         part = block[index]
         m = part.shape[1]
         missing = np.isnan(part)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.models.survival.table import apart
+from dpmodels.models.survival.table import separate_episodes
 from dpmodels.scoring.clip import first_clip
 from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
@@ -234,7 +234,7 @@ class FollowedUp:
         order = np.lexsort((*ties, T, start, person))
         order = order[counted[order]]
         keep = np.zeros(len(T), dtype=bool)
-        keep[order[apart(person[order], start[order], T[order])]] = True
+        keep[order[separate_episodes(person[order], start[order], T[order])]] = True
         return keep
 
     def _cell(self, T: Array) -> Index:

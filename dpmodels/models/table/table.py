@@ -45,7 +45,7 @@ from dpmodels.models.table.quantiles import (
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.ranges import Part, gaussian_part, ranged
+from dpmodels.ranges import Part, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Added, Ask, Query, as_is
@@ -432,7 +432,7 @@ def half_ranges(design: Design) -> tuple[Array, Array]:
     return ends.mean(axis=1), np.maximum(0.5 * (ends[:, 1] - ends[:, 0]), 1e-300)
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
 

@@ -36,7 +36,7 @@ from dpmodels.planning import SPREAD, Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Pair
-from dpmodels.ranges import Split, ranged
+from dpmodels.ranges import Split, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Ask, Counts, Query, first_array
@@ -349,7 +349,7 @@ def pair_noise(mu: float) -> Array:
     return noise_of(Pair(), Gaussian(mu), "replace")
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     """Release the noisy sums of a test.
 
