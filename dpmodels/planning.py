@@ -14,6 +14,12 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.errors import RequestError, did_you_mean, printable, shown
+from dpmodels.forecasts import (
+    ROW_INFORMATION,
+    check_correlations,
+    coefficient_forecasts,
+    variance_inflation,
+)
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     BOUGHT,
@@ -94,6 +100,12 @@ class Plan(Shown, Generic[D]):
     effects: tuple[Mapping[str, float], Mapping[str, float]] = field(
         default_factory=lambda: ({}, {}), repr=False, compare=False
     )
+    # Standard deviations of columns, and correlations of pairs of numbers, as given to dp.plan
+    # (``sd=``, ``corr=``).
+    sds: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    correlations: Mapping[tuple[str, str], float] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def of(
@@ -139,6 +151,14 @@ class Plan(Shown, Generic[D]):
         return self.n
 
     @property
+    def forecasts(self) -> dict[str, str]:
+        """Forecast of each coefficient: "fine", "rough" or "not determined"; empty without one."""
+        return coefficient_forecasts(
+            self.request, self.design, self.n, self.verdict,
+            by_scores=hasattr(self.detail, "model"), sds=self.sds, correlations=self.correlations,
+        )  # fmt: skip
+
+    @property
     def reason_notes(self) -> list[Note]:
         """The reasons, as notes of a fit."""
         return [
@@ -155,7 +175,7 @@ class Plan(Shown, Generic[D]):
         return printable(f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>")
 
     def to_frame(self, *, grid: bool = False) -> pd.DataFrame:
-        """Return one row per design column: name, kind, range, expected privacy standard error.
+        """Return one row per design column: name, range, expected privacy error, forecast.
 
         With ``grid=True`` the numbers of :meth:`plot`: one row per coefficient, eps and n, with the
         expected half width of its 95 % interval and, after ``want="power"``, the power.
@@ -493,8 +513,6 @@ def error_advice(
 
 #: Allowance of intervals for a bias, over the privacy error: .4 to .75 on simulated tables.
 _BIAS = 0.5
-#: Information of a row about the linear predictor, if the mean of the response is not given.
-_INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
 
 
 def power(
@@ -570,12 +588,13 @@ def _parts(plan: Plan[Any], name: str, sd: Mapping[str, float]) -> tuple[float, 
         raise RequestError("power needs a public number of rows: relation='replace'")
     private = spread_as(plan, sd).get(name, math.inf)
     link = str(plan.request.options.get("link") or "identity")
-    if link in _INFORMATION:
-        return 1.0 / (x * math.sqrt(rows * _INFORMATION[link])), private
+    inflated = math.sqrt(variance_inflation(plan.design, plan.correlations).get(name, 1.0) / rows)
+    if link in ROW_INFORMATION:
+        return inflated / (x * math.sqrt(ROW_INFORMATION[link])), private
     residual_sd = assumed_sds(plan).get(y.name)
     if residual_sd is None:
         raise RequestError(f"power needs the declared range of {y.name!r}, or sd=")
-    return float(sd.get(y.name, residual_sd)) / (x * math.sqrt(rows)), private
+    return float(sd.get(y.name, residual_sd)) * inflated / x, private
 
 
 def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
@@ -608,8 +627,12 @@ def spread_as(plan: Plan[Any], sd: Mapping[str, float]) -> dict[str, float]:
     y = "" if plan.design.response is None else plan.design.response.name
     by_scores = hasattr(plan.detail, "model") and plan.request.options.get("link") is None
     residual = sd[y] / assumed[y] if by_scores and y in sd and y in assumed else 1.0
+    factors = variance_inflation(plan.design, plan.correlations)
     return {
-        name: error * residual * (assumed[name] / sd[name] if name in sd and name in assumed else 1)
+        name: error
+        * residual
+        * math.sqrt(factors.get(name, 1.0))
+        * (assumed[name] / sd[name] if name in sd and name in assumed else 1)
         for name, error in plan.expected_se.items()
     }
 
@@ -622,21 +645,29 @@ def check_sds(plan: Plan[Any], sd: Any) -> dict[str, float]:
 
 
 def spread_by(
-    make: Callable[[int, float], Plan[Any]], plan: Plan[Any], sd: Any, options: Mapping[str, Any]
-) -> tuple[Callable[[int, float], Plan[Any]], dict[str, Any]]:
-    """Return ``make`` with errors expected for these sds, and the options that say them.
+    make: Callable[[int, float], Plan[Any]], plan: Plan[Any], sd: Any, corr: Any,
+    options: Mapping[str, Any], *, rescale: bool = True,
+) -> tuple[Callable[[int, float], Plan[Any]], dict[str, Any]]:  # fmt: skip
+    """Return ``make`` with errors expected for these sds and correlations, and the options.
 
-    Of methods whose plans take variances, these and the sd of the residuals.
+    Of methods whose plans take variances, the options hold these and the sd of the residuals.
+    ``rescale=False`` keeps the expected errors, for a caller that rescales them.
     """
     sds, options = check_sds(plan, sd), dict(options)
-    if _takes_variances(plan):
+    correlations = check_correlations(plan.design, corr)
+    if correlations and _takes_variances(plan):
+        raise RequestError(
+            f"corr= cannot be combined with method={plan.request.method.name!r}, which expects "
+            "errors for uncorrelated columns. Drop corr=."
+        )
+    if _takes_variances(plan) and rescale:
         response = "" if plan.design.response is None else plan.design.response.name
         options = {"sigma": sds.get(response), **options}
         options["variances"] = {k: v * v for k, v in sds.items() if k != response}
 
     def rescaled(rows: int, budget: float) -> Plan[Any]:
-        result = make(rows, budget)
-        return replace(result, expected_se=spread_as(result, sds))
+        result = replace(make(rows, budget), sds=sds, correlations=correlations)
+        return replace(result, expected_se=spread_as(result, sds)) if rescale else result
 
     return rescaled, options
 
@@ -723,10 +754,10 @@ def _range(plan: Plan[Any], interval: tuple[float, float] | None) -> str:
 
 
 def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
-    """Return one row per design column: name, term, kind, lower, upper, privacy_se."""
+    """Return one row per design column: name, term, kind, lower, upper, privacy_se, forecast."""
     import pandas as pd
 
-    columns = plan.design.z
+    columns, forecasts = plan.design.z, plan.forecasts
     bought = plan.purchase.columns if plan.purchase is not None else ()
     return pd.DataFrame(
         {
@@ -737,6 +768,7 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
             "upper": [c.upper for c in columns],
             "range": [_origin(c.interval, c.name in bought) for c in columns],
             "privacy_se": [plan.expected_se.get(c.name, float("nan")) for c in columns],
+            "forecast": [forecasts.get(c.name, "") for c in columns],
         }
     )
 
@@ -799,7 +831,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
     from dpmodels.privacy.budget import shown_step
 
-    has_errors = bool(plan.expected_se)
+    has_errors, forecasts = bool(plan.expected_se), plan.forecasts
     columns = [
         (
             c.name,
@@ -809,6 +841,7 @@ def plan_table(plan: Plan[Any]) -> Table:
                 [f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else ""]
                 * has_errors
             ),
+            *([forecasts.get(c.name, "")] * bool(forecasts)),
         )
         for c in plan.design.z
     ]
@@ -822,9 +855,11 @@ def plan_table(plan: Plan[Any]) -> Table:
         )
         for s in plan.steps
     ]
+    titles = ["column", "kind", "range", *(["expected privacy se"] * has_errors)]
+    titles += ["forecast"] * bool(forecasts)
     below = plain(("what is released", "mechanism", "share", "mu", "delta+"), steps)
     return replace(
-        plain(("column", "kind", "range", *(["expected privacy se"] * has_errors)), columns),
+        plain(titles, columns),
         title="Plan of a private fit (no data read, nothing charged)",
         facts=tuple(_head(plan)),
         more=(below,),
@@ -846,6 +881,17 @@ _MEASURED = {
 
 
 def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
+    """Return notes on what the forecasts and the expected errors of a plan assume."""
+    forecasts = plan.forecasts
+    note = (
+        "forecast of a coefficient: for equally frequent levels and uncorrelated numbers, unless "
+        "sd= and corr= say otherwise; its limits are from simulations",
+    ) * (len(forecasts) > 1 and hasattr(plan.detail, "model"))
+    return (*note, *_assumed_errors(plan))
+
+
+def _assumed_errors(plan: Plan[Any]) -> tuple[str, ...]:
+    """Return a note on what the expected errors of a plan assume, if it has any."""
     if not plan.expected_se:
         return ()
     if plan.design.cells:

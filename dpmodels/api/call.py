@@ -376,12 +376,17 @@ def plan(
         coefficient, and the n, the eps or the effect that would give .8.
     sd : mapping, optional
         Of a regression: how columns spread, and of the response its residuals, from other sources:
-        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors are of these.
+        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors and forecasts
+        are of these. A level with a share q of the rows has ``sqrt(q (1 - q))``.
+    corr : mapping, optional
+        Of a regression: correlations of pairs of numeric columns, ``corr={("x", "z"): 0.9}``; else
+        0.
 
     Returns
     -------
     Plan
-        Prints itself; the same object that a fit with these arguments would follow.
+        Prints itself; the same object that a fit with these arguments would follow. It forecasts
+        each coefficient as "fine", "rough" or "not determined" (``to_frame()["forecast"]``).
 
     Privacy
     -------
@@ -400,6 +405,7 @@ def plan(
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
     effect = options.pop("effect", None) if asks_power else None
     sd = None if verb == "dp_test" else options.pop("sd", None)
+    corr = None if verb == "dp_test" else options.pop("corr", None)
     if isinstance(verb, str) and verb in _OTHER_PLANS:
         raise RequestError(f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}")
     if not method_names(verb):
@@ -436,10 +442,10 @@ def plan(
 
     make: Callable[[int, float], Plan[Any]] = planned
     result = make(n, eps)
-    if sd is not None and not asks_power:
+    if sd is not None or corr is not None:
         from dpmodels.planning import spread_by
 
-        make, options = spread_by(make, result, sd, options)
+        make, options = spread_by(make, result, sd, corr, options, rescale=not asks_power)
         result = make(n, eps)
     result = replace(result, again=make)
     if advice:
