@@ -461,8 +461,18 @@ def _with_error(stats: Mapping[str, float], key: str) -> str:
     if f"{key}_low" in stats:
         low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
         return f"{value:.3f} [{low},{high}]"
-    few = 0 if key == "events" else 4
-    return number(value, few) + (f" ({number(error, 4)})" if error is not None else "")
+    if key == "events":
+        return _about(value, error)
+    return number(value, 4) + (f" ({number(error, 4)})" if error is not None else "")
+
+
+def _about(count: float, sd: float | None) -> str:
+    """Return ``about 512 (+- 40)``: a noisy count, no finer than its noise."""
+    if sd is None:
+        return f"about {space_thousands(round(count))}"
+    step = 10 ** max(math.floor(math.log10(max(sd, 1.0))) - 1, 0)
+    shown, noise = (space_thousands(round(x / step) * step) for x in (count, sd))
+    return f"about {shown} (+- {noise})"
 
 
 def _table(

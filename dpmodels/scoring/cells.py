@@ -434,7 +434,7 @@ class Deviance:
     def report(
         self, statistics: FitStatistics, p: int, *, cut: float = 0.0, people: bool = False
     ) -> dict[str, float]:
-        """Return deviances, the pseudo R-squared of deviance and their errors.
+        """Return deviances, the pseudo R-squared of deviance, events, and their errors.
 
         Of privacy, and of what unit deviances beyond their range have lost (``cut``).
 
@@ -460,6 +460,7 @@ class Deviance:
         if self.family.is_event and not people:
             out["aic"] = deviance + 2.0 * p
             out["aic_se"] = of_fit
+            out["events"], out["events_se"] = y, float(np.linalg.norm(statistics.lift[:, 0]))
         if cut:
             out["deviance_cut"] = cut
         return {k: float(v) for k, v in out.items()}

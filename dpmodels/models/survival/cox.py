@@ -18,7 +18,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, opened
+from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
 from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
 from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
 from dpmodels.planning import Plan, planning_rows
@@ -404,7 +404,8 @@ class CoxModel(UnitModel):
         if constant is not None:
             constant = np.concatenate([constant, np.zeros(r - len(constant))])
         start = Beginning(constant, r, None)
-        return Initialised(model, start.state(np.zeros(r)), {"cells": cells})
+        values = {"cells": cells, "events_sd": events_sd(self.layout, noise)}
+        return Initialised(model, start.state(np.zeros(r)), values)
 
 
 def _checked(request: Request, design: Design) -> None:
@@ -503,7 +504,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     def stats(part: Part) -> dict[str, float]:
         model = part.release.model
         assert isinstance(model, Hazard)
-        return {"events": model.rate * plan.detail.rows}
+        noise_sd = float(part.release.values["events_sd"])
+        return {"events": model.rate * plan.detail.rows, "events_se": noise_sd}
 
     return estimate_fit(
         plan, release, stats, back=_back, names=names, lost=lost, model_notes=further_notes,

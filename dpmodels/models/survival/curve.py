@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 _DETERMINED_AT_RISK = 4.0
 
 
+def events_sd(layout: Layout, noise: CellNoise) -> float:
+    """Return the sd of the noise of the number of events in a consistent table, all groups."""
+    events = np.zeros((1, layout.M))
+    for group in range(layout.G):
+        events[0, layout.run(group, 0)] = 1.0
+    return math.sqrt(max(float(noise.covariance(events)[0, 0]), 0.0))
+
+
 @dataclass(frozen=True)
 class Curve:
     """The curve of one tabulated group."""
@@ -456,7 +464,10 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
         np.concatenate([np.clip(c.S[first:], 0.0, 1.0) for c in by_group]),
         vcov_sampling=sampling,
         vcov_privacy=privacy,
-        stats={"events": float(sum(c.d.sum() for c in by_group))},
+        stats={
+            "events": float(sum(c.d.sum() for c in by_group)),
+            "events_se": events_sd(layout, by_group[0].noise),
+        },
         notes=tuple(notes),
         arrays={"cells": release.values["cells"], "sd": np.array([detail.noise.sd])},
     )
