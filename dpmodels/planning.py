@@ -322,6 +322,7 @@ class Size:
 
 
 def _time(seconds: float) -> str:
+    """Return a duration as text."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     if seconds < 5400:
@@ -412,6 +413,7 @@ def spreads(design: Design) -> Array:
 
 
 def _spread(design: Design, column: Column, levels: int) -> float:
+    """Return the assumed root mean square of one unit column."""
     if column.kind == "intercept":
         return 1.0
     if column.kind == "dummy":
@@ -710,6 +712,7 @@ def _power(parts: tuple[float, float], effect: float) -> float:
 
 
 def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
+    """Return the facts above a printed plan, as (label, text)."""
     request, guarantee = plan.request, plan.guarantee
     short = "replace one row" if request.relation == "replace" else "add or remove"
     shares = " ".join(f"{k} {v:.2f}".replace("0.", ".") for k, v in plan.shares.items())
@@ -881,7 +884,7 @@ _MEASURED = {
 
 
 def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
-    """Return notes on what the forecasts and the expected errors of a plan assume."""
+    """Return notes on the assumptions of a plan's forecasts and expected errors."""
     forecasts = plan.forecasts
     note = (
         "forecast of a coefficient: for equally frequent levels and uncorrelated numbers, unless "
@@ -891,7 +894,7 @@ def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
 
 
 def _assumed_errors(plan: Plan[Any]) -> tuple[str, ...]:
-    """Return a note on what the expected errors of a plan assume, if it has any."""
+    """Return a note on the assumptions of a plan's expected errors, if it has any."""
     if not plan.expected_se:
         return ()
     if plan.design.cells:

@@ -220,6 +220,7 @@ def read_hypothesis(
 
 
 def _matrix(hypothesis: Any, names: Sequence[str]) -> Hypothesis:
+    """Return the hypothesis L b = q of a matrix (or a pair of matrix and values), or refuse it."""
     pair = isinstance(hypothesis, tuple) and len(hypothesis) == 2 and not np.isscalar(hypothesis[0])
     matrix, values = hypothesis if pair else (hypothesis, 0.0)
     failed, L, q = False, np.zeros((0, 0)), np.zeros(0)
@@ -238,6 +239,7 @@ def _matrix(hypothesis: Any, names: Sequence[str]) -> Hypothesis:
 
 
 def _words(row: Array, names: Sequence[str]) -> str:
+    """Return a linear combination as text, for example "x - 2*z"."""
     terms = [
         name if w == 1 else f"-{name}" if w == -1 else f"{w:g}*{name}"
         for w, name in zip(row, names, strict=True)
@@ -276,6 +278,7 @@ def _wordy(sign: str) -> bool:
 def _split(
     text: str, names: Sequence[str], terms: Mapping[str, Sequence[int]]
 ) -> list[tuple[str, dict[str, str], str]]:
+    """Return (text, marks of quoted names, text as typed) of each hypothesis between commas."""
     marked, marks = _marked(text, [*names, *(t for t in terms if t not in names)])
     parts = [part for part in marked.split(",") if part.strip()]
     typed = [re.sub(r"_v\d+_", lambda m: marks[m.group()], part).strip() for part in parts]
@@ -355,6 +358,7 @@ def _linear(
 def _unreadable(
     spoken: str, names: Sequence[str], terms: Mapping[str, Sequence[int]]
 ) -> RequestError:
+    """Return the error for a text that is not a linear hypothesis."""
     hint = did_you_mean(spoken.partition("=")[0].strip(), [*names, *terms])
     return RequestError(
         f"{shown(spoken)} is not a linear hypothesis.{hint} Type a name, or for example "

@@ -207,6 +207,7 @@ def _checked_fit(fit: Fit) -> bool:
 
 
 def _predictor(fit: Fit) -> Predictor:
+    """Return the predictor of a fit: its shrunken coefficients and the inverse of its link."""
     from dpmodels.families import LINKS
     from dpmodels.models.holdout import Predictor
 
@@ -231,6 +232,7 @@ def _public_means(fit: Fit, predictor: Predictor) -> Array:
 
 
 def _width(fit: Fit) -> float:
+    """Return the width of the response's range, or refuse a fit without one."""
     ends = fit.design.response.interval
     if ends is None:
         raise RequestError("the range of the response is not known: give clip=")

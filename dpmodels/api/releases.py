@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 def _requested_columns(
     columns: Any, kinds: Mapping[str, str], declared: Schema | None
 ) -> list[str]:
+    """Return the names of the columns to release: those listed, or all."""
     if columns is None:
         columns = list(kinds if declared is None else declared)
     cells = isinstance(columns, str) or type(columns).__name__ == "Series"
@@ -59,6 +60,7 @@ def _plan(
     source: Any, columns: Any, eps: float, delta: float, schema: Schema | None, bounds: Any,
     options: Mapping[str, Any], n: int | None, accepted: bool = False,
 ) -> TablePlan:  # fmt: skip
+    """Plan the release of noised columns: design, noise, ranges."""
     from dpmodels.formula.build import build_design
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
@@ -558,6 +560,7 @@ def functionals_on(design: Design, m: Fit, facts: MomentFacts) -> Array:
 
 
 def _would_hold(m: Fit, terms: list[str]) -> str:
+    """Return the call of a release of moments that would contain the given terms."""
     held = m.formula.partition("~")
     released = held[0].strip() if held[2].strip() in ("", "1") else f"{held[0]} + {held[2]}".strip()
     formula = " + ".join([released, *terms])

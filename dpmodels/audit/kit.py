@@ -529,6 +529,7 @@ class SentinelCheck:
 
 
 def _observe_call(call: Callable[[Any], Any], data: Any, shape: Callable[[Any], Any]) -> Any:
+    """Return (error, result as text, warnings) of a call, for a comparison with another call."""
     failure = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -533,6 +533,7 @@ class Builder:
         aside: Mapping[str, Node],
         **facts: Any,
     ) -> Design:
+        """Return the design of a compiled program, after checking the names of its columns."""
         self._check_names(columns)
         return Design(
             formula=self.formula, response=response, columns=tuple(columns), schema=self.schema,
@@ -561,6 +562,7 @@ class Builder:
                     raise FormulaError(_MADE_TWICE.format(self.formula, name, _quoted([name])))
 
     def _split_offset(self) -> tuple[str | None, tuple[fx.TermText, ...]]:
+        """Return the offset of the right-hand side as text, or None, and the other terms."""
         offsets, terms = [], []
         for term in self.parsed.rhs:
             if len(term) == 1 and term[0][0].replace(" ", "").startswith("offset("):
@@ -580,6 +582,7 @@ class Builder:
     def _response(
         self, one_sided_ok: bool, response_ok: str, event: Any, offset: str | None
     ) -> tuple[Column | None, Node | Cat | None, tuple[Any, ...]]:
+        """Compile the left-hand side: its column, its node and its levels."""
         lhs = self.parsed.lhs
         if lhs is None:
             if one_sided_ok:
@@ -711,6 +714,7 @@ class Builder:
         return out
 
     def _weights(self) -> Node | None:
+        """Compile ``weights=``, or return None; a range that may be negative is refused."""
         if self.weights is None:
             return None
         node = self.scalar(self.weights, "weights")
@@ -722,6 +726,7 @@ class Builder:
         return node
 
     def _subset(self) -> Node | None:
+        """Compile ``subset=``, or return None; anything but a comparison is refused."""
         if self.subset is None:
             return None
         node = self.scalar(self.subset, "subset")

@@ -555,6 +555,7 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
 
 
 def _beyond(name: str, cells: Any, lo: float, hi: float, what: str) -> list[str]:
+    """Return a sentence on the cells of synthetic rows outside a range, empty if none are."""
     with np.errstate(invalid="ignore"):
         out = int(((cells < lo) | (cells > hi)).sum())
     if not out:
@@ -630,6 +631,7 @@ class Grid:
 
 
 def _grid(design: Design) -> Grid | None:
+    """Return the public grid of cells of a design of factors, or None if it has none."""
     program = design.program
     if type(program) is not Program or program.weights is not None or not program.marks:
         return None

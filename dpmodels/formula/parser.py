@@ -288,6 +288,7 @@ def _problem(error: Exception, text: str) -> str:
 
 
 def _texts(terms: Any, names: Mapping[str, str]) -> tuple[TermText, ...]:
+    """Return the factors of each term as texts, and whether each is a number."""
     return tuple(
         tuple((_restored(f.expr, names), f.eval_method.value == "literal") for f in t.factors)
         for t in terms
@@ -483,6 +484,7 @@ def names_in(text: str, formula: str) -> Iterator[str]:
 
 
 def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
+    """Yield the variables in an expression."""
     if isinstance(node, ast.Name):
         name = quoted.get(node.id, node.id)
         if name not in _KEYWORDS:

@@ -103,6 +103,7 @@ def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any
 
 
 def _coerced(column: Any, variable: Variable) -> Any:
+    """Return the cells of a column as the numbers or codes of its declared variable."""
     kind, payload = _open(column)
     if kind == "text":
         if isinstance(variable, (Real, Count)) and _plain_text(variable):
@@ -149,6 +150,7 @@ def _open(column: Any) -> tuple[str, Any]:
 
 
 def _object_array(cells: Any) -> Any:
+    """Return cells as an array of objects, one entry per cell of any type."""
     items = list(cells)
     out = np.empty(len(items), dtype=object)
     for i, item in enumerate(items):
@@ -157,6 +159,7 @@ def _object_array(cells: Any) -> Any:
 
 
 def _open_pandas(column: Any) -> tuple[str, Any]:
+    """Return (form, cells) of a pandas column."""
     import pandas as pd
 
     dtype = column.dtype
@@ -214,6 +217,7 @@ def _encoded(cells: Any) -> tuple[str, Any]:
 
 
 def _open_polars(column: Any) -> tuple[str, Any]:
+    """Return (form, cells) of a polars column."""
     import polars as pl
 
     dtype = column.dtype
@@ -233,6 +237,7 @@ def _open_polars(column: Any) -> tuple[str, Any]:
 
 
 def _open_arrow(column: Any) -> tuple[str, Any]:
+    """Return (form, cells) of an Arrow column."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
@@ -310,6 +315,7 @@ def _looked_up(table: Any, codes: Any) -> Any:
 
 
 def _array_numbers(cells: Any, read: Callable[[Any], float] | None = None) -> Any:
+    """Return the cells of an array as floats, NaN where one cannot be read."""
     if cells.dtype == np.float64:
         return cells
     kind = cells.dtype.kind
@@ -455,6 +461,7 @@ class _Clock:
 
 @functools.lru_cache(maxsize=64)
 def _dates(variable: Date) -> _Clock:
+    """Return the function that reads a cell of a declared date."""
     words = {str(code).strip() for code in variable.missing or ()}
 
     def parsed(text: str) -> int | None:
@@ -538,6 +545,7 @@ def _duration(cell: Any) -> int | None:
 def _mapped(
     kind: str, payload: Any, code_of: Callable[[Any], int], missing: int, dtype: Any
 ) -> Any:
+    """Return the code of every cell by ``code_of``; equal cells are read once if that is safe."""
     if kind == "masked":
         codes = _mapped("numpy", payload[0], code_of, missing, dtype)
         return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
@@ -561,6 +569,7 @@ def _table(values: Any, code_of: Callable[[Any], int], missing: int, dtype: Any)
 
 
 def _try(code_of: Callable[[Any], int], cell: Any, missing: int) -> int:
+    """Return the code of a cell, or ``missing`` if it has none or cannot be read."""
     try:
         return missing if _absent(cell) else code_of(cell)
     except KeyboardInterrupt:
@@ -616,6 +625,7 @@ def _spellings(
     levels: tuple[Any, ...], recode: tuple[tuple[str, Any], ...], missing: tuple[Any, ...],
     strip: bool, ignore_case: bool,
 ) -> Callable[[Any], int | None]:  # fmt: skip
+    """Return the function from a cell to the code of its level, or None."""
     exact: dict[Any, int] = {}
     for code, level in enumerate(levels):
         exact.setdefault(level, code)
@@ -728,6 +738,7 @@ def _printed(cell: Any) -> str:
 
 
 def _binary(kind: str, payload: Any, variable: Binary) -> Any:
+    """Return the cells of a declared 0/1 variable as 0.0, 1.0 or NaN."""
     if variable.levels is not None or variable.recode is not None:
         spelled = spellings(variable)
 

@@ -137,6 +137,7 @@ def _refused_bs(
     bound: Mapping[str, ast.expr],
     degree: int,
 ) -> FormulaError:
+    """Return the refusal of ``bs(x, df=)`` with the public knots to type instead."""
     df = bound["df"]
     count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else degree + 1
     inner = max(count - degree, 1)
@@ -160,6 +161,7 @@ def _refused_bs(
 def _refused_natural(
     node: ast.Call, x: str, ctx: Context, interval: Interval, df: ast.expr, name: str
 ) -> FormulaError:
+    """Return the refusal of a natural spline with ``df=`` and what to type instead."""
     count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else 3
     inner = max(count - (1 if name == "ns" else 2), 1)
     why = "With df= the knots are quantiles of the private data, its least and largest among them."

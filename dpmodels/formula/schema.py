@@ -337,6 +337,7 @@ def _in_words(variable: Variable) -> str:
 
 
 def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
+    """Return the mapping in a schema text (TOML or JSON), or refuse it."""
     problem = ""
     data: Any = None
     try:
@@ -351,6 +352,7 @@ def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
 
 
 def _toml(value: Any) -> str:
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
@@ -361,6 +363,7 @@ def _toml(value: Any) -> str:
 
 
 def _template(needed: Iterable[str], text: Iterable[str] = ()) -> str:
+    """Return the schema to type for variables that are not declared."""
     text = list(text)
     others = [n for n in needed if n not in text]
     width = max((len(n) for n in (*text, *others)), default=0)
@@ -487,6 +490,7 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
 
 
 def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the ranges of ``bounds=``, by variable."""
     if bounds is None or (isinstance(bounds, str) and bounds == "private"):
         return {}
     if not isinstance(bounds, Mapping):
@@ -516,6 +520,7 @@ def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[An
 
 
 def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | None) -> Variable:
+    """Return the declaration of a variable with the range that ``bounds=`` gives it."""
     if pair is None:
         assert declared is not None
         return declared

@@ -64,6 +64,7 @@ def _surv(node: ast.Call, ctx: Context) -> Factor:
 
 @word("strata")
 def _strata(node: ast.Call, ctx: Context) -> Factor:
+    """Refuse ``strata()`` inside another expression."""
     raise ctx.fail(
         "strata() is a term by itself on the right of ~, after Surv(): "
         "Surv(time, event) ~ x + strata(g)"
@@ -158,6 +159,7 @@ class _Survival(Builder):
         return lhs[0][0][0], strata, terms
 
     def _call(self, text: str) -> tuple[ast.Call, Context]:
+        """Return the call that a text of the formula holds, and its context."""
         tree, quoted = parse_expression(text, self.formula)
         if not isinstance(tree, ast.Call):
             raise FormulaError(f'cannot read `{text}` in "{self.formula}"')
@@ -184,6 +186,7 @@ class _Survival(Builder):
         return follow_up(nodes[0], nodes[1], event, (names[0], names[1], names[2]))
 
     def _time(self, tree: ast.expr, ctx: Context) -> Node:
+        """Compile a time of ``Surv()``; its declared range must start at 0 or above."""
         node = compile_scalar(tree, ctx)
         name = pretty(tree, ctx)
         if node.boolean or node.constant is not None:
@@ -249,6 +252,7 @@ class _Survival(Builder):
 
     # -- designs ---------------------------------------------------------------------------
     def checked(self) -> None:
+        """Refuse options that survival models cannot take."""
         if self.weights is not None:
             raise FormulaError("survival verbs take no weights=: every person counts once")
         if self.na == "impute-midpoint":

@@ -145,6 +145,7 @@ def _logistic1(x: float) -> float:
 
 
 def _abs_image(a: Interval) -> Interval:
+    """Return the interval of the absolute value."""
     if a is None:
         return None
     top = magnitude(a)

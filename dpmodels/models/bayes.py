@@ -147,6 +147,7 @@ class BayesDetail:
 
 
 def _form(request: Request) -> str:
+    """Return the form of the release: sums, paper, fixed or auto."""
     if request.method.name == "sums":
         return "sums"
     if request["variant"] == "paper":
@@ -314,6 +315,7 @@ def _release_auto(
 def _release_pair(
     detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array] | None:
+    """Release class means behind a coin, or return None if it gives no reply."""
     raw, n = ask.raw(own_proof("ePTR, class means")), ask.n
     stats = raw.total(over)
     c = pair_constants(detail, float(stats.counts.min()), scale.norm, n)

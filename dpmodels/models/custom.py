@@ -176,6 +176,7 @@ def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
 
 
 def _release_bound(plan: Plan[EptrDetail], value: Array, lam: float, raw: Raw) -> Release:
+    """Release a lower bound of the safety number, then the estimate if the bound is valid."""
     s = float(plan.request["sensitivity"]) * GRID_ALLOWANCE
     mu_t, mu_r = plan.detail.mu
     noisy = float(raw.gaussian_real("lower bound and test", lam, s))

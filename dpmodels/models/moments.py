@@ -655,6 +655,7 @@ def _notes(detail: OnMoments) -> tuple[Note, ...]:
 def _two_stage_fit(
     plan: Plan[Any], release: Release, detail: OnMoments, instruments: Instruments
 ) -> Estimate:
+    """Return two-stage least squares from released moments, with its notes."""
     m, names = detail.moments, release.design.names
     inside, excluded = list(instruments.endogenous), list(instruments.excluded)
     fit = two_stage(m, detail.B, instruments.B, detail.a, inside, excluded)
@@ -699,6 +700,7 @@ def _two_stage_fit(
 
 
 def _set_in_words(intervals: tuple[tuple[float, float], ...]) -> str:
+    """Return a confidence set as text."""
     if not intervals:
         return "empty (no value agrees with the instruments: they are not all valid)"
     if intervals == ((-math.inf, math.inf),):

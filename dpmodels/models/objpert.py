@@ -373,6 +373,7 @@ def working_map(design: Design) -> tuple[Array, Array]:
 def _rescale(
     ask: Ask, detail: GlmDetail, design: Design, scale: Array, shift: Array
 ) -> tuple[Array, Array, Array]:
+    """Release counts, sums and squares of the columns, and return the new scale and shift."""
     keep = np.array([c.kind != "intercept" for c in design.columns])
     d = int(keep.sum())
     index = [*np.flatnonzero(keep).tolist(), design.p]

@@ -246,6 +246,7 @@ class Account:
         raise BudgetExceededError(self._refusal(guarantee))
 
     def _try(self, entry: Entry) -> Account | None:
+        """Return the account after a charge, or None if it does not fit."""
         pairs = (self.pairs[0] + entry.eps, self.pairs[1] + entry.delta)
         spent = (
             self.spent[0] + entry.mu2,
@@ -364,12 +365,14 @@ class Account:
         return amount_text(entry.mu2, entry.pure, entry.failure)
 
     def _untouched(self) -> tuple[float, float, float]:
+        """Return the caps (mu, eps, delta) of an account before its first charge."""
         pure = self.cap_eps or 0.0
         failure = _FAILURE_SHARE * self.delta if self.cap_delta is None else self.cap_delta
         delta_left = self.delta - failure
         return (mu_gdp(self.eps - pure, delta_left) if 0 < delta_left < 1 else 0.0), pure, failure
 
     def _refusal(self, guarantee: Guarantee) -> str:
+        """Return the message that refuses a charge, with the remaining budget."""
         left = self.remaining(guarantee.delta if 0 < guarantee.delta < 1 else None)
         request = (
             f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); the budget"

@@ -126,6 +126,7 @@ class Budget(Shown):
 
     @classmethod
     def _of(cls, store: MemoryStore | FileStore, label: str) -> Budget:
+        """Return the budget of an open store."""
         budget = cls.__new__(cls)
         budget._store, budget.label = store, label
         budget._stopped = []

@@ -280,6 +280,7 @@ class Run:
         return self._listed == (guarantee.inner or guarantee.steps)
 
     def _check_open(self, name: str) -> None:
+        """Refuse a draw of a closed run, or in another process."""
         if self._closed:
             raise PrivacyBugError(f"step {name!r}: this run is closed, nothing can be drawn of it")
         if os.getpid() != self._process:
@@ -297,6 +298,7 @@ class Run:
         return float(self._open[name].failure) if name in self._open else 0.0
 
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
+        """Return the mechanism of a planned step, once: a second draw of it is refused."""
         with self._lock:
             self._check_open(name)
             step = self._open.pop(name, None)

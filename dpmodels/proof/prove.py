@@ -124,6 +124,7 @@ def _one_sided(relation: str) -> float:
 
 
 def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
+    """Return the sensitivity of a released least eigenvalue."""
     # The same at a small dimension, where 2^-20 pays for floats too; ``factor`` is that of the
     # relation. Under replace-one a removal and an addition are charged each
     # (``privacy/one_sided.md``, 1).
@@ -131,6 +132,7 @@ def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
 
 
 def _log_residual(relation: str, norm: str, square: float, ridge: float) -> float:
+    """Return the sensitivity of the log bound of residuals."""
     # ``-log(1 - B^2/lam*)``: the most that log(Y + B |theta*|) moves, adding or removing.
     if not ridge > square:
         raise PrivacyBugError("the ridge of the log residual's lemma is below a row's square")
@@ -292,6 +294,7 @@ def intercept_sensitivity(a: float, b: float, c: float, e: float, f: float) -> f
 
 
 def _intercept_square(a: float, b: float, c: float, e: float, f: float) -> float:
+    """Return the maximum over a grid in 1.3 of ``proof/theory.md``."""
     w = np.linspace(-1.0, 1.0, _SEARCH_POINTS)
     h = np.abs(e * e + b * b * w)
     a2 = 2.0 * a * a
@@ -373,6 +376,7 @@ def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:
 
 
 def _no_proof(statistic: Any, relation: str, norm: str) -> float:
+    """Raise the error for a statistic without a proven sensitivity."""
     raise PrivacyBugError(f"{type(statistic).__name__} has no proof under {relation!r} in {norm}")
 
 
@@ -382,6 +386,7 @@ def _joint_norm(norm: Norm, *parts: float) -> float:
 
 
 def _sum(s: Sum, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of a sum over the elements of a set."""
     of, k, w = s.set, s.count, s.weight
     if isinstance(of, ConvexHull):  # norms are convex: a person is no worse than a row
         return _sum(Sum(of.of, k, w, s.count_first), relation, norm)  # type: ignore[arg-type]
@@ -421,6 +426,7 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
 
 
 def _gram(s: Gram, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of a Gram matrix."""
     of = s.set.of if isinstance(s.set, ConvexHull) else s.set
     if isinstance(of, Box):
         k, square = of.dim + of.one, of.radius**2 * (of.dim + of.one)
@@ -437,6 +443,7 @@ def _gram(s: Gram, relation: str, norm: Norm) -> float:
 
 
 def _split(s: Split, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of second moments with separate bounds."""
     if norm == "l1":
         return _no_proof(s, relation, norm)
     a, b, c, e, f, k = s.parts
@@ -450,6 +457,7 @@ def _split(s: Split, relation: str, norm: Norm) -> float:
 
 
 def _objective(s: Objective, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of the functional mechanism's sums."""
     if norm != "l1":
         return _no_proof(s, relation, norm)
     added = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx
@@ -457,6 +465,7 @@ def _objective(s: Objective, relation: str, norm: Norm) -> float:
 
 
 def _powers(s: Powers, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of counts, sums and squares."""
     d = float(s.d)
     if norm == "l1":
         c = s.square
@@ -476,6 +485,7 @@ def _powers(s: Powers, relation: str, norm: Norm) -> float:
 
 
 def _pair(s: Pair, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of the six sums of a correlation."""
     if norm == "l1":
         return _no_proof(s, relation, norm)
     # two complete pairs: |z|^4 + |z'|^4 - 2 (z.z')^2 with |z|^2 <= 3 and z.z' >= 1 somewhere:
@@ -484,6 +494,7 @@ def _pair(s: Pair, relation: str, norm: Norm) -> float:
 
 
 def _cells(s: Cells, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of tables of counts with shares of the budget."""
     total = math.fsum(s.shares)
     if total > 1.0 + 1e-12:
         raise PrivacyBugError("shares of tables add up to more than 1")
@@ -500,6 +511,7 @@ def _tree(s: Tree, relation: str, norm: Norm) -> float:
 
 
 def _by_class(s: ByClass, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of sums by class, of which a unit is in one."""
     alone = sensitivity(s.each, "add-remove", norm)
     if relation != "replace":
         return alone
@@ -514,6 +526,7 @@ def _stack(s: Stack, relation: str, norm: Norm) -> float:
 
 @lru_cache(maxsize=256)
 def _rank_one(s: RankOne, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of matrices and scores that are released together."""
     if norm == "l1":
         return _no_proof(s, relation, norm)
     if len(s.radii) != len(s.noise):

@@ -387,6 +387,7 @@ def pair(eps: float, delta: float) -> str:
 
 
 def _listed(name: str, names: Any) -> list[str]:
+    """Return one name or several as a list, or refuse them."""
     listed = [names] if isinstance(names, str) else list(names or ())
     if not all(isinstance(g, str) for g in listed):
         raise RequestError(f"{name}= takes names of coefficients, or regular expressions of them")
@@ -643,6 +644,7 @@ class JointTest(Result):
 
 
 def _joint(record: Record, L: Array, q: Array) -> Wald:
+    """Test L b = q with the covariance and the bounds of bias of a fit."""
     V, bias = _zero_filled(record)
     est = record.estimate
     test = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)

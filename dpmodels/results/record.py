@@ -401,6 +401,7 @@ def _array_out(array: Array | None) -> dict[str, Any] | None:
 
 
 def _array_in(saved: Mapping[str, Any] | None) -> Array | None:
+    """Return an array from its saved form, or None."""
     if saved is None:
         return None
     values = np.array([float(v) for v in saved["values"]], dtype=float)
@@ -424,6 +425,7 @@ def _bound_out(bound: BiasBound | None) -> Any:
 
 
 def _bound_in(saved: Any) -> BiasBound | None:
+    """Return the bound of bias from its saved form, or None."""
     if saved is None:
         return None
     parts: list[tuple[Any, Allowance]] = []
@@ -439,6 +441,7 @@ def _bound_in(saved: Any) -> BiasBound | None:
 
 
 def _estimate_out(est: Estimate) -> dict[str, Any]:
+    """Return an estimate in the form in which it is saved."""
     return {
         "names": list(est.names),
         "params": _array_out(est.params),
@@ -457,6 +460,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
 
 
 def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
+    """Return an estimate from its saved form."""
     params, untested = _array_in(saved["params"]), saved.get("untested")
     assert params is not None
     arrays = {k: _array_in(v) for k, v in saved["arrays"].items()}

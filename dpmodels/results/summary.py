@@ -270,6 +270,7 @@ def _absent(record: Record) -> list[Note]:
 
 
 def _declare(record: Record) -> list[str]:
+    """Return the advice to declare the ranges that were estimated, if any."""
     if not record.bought:
         return []
     shown = ", ".join(f'"{name}": (lower, upper)' for name in record.bought[:2])
@@ -392,6 +393,7 @@ def build(
 
 
 def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
+    """Return the lines at the top of a summary: formula, guarantee, method, model."""
     promise, call = record.guarantee, record.call
     pair = promise.statement() if promise.seeded else f"{f.pair(promise.eps, promise.delta)}-DP"
     who = f"; unit: {named(promise.unit)}" if promise.unit != "record" else ""
@@ -427,6 +429,7 @@ def _ending_name(record: Record) -> str:
 
 
 def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
+    """Return the facts in the header of a summary: number of rows, statistics."""
     kind, stats = verb_of(record.call.verb), record.estimate.stats
     # the number of rows of a person is private
     counted = "Observations" if column_of(record.guarantee.unit) is None else "People"

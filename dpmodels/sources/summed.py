@@ -95,6 +95,7 @@ def _package() -> str:
 
 @functools.lru_cache(maxsize=4)
 def _unpacked(packed: bytes) -> tuple[Task, str]:
+    """Return the task of a packed plan and its fingerprint; versions must agree."""
     package, body = pickle.loads(packed)  # noqa: S301 - from the client, which the cluster trusts
     if package != _package():
         raise SourceError(

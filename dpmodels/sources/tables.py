@@ -592,6 +592,7 @@ def feature_columns(X: Any) -> tuple[list[Any], int]:
 
 
 def _listed(X: Any) -> tuple[list[Any], int]:
+    """Return the rows of a list of lists and their common length."""
     if not hasattr(X, "__len__") or isinstance(X, (str, bytes, dict)):
         raise RequestError(_SHAPE.format(type(X).__name__))
     widths: set[int] = set()
@@ -848,6 +849,7 @@ Codes = npt.NDArray[np.int64]
 
 
 def _extreme(at: Any, start: float) -> Callable[[Codes, Array, int], Array]:
+    """Return the function that finds the least (or largest) cell of each person."""
     def of(codes: Codes, cells: Array, people: int) -> Array:
         out = np.full(people, start)
         at(out, codes, cells)
@@ -925,6 +927,7 @@ class Features:
         yield {name: self._cells[name] for name in names}
 
     def _feature(self, how: str, column: str) -> Any:
+        """Return one new column: a function of each person's cells in a column."""
         assert self._codes is not None
         codes, people = self._codes
         present = codes >= 0

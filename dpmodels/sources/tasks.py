@@ -336,6 +336,7 @@ def _part(part: Any, place: int = 1) -> Any:
 
 
 def _refuse_reader(data: Any) -> None:
+    """Refuse a pandas reader, which guesses types part by part."""
     module = type(data).__module__.split(".")[0]
     if module == "pandas" and type(data).__name__ in ("TextFileReader", "JsonReader"):
         raise SourceError(
@@ -531,6 +532,7 @@ class Threads:
         return "", self._run(task, partitions)
 
     def _run(self, task: Task, partitions: Sequence[Partition]) -> Iterator[Any]:
+        """Run the tasks on threads of this process, and yield their results."""
         def run_part(index: int, partition: Partition, context: contextvars.Context) -> Partial:
             source = partition.opener(partition.data)
             return context.run(task.add_part, index, source, partition.first)
@@ -565,6 +567,7 @@ class Cluster:
         return stamp(packed), self._run(packed, partitions)
 
     def _run(self, packed: bytes, partitions: Sequence[Partition]) -> Iterator[Any]:
+        """Run the tasks on a Dask cluster, and yield their results."""
         import dask
         import distributed
 

@@ -466,6 +466,7 @@ class _Reader:
             yield (kind, k), self.checked(kind, (kind, k), table)
 
     def sections(self) -> None:
+        """Report sections and keys that a study does not have."""
         sections = (*_fields(), "schema")
         for key in self.said:
             if key not in sections:
@@ -508,6 +509,7 @@ class _Reader:
         return 0.0
 
     def releases(self) -> Iterator[Asked]:
+        """Yield the releases of a study, each checked."""
         entries = self.said.get("budget")
         budget = entries if isinstance(entries, dict) else {}
         eps = self.number(("budget", "eps"), budget.get("eps"), 1e3, "eps = 3")
@@ -571,6 +573,7 @@ class _Reader:
         return eps, delta
 
     def after(self, path: Keys, entries: list[Any]) -> Iterator[After]:
+        """Yield the results that a study computes after a release."""
         for k, entry in enumerate(entries):
             entry = entry if isinstance(entry, dict) else {}
             kinds = [key for key in entry if key in AFTER]
@@ -586,6 +589,7 @@ class _Reader:
             yield After(kinds[0], entry[kinds[0]], options, (*path, k, kinds[0]))
 
     def sides(self, names: list[str]) -> Iterator[Side]:
+        """Yield the tables of several fits that a study makes."""
         taken = [name.lower() for name in names]
         for k, (path, table) in enumerate(self.listed("table"), 1):
             for j, fit in enumerate(table.get("fits", ())):
@@ -602,6 +606,7 @@ class _Reader:
                        table.get("options", {}), path)  # fmt: skip
 
     def formats(self) -> tuple[str, ...]:
+        """Return the file formats of the report."""
         report = self.said.get("report", {})
         formats = report.get("formats", ["html", "csv"]) if isinstance(report, dict) else []
         formats = formats if isinstance(formats, list) else []

@@ -206,6 +206,7 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
 
 
 def _computed(request: Asked, source: Outcome) -> Outcome:
+    """Compute a result of a study from an earlier release."""
     if not source.has_result:
         return Outcome(request, "not made", f"{request.source} gave no result")
     fit, problem = try_to_compute(
@@ -261,6 +262,7 @@ def _released(
 
 
 def _outcome(request: Asked, fit: Any, charges: list[Any], *, back: bool = False) -> Outcome:
+    """Return the outcome of a release with its charges."""
     reason = "" if fit.released else "A private test did not pass; it is paid for."
     if len(charges) > 1:
         reason = f"{reason} It was charged {len(charges)} times.".strip()
@@ -422,6 +424,7 @@ def _request_text(outcome: Any) -> str:
 
 
 def _head(ran: Any) -> str:
+    """Return the head of a report: purpose, size, guarantee."""
     paper = ran.paper
     charges = [charge.guarantee for o in ran.outcomes for charge in o.charges]
     statement = joint(charges).statement() if charges else "nothing was charged"
@@ -437,6 +440,7 @@ def _head(ran: Any) -> str:
 
 
 def _page(ran: Any, parts: list[str]) -> str:
+    """Return the report as a page of HTML."""
     title = escape(str(ran.paper.get("study", "title")))
     mark = '<p class="mark">REHEARSAL: made-up rows, no result</p>' if ran.rehearsal else ""
     read = "".join(f"<li>{escape(text)}</li>" for text in _READ)
@@ -475,6 +479,7 @@ def make_columns(paper: Paper, most: int = MOST) -> dict[str, Any]:
 
 
 def _cells(variable: Any, n: int, rng: np.random.Generator) -> Any:
+    """Return made-up cells of a declared variable, for a rehearsal."""
     levels = list(variable.codes or getattr(variable, "levels", None) or ())
     if levels or variable.kind == "text":
         return np.array(levels or ["made"])[rng.integers(0, len(levels) or 1, n)]
@@ -534,6 +539,7 @@ class Outlook:
 
 
 def _outlook(paper: Paper, request: Asked) -> Outlook:
+    """Return the charge and the forecast of a planned release."""
     if request.source:
         return Outlook(request, None, "free")
     notes: list[str] = []

@@ -293,6 +293,7 @@ class _Adding:
         self.seconds: Integers = np.zeros((d, d), dtype=object)
 
     def sums(self) -> CellSums:
+        """Return the exact sums of the cells."""
         firsts = np.zeros((len(self.firsts), len(self.squares.integers())), dtype=object)
         for row, exact in zip(firsts, self.firsts, strict=True):
             row[:] = exact.integers()

@@ -229,6 +229,7 @@ class OlsReleased:
 
 
 def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None = None) -> RowMap:
+    """Return the map of rows for ePTR: predictors in a ball, the response in its range."""
     radius = working_radius(detail, p) if matrix is not None else detail.rx
     full = None
     if matrix is not None:

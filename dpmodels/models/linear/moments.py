@@ -181,6 +181,7 @@ def stages_of(
 
 
 def _bounded(request: Request, design: Design) -> SplitMoments:
+    """Return the query of second moments with separate bounds of predictors and response."""
     complete = design
     if design.unknown:
         # norms do not depend on where a bought range lies
@@ -228,6 +229,7 @@ def _first(detail: SspDetail, design: Design, square: float, n: int, relation: s
 
 
 def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
+    """Return the public numbers that a plan prints."""
     out = {"public noise ratio": x}
     if detail.second is not None:
         mu = mu_like(detail.second, design.q)
@@ -250,6 +252,7 @@ def _expected(detail: SspDetail, design: Design, x: float, *, relation: str) -> 
 
 
 def _advice(x: float) -> tuple[str, ...]:
+    """Return a warning if the noise will exceed the signal."""
     if x <= RIDGE_RATIO:
         return ()
     return (
@@ -432,6 +435,7 @@ def whitened_plan(
 
 
 def _public_scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]:
+    """Return the public numbers that a plan with public data prints."""
     out = {
         "radius of whitened rows": detail.radius,
         "noise scale per row": ball_sd(detail.first, detail.radius, q, relation) / detail.rows,

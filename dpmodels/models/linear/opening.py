@@ -76,6 +76,7 @@ def why_alone(request: Request, start_options: Sequence[str], what: str, other: 
 
 
 def _why_alone(request: Request, start_options: Sequence[str], what: str) -> str:
+    """Return why a start is released without passes after it, or an empty text."""
     if request.options.get("scoring") is False:
         return "scoring=False was given"
     if not request.inference:

@@ -110,6 +110,7 @@ def draw_name(j: int, draws: int) -> str:
 
 
 def _check(request: Request) -> None:
+    """Refuse options that posterior sampling cannot take."""
     options = request.options
     if options.get("variant") == "paper":
         raise RequestError(
@@ -123,6 +124,7 @@ def _check(request: Request) -> None:
 
 
 def _fractions(request: Request, rule: str) -> tuple[float, float]:
+    """Return the parts of the budget for the two private bounds."""
     if rule == "adaops":  # quarters and a half of eps, in squares
         return 1.0 / 6.0, 1.0 / 6.0
     fractions = request["fractions"]
@@ -194,6 +196,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def _plan(
     request: Request, design: Design, detail: LinearDetail, steps: list[Step], **facts: Any
 ) -> Plan[Any]:
+    """Return the plan of a release by posterior sampling."""
     return Plan.of(
         request, design, detail.n, steps, notes=(FLOAT_NOTE,), detail=detail,
         scales={"row norm bound (working units)": detail.B}, **facts,

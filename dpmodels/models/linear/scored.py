@@ -266,6 +266,7 @@ def public_whitening(
 
 
 def _cholesky(C: Array, l: float) -> Array | None:
+    """Return the root of a correlation matrix shrunk by l to the identity, or None if singular."""
     D = (1.0 - l) * C
     D[np.diag_indices(len(C))] = 1.0
     if l == 0.0 and float(np.linalg.eigvalsh(D)[0]) < _SINGULAR:

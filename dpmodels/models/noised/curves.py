@@ -251,6 +251,7 @@ def _panels(breaks: list[float]) -> tuple[Array, Array]:
 
 
 def _tail(d: int, c: float, eps: float, under_q: bool) -> float:
+    """Return the probability of a privacy loss above eps, by quadrature over the radius."""
     from scipy.special import betainc
 
     rad = _radial(d)

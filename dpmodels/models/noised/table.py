@@ -166,6 +166,7 @@ class NoisyTable(Written):
 
     # -- privacy ---------------------------------------------------------------------------
     def _one_block(self) -> tuple[float, int, float] | None:
+        """Return (c, d, p) of a table with one block of SL noise, or None for other noise."""
         simple = self.noise == "sl" and len(self.blocks) == 1 and len(self.guarantee.steps) == 1
         if not simple:
             return None
@@ -599,6 +600,7 @@ VERSION = 1
 
 
 def _paths(path: str | Path) -> tuple[Path, Path]:
+    """Return the paths of a saved release: its cells without suffix, and its facts in JSON."""
     base = path_of(path, "the path of a release")
     if base.suffix in (".json", ".parquet", ".csv"):
         base = base.with_suffix("")
@@ -617,6 +619,7 @@ _OF_PLAN = (
 
 
 def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
+    """Return the facts of a release as they are saved in JSON."""
     plan, layout = rel.plan, rel.layout
     return {
         "format": FORMAT,
@@ -696,6 +699,7 @@ def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTa
 
 
 def _plan(saved: dict[str, Any], guarantee: Any) -> NoisePlan:
+    """Return the noise plan of a saved release."""
     steps = {s.name: s for s in guarantee.steps}
     pair = saved["record_pair"]
     plain = {name: saved[name] for name in ("noise", "unit", "clear_prob", "eps", "delta")}

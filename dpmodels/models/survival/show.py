@@ -158,6 +158,7 @@ def _curve_quantile(
 
 
 def _listed(numbers: Any, word: str, example: str) -> list[float]:
+    """Return one number or several as a list of floats, or refuse them."""
     listed = (
         list(numbers)
         if isinstance(numbers, Iterable) and not isinstance(numbers, str)

@@ -91,6 +91,7 @@ def _section(
 
 
 def _same_level(record: Any, level: float, of: str = "a table") -> None:
+    """Refuse intervals at another level than that of the call."""
     if abs(level - record.call.level) > 1e-12:
         subject = "some of them" if of == "a table" else "they"
         raise RequestError(

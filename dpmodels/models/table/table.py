@@ -576,6 +576,7 @@ def table_of(design: Design, moments: Moments, level: float) -> Estimate:
 
 
 def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: float) -> Array:
+    """Return the counts of a section with errors, computed from released moments."""
     axes = [layout.axes[j] for j in section.axes]
     cells = list(layout.shown(section.axes, missing=True))
     out = np.zeros((len(COLUMNS), len(cells)))
@@ -602,6 +603,7 @@ def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: fl
 
 
 def _means_from_moments(layout: Layout, section: Section, m: Moments, level: float) -> Array:
+    """Return the means of a section with errors, computed from released moments."""
     z = critical(Spread(1.0), level)
     x = m.number(section.variable)
     rows = max(m.form(m.constant, m.constant)[0], 1.0)

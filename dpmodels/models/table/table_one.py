@@ -375,6 +375,7 @@ def smd_of(variable: Variable, groups: int) -> tuple[float, float]:
 
 
 def _distance(variable: Variable, a: int, b: int) -> tuple[float, float]:
+    """Return the standardised difference of two groups in a variable, and its noise."""
     if variable.levels:
         p, q = (np.array([level.share[g] for _, level in variable.levels[1:]]) for g in (a, b))
         noise = np.array([np.hypot(level.share_noise[a], level.share_noise[b])
@@ -519,6 +520,7 @@ class Printed:
             yield Row(("  (missing)", *texts, *blank))
 
     def _ends(self, variable: Variable) -> list[str]:
+        """Return the last cells of a line: standardised difference and P, if requested."""
         out = []
         if self.smd:
             size, noise = variable.smd
