@@ -97,7 +97,7 @@ def check_correlations(design: Design, corr: Any) -> dict[tuple[str, str], float
 
 
 def coefficient_forecasts(
-    request: Request, design: Design, n: int | None, verdict: str, *, by_scores: bool,
+    request: Request, design: Design, n: int | None, verdict: str, *, by_rows: bool,
     sds: Mapping[str, float], correlations: Mapping[tuple[str, str], float],
 ) -> dict[str, str]:  # fmt: skip
     """Return the forecast of each coefficient, empty if the model as a whole has none (verdict).
@@ -108,8 +108,8 @@ def coefficient_forecasts(
         Those of the plan.
     verdict : str
         Forecast of the model as a whole.
-    by_scores : bool
-        Whether the fit ends by passes of scores, for which the limits are calibrated.
+    by_rows : bool
+        Whether the fit ends by passes of scores over rows, for which the limits are calibrated.
     sds, correlations : mapping
         What is known of the columns: see ``dp.plan(sd=, corr=)``.
 
@@ -125,7 +125,7 @@ def coefficient_forecasts(
     if verdict not in WORDS:
         return {}
     words = dict.fromkeys(design.names, verdict)
-    if n is None or not by_scores or request.unit is not None or not request.delta > 0.0:
+    if n is None or not by_rows or request.unit is not None or not request.delta > 0.0:
         return words  # the limits are those of passes over rows
     link = str(request.options.get("link") or "identity")
     rows = mu_gdp(request.eps, request.delta) * n * ROW_INFORMATION.get(link, 1.0)

@@ -155,8 +155,13 @@ class Plan(Shown, Generic[D]):
         """Forecast of each coefficient: "fine", "rough" or "not determined"; empty without one."""
         return coefficient_forecasts(
             self.request, self.design, self.n, self.verdict,
-            by_scores=hasattr(self.detail, "model"), sds=self.sds, correlations=self.correlations,
+            by_rows=self._forecasts_by_rows, sds=self.sds, correlations=self.correlations,
         )  # fmt: skip
+
+    @property
+    def _forecasts_by_rows(self) -> bool:
+        """Whether the fit ends by passes over rows, for whose coefficients there is a forecast."""
+        return bool(getattr(getattr(self.detail, "engine", None), "forecasts_coefficients", False))
 
     @property
     def reason_notes(self) -> list[Note]:
@@ -889,7 +894,7 @@ def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
     note = (
         "forecast of a coefficient: for equally frequent levels and uncorrelated numbers, unless "
         "sd= and corr= say otherwise; its limits are from simulations",
-    ) * (len(forecasts) > 1 and hasattr(plan.detail, "model"))
+    ) * (len(forecasts) > 1 and plan._forecasts_by_rows)
     return (*note, *_assumed_errors(plan))
 
 
