@@ -103,7 +103,7 @@ class GlmDetail:
 
 
 def glm_loss(request: Request, design: Design) -> Loss:
-    """Return the loss of the family, or refuse."""
+    """Return the loss of the family; counts without a public cap are refused."""
     if family_of(request["family"]).is_event:
         return LogisticLoss()
     cap = request["mean_cap"]

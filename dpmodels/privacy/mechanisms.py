@@ -533,7 +533,7 @@ def pair_of_people(eps: float, delta: float, m: int) -> tuple[float, float]:
 
 
 def pair_of_rows(eps: float, delta: float, m: int) -> tuple[float, float]:
-    """Return the pair of one row for which m rows compose to (eps, delta)."""
+    """Return the (eps, delta) per row at which a person with m rows has the given (eps, delta)."""
     if delta == 0.0:
         return eps / m, 0.0
     return eps / m, delta * _ratio(eps / m, eps)

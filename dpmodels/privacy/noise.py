@@ -331,7 +331,11 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
 
 
 def _accepted(targets: Sequence[_Target], table: _Table, of: Index) -> tuple[Index, Integers]:
-    """Make one proposal for each entry of ``of``, a target; return the accepted ones, in order."""
+    """Propose one discrete Gaussian per entry of ``of``; return the accepted ones, in order.
+
+    An entry is the place of a variance in ``targets`` (and of its constants in ``table``). The
+    rejection sampler proposes a discrete Laplace and accepts it with the ratio of both.
+    """
     words = _words(len(of))
     u: Integers = (words >> table.shift[of]).astype(np.int64)
     below = (u < table.t[of]).nonzero()[0]

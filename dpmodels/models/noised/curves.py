@@ -351,7 +351,11 @@ def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = Tr
 
 @functools.lru_cache(maxsize=256)
 def exact_eps(c: float, delta: float, d: int, p: float = 0.0) -> float:
-    """Return the smallest eps >= 0 with p + (1 - p) delta_{d,c}(eps) <= delta."""
+    """Return the smallest eps >= 0 at which SL noise in d columns is (eps, delta)-DP.
+
+    ``c``: distance of neighbours over the noise sd; ``p``: share of clear records. It solves
+    ``p + (1 - p) delta_{d,c}(eps) <= delta``.
+    """
     if d == 1:
         if p > delta:
             return math.inf

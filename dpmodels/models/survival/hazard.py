@@ -140,7 +140,7 @@ class Hazard(Expansion):
         return FollowedUp(self, state.theta, state.W, clip)
 
     def events(self, H: Array) -> float:
-        """Return the released events a unit."""
+        """Return the released number of events per unit."""
         return self.rate
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
