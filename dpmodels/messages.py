@@ -366,7 +366,8 @@ RIDGE_RAISED = Template(
 TESTED_RIDGE = Template(
     "eptr.ridge", _C,
     "Coefficients are shrunk by a ridge penalty, so there are no standard errors",
-    "The penalty was computed from the released bound.",
+    "It pulls them towards 0, as far as the released bound asks. More rows or a larger eps lowers "
+    "it; method='ssp' has standard errors.",
 )  # fmt: skip
 EPTR_START = Template(
     "eptr.start", _D, "The passes start from the coefficients that ePTR released",
@@ -821,8 +822,8 @@ SUBSPACE = Template(
 RESAMPLED = Template(
     "noised.resampled", _A,
     "Standard errors are the spread of {count} fits to resampled released rows",
-    "They cost nothing. The sandwich is used from a signal of {least:g} standard errors on; here "
-    "it is {signal:.2g}.",
+    "They cost nothing. The noise is large here: the smallest signal is {signal:.2g} of its "
+    "standard errors. From {least:g} on the usual sandwich errors are used.",
 )  # fmt: skip
 READ_FROM_MOMENTS = Template(
     "table.from_moments", _A,

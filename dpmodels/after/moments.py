@@ -655,9 +655,10 @@ def about_nothing(
 
 
 def shrunken(b: Array, V: Array, b0: Array, D: Array) -> Array:
-    """Return ``b - V (V + D)^{-1} (b - b_0)``, (b_0, D) the prior, V the printed covariance of b.
+    """Return coefficients shrunk towards their prior mean b0, for predictions.
 
-    Where V is small nothing moves, and it does so continuously.
+    The posterior mean ``b - V (V + D)^{-1} (b - b0)``: V (p, p) is the printed covariance of b, D
+    (p, p) that of the prior. Where V is small relative to D, b stays as it is.
     """
     size = np.sqrt(np.diag(D))  # columns may be of any unit: everything over the sd of its prior
     v, d = V / np.outer(size, size), D / np.outer(size, size)

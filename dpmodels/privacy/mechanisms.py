@@ -559,12 +559,13 @@ def charged(
     Parameters
     ----------
     steps : sequence of Step
-        For one row replaced.
+        Steps of the call, for one row replaced.
     m : int
+        Rows that each person keeps.
     row : (eps, delta)
-        What they compose to.
+        Guarantee of all steps together, for one row.
     by_pair : bool
-        By the pair, whatever the steps: they are stated for another relation.
+        Whether to charge one step by ``row``, as the steps are stated for another relation.
     """
     if is_gaussian(steps) and not by_pair:
         return tuple(
