@@ -99,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    """Run the demonstration: least squares on the bundled data."""
     print(
         "RAND Health Insurance Experiment, 20190 rows; ranges from the design of the study.\n"
         f"  dp.dp_ols({DEMO['formula']!r}, data, eps={DEMO['eps']:g}, delta={DEMO['delta']:g})",
@@ -109,6 +110,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _fit(arguments: argparse.Namespace) -> int:
+    """Run the command ``fit``: fit a formula on a file, with or without a ledger."""
     options = dict(_option(text) for text in arguments.option)
     bounds = _bounds(arguments.bounds)
     file = path_of(arguments.data, "the path of a table")
@@ -142,6 +144,7 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def _show(fit: Fit, arguments: argparse.Namespace, *, ledger: bool = False) -> int:
+    """Print a fit in the requested format, and write it if a file was named."""
     if arguments.out is not None:
         fit.to_json(arguments.out)
         print(f"note: fit written to {arguments.out}", file=sys.stderr)
@@ -155,6 +158,7 @@ def _show(fit: Fit, arguments: argparse.Namespace, *, ledger: bool = False) -> i
 
 
 def _plan(arguments: argparse.Namespace) -> int:
+    """Run the command ``plan``: print a plan without reading data."""
     planned = dp.plan(
         arguments.formula,
         _schema(arguments.schema),
@@ -181,6 +185,7 @@ def _methods(arguments: argparse.Namespace) -> int:
 
 
 def _ledger(arguments: argparse.Namespace) -> int:
+    """Run the command ``ledger``: print the account of a ledger file."""
     if not path_of(arguments.file, "the path of a ledger").exists():
         raise FileNotFoundError(2, "no such file", arguments.file)
     print(dp.Budget.open_readonly(arguments.file).report())
@@ -193,6 +198,7 @@ def _versions(arguments: argparse.Namespace) -> int:
 
 
 def _schema_new(arguments: argparse.Namespace) -> int:
+    """Print an empty schema in TOML for the given names."""
     lines = [
         "# Ranges and levels are claims made without looking at the data.",
         '# types: real (lower, upper), count (upper), binary, levels (levels = ["a", "b"])',
@@ -208,6 +214,7 @@ def _schema_new(arguments: argparse.Namespace) -> int:
 
 
 def _schema(path: str | None) -> Schema | None:
+    """Return the schema of a TOML file, or None without a file."""
     if path is None:
         return None
     from dpmodels.formula.schema import Schema
@@ -259,6 +266,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="dpmodels",
         description="Statistical models with differential privacy.",

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Opened",
     "Planned",
-    "answered",
     "checked",
     "opened",
     "people_count",
     "released",
     "row_count",
     "rows_of",
+    "run_stage",
     "tell",
 ]
 
@@ -325,7 +325,7 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     raise SourceError(f"{lost}. {door.charged}")
 
 
-def answered(
+def run_stage(
     label: str, plan: Planned, stage: Callable[[Any, Ask], T], rows: Callable[[], Any],
     budget: Any, seed: int | None, *, what: str = "",
 ) -> tuple[Opened, T]:  # fmt: skip

@@ -16,7 +16,8 @@ import numpy as np
 
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL, LINKS, assumed_mean, family_of
-from dpmodels.planning import SPREAD, Forecasts, Plan, spreads
+from dpmodels.planning import SPREAD, Plan, Replanning, spreads
+from dpmodels.verdicts import check_correlations, variance_inflation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ def _would_take(ok: Callable[[int, float], bool], n: int, eps: float) -> list[st
     return ways if budget is None else [*ways, f"eps = {budget:.3g} at this n"]
 
 
-def reach(
+def error_advice(
     make: Callable[[int, float], Plan[Any]], n: int, eps: float, want: Mapping[str, float]
 ) -> tuple[str, ...]:
     """Return one sentence per requested privacy standard error.
@@ -108,16 +109,26 @@ class Facts:
     sd: Mapping[str, float] = field(default_factory=dict)
     # Mean of the events or counts of a row or person, or the share with an event.
     events: float | None = None
+    # Correlations by pairs of numbers
+    correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     rows: float = 1.0  # Rows of a person, which are taken to differ as those of several people do
 
     @classmethod
-    def of(cls, plan: Plan[Any], sd: Any, events: Any, rows: float | None) -> Facts:
+    def of(
+        cls, plan: Plan[Any], sd: Any, corr: Any, events: Any, rows: float | None
+    ) -> Facts:
         """Return the typed facts, or refuse them."""
         response = "" if plan.design.response is None else plan.design.response.name
         names = [*(name for name in plan.design.names if name != "Intercept"), response]
         sds = _numbers_of("sd", {} if sd is None else sd, names, positive=True)
         checked = None if events is None else _checked_events(plan, events)
-        return cls(sds, checked, 1.0 if rows is None else float(rows))
+        correlations = check_correlations(plan.design, corr)
+        if correlations and _takes_variances(plan):
+            raise RequestError(
+                f"corr= cannot be combined with method={plan.request.method.name!r}, which expects "
+                "errors for uncorrelated columns. Drop corr=."
+            )
+        return cls(sds, checked, correlations, 1.0 if rows is None else float(rows))
 
 
 def _checked_events(plan: Plan[Any], events: Any) -> float:
@@ -203,30 +214,32 @@ def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
         error_of_facts, assumed_error = unit_error(plan, facts), unit_error(plan, Facts())
         if error_of_facts is not None and assumed_error:
             ratio = error_of_facts / assumed_error
+    factors = variance_inflation(plan.design, facts.correlations)
     return {
-        name: error * ratio * (assumed[name] / facts.sd.get(name, assumed[name]))
-        if name in assumed else error * ratio
+        name: error * ratio * math.sqrt(factors.get(name, 1.0))
+        * (assumed[name] / facts.sd.get(name, assumed[name]) if name in assumed else 1.0)
         for name, error in plan.expected_se.items()
     }  # fmt: skip
 
 
 def errors_by(
     make: Callable[[int, float], Plan[Any]], plan: Plan[Any], facts: Facts,
-    options: Mapping[str, Any],
+    options: Mapping[str, Any], *, rescale: bool,
 ) -> tuple[Callable[[int, float], Plan[Any]], dict[str, Any]]:  # fmt: skip
     """Return ``make`` with errors expected of such data, and the options that say so.
 
-    Of methods whose plans take variances, these and the sd of the residuals.
+    Of methods whose plans take variances, these and the sd of the residuals. ``rescale=False``
+    keeps the expected errors, for a caller that rescales them.
     """
     options = dict(options)
-    if _takes_variances(plan):
+    if _takes_variances(plan) and rescale:
         response = "" if plan.design.response is None else plan.design.response.name
         options = {"sigma": facts.sd.get(response), **options}
         options["variances"] = {k: v * v for k, v in facts.sd.items() if k != response}
 
     def rescaled(rows: int, budget: float) -> Plan[Any]:
-        result = make(rows, budget)
-        return replace(result, expected_se=errors_as(result, facts))
+        result = replace(make(rows, budget), sds=facts.sd, correlations=facts.correlations)
+        return replace(result, expected_se=errors_as(result, facts)) if rescale else result
 
     return rescaled, options
 
@@ -269,7 +282,7 @@ def power(
     Parameters
     ----------
     make, n, eps
-        As in :func:`reach`.
+        As in :func:`error_advice`.
     effect : mapping
         Column -> coefficient that should be found.
     facts : Facts
@@ -308,11 +321,10 @@ def power(
             sentence += f"; power .8 would take about {' or '.join(ways)}"
         out.append(sentence)
     out.append(
-        "power: a guide, for predictors with the sds given (sd=; for the response that of its "
-        "residuals; for a predictor that others explain in part, the sd they leave) and with "
-        "events= of the response, else those the plan assumes; the test allows for a bias of "
-        f"{_BIAS:g} privacy errors, and of more where the response has a long tail: power is less "
-        "then"
+        "power: a guide. Standard deviations (sd=, that of the residuals for the response), "
+        "correlations (corr=) and the mean of events or counts (events=) are those given, else the "
+        f"plan assumes them. The test allows for a bias of {_BIAS:g} privacy errors. Where the "
+        "response has a long tail it allows for more, and power is less"
     )
     if plan.request.unit is not None:
         out.append(
@@ -339,6 +351,7 @@ def _parts(plan: Plan[Any], name: str, facts: Facts) -> tuple[float, float]:
             "or sd="
         )
     x = float(facts.sd.get(name, assumed))
+    error *= math.sqrt(variance_inflation(plan.design, facts.correlations).get(name, 1.0))
     return error / (x * math.sqrt(rows)), errors_as(plan, facts).get(name, math.inf)
 
 
@@ -362,12 +375,12 @@ _FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 5))
 
 
 @dataclass(frozen=True)
-class Replanned(Forecasts):
+class Replanned(Replanning):
     """Forecasts that plan the same call again."""
 
     make: Callable[[int, float], Plan[Any]]  # Plans at (n, eps)
-    facts: Facts = field(default_factory=Facts)  # Of the data, from elsewhere
-    effects: Mapping[str, float] = field(default_factory=dict)  # Of want="power", by column
+    facts: Facts = field(default_factory=Facts)  # Facts that dp.plan was given
+    effects: Mapping[str, float] = field(default_factory=dict)  # Coefficients to find
 
     def frame(self, plan: Plan[Any]) -> pd.DataFrame:
         """Return the forecast of each coefficient on a grid of eps and a grid of n."""

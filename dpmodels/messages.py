@@ -23,26 +23,34 @@ _G, _I, _C, _A, _D = (
 NOT_PROVED = Template(
     "selection.not_proved", _G,
     "The guarantee of this choice is NOT PROVED: a run exceeded its budget",
-    "Calls of one run cost more than the run may spend, or protect against other neighbours.",
+    "Calls of one run cost more than the run may spend, or protect against other neighbours. Do "
+    "not rely on the printed eps; give every candidate at most the (eps, delta) of one run.",
 )  # fmt: skip
 PUBLIC_COLUMNS = Template(
-    "table.not_protected", _G, "NOT PROTECTED, published unchanged",
+    "table.not_protected", _G,
+    "NOT PROTECTED, published unchanged",
+    "Whoever sees the release sees these columns of every row. Take them out of public_columns= "
+    "to protect them.",
 )  # fmt: skip
 ONE_ATTRIBUTE = Template(
     "table.attribute", _G,
     "The guarantee at eps = {eps:g} is for ONE ATTRIBUTE of a row",
     "A whole row is not protected at that eps. It has (eps = {row_eps:.4g}, delta = "
-    "{row_delta:g}).",
+    "{row_delta:g}). unit='record' protects it at eps.",
 )  # fmt: skip
 WHOLE_ROW = Template(
     "privacy.whole_row", _G, "A whole row has the guarantee (ε = {eps:g}, δ = {delta:g})-DP",
 )  # fmt: skip
 CLEAR_RECORDS = Template(
     "table.clear_records", _G,
-    "About {count:.4g} records are expected to be released without noise (clear_prob = {prob:g})",
+    "About {count:.4g} records are expected to be released without noise (clear_prob = "
+    "{prob:g})",
+    "They are published as they are. clear_prob=0 adds noise to every record.",
 )  # fmt: skip
 PUBLIC_ORDER = Template(
-    "table.public_order", _G, "The order of the rows is public (keep_order=True)",
+    "table.public_order", _G,
+    "The order of the rows is public (keep_order=True)",
+    "The guarantee assumes that it tells nothing about a row. If it may, leave keep_order out.",
 )  # fmt: skip
 USER_BOUNDS = Template(
     "proof.user_eptr", _G,
@@ -52,6 +60,7 @@ USER_BOUNDS = Template(
 USER_LOSS = Template(
     "proof.user_gptr", _G,
     "The guarantee holds if the privacy loss, sensitivity and mechanism are as stated",
+    "They cannot be checked here. If one is wrong, nothing is guaranteed.",
 )  # fmt: skip
 ROW_NOT_CLUSTER = Template(
     "clusters.unit", _G,
@@ -66,13 +75,15 @@ ROW_NOT_PERSON = Template(
 CAP_AND_PAY = Template(
     "people.capped", _G,
     "At most {m} rows per person are used, and all are charged",
-    "Each row has (eps = {eps:.4g}, delta = {delta:.4g}).",
+    "A person has the guarantee that is printed; each row by itself has (eps = {eps:.4g}, delta "
+    "= {delta:.4g}).",
 )  # fmt: skip
 LEVELS_CHARGED = Template(
     "levels.charged", _G,
     "Levels were estimated in a separate charge (eps = {eps:g}, delta = {delta:g})",
-    "A value needed a noisy count of {threshold:.0f} {counted}; about {held} of them have one that "
-    "was found. Both charges sum to (eps = {total_eps:g}, delta = {total_delta:g}).",
+    "A value was listed if its noisy count was above {threshold:.0f} {counted}; in each column "
+    "about {held} or more of the {counted} have a listed value. Both charges sum to (eps = "
+    "{total_eps:g}, delta = {total_delta:g}).",
 )  # fmt: skip
 UPDATED_FIT = Template(
     "privacy.updated", _G,
@@ -123,11 +134,14 @@ UNDECLARED_VALUES = Template(
 USABLE_VALUES = Template(
     "rows.usable_values", _I,
     "{name}: about {share:.0f} % of the values are usable (sd {sd:.0f} %)",
+    "The others are missing or cannot be read. Compare missing codes and the format of numbers "
+    "with the data.",
 )  # fmt: skip
 NO_EIGENGAP = Template(
     "components.no_gap", _I,
     "The eigengap after component k did not exceed the noise",
-    "Use another k, more rows or a larger eps.",
+    "One row may change these components, so none are released. Use another k, more rows or a "
+    "larger eps.",
 )  # fmt: skip
 NO_WEIGHT = Template(
     "weights.none", _I,
@@ -162,7 +176,10 @@ RARE_LEVELS = Template(
     "reported. Merge levels or use a larger eps.",
 )  # fmt: skip
 NO_ROWS = Template(
-    "design.no_rows", _I, "Not estimable, subset= leaves no rows",
+    "design.no_rows", _I,
+    "Not estimable, subset= leaves no rows",
+    "The condition in subset= leaves out every row with this level. Change it, or drop the "
+    "level.",
 )  # fmt: skip
 ALIASED = Template(
     "design.aliased", _I, "Not estimable, a linear combination of other columns", "Drop a term.",
@@ -223,8 +240,8 @@ POSTERIOR_ERRORS = Template(
 )  # fmt: skip
 NO_TESTS_RIDGE = Template(
     "errors.ridge_bias", _I,
-    "No z and P: no interval with all of the ridge's bias was validated",
-    "The bias is in the standard errors to first order only. method=\"scoring\" gives tests.",
+    "No z and P: the ridge's bias is only partly in the standard errors",
+    "They contain it to first order. method=\"scoring\" gives tests.",
 )  # fmt: skip
 ERRORS_OF_NOISE = Template(
     "errors.noise_only", _I,
@@ -242,6 +259,8 @@ SMOOTHED_CORNER = Template(
 NAIVE = Template(
     "noised.naive", _I,
     "NAIVE: the noise in the columns is ignored, so slopes are biased towards 0",
+    "More noise means more bias, and no error contains it. method='drcl' corrects for the "
+    "noise.",
 )  # fmt: skip
 
 
@@ -265,7 +284,8 @@ RIDGE_BIAS = Template(
 WEAK_INSTRUMENTS = Template(
     "iv.first_stage", _C,
     "First stage of {name}: F = {F:.4g} on {df} instrument{s} (p {p})",
-    "A Wald test that includes its noise.",
+    "The F test includes the noise. Below about 10 the instruments are weak: read the "
+    "Anderson-Rubin set, not the interval.",
 )  # fmt: skip
 ANDERSON_RUBIN = Template(
     "iv.anderson_rubin", _C,
@@ -275,15 +295,19 @@ ANDERSON_RUBIN = Template(
 NO_ANDERSON_RUBIN = Template(
     "iv.no_anderson_rubin", _C,
     "No Anderson-Rubin set: it needs exactly one endogenous regressor",
+    "If the first stages are weak, the intervals are too narrow.",
 )  # fmt: skip
 WEAK_DIRECTION = Template(
     "moments.weak_direction", _C,
-    "Tests are conservative: the weakest direction has {ratio:.1f} times the noise",
-    "From {trusted:g} times on, intervals are as good as without noise.",
+    "Tests are conservative: in one direction the signal is only {ratio:.1f} times the noise",
+    "The direction is a linear combination of the columns. From {trusted:g} times on tests are "
+    "as good as without noise. More rows, a larger eps or fewer columns would help.",
 )  # fmt: skip
 ONLY_EVENTS_CURVE = Template(
     "surv.curve_ends", _C,
     "A curve ends where its number at risk is within the noise: {where}",
+    "Survival is not estimated beyond it. More rows, a larger eps or fewer groups would show "
+    "more.",
 )  # fmt: skip
 DROPPED = Template(
     "data.dropped", _C,
@@ -321,7 +345,8 @@ MOMENT_ERRORS = Template(
 POSTERIOR_RIDGE = Template(
     "gptr.ridge", _C,
     "Coefficients are shrunk by a ridge penalty ({lam:.4g}, standardised)",
-    "The penalty was chosen from released numbers.",
+    "It pulls them towards 0 and was chosen from released numbers. More rows or a larger eps "
+    "makes it smaller.",
 )  # fmt: skip
 DRAW_START = Template(
     "gptr.start", _D, "The passes start from one posterior draw (fit.arrays['draw'])",
@@ -334,12 +359,15 @@ POSTERIOR_DRAWS = Template(
     "solution: {sds}.",
 )  # fmt: skip
 RIDGE_RAISED = Template(
-    "gptr.ridge_raised", _C, "lam= was too small for the released bounds and was raised",
+    "gptr.ridge_raised", _C,
+    "lam= was too small for the released bounds and was raised",
+    "A smaller ridge would not be private at this eps. More rows or a larger eps allows it.",
 )  # fmt: skip
 TESTED_RIDGE = Template(
     "eptr.ridge", _C,
     "Coefficients are shrunk by a ridge penalty, so there are no standard errors",
-    "The penalty was computed from the released bound.",
+    "It pulls them towards 0, the more the lower the released bound is. More rows or a larger eps "
+    "lowers it; method='ssp' has standard errors.",
 )  # fmt: skip
 EPTR_START = Template(
     "eptr.start", _D, "The passes start from the coefficients that ePTR released",
@@ -370,6 +398,8 @@ LONG_ROWS = Template(
 BIASED_ROWS = Template(
     "eptr.projected_rows", _C,
     "Predictors of rows with standardised length above {radius:.3g} were shrunk, with bias",
+    "Their responses were not, so slopes are biased if such rows are many. clip='scale' shrinks "
+    "both.",
 )  # fmt: skip
 STEIN = Template(
     "ssp.stein", _C,
@@ -397,6 +427,8 @@ WEIGHTED_RELEASE = Template(
 LONG_PEOPLE = Template(
     "moments.people", _C,
     "A person with many or extreme rows counts less in every regression",
+    "So coefficients can differ from those of all rows. dp_ols(formula, data, unit=...) fits "
+    "the data themselves.",
 )  # fmt: skip
 RECURRENT = Template(
     "surv.recurrent", _C,
@@ -428,7 +460,10 @@ PUBLIC_START = Template(
     "objpert.public_fit", _C, "The public data alone give (no privacy cost): {cells}",
 )  # fmt: skip
 PUBLIC_RARE = Template(
-    "pmt.rare_levels", _C, "Rare in the public data, so down-weighted in the first pass",
+    "pmt.rare_levels", _C,
+    "Rare in the public data, so down-weighted in the first pass",
+    "Rows with these levels are longer than the clipping radius of that pass. Merging rare "
+    "levels avoids it.",
 )  # fmt: skip
 NOTHING_COMBINED = Template(
     "pmt.nothing_combined", _C, "combine=True had no effect: {why}",
@@ -449,36 +484,49 @@ NO_SAMPLING_GLM = Template(
     "Use method='objpert' to get them.",
 )  # fmt: skip
 SUPPRESSED = Template(
-    "table.suppressed", _C, "Suppressed: values based on a released count below {least:g}",
+    "table.suppressed", _C,
+    "Suppressed: values based on a released count below {least:g}",
+    "Such values are mostly noise. A larger eps or fewer cells would show more.",
 )  # fmt: skip
 COMPARISON_BAYES = Template(
     "bayes.comparison", _C,
     "For comparison: dp_bayes(method='sums') is more accurate at the same guarantee",
+    "This method is kept to reproduce a published result.",
 )  # fmt: skip
 NO_ERRORS_DESCENT = Template(
-    "descent.no_errors", _C, "No standard errors: gradient descent clips and stops early",
+    "descent.no_errors", _C,
+    "No standard errors: gradient descent clips and stops early",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_SKETCH = Template(
     "sketch.no_errors", _C,
     "No standard errors: the sketch adds error of order sqrt(2/r) to every moment",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_OUTPUT = Template(
     "output.no_errors", _C,
     "No standard errors: output perturbation shrinks coefficients by a public ridge",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_ADASSP = Template(
-    "adassp.no_errors", _C, "No standard errors: the ridge of AdaSSP biases the coefficients",
+    "adassp.no_errors", _C,
+    "No standard errors: the ridge of AdaSSP biases the coefficients",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 NO_ERRORS_FUNCTIONAL = Template(
     "functional.no_errors", _C,
     "No standard errors: the ridge of the functional mechanism biases the coefficients",
+    "Tests and intervals are missing, too. method='ssp' has them.",
 )  # fmt: skip
 PUBLISHED_FIT = Template(
     "pmt.published", _C,
     "The published algorithm has no stabilisation and no standard errors",
+    "Tests and intervals are missing, too. method='pmt' has them.",
 )  # fmt: skip
 PUBLISHED_MOMENTS = Template(
-    "moments.published", _C, "The published algorithm, with radius and noise of the paper",
+    "moments.published", _C,
+    "The published algorithm, with radius and noise of the paper",
+    "It adds more noise than method='pmt' at the same guarantee.",
 )  # fmt: skip
 
 
@@ -508,7 +556,10 @@ ERRORS_PERSON = Template(
     "{more}",
 )  # fmt: skip
 ERRORS_IID = Template(
-    "errors.iid", _A, "Standard errors assume one residual variance (vcov='iid')",
+    "errors.iid", _A,
+    "Standard errors assume one residual variance (vcov='iid')",
+    "If the variance differs between rows, they can be too small. Without vcov= they are "
+    "robust.",
 )  # fmt: skip
 ERRORS_INFORMATION = Template(
     "objpert.errors", _A,
@@ -599,7 +650,9 @@ PURE_MEAN = Template(
     "not released.",
 )  # fmt: skip
 EQUAL_PEOPLE = Template(
-    "people.equal", _A, "Each person counts once, for any number of rows",
+    "people.equal", _A,
+    "Each person counts once, for any number of rows",
+    "So coefficients describe a person drawn at random, not a row drawn at random.",
 )  # fmt: skip
 TABLE_TARGET = Template(
     "table.target", _A,
@@ -691,6 +744,7 @@ TREE_INTERVALS = Template(
 MISSING_QUANTILES = Template(
     "quantiles.missing", _A,
     "Missing values count for no quantile; their number is private",
+    "If values are missing for a reason that depends on them, quantiles are biased.",
 )  # fmt: skip
 PUBLISHED_HAZARD = Template(
     "cox.baseline", _A,
@@ -718,7 +772,9 @@ KERNEL_BAND = Template(
     "It does not include smoothing bias or sampling error.",
 )  # fmt: skip
 KERNEL_GAPS = Template(
-    "kernel.gaps", _A, "Points with too small a noisy kernel mass have no value (nan)",
+    "kernel.gaps", _A,
+    "Points with too small a noisy kernel mass have no value (nan)",
+    "Too few rows are near them. A larger bandwidth, more rows or a larger eps would help.",
 )  # fmt: skip
 WITHIN_PEOPLE = Template(
     "panel.within", _A,
@@ -728,15 +784,14 @@ WITHIN_PEOPLE = Template(
 )  # fmt: skip
 RELEASED_WEIGHTS = Template(
     "panel.weights", _A,
-    "The target is the fit at the released variance components",
-    "They decide the weights of people. Errors in them make standard errors larger, not "
-    "coefficients wrong.",
+    "Coefficients are those at the released variance components, which weight the people",
+    "Errors in the components make standard errors larger, not coefficients wrong.",
 )  # fmt: skip
 CLIPPED_PROPENSITY = Template(
     "effect.overlap", _A,
-    "{share:.0f} % of the propensities lie beyond {low:g} and {high:g}, and were clipped",
-    "Weights are then smaller than they should be. The effect is right if the outcome model is; "
-    "otherwise clip=(0.02, 0.98) cuts less, at wider intervals.",
+    "{share:.0f} % of the propensities are outside {low:g} to {high:g} and were clipped",
+    "Their weights are then too small. The effect is right if the outcome model is; otherwise "
+    "clip=(0.02, 0.98) clips fewer, at wider intervals.",
 )  # fmt: skip
 EFFECT_OF_PEOPLE = Template(
     "effect.people", _A,
@@ -755,7 +810,9 @@ MIXTURE = Template(
     "The mixture is by the released weights. mundlak=True separates the two.",
 )  # fmt: skip
 FEATURES_INDEPENDENT = Template(
-    "bayes.independent", _A, "Features are independent within a class; variances are {variances}",
+    "bayes.independent", _A,
+    "Features are independent within a class; variances are {variances}",
+    "If features are correlated, predicted probabilities are too close to 0 and 1.",
 )  # fmt: skip
 SUBSPACE = Template(
     "components.subspace", _A,
@@ -765,8 +822,8 @@ SUBSPACE = Template(
 RESAMPLED = Template(
     "noised.resampled", _A,
     "Standard errors are the spread of {count} fits to resampled released rows",
-    "They cost nothing. The sandwich is used from a signal of {least:g} standard errors on; here "
-    "it is {signal:.2g}.",
+    "They cost nothing. The noise is large here: the smallest signal is {signal:.2g} of its "
+    "standard errors. From {least:g} on the usual sandwich errors are used.",
 )  # fmt: skip
 READ_FROM_MOMENTS = Template(
     "table.from_moments", _A,
@@ -799,6 +856,7 @@ LARGEST_SHARE = Template(
 CONVERTED = Template(
     "privacy.converted", _D,
     "The guarantee is converted from a proof for adding or removing one row",
+    "A replaced row counts as one row removed and one added, which the charge includes.",
 )  # fmt: skip
 NOTHING_SPENT = Template(
     "output.absent", _D, "Not released by this method: {names}",
@@ -822,9 +880,9 @@ R_SQUARED = Template(
 )  # fmt: skip
 DEVIANCE = Template(
     "deviance.clipped", _D,
-    "Deviance: each row counts up to {most:g} dispersions; about {cut:.3g} is above",
-    "That is estimated from the released lengths of scores. It is not added, but is in the errors "
-    "of deviance and pseudo R-squared.{low}",
+    "Deviance: each row counts up to {most:g} dispersions; about {cut:.3g} is left out",
+    "The part left out is estimated from the released lengths of scores. It is not added, but "
+    "is in the errors of deviance and pseudo R-squared.{low}",
 )  # fmt: skip
 CONSISTENT_COUNTS = Template(
     "table.consistent", _D,
@@ -834,12 +892,15 @@ CONSISTENT_COUNTS = Template(
 TABLE_QUANTILES = Template(
     "table.quantiles", _D,
     "Quantiles by the exponential mechanism; dp_quantile gives intervals",
+    "They have no intervals here.",
 )  # fmt: skip
 SURVIVAL_SCALE = Template(
     "surv.scale", _D, "Intervals are symmetric on the {scale} scale{default}",
 )  # fmt: skip
 STRATIFIED = Template(
-    "surv.stratified", _D, "Groups are compared within {count} strata",
+    "surv.stratified", _D,
+    "Groups are compared within {count} strata",
+    "Differences between strata do not enter the test.",
 )  # fmt: skip
 BOOTSTRAP = Template(
     "ssp.bootstrap", _D,
@@ -847,10 +908,14 @@ BOOTSTRAP = Template(
     "They are half the central 95 % of the deviations over 1.96.",
 )  # fmt: skip
 SMOOTHED_KINKS = Template(
-    "noised.kinks", _D, "Kinks of the {loss} loss are smoothed with width h = {h:.4g}",
+    "noised.kinks", _D,
+    "Kinks of the {loss} loss are smoothed with width h = {h:.4g}",
+    "Without smoothing the noise cannot be corrected for. h= sets another width.",
 )  # fmt: skip
 ONE_COVARIANCE = Template(
-    "noised.one_covariance", _D, "Sampling and privacy errors are not separated for this loss",
+    "noised.one_covariance", _D,
+    "Sampling and privacy errors are not separated for this loss",
+    "The standard error contains both.",
 )  # fmt: skip
 ORDINAL_SLOPES = Template(
     "choice.ordinal", _D,
@@ -860,6 +925,7 @@ ORDINAL_SLOPES = Template(
 MULTINOMIAL_BASE = Template(
     "choice.base", _D,
     "Coefficients are log odds of each level against {base!r}, the first declared",
+    "The log odds of two other levels are the difference of their coefficients.",
 )  # fmt: skip
 CELL_MEANS = Template(
     "kernel.cells", _D, "Cell means; predict() interpolates between the mid-points of cells",

@@ -67,6 +67,7 @@ class MethodTable(_Page):
     _names = 12
 
     def _words(self, row: dict[Any, Any]) -> tuple[str, ...]:
+        """Return the paragraphs of a method: title, facts, proof, reference."""
         head = row["title"] + (" (for comparison only)" if row["comparison_only"] else "")
         facts = f"inference: {row['inference']}; relations: {row['relations']}"
         needs = f"; needs: {row['needs']}" if row["needs"] else ""

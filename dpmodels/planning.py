@@ -25,6 +25,7 @@ from dpmodels.privacy.mechanisms import (
 )
 from dpmodels.privacy.run import own_proof_of
 from dpmodels.tables.table import Shown, Table, plain
+from dpmodels.verdicts import coefficient_forecasts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +51,7 @@ class Purchase:
     delta: float  # Failure part, all histograms together
 
 
-class Forecasts(ABC):
+class Replanning(ABC):
     """Forecasts of a plan at other n and eps."""
 
     @abstractmethod
@@ -98,8 +99,14 @@ class Plan(Shown, Generic[D]):
     backend: Any = field(default=None, repr=False)
     # Number of people, where a person's rows are capped and n counts those kept.
     people: int | None = None
+    # Standard deviations of columns, and correlations of pairs of numbers, as given to dp.plan
+    # (``sd=``, ``corr=``).
+    sds: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    correlations: Mapping[tuple[str, str], float] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     # Forecasts at other n and eps, of a plan of `dp.plan`. None for the plan of a fit.
-    forecasts: Forecasts | None = field(default=None, repr=False, compare=False)
+    again: Replanning | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -145,6 +152,19 @@ class Plan(Shown, Generic[D]):
         return self.n
 
     @property
+    def forecasts(self) -> dict[str, str]:
+        """Forecast of each coefficient: "fine", "rough" or "not determined"; empty without one."""
+        return coefficient_forecasts(
+            self.request, self.design, self.n, self.verdict,
+            by_rows=self._forecasts_by_rows, sds=self.sds, correlations=self.correlations,
+        )  # fmt: skip
+
+    @property
+    def _forecasts_by_rows(self) -> bool:
+        """Whether the fit ends by passes over rows, for whose coefficients there is a forecast."""
+        return bool(getattr(getattr(self.detail, "engine", None), "forecasts_coefficients", False))
+
+    @property
     def reason_notes(self) -> list[Note]:
         """The reasons, as notes of a fit."""
         return [
@@ -161,12 +181,12 @@ class Plan(Shown, Generic[D]):
         return printable(f"<plan of {r.verb}: {r.formula} | {r.method.name} | n = {self.n}>")
 
     def to_frame(self, *, grid: bool = False) -> pd.DataFrame:
-        """Return one row per design column: name, kind, range, expected privacy standard error.
+        """Return one row per design column: name, range, expected privacy error, forecast.
 
         With ``grid=True`` the numbers of :meth:`plot`: one row per coefficient, eps and n, with the
         expected half width of its 95 % interval and, after ``want="power"``, the power.
         """
-        return self._forecasts.frame(self) if grid else plan_frame(self)
+        return self._replanning.frame(self) if grid else plan_frame(self)
 
     def plot(self, axes: Any = None) -> Any:
         """Draw expected half widths, or the power, against eps and against n; return two axes.
@@ -177,19 +197,20 @@ class Plan(Shown, Generic[D]):
         -------
         Reads no data and costs nothing.
         """
-        return self._forecasts.plot(self, axes)
+        return self._replanning.plot(self, axes)
 
     @property
-    def _forecasts(self) -> Forecasts:
-        if self.forecasts is None or self.n is None or not self.expected_se:
+    def _replanning(self) -> Replanning:
+        """Forecasts at other n and eps; refused where there are none."""
+        if self.again is None or self.n is None or not self.expected_se:
             raise RequestError(
                 "A forecast over eps and n needs a plan of dp.plan(...) with expected errors. "
                 "Declare every range, and take dp_ols by 'ssp' or dp_glm by 'scoring'."
             )
-        return self.forecasts
+        return self.again
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "forecasts": None}  # a function that plans cannot be pickled
+        return {**self.__dict__, "again": None}  # a function that plans cannot be pickled
 
 
 # -- The plan of a method of rows for people of at most m rows: cap and pay
@@ -317,6 +338,7 @@ class Size:
 
 
 def _time(seconds: float) -> str:
+    """Return a duration as text."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     if seconds < 5400:
@@ -407,6 +429,7 @@ def spreads(design: Design) -> Array:
 
 
 def _spread(design: Design, column: Column, levels: int) -> float:
+    """Return the assumed root mean square of one unit column."""
     if column.kind == "intercept":
         return 1.0
     if column.kind == "dummy":
@@ -435,6 +458,7 @@ def expected_errors(names: Iterable[str], T: Array, sd: float) -> dict[str, floa
 
 
 def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
+    """Return the facts above a printed plan, as (label, text)."""
     request, guarantee = plan.request, plan.guarantee
     short = "replace one row" if request.relation == "replace" else "add or remove"
     shares = " ".join(f"{k} {v:.2f}".replace("0.", ".") for k, v in plan.shares.items())
@@ -479,10 +503,10 @@ def _range(plan: Plan[Any], interval: tuple[float, float] | None) -> str:
 
 
 def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
-    """Return one row per design column: name, term, kind, lower, upper, privacy_se."""
+    """Return one row per design column: name, term, kind, lower, upper, privacy_se, forecast."""
     import pandas as pd
 
-    columns = plan.design.z
+    columns, forecasts = plan.design.z, plan.forecasts
     bought = plan.purchase.columns if plan.purchase is not None else ()
     return pd.DataFrame(
         {
@@ -493,6 +517,7 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
             "upper": [c.upper for c in columns],
             "range": [_origin(c.interval, c.name in bought) for c in columns],
             "privacy_se": [plan.expected_se.get(c.name, float("nan")) for c in columns],
+            "forecast": [forecasts.get(c.name, "") for c in columns],
         }
     )
 
@@ -501,7 +526,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
     from dpmodels.privacy.budget import shown_step
 
-    has_errors = bool(plan.expected_se)
+    has_errors, forecasts = bool(plan.expected_se), plan.forecasts
     columns = [
         (
             c.name,
@@ -511,6 +536,7 @@ def plan_table(plan: Plan[Any]) -> Table:
                 [f"{plan.expected_se[c.name]:.4g}" if c.name in plan.expected_se else ""]
                 * has_errors
             ),
+            *([forecasts.get(c.name, "")] * bool(forecasts)),
         )
         for c in plan.design.z
     ]
@@ -524,9 +550,11 @@ def plan_table(plan: Plan[Any]) -> Table:
         )
         for s in plan.steps
     ]
+    titles = ["column", "kind", "range", *(["expected privacy se"] * has_errors)]
+    titles += ["forecast"] * bool(forecasts)
     below = plain(("what is released", "mechanism", "share", "mu", "delta+"), steps)
     return replace(
-        plain(("column", "kind", "range", *(["expected privacy se"] * has_errors)), columns),
+        plain(titles, columns),
         title="Plan of a private fit (no data read, nothing charged)",
         facts=tuple(_head(plan)),
         more=(below,),
@@ -548,6 +576,17 @@ _MEASURED = {
 
 
 def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
+    """Return notes on the assumptions of a plan's forecasts and expected errors."""
+    forecasts = plan.forecasts
+    note = (
+        "forecast of a coefficient: for equally frequent levels and uncorrelated numbers, unless "
+        "sd= and corr= say otherwise; its limits are from simulations",
+    ) * (len(forecasts) > 1 and plan._forecasts_by_rows)
+    return (*note, *_assumed_errors(plan))
+
+
+def _assumed_errors(plan: Plan[Any]) -> tuple[str, ...]:
+    """Return a note on the assumptions of a plan's expected errors, if it has any."""
     if not plan.expected_se:
         return ()
     if plan.design.cells:

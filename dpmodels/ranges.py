@@ -73,7 +73,7 @@ def threshold(purchase: Purchase) -> tuple[float, float]:
     return sd, 1.0 + tail_margin(sd, purchase.delta / bins)
 
 
-def extended(
+def extend_range(
     bins: list[int], counts: list[float], h: float, *, response: bool
 ) -> tuple[float, float]:
     """Return the range of the kept bins, widened where the released counts show a tail.
@@ -155,7 +155,7 @@ def _column_range(
     else:
         h = scale / 8 if n > 40 * tau else scale / 4
     bins, counts = ask.bins(f"range of {name}", over, lambda s: _locations(s, j, h), tau)
-    return extended(bins, counts, h, response=response) if bins else None
+    return extend_range(bins, counts, h, response=response) if bins else None
 
 
 def buy_ranges(
@@ -388,7 +388,7 @@ def no_ranges(plan: Plan[Any]) -> Release:
     return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")
 
 
-def ranged(
+def with_ranges(
     stage: Callable[[Plan[Any], Ask, Design], Release],
 ) -> Callable[[Plan[Any], Ask], Release]:
     """Give a release stage the design with every range known; it has no reply without one."""
@@ -456,7 +456,7 @@ def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
     )
 
 
-def reaching(design: Design, requested: Design) -> Design:
+def widen_ranges(design: Design, requested: Design) -> Design:
     """Return the design with bought ranges widened: cells are clipped far beyond them."""
     names = requested.unknown
     wide = {}

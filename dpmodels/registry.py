@@ -127,6 +127,7 @@ class Option:
         return value == value and above and below
 
     def _expected(self) -> str:
+        """Return the values that an option takes, as text."""
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         text = " or ".join(k.__name__ for k in kinds)
         if self.choices:

@@ -360,7 +360,7 @@ def _names(cells: Array) -> list[str]:
 
 
 def _bounds(x_bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return one declared range a feature."""
+    """Return the declared range of each feature, by name."""
     if x_bounds is None:
         return {}
     pairs = np.asarray(x_bounds, dtype=float)

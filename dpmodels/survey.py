@@ -31,6 +31,7 @@ _MEANT = {
 
 
 def _name(what: str, value: Any) -> str | None:
+    """Return the name of a column as given, or refuse a formula or another value."""
     if isinstance(value, str) and value.lstrip().startswith("~"):
         name = value.strip()[1:].strip()
         name = name if name.isidentifier() and len(name) < 40 else "w"
@@ -41,6 +42,7 @@ def _name(what: str, value: Any) -> str | None:
 
 
 def _number(what: str, value: Any, least: float) -> float:
+    """Return a number above a limit as given, or refuse it."""
     bad = isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating))
     if bad or not (math.isfinite(value) and value > least):
         raise RequestError(f"{what} must be a number above {least:g}, got {shown(value)}")
@@ -202,6 +204,7 @@ class Survey:
     def _of_each(
         self, what: str, declared: Any, levels: tuple[Any, ...]
     ) -> tuple[float, ...] | None:
+        """Return a declared number for each stratum, or None where only a total is known."""
         if declared is None:
             return None
         if not isinstance(declared, tuple):

@@ -151,6 +151,7 @@ def person_of(
 
 
 def _guess(value: Any) -> float:
+    """Return the public guess of rows per person, or refuse it."""
     typed, value = shown(value), plain(value)
     if value is None:
         return ROWS
@@ -356,6 +357,7 @@ def sort_keys(column: Any) -> tuple[Any, Codes, npt.NDArray[np.intp] | None]:
 
 
 def _pair(key: int | str) -> tuple[bytes, int]:
+    """Return the sort key of an id, in two parts: integers by value, then text."""
     if isinstance(key, str):
         return b"\3" + key.encode("utf-8", "surrogatepass"), 0
     if -(2**63) <= key < 2**63:
@@ -389,6 +391,7 @@ def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
 
 
 def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    """Return the ids of a pandas column and the mask of those present."""
     import pandas as pd
 
     dtype = column.dtype
@@ -409,6 +412,7 @@ def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
 
 
 def _of_arrow(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    """Return the ids of an Arrow column and the mask of those present."""
     import pyarrow as pa
 
     kind = column.type
@@ -428,6 +432,7 @@ def _of_arrow(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
 
 
 def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    """Return the ids of an array and the mask of those present."""
     kind = cells.dtype.kind
     if kind == "i" or (kind == "u" and cells.dtype.itemsize < 8):
         return np.array(cells, dtype=np.int64), None

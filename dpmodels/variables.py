@@ -56,6 +56,7 @@ def _number(value: Any, what: str) -> float:
 
 
 def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | None]:
+    """Return the declared bounds of a variable, both or none."""
     if lower is None and upper is None:
         return None, None
     if lower is None or upper is None:
@@ -85,6 +86,7 @@ def _bounds(lower: Any, upper: Any, kind: str) -> tuple[float | None, float | No
 
 
 def _levels(levels: Any, kind: str) -> tuple[Scalar, ...]:
+    """Return the declared levels, or refuse them."""
     if isinstance(levels, (str, bytes)) or not isinstance(levels, Iterable):
         raise SchemaError(f"{kind}(levels) needs a list, for example {kind}(['north', 'south'])")
     out = tuple(x.item() if hasattr(x, "item") and not isinstance(x, str) else x for x in levels)
@@ -170,6 +172,7 @@ def _check_codes(
 
 
 def _sign(sign: Any, kind: str, name: str, allowed: str) -> str | None:
+    """Return a declared sign of numbers (decimal or thousands), or refuse it."""
     if sign is None:
         return None
     if not isinstance(sign, str) or len(sign) != 1 or sign not in allowed:
@@ -192,6 +195,7 @@ def _signs(decimal: Any, thousands: Any, kind: str) -> dict[str, str | None]:
 
 
 def _time_unit(unit: Any, kind: str, name: str) -> str:
+    """Return a declared unit of time, or refuse it."""
     if unit not in TIME_UNITS:
         raise SchemaError(
             f"{kind}: {name}={shown(unit)} is not a unit of time."

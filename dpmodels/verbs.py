@@ -151,6 +151,7 @@ _VERBS: dict[str, Verb] = {
             link="logit",
             says=(("Family", "family"), ("Link", "link")),
             header=(
+                ("Events", "events"),
                 ("Dispersion", "dispersion"),
                 ("Alpha", "alpha"),
                 ("Deviance", "deviance"),
@@ -271,7 +272,7 @@ _VERBS: dict[str, Verb] = {
             predict="",
             estimates="Survival",
             count="Points",
-            header=(("Events (noisy)", "events"),),
+            header=(("Events", "events"),),
             plot=_SURVIVAL + "show:plot_curves",
             body=_SURVIVAL + "show:body",
             tidy=_SURVIVAL + "show:tidy",
@@ -295,7 +296,7 @@ _VERBS: dict[str, Verb] = {
             predict=_WITHIN + "hazards",
             predict_words=("times",),
             estimates="log HR",
-            header=(("Events (noisy)", "events"), ("Concordance", "concordance")),
+            header=(("Events", "events"), ("Concordance", "concordance")),
         ),
         Verb(
             "dp_polr",

@@ -220,6 +220,7 @@ def read_hypothesis(
 
 
 def _matrix(hypothesis: Any, names: Sequence[str]) -> Hypothesis:
+    """Return the hypothesis L b = q of a matrix (or a pair of matrix and values), or refuse it."""
     pair = isinstance(hypothesis, tuple) and len(hypothesis) == 2 and not np.isscalar(hypothesis[0])
     matrix, values = hypothesis if pair else (hypothesis, 0.0)
     failed, L, q = False, np.zeros((0, 0)), np.zeros(0)
@@ -238,6 +239,7 @@ def _matrix(hypothesis: Any, names: Sequence[str]) -> Hypothesis:
 
 
 def _words(row: Array, names: Sequence[str]) -> str:
+    """Return a linear combination as text, for example "x - 2*z"."""
     terms = [
         name if w == 1 else f"-{name}" if w == -1 else f"{w:g}*{name}"
         for w, name in zip(row, names, strict=True)
@@ -276,6 +278,7 @@ def _wordy(sign: str) -> bool:
 def _split(
     text: str, names: Sequence[str], terms: Mapping[str, Sequence[int]]
 ) -> list[tuple[str, dict[str, str], str]]:
+    """Return (text, marks of quoted names, text as typed) of each hypothesis between commas."""
     marked, marks = _marked(text, [*names, *(t for t in terms if t not in names)])
     parts = [part for part in marked.split(",") if part.strip()]
     typed = [re.sub(r"_v\d+_", lambda m: marks[m.group()], part).strip() for part in parts]
@@ -355,6 +358,7 @@ def _linear(
 def _unreadable(
     spoken: str, names: Sequence[str], terms: Mapping[str, Sequence[int]]
 ) -> RequestError:
+    """Return the error for a text that is not a linear hypothesis."""
     hint = did_you_mean(spoken.partition("=")[0].strip(), [*names, *terms])
     return RequestError(
         f"{shown(spoken)} is not a linear hypothesis.{hint} Type a name, or for example "
@@ -508,8 +512,8 @@ class Allowance:
         out += self.every * np.linalg.norm(rows, axis=1)
         if self.clipped:
             part = np.minimum(BASE_BIAS + self.leverage_factor * few, MOST_BIAS)
-            out += self._length(rows) * np.maximum(part * self.score, self._moved(few))
-        out = out + self._unsettled(rows, few)
+            out += self._length(rows) * np.maximum(part * self.score, self._change_by_clipping(few))
+        out = out + self._hidden_part_of_step(rows, few)
         if self.short is not None or self.points is not None:
             out = out + self._remainder_part(rows)
         if self.groups is not None:
@@ -528,7 +532,7 @@ class Allowance:
             carried = replace(carried, **read_only({"counts": carried.counts}))
         return replace(self, **arrays, carried=carried)
 
-    def _moved(self, few: Array) -> Array:
+    def _change_by_clipping(self, few: Array) -> Array:
         """Return the change that clipped scores may have made in one direction, over n.
 
         ``few``: parts of the information of coefficients that clipped and long units hold.
@@ -565,7 +569,7 @@ class Allowance:
         parts = np.linalg.pinv((self.points / size[:, None]).T, rcond=SPANNED) @ rows.T
         return np.asarray(out + self.left / size @ np.abs(parts))
 
-    def _unsettled(self, rows: Array, few: Array) -> Array:
+    def _hidden_part_of_step(self, rows: Array, few: Array) -> Array:
         """Return the part of a step that clipped scores may have hidden (``scoring/method.md``, 4).
 
         ``few``: parts of the information of coefficients in rows of large leverage.

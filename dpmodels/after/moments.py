@@ -36,7 +36,7 @@ class Explained:
         return {key: self.value, f"{key}_se": self.se, **ends}
 
 
-def explained(
+def share_explained(
     left: float, total: float, noise: tuple[float, float, float], sampling: float = 0.0,
     z: float = 1.959963984540054,
 ) -> Explained:  # fmt: skip
@@ -313,9 +313,9 @@ def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
         m.form_variance(total_form),
     )
     n, tss = m.n_eff, max(zero.rss, math.sqrt(noise[2]))
-    value = explained(fit.rss, zero.rss, noise).value
+    value = share_explained(fit.rss, zero.rss, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n
-    share = explained(fit.rss, zero.rss, noise, sampling)
+    share = share_explained(fit.rss, zero.rss, noise, sampling)
     private = math.sqrt(max(share.se**2 - sampling, 0.0))
     adjusted = 1.0 - (1.0 - value) * max(n - 1.0, 1.0) / fit.free
     return RSquared(share, adjusted, private, fit.rss, tss)
@@ -655,9 +655,10 @@ def about_nothing(
 
 
 def shrunken(b: Array, V: Array, b0: Array, D: Array) -> Array:
-    """Return ``b - V (V + D)^{-1} (b - b_0)``, (b_0, D) the prior, V the printed covariance of b.
+    """Return coefficients shrunk towards their prior mean b0, for predictions.
 
-    Where V is small nothing moves, and it does so continuously.
+    The posterior mean ``b - V (V + D)^{-1} (b - b0)``: V (p, p) is the printed covariance of b, D
+    (p, p) that of the prior. Where V is small relative to D, b stays as it is.
     """
     size = np.sqrt(np.diag(D))  # columns may be of any unit: everything over the sd of its prior
     v, d = V / np.outer(size, size), D / np.outer(size, size)

@@ -26,7 +26,7 @@ from dpmodels.api.requests import (
     not_the_private_data,
 )
 from dpmodels.arrays import with_numpy_defaults
-from dpmodels.door import answered, checked, people_count, row_count, rows_of
+from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import (
     DPModelsError,
     NoReplyError,
@@ -291,7 +291,7 @@ def call(
         rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=seed,
     )  # fmt: skip
-    door, release = answered(  # charged here; the stage is the only one that sees rows
+    door, release = run_stage(  # charged here; the stage is the only one that sees rows
         _label(plan), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
     with one_thread():
@@ -376,8 +376,11 @@ def plan(
         coefficient, and the n, the eps or the effect that would give .8.
     sd : mapping, optional
         Of a regression: how columns spread, and of the response its residuals, from other sources:
-        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors are of these. Of
-        a predictor that the others explain in part give the sd that they leave.
+        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors and forecasts
+        are of these. A level with a share q of the rows has ``sqrt(q (1 - q))``.
+    corr : mapping, optional
+        Of a regression: correlations of pairs of numeric columns, ``corr={("x", "z"): 0.9}``; else
+        0. Or give with ``sd=`` what the other columns leave of a column.
     events : float, optional
         Of a regression of events, counts or survival times: the share of rows (of people) with an
         event, or the mean count.
@@ -385,7 +388,8 @@ def plan(
     Returns
     -------
     Plan
-        Prints itself; the same object that a fit with these arguments would follow.
+        Prints itself; the same object that a fit with these arguments would follow. It forecasts
+        each coefficient as "fine", "rough" or "not determined" (``to_frame()["forecast"]``).
 
     Privacy
     -------
@@ -403,8 +407,9 @@ def plan(
         )
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
     effect = options.pop("effect", None) if asks_power else None
-    sd = None if verb == "dp_test" else options.pop("sd", None)
-    events = None if verb == "dp_test" else options.pop("events", None)
+    typed_facts = dict.fromkeys(("sd", "corr", "events"))
+    if verb != "dp_test":
+        typed_facts = {name: options.pop(name, None) for name in typed_facts}
     _check_planned(verb)
     design_options = None
     if verb_of(verb).loss == "family":
@@ -437,21 +442,20 @@ def plan(
     from dpmodels.forecasts import Facts, Replanned, errors_by, power
 
     facts = Facts()
-    if asks_power or sd is not None or events is not None:
-        facts = Facts.of(result, sd, events, options.get("rows_per_unit"))
-        if not asks_power:
-            make, options = errors_by(make, result, facts, options)
-            result = make(n, eps)
-    result = replace(result, forecasts=Replanned(make, facts))
+    if asks_power or any(value is not None for value in typed_facts.values()):
+        facts = Facts.of(result, **typed_facts, rows=options.get("rows_per_unit"))
+        make, options = errors_by(make, result, facts, options, rescale=not asks_power)
+        result = make(n, eps)
+    result = replace(result, again=Replanned(make, facts))
     if advice:
         result = replace(result, advice=(advice, *result.advice))
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
         advised = (*result.advice, *power(make, n, float(eps), effect, facts))
-        forecasts = Replanned(make, facts, dict(effect or {}))
-        return replace(result, advice=advised, forecasts=forecasts)
-    return _reaching(result, make, want, n, float(eps))
+        again = Replanned(make, facts, dict(effect or {}))
+        return replace(result, advice=advised, again=again)
+    return _with_error_advice(result, make, want, n, float(eps))
 
 
 def _check_planned(verb: Any) -> None:
@@ -466,7 +470,7 @@ def _check_planned(verb: Any) -> None:
         )
 
 
-def _reaching(
+def _with_error_advice(
     result: Plan[Any], make: Callable[[int, float], Plan[Any]], want: Any, n: int, eps: float
 ) -> Plan[Any]:
     """Return the plan with advice on the privacy standard errors that ``want=`` names."""
@@ -483,9 +487,9 @@ def _reaching(
             + did_you_mean(unknown[0], columns)
             + f" Columns: {', '.join(columns)}"
         )
-    from dpmodels.forecasts import reach
+    from dpmodels.forecasts import error_advice
 
-    return replace(result, advice=(*result.advice, *reach(make, n, eps, want)))
+    return replace(result, advice=(*result.advice, *error_advice(make, n, eps, want)))
 
 
 # -- ``show_versions``: what a report of a problem needs, and nothing about the machine's files.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.arrays import with_numpy_defaults
-from dpmodels.door import answered, checked
+from dpmodels.door import checked, run_stage
 from dpmodels.errors import NoReplyWarning, RequestError, choice, shown
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
@@ -361,7 +361,7 @@ def dp_vote(
     if isinstance(votes, str) or not hasattr(votes, "__len__"):
         raise RequestError("votes takes one vote a voter: a list, an array or a Series")
     plan = vote_plan(names, len(votes), eps, delta)
-    door, (winner, stable, lower) = answered(
+    door, (winner, stable, lower) = run_stage(
         "dp_vote(...)", plan, release_winner, lambda: votes, budget, seed
     )
     return VoteResult(names[winner], stable, lower, door.guarantee)
@@ -474,7 +474,7 @@ def dp_pate(
         array.shape, classes, counts=counts, teachers=teachers, sigma=float(sigma), test_eps=hat,
         eps=eps, delta=delta,
     )  # fmt: skip
-    door, (labels, eps_total, order) = answered(
+    door, (labels, eps_total, order) = run_stage(
         "dp_pate(...)", plan, release_labels, lambda: array, budget, seed
     )
     door.note(labels is not None)

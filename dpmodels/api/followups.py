@@ -13,7 +13,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.api.releases import holds_moments, is_release, signed
 from dpmodels.arrays import with_numpy_defaults
-from dpmodels.door import answered, checked, people_count, row_count, rows_of
+from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import Schema, declared_schema
 from dpmodels.privacy.composition import neighbours_of
@@ -172,7 +172,7 @@ def _released(
     plan = plan_holdout(fit.design, n, parts, eps, delta)
     call = f"{fit.model}({fit.formula!r}).{label}"
     rows = functools.partial(rows_of, source, n)
-    door, answer = answered(call, plan, release, rows, budget, seed, what="the score is ")
+    door, answer = run_stage(call, plan, release, rows, budget, seed, what="the score is ")
     return replace(plan, guarantee=door.guarantee), answer
 
 
@@ -207,6 +207,7 @@ def _checked_fit(fit: Fit) -> bool:
 
 
 def _predictor(fit: Fit) -> Predictor:
+    """Return the predictor of a fit: its shrunken coefficients and the inverse of its link."""
     from dpmodels.families import LINKS
     from dpmodels.models.holdout import Predictor
 
@@ -231,6 +232,7 @@ def _public_means(fit: Fit, predictor: Predictor) -> Array:
 
 
 def _width(fit: Fit) -> float:
+    """Return the width of the response's range, or refuse a fit without one."""
     ends = fit.design.response.interval
     if ends is None:
         raise RequestError("the range of the response is not known: give clip=")
@@ -299,7 +301,7 @@ def cox_zph(
     )  # fmt: skip
     rows = functools.partial(rows_of, source, n, person=person)
     call = f"{fit.model}({fit.formula!r}).cox_zph"
-    door, flat = answered(call, plan, release, rows, budget, seed, what="the check is ")
+    door, flat = run_stage(call, plan, release, rows, budget, seed, what="the check is ")
     names = tuple(estimate.names[k] for k in places)
     local = plan.local
     return zph_of(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import messages
-from dpmodels.door import answered, checked, people_count, row_count, rows_of
+from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
 from dpmodels.formula.types import check_types
@@ -93,7 +93,7 @@ def dp_levels(
     ('nurse', 'clerk')
     """
     names = [columns] if isinstance(columns, str) else list(columns)
-    return _bought(
+    return _release_levels(
         names, as_source(data), eps, delta, {}, other, missing, schema, budget, seed, unit, units
     )
 
@@ -162,7 +162,7 @@ def with_levels(
     paid = _EPS * eps, _DELTA * delta
     variables = {name: declared[name] for name in names}
     unit = declared.unit if options.get("unit") is None else options["unit"]
-    released = _bought(
+    released = _release_levels(
         names, source, *paid, variables, None, None, None, budget, seed, unit, options.get("units")
     )
     lost = [name for name in names if name not in released]
@@ -210,7 +210,7 @@ def _check_columns(names: list[str], source: Any, person: Person | None) -> None
             raise RequestError(f"{name!r} is a date, which has no levels: dp.Date(...)")
 
 
-def _bought(
+def _release_levels(
     names: list[str], source: Any, eps: float, delta: float, variables: Mapping[str, Any],
     other: str | None, missing: list[Any] | None, schema: Any, budget: Any, seed: int | None,
     unit: str | None, units: int | None,
@@ -240,7 +240,7 @@ def _bought(
     )
     label = f"dp_levels({', '.join(names)})"
     rows = functools.partial(rows_of, source, n, person=person)
-    _, counts = answered(label, plan, release_levels, rows, budget, seed, what="the levels are ")
+    _, counts = run_stage(label, plan, release_levels, rows, budget, seed, what="the levels are ")
     levels = FoundLevels(counts, plan, others)
     lost = [name for name in names if name not in levels]
     if lost and not variables:

@@ -444,7 +444,7 @@ def dp_iv(
                 f"{', '.join(refused)} must not be given with a release of second moments: it was "
                 f"paid for when it was made. Type dp_iv({formula!r}, m)"
             )
-        return _on(data, formula, main, instruments, level)
+        return _fit_on_release(data, formula, main, instruments, level)
     require("dp_iv", eps, delta, options)
     if not hasattr(data, "__next__"):
         _check_first(data, main, instruments, schema, bounds)
@@ -456,7 +456,7 @@ def dp_iv(
         columns, data, eps=eps, delta=delta, method=method, schema=schema, bounds=bounds,
         public=public, budget=budget, seed=seed, **options,
     )  # fmt: skip
-    return _on(m, formula, main, instruments, level, paid=True)
+    return _fit_on_release(m, formula, main, instruments, level, paid=True)
 
 
 def _parts(formula: Any) -> tuple[str, str]:
@@ -522,7 +522,7 @@ def _places(design: Design, instruments: Design) -> tuple[list[int], list[int]]:
     return endogenous, excluded
 
 
-def _on(
+def _fit_on_release(
     m: Fit, formula: str, main: str, instruments: str, level: float, *, paid: bool = False
 ) -> Fit:
     """Return the fit on a release."""

@@ -482,6 +482,7 @@ def panel_arguments(
 
 
 def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **arguments: Any) -> Fit:
+    """Fit a panel model: people are the unit, and errors are clustered by person."""
     from dpmodels.results.fit import Fit
 
     for name in ("vcov", "cluster"):  # of fixest and other packages

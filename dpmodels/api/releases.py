@@ -12,7 +12,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.api.requests import Designed, build_request, check_columns, check_first
 from dpmodels.arrays import with_numpy_defaults
-from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
     FormulaError,
     NoReplyError,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 def _requested_columns(
     columns: Any, kinds: Mapping[str, str], declared: Schema | None
 ) -> list[str]:
+    """Return the names of the columns to release: those listed, or all."""
     if columns is None:
         columns = list(kinds if declared is None else declared)
     cells = isinstance(columns, str) or type(columns).__name__ == "Series"
@@ -59,6 +60,7 @@ def _plan(
     source: Any, columns: Any, eps: float, delta: float, schema: Schema | None, bounds: Any,
     options: Mapping[str, Any], n: int | None, accepted: bool = False,
 ) -> TablePlan:  # fmt: skip
+    """Plan the release of noised columns: design, noise, ranges."""
     from dpmodels.formula.build import build_design
     from dpmodels.formula.parser import needed_variables
     from dpmodels.formula.schema import declared_schema, schema_for
@@ -269,7 +271,7 @@ def dp_release(
     plan = _plan(source, columns, eps, delta, schema, bounds, options, n, accept_no_estimate)
     label = f"dp_release({', '.join(plan.layout.names)})"
     rows = functools.partial(rows_of, source, plan.n)
-    _, table = answered(label, plan, make_table, rows, budget, seed, what="the release is ")
+    _, table = run_stage(label, plan, make_table, rows, budget, seed, what="the release is ")
     if table is None:
         raise NoReplyError(
             "no reply: the ranges of undeclared columns could not be found within the budget (a "
@@ -427,7 +429,7 @@ def _kinds_of(schema: Any) -> dict[str, str]:
     }
 
 
-def restated(
+def request_of_other_verb(
     fit: Fit, verb: str, formula: str, method: str, call_options: Mapping[str, Any], **entry: Any
 ) -> Designed:
     """Return the request that another function would make of the released numbers of a fit."""
@@ -558,6 +560,7 @@ def functionals_on(design: Design, m: Fit, facts: MomentFacts) -> Array:
 
 
 def _would_hold(m: Fit, terms: list[str]) -> str:
+    """Return the call of a release of moments that would contain the given terms."""
     held = m.formula.partition("~")
     released = held[0].strip() if held[2].strip() in ("", "1") else f"{held[0]} + {held[2]}".strip()
     formula = " + ".join([released, *terms])

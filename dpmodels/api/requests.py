@@ -592,7 +592,7 @@ def _planned_columns(
     return dict.fromkeys([*sorted(names.union(used)), *labelled], "unknown")
 
 
-def _protected(options: dict[str, Any], entry: Method) -> dict[str, str]:
+def _take_unit(options: dict[str, Any], entry: Method) -> dict[str, str]:
     """Take ``unit=`` out of the options where it is a level of a noised table, and return it.
 
     A word of the method and no column: noised tables protect one row or one variable of it.
@@ -680,7 +680,7 @@ def build_request(
     entry = resolve(verb, method)
     all_options = {**implied, **options}
     survey = survey_of(all_options)
-    level = _protected(all_options, entry)
+    level = _take_unit(all_options, entry)
     all_options.setdefault("na", entry.na)
     common = _common(all_options)
     resolved = entry.resolve_options({**all_options, **level})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
-from dpmodels.api.releases import REQUIRED, given_names, restated
+from dpmodels.api.releases import REQUIRED, given_names, request_of_other_verb
 from dpmodels.errors import RequestError
 from dpmodels.verbs import like
 
@@ -200,7 +200,7 @@ def survdiff_of(fit: Any) -> Fit:
         )
     options = {k: fit.options[k] for k in ("times", "breaks", "max_episodes")
              if fit.options.get(k) is not None}  # fmt: skip
-    call = restated(
+    call = request_of_other_verb(
         fit, "dp_survdiff", fit.formula, "logrank", options, name="curve",
         title="Log-rank test of a released curve", privacy_se="public",
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
-from dpmodels.api.releases import REQUIRED, given_names, restated
+from dpmodels.api.releases import REQUIRED, given_names, request_of_other_verb
 from dpmodels.api.requests import Choice, check_first
 from dpmodels.errors import RequestError, shown
 from dpmodels.units import column_of
@@ -43,7 +43,7 @@ def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
             "there rows are counted and not weighted"
         )
     record = fit._record
-    call = restated(
+    call = request_of_other_verb(
         fit, "dp_table", formula, "joint", {}, name="moments", title="From released moments",
         privacy_se="released", options=(),
     )  # fmt: skip

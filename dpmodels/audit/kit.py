@@ -428,7 +428,7 @@ def _columns(plan: Plan[Any], n: int, seed: int, wild: bool = False) -> dict[str
     return out
 
 
-def derived(verb: str, method: str) -> tuple[Finding, ...]:
+def findings_of_queries(verb: str, method: str) -> tuple[Finding, ...]:
     """Return the findings of every query that a method asks, on synthetic rows; none: it asks none.
 
     Deterministic: a right query is never flagged.
@@ -529,6 +529,7 @@ class SentinelCheck:
 
 
 def _observe_call(call: Callable[[Any], Any], data: Any, shape: Callable[[Any], Any]) -> Any:
+    """Return (error, result as text, warnings) of a call, for a comparison with another call."""
     failure = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -817,7 +818,7 @@ def audit(
     keys = [k for k in registered if k[1] == method and verb in (None, k[0])]
     findings: list[Finding] = []
     for key in keys:
-        findings += derived(*key)
+        findings += findings_of_queries(*key)
     for case in (c for k in keys for c in _CASES.get(k, ())):
         findings += [check.run() for check in case.sensitivity]
         findings += [check.run(draws, seed) for check in case.release]

@@ -194,6 +194,7 @@ def _in(of: Any, k: Any, steps: int, people: bool) -> bool:
 
 
 def _sum(s: Sum, k: Any, people: bool) -> bool:
+    """Return whether an integer vector k is an element of the set of a sum."""
     unit = round(1.0 / s.step)
     people = people or isinstance(s.set, ConvexHull)  # a weight too is a part of a row
     if not s.count > 0.0:
@@ -208,6 +209,7 @@ def _sum(s: Sum, k: Any, people: bool) -> bool:
 
 
 def _symmetric(k: Any, dim: int, svec: bool) -> Any:
+    """Return the symmetric matrix of the entries of its upper triangle."""
     M = np.empty((dim, dim), dtype=object)
     upper = np.triu_indices(dim)
     if svec:
@@ -244,6 +246,7 @@ def _semidefinite(M: Any) -> bool:
 
 
 def _gram(s: Gram, k: Any, people: bool, svec: bool = True) -> bool:
+    """Return whether an integer vector k is the Gram matrix of a row (or person) in the set."""
     M = _symmetric(k, s.dim, svec)
     if isinstance(s.set, NuclearBall):
         limit = Fraction(s.set.radius) ** 2 * _ONE**2
@@ -280,6 +283,7 @@ def _split(s: Split, k: Any, people: bool) -> bool:
 
 
 def _objective(s: Objective, k: Any, people: bool) -> bool:
+    """Return whether an integer vector k is a row's part in the functional mechanism."""
     p, upper = s.p, np.triu_indices(s.p)
     if any(v % 2 for v in k[:p]):
         return False
@@ -296,6 +300,7 @@ def _objective(s: Objective, k: Any, people: bool) -> bool:
 
 
 def _powers(s: Powers, k: Any, people: bool) -> bool:
+    """Return whether an integer vector k is (count, values, squares) of one row or person."""
     d, count = s.d, k[0]
     u, squares = k[1 : d + 1], k[d + 1 :]
     if not (0 <= count <= _ONE if people else count in (0, _ONE)):
@@ -321,6 +326,7 @@ def _cells(s: Cells, k: Any, people: bool) -> bool:
 
 
 def _tree(s: Tree, k: Any, people: bool) -> bool:
+    """Return whether an integer vector k is the part of a row or person in a tree of counts."""
     unit = round(1.0 / s.step)
     parts = np.split(k, np.cumsum(s.sizes)[:-1])
     if not (people or s.people) and any(v not in (0, unit) for v in k):
@@ -329,6 +335,7 @@ def _tree(s: Tree, k: Any, people: bool) -> bool:
 
 
 def _by_class(s: ByClass, k: Any, people: bool) -> bool:
+    """Return whether an integer vector k has entries of one class at most, each in its set."""
     x, counts = s.parts(k)
     mine = [j for j in range(s.classes) if any(x[j]) or (len(counts) and counts[j])]
     if len(mine) > 1:
@@ -353,6 +360,7 @@ _FLOATS = 1.0 + 2.0**-40
 
 
 def _rank_one(s: RankOne, k: Any, people: bool) -> bool:
+    """Return whether the matrices and the score of a vector k are within their radii."""
     *matrices, score = s.parts(np.asarray(k, dtype=float))
     if not float(score @ score) <= s.clip**2 * _FLOATS:
         return False
@@ -411,6 +419,7 @@ def corners(statistic: Any, norm: Norm, rng: np.random.Generator) -> Array:
 
 
 def _elements(statistic: Any, rng: np.random.Generator) -> Iterator[Any]:
+    """Yield vectors that one unit may add to a statistic, the extreme ones included."""
     if isinstance(statistic, RankOne):
         yield from _of_a_pass(statistic)
     elif isinstance(statistic, (ClusterGram, Clusters, ClusterTotals)):
@@ -500,7 +509,7 @@ def _length(v: Array, norm: Norm) -> float:
     return float(np.abs(v).sum()) if norm == "l1" else float(np.sqrt((v * v).sum()))
 
 
-def attained(statistic: Any, relation: str, norm: Norm) -> float:
+def largest_distance(statistic: Any, relation: str, norm: Norm) -> float:
     """Return the largest distance of two elements (of one and none), weighted."""
     elements = corners(statistic, norm, np.random.default_rng(1))
     if relation != "replace":
@@ -520,7 +529,7 @@ def sensitivity_ratio(statistic: Any, relation: str, norm: Norm) -> float | None
         moved = sensitivity(statistic, relation, norm)
     except PrivacyBugError:
         return None
-    return attained(statistic, relation, norm) / moved
+    return largest_distance(statistic, relation, norm) / moved
 
 
 # --- noise ---------------------------------------------------------------------------------------
@@ -547,6 +556,7 @@ class _Nothing:
 
 
 def _nought(values: Any) -> Any:
+    """Return zeros in the shape of the given values."""
     if isinstance(values, tuple):
         return tuple(_nought(v) for v in values)
     values = np.asarray(values)

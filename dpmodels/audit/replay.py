@@ -105,6 +105,7 @@ class ReplayRun(Run):
         self, name: str, kind: str, value: Any, weights: Any, sensitivity: float,
         draw: Callable[[], Any], probability: float = math.nan,
     ) -> Any:  # fmt: skip
+        """Draw and record a release; in a replay return the output of the first run instead."""
         if self.first is None:
             output = draw()
         else:

@@ -19,7 +19,7 @@ from dpmodels.formula.compile import (
     compile_factor,
     compile_scalar,
     conjuncts,
-    remembered,
+    remember_designs,
 )
 from dpmodels.formula.design import CellProgram, CellSource, Column, Design, TermInfo, as_cell
 from dpmodels.formula.parser import needed_variables
@@ -259,7 +259,7 @@ class _Codes:
         return self.codes
 
 
-@remembered
+@remember_designs
 def build_design(
     formula: str,
     schema: Schema,
@@ -286,13 +286,13 @@ def build_design(
     return Builder(formula, schema, **how).design(one_sided_ok, response_ok, event)
 
 
-@remembered
+@remember_designs
 def build_mean_design(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"x1 + x2 ~ 1"``: the columns are those of the left-hand side, no response."""
     return Builder(formula, schema, **how).mean_design()
 
 
-@remembered
+@remember_designs
 def build_cell_design(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile the formula of a table: one column per variable, levels as codes.
 
@@ -533,6 +533,7 @@ class Builder:
         aside: Mapping[str, Node],
         **facts: Any,
     ) -> Design:
+        """Return the design of a compiled program, after checking the names of its columns."""
         self._check_names(columns)
         return Design(
             formula=self.formula, response=response, columns=tuple(columns), schema=self.schema,
@@ -561,6 +562,7 @@ class Builder:
                     raise FormulaError(_MADE_TWICE.format(self.formula, name, _quoted([name])))
 
     def _split_offset(self) -> tuple[str | None, tuple[fx.TermText, ...]]:
+        """Return the offset of the right-hand side as text, or None, and the other terms."""
         offsets, terms = [], []
         for term in self.parsed.rhs:
             if len(term) == 1 and term[0][0].replace(" ", "").startswith("offset("):
@@ -580,6 +582,7 @@ class Builder:
     def _response(
         self, one_sided_ok: bool, response_ok: str, event: Any, offset: str | None
     ) -> tuple[Column | None, Node | Cat | None, tuple[Any, ...]]:
+        """Compile the left-hand side: its column, its node and its levels."""
         lhs = self.parsed.lhs
         if lhs is None:
             if one_sided_ok:
@@ -711,6 +714,7 @@ class Builder:
         return out
 
     def _weights(self) -> Node | None:
+        """Compile ``weights=``, or return None; a range that may be negative is refused."""
         if self.weights is None:
             return None
         node = self.scalar(self.weights, "weights")
@@ -722,6 +726,7 @@ class Builder:
         return node
 
     def _subset(self) -> Node | None:
+        """Compile ``subset=``, or return None; anything but a comparison is refused."""
         if self.subset is None:
             return None
         node = self.scalar(self.subset, "subset")

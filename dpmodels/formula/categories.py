@@ -59,6 +59,7 @@ _BY_NAME = {"treatment", "sas", "sum", "helmert", "poly", "diff"}
 
 @word("C")
 def _category(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``C(x, contrasts, levels=)`` to a factor."""
     arguments_by_name = arguments(node, "x contrasts levels", ctx)
     levels = _levels(arguments_by_name.get("levels"), ctx)
     cat = _source(arguments_by_name["x"], levels, ctx)
@@ -76,6 +77,7 @@ def _category(node: ast.Call, ctx: Context) -> Factor:
 
 
 def _levels(node: ast.expr | None, ctx: Context) -> tuple[Any, ...] | None:
+    """Return the levels that a formula lists, or None if it lists none."""
     if node is None or literal(node) is None:
         return None
     value = literal(node)
@@ -121,6 +123,7 @@ def _check_exact(levels: tuple[Any, ...], inner: ast.expr, ctx: Context) -> None
 
 
 def _numeric_levels(x: Node, levels: tuple[Any, ...]) -> Cat:
+    """Return the factor of a number whose levels are listed."""
     values = [float(v) if not isinstance(v, str) else np.nan for v in levels]
 
     def codes(env: Env) -> Array:
@@ -134,6 +137,7 @@ def _numeric_levels(x: Node, levels: tuple[Any, ...]) -> Cat:
 
 
 def _relevel(name: str, cat: Cat, levels: tuple[Any, ...], ctx: Context) -> Cat:
+    """Return a factor with its levels in a new order, or fewer of them."""
     for level in levels:
         if level not in cat.levels:
             close = did_you_mean(str(level), map(str, cat.levels))
@@ -183,6 +187,7 @@ def _contrast(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
 
 
 def _plain(node: ast.expr, ctx: Context) -> Any:
+    """Return the value of a constant in a formula, or refuse anything else."""
     value = literal(node)
     if value is ...:
         raise ctx.fail(f"{pretty(node, ctx)} must be a constant")
@@ -190,6 +195,7 @@ def _plain(node: ast.expr, ctx: Context) -> Any:
 
 
 def _custom(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
+    """Return a contrast that the formula gives as a matrix or as named columns."""
     rows = literal(node)
     if isinstance(node, ast.Dict):
         columns = [_plain(v, ctx) for v in node.values]
@@ -212,6 +218,7 @@ def _custom(node: ast.expr, levels: tuple[Any, ...], ctx: Context) -> Any:
 
 @word("cut")
 def _cut(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``cut(x, breaks=[...])`` to a factor of public intervals."""
     bound = arguments(node, "x breaks labels", ctx)
     x = compile_scalar(bound["x"], ctx)
     if x.interval is None:
@@ -255,6 +262,7 @@ def _cut(node: ast.Call, ctx: Context) -> Factor:
 
 @word("hashed")
 def _hashed(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``hashed(x, levels=k)``: the factor of a text by its hash."""
     bound = arguments(node, "x levels", ctx)
     count = public_integer(bound.get("levels"), "levels", None, 2, ctx)
     name = variable_name(bound["x"], ctx)
@@ -280,6 +288,7 @@ def _hashed(node: ast.Call, ctx: Context) -> Factor:
 
 @word("Q")
 def _quoted(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``Q("name")``: the variable of any name."""
     bound = arguments(node, "x", ctx)
     name = literal(bound["x"])
     if not isinstance(name, str) or name not in ctx.schema:
@@ -421,6 +430,7 @@ def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
 @word("minimum")
 @word("maximum")
 def _extreme(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``minimum(a, b)`` or ``maximum(a, b)``, row by row."""
     name = call_name(node.func)
     values, pick = {"minimum": (np.minimum, min), "maximum": (np.maximum, max)}[name]
     first, second = only_positional(node, name, 2, ctx)
@@ -433,6 +443,7 @@ def _extreme(node: ast.Call, ctx: Context) -> Factor:
 
 @word("clip")
 def _clip(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``clip(x, a, b)`` with constant bounds."""
     x, lo, hi = only_positional(node, "clip", 3, ctx)
     a, low, high = compile_scalar(x, ctx), number(lo, "clip: a", ctx), number(hi, "clip: b", ctx)
     if not low <= high:
@@ -445,6 +456,7 @@ def _clip(node: ast.Call, ctx: Context) -> Factor:
 
 @word("offset")
 def _offset(node: ast.Call, ctx: Context) -> Factor:
+    """Refuse ``offset()`` inside another expression."""
     raise ctx.fail(
         "offset() is a term by itself, on the right-hand side: y ~ x + offset(z); it cannot be "
         "inside another expression or an interaction"

@@ -36,6 +36,7 @@ def read(path: Any) -> Facts:
 
 
 def _text(file: Path) -> str:
+    """Return the text of a codebook file, as UTF-8 or else as Windows-1252."""
     raw = file.read_bytes()
     try:
         return raw.decode("utf-8-sig")
@@ -96,6 +97,7 @@ _KIND_OF = {word: kind for kind, words in _TYPES.items() for word in words}
 
 
 def _csv(rows: list[dict[str, str]], file: str) -> Facts:
+    """Return the declarations of a codebook in CSV, one row per variable."""
     names = {word: field for field, words in _COLUMNS.items() for word in words}
     columns = {key: names[_word(key)] for key in rows[0] if _word(key) in names}
     if "name" not in columns.values():
@@ -196,6 +198,7 @@ def _levels(text: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _mapping(text: str, where: str) -> dict[str, Any]:
+    """Return a recoding written as JSON or as ``y=yes|n=no``."""
     if not text:
         return {}
     if text.lstrip().startswith("{"):
@@ -222,6 +225,7 @@ _NO_DATA = ("descriptive", "file", "signature")
 
 
 def _redcap(rows: list[dict[str, str]]) -> Facts:
+    """Return the declarations of a REDCap data dictionary."""
     key_of = {word: key for key, words in _REDCAP.items() for word in words}
     out: Facts = {}
     forms: list[str] = []
@@ -328,6 +332,7 @@ _BOOLEAN = (["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"])
 
 
 def _frictionless(text: str, file: str) -> Facts:
+    """Return the declarations of a Frictionless table schema."""
     problem, data = "", None
     try:
         data = json.loads(text)
@@ -385,6 +390,7 @@ def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _categories(field: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
+    """Return the declaration of a field whose categories are listed."""
     kind = "ordered" if field.get("categoriesOrdered") or field.get("ordered") else "levels"
     if any(isinstance(value, dict) and "label" in value for value in values):
         pairs = [(value["value"], value.get("label", value["value"])) for value in values]
@@ -393,6 +399,7 @@ def _categories(field: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
 
 
 def _number_field(field: Mapping[str, Any], kind: str, limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declaration of a numeric field, a count if it is a whole number from 0."""
     signs = (("decimalChar", "decimal"), ("groupChar", "thousands"))
     copied = {new: field[old] for old, new in signs if old in field}
     if kind == "integer" and limits.get("minimum") == 0:
@@ -402,6 +409,7 @@ def _number_field(field: Mapping[str, Any], kind: str, limits: Mapping[str, Any]
 
 
 def _boolean_field(field: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declaration of a field with two values."""
     yes, no = field.get("trueValues") or [], field.get("falseValues") or []
     if not (yes and no) or (yes, no) == _BOOLEAN:
         return {"type": "binary"}
@@ -437,6 +445,7 @@ def write(path: Any, variables: Mapping[str, Variable]) -> None:
 
 
 def _cell(key: str, value: Any) -> str:
+    """Return a declared value as the text of a CSV cell."""
     if isinstance(value, (list, dict)):
         plain = isinstance(value, list) and key == "levels" and all(
             isinstance(x, str) and x and not set(x) & set("|;,=\n[") and x == x.strip()

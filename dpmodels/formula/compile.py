@@ -111,6 +111,7 @@ def compile_scalar(node: ast.expr, ctx: Context) -> Node:
 
 
 def _variable(node: ast.Name, ctx: Context) -> Node:
+    """Compile the name of a numeric variable."""
     name = variable_name(node, ctx)
     assert name is not None
     variable = ctx.schema[name]
@@ -124,6 +125,7 @@ def _variable(node: ast.Name, ctx: Context) -> Node:
 
 
 def _unary(node: ast.UnaryOp, ctx: Context) -> Node:
+    """Compile ``+x``, ``-x`` or ``not x``."""
     a = compile_scalar(node.operand, ctx)
     if isinstance(node.op, ast.UAdd):
         return a
@@ -144,6 +146,7 @@ _ARITHMETIC: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], iv
 
 
 def _binary(node: ast.BinOp, ctx: Context) -> Node:
+    """Compile an operation of two expressions."""
     if isinstance(node.op, (ast.BitAnd, ast.BitOr)):
         a, b = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
         return _logical(a, b, isinstance(node.op, ast.BitAnd), ctx)
@@ -196,6 +199,7 @@ def combine(
 
 
 def _quotient(node: ast.BinOp, ctx: Context) -> Node:
+    """Compile ``a / b``; a denominator whose range contains 0 is refused."""
     a, b = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
     d = b.interval
     if d is not None and d[0] <= 0 <= d[1]:
@@ -214,6 +218,7 @@ def _quotient(node: ast.BinOp, ctx: Context) -> Node:
 
 
 def _power(node: ast.BinOp, ctx: Context) -> Node:
+    """Compile ``x ** k`` with a constant exponent."""
     a, e = compile_scalar(node.left, ctx), compile_scalar(node.right, ctx)
     k = e.constant
     if k is None:
@@ -263,6 +268,7 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def _compare(node: ast.Compare, ctx: Context) -> Node:
+    """Compile a comparison, or a chain of them, to 0 or 1."""
     left = node.left
     parts = []
     for op, right in zip(node.ops, node.comparators, strict=True):
@@ -283,6 +289,7 @@ def _joined_tests(parts: list[Node], both: bool, ctx: Context) -> Node:
 def _number_test(
     left: ast.expr, op: ast.cmpop, right: ast.expr, node: ast.AST, ctx: Context
 ) -> Node:
+    """Compile the comparison of two numbers."""
     if type(op) not in _COMPARE:
         raise ctx.fail(
             f"the comparison in {pretty(node, ctx)} is not part of the formula language",
@@ -367,7 +374,7 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
         raise ctx.fail(
             f"a category can be compared with == != or in, for example {written_name(name)} == "
             f"{variable.levels[0]!r}",
-            *([_BRACKETS] if _joined(right) else []),
+            *([_BRACKETS] if _is_bitwise_logic(right) else []),
         )
     for level in levels:
         if level not in variable.levels:
@@ -386,11 +393,13 @@ _BRACKETS = (
 )
 
 
-def _joined(node: ast.expr) -> bool:
+def _is_bitwise_logic(node: ast.expr) -> bool:
+    """Return whether an expression is written with ``&`` or ``|``."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr))
 
 
 def _logical(a: Node, b: Node, both: bool, ctx: Context) -> Node:
+    """Compile "and" (both) or "or" of two comparisons; missing if either is."""
     if not (a.boolean and b.boolean):
         raise ctx.fail("and, or, & and | join comparisons", _BRACKETS)
     pick = np.minimum if both else np.maximum  # NaN (missing) wins in either
@@ -411,7 +420,7 @@ _MOST_DESIGNS, _LONGEST = 16, 100_000
 Build = TypeVar("Build", bound=Callable[..., Any])
 
 
-def remembered(build: Build) -> Build:
+def remember_designs(build: Build) -> Build:
     """Return the function with a memory of its last designs.
 
     **Privacy.** The key is the text of public arguments (``repr`` tells 1, 1.0 and True apart, as
@@ -543,6 +552,7 @@ def _inner(bound: dict[str, ast.expr], lo: float, hi: float, ctx: Context) -> li
 
 @word("bs")
 def _bs(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``bs(x, knots=[...])``: B-splines with public knots."""
     bound = arguments(
         node, "x df knots degree include_intercept lower_bound upper_bound extrapolation", ctx
     )
@@ -680,6 +690,7 @@ def bspline(x: Array, t: Array, degree: int) -> Array:
 
 @word("poly")
 def _poly(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``poly(x, degree, raw=True)``: powers of x."""
     bound = arguments(node, "x degree raw", ctx)
     x = compile_scalar(bound["x"], ctx)
     k = public_integer(bound.get("degree"), "degree", 1, 1, ctx)
@@ -707,6 +718,7 @@ def _poly(node: ast.Call, ctx: Context) -> Factor:
 
 @word("legendre")
 def _legendre(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``legendre(x, degree)``: Legendre polynomials over the declared range."""
     bound = arguments(node, "x degree", ctx)
     x = compile_scalar(bound["x"], ctx)
     k = public_integer(bound.get("degree"), "degree", None, 1, ctx)
@@ -739,6 +751,7 @@ def _legendre(node: ast.Call, ctx: Context) -> Factor:
 
 
 def _unit(x: Node) -> Node:
+    """Return a node mapped from its range to [-1, 1]."""
     assert x.interval is not None
     lo, hi = x.interval
     middle, half = 0.5 * (lo + hi), 0.5 * (hi - lo)
@@ -751,6 +764,7 @@ def _unit(x: Node) -> Node:
 
 @word("unit")
 def _unit_word(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``unit(x)``: x mapped from its declared range to [-1, 1]."""
     bound = arguments(node, "x", ctx)
     x = compile_scalar(bound["x"], ctx)
     if x.interval is None:
@@ -772,6 +786,7 @@ _AFFINE = {
 @word("standardize")
 @word("center")
 def _affine(node: ast.Call, ctx: Context) -> Factor:
+    """Compile ``scale``, ``center`` or ``standardize`` with public constants."""
     names, keys = _AFFINE[call_name(node.func)]
     bound = arguments(node, names, ctx)
     x = compile_scalar(bound["x"], ctx)

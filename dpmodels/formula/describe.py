@@ -158,6 +158,7 @@ class Description(Shown):
         )
 
     def _facts(self) -> list[tuple[str, str]]:
+        """Return the facts above the table: bounds, missing cells, subset, weights, offset."""
         d = self.design
         norms = ", ".join(f"{_num(d.row_norm(n))} ({n})" for n in ("l2", "l1", "linf"))
         out = [("Row norm bound", norms)]

@@ -286,7 +286,7 @@ class Design:
             buy_all=True,
         )
 
-    def unmarked(self) -> Design:
+    def without_missing_marks(self) -> Design:
         """Return the design that marks no row as missing: no variable touches another's column.
 
         For releases that protect single attributes: a level that is not listed would else put a
@@ -555,6 +555,7 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
 
 
 def _beyond(name: str, cells: Any, lo: float, hi: float, what: str) -> list[str]:
+    """Return a sentence on the cells of synthetic rows outside a range, empty if none are."""
     with np.errstate(invalid="ignore"):
         out = int(((cells < lo) | (cells > hi)).sum())
     if not out:
@@ -630,6 +631,7 @@ class Grid:
 
 
 def _grid(design: Design) -> Grid | None:
+    """Return the public grid of cells of a design of factors, or None if it has none."""
     program = design.program
     if type(program) is not Program or program.weights is not None or not program.marks:
         return None
@@ -652,7 +654,9 @@ def _grid(design: Design) -> Grid | None:
     table, missing = _cells(design, program, inner, places, variable_of)
     clips, finals = design.limits(numbers)
     d = design.p - len(places)
-    rows = replace(program, products=_moved(outer), columns=d, numeric=(slice(0, len(numbers)),))
+    rows = replace(
+        program, products=_separate_rows(outer), columns=d, numeric=(slice(0, len(numbers)),)
+    )
     binary = tuple(isinstance(v, Binary) for v in variables)
     return Grid(table, missing, numbers, tuple(names), sizes, binary, rows, clips, finals)
 
@@ -671,7 +675,7 @@ def _size(variable: Variable) -> int:
     return 1 + (len(variable.codes) if isinstance(variable, Levels) else 2)
 
 
-def _moved(products: Sequence[Product]) -> tuple[Product, ...]:
+def _separate_rows(products: Sequence[Product]) -> tuple[Product, ...]:
     """Return products with separate rows, in the same order."""
     out, at = [], 0
     for p in products:
@@ -699,7 +703,8 @@ def _cells(
     }
     d = len(places)
     alone = replace(
-        program, products=_moved(products), columns=d, numeric=(slice(0, d),), response=None,
+        program, products=_separate_rows(products), columns=d, numeric=(slice(0, d),),
+        response=None,
         offset=None, subset=None, aside=(),
     )  # fmt: skip
     out = np.empty((d, K))

@@ -26,7 +26,7 @@ from dpmodels.formula.words import (
     Basis,
     Cat,
     Factor,
-    balanced,
+    bracket_sums,
     capped_powers,
     check_columns,
     check_names,
@@ -154,7 +154,7 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
         with quiet():
             parser = lib.Parser(feature_flags={"twosided"})
             ordering = "degree" if by_degree else "none"
-            capped = balanced(capped_powers(plain, len(others or ()) if "." in plain else 0))
+            capped = bracket_sums(capped_powers(plain, len(others or ()) if "." in plain else 0))
             _check_terms(parser.get_ast(capped, context=context), others or ())
             formula = lib.Formula.from_spec(
                 capped, ordering=ordering, parser=parser, context=context
@@ -288,6 +288,7 @@ def _problem(error: Exception, text: str) -> str:
 
 
 def _texts(terms: Any, names: Mapping[str, str]) -> tuple[TermText, ...]:
+    """Return the factors of each term as texts, and whether each is a number."""
     return tuple(
         tuple((_restored(f.expr, names), f.eval_method.value == "literal") for f in t.factors)
         for t in terms
@@ -304,7 +305,7 @@ def _parse_patsy(text: str) -> Parsed:
         ) from None
     problem = ""
     desc: Any = None
-    written, text = text, balanced(text)
+    written, text = text, bracket_sums(text)
     if "~" in text and not text.rsplit("~", 1)[1].strip():
         raise FormulaError(f'"{text}" has nothing on the right-hand side. Use "y ~ 1" for the mean')
     try:
@@ -483,6 +484,7 @@ def names_in(text: str, formula: str) -> Iterator[str]:
 
 
 def _names(node: ast.AST, quoted: Mapping[str, str]) -> Iterator[str]:
+    """Yield the variables in an expression."""
     if isinstance(node, ast.Name):
         name = quoted.get(node.id, node.id)
         if name not in _KEYWORDS:
@@ -524,12 +526,13 @@ def needed_variables(
     """
     columns = None if available is None else tuple(available)
     texts = (formula, subset, weights)
-    walk = _needed if all(isinstance(t, (str, type(None))) for t in texts) else _needed.__wrapped__
+    hashable = all(isinstance(t, (str, type(None))) for t in texts)
+    walk = _needed_columns if hashable else _needed_columns.__wrapped__
     return walk(formula, columns, engine, subset, weights, frozenset(declared), tuple(REGISTERED))
 
 
 @functools.lru_cache(maxsize=64)
-def _needed(
+def _needed_columns(
     formula: str,
     columns: tuple[str, ...] | None,
     engine: str,
@@ -552,7 +555,7 @@ def _needed(
         for name in names:
             if name not in columns:
                 shown = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
-                where = _where(name, formula, {"subset": subset, "weights": weights})
+                where = _place_of_name(name, formula, {"subset": subset, "weights": weights})
                 raise FormulaError(
                     f"{name!r} in {where} is not a column.{did_you_mean(name, columns)} "
                     f"Columns: {shown}"
@@ -560,7 +563,7 @@ def _needed(
     return tuple(names)
 
 
-def _where(name: str, formula: str, others: Mapping[str, str | None]) -> str:
+def _place_of_name(name: str, formula: str, others: Mapping[str, str | None]) -> str:
     """Return the place of a name that is not a column: the formula, or an argument."""
     in_formula = re.search(rf"\b{re.escape(name)}\b", formula)
     for argument, text in others.items():

@@ -351,6 +351,7 @@ class Program:
         return sorted(self.products, key=lambda p: not p.single)
 
     def _response(self, block: Block, out: Array) -> None:
+        """Write the response of a block."""
         r = self.response
         if isinstance(r, Cat):
             out[...] = block.codes(r)
@@ -375,6 +376,7 @@ class Program:
 
 
 def _find_clip_function() -> Any:
+    """Return NumPy's clip without its checks of arguments, or ``np.clip``."""
     for core in ("_core", "core"):
         ufunc = getattr(getattr(getattr(np, core, None), "umath", None), "clip", None)
         if isinstance(ufunc, np.ufunc):

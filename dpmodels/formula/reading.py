@@ -103,10 +103,11 @@ def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any
 
 
 def _coerced(column: Any, variable: Variable) -> Any:
+    """Return the cells of a column as the numbers or codes of its declared variable."""
     kind, payload = _open(column)
     if kind == "text":
         if isinstance(variable, (Real, Count)) and _plain_text(variable):
-            parsed = _tried(lambda: _parsed(payload, variable.decimal))
+            parsed = _read_or_none(lambda: _parsed(payload, variable.decimal))
             if parsed is not None:
                 return _without_codes(parsed, variable)
         kind, payload = _open_arrow(payload.dictionary_encode())
@@ -149,6 +150,7 @@ def _open(column: Any) -> tuple[str, Any]:
 
 
 def _object_array(cells: Any) -> Any:
+    """Return cells as an array of objects, one entry per cell of any type."""
     items = list(cells)
     out = np.empty(len(items), dtype=object)
     for i, item in enumerate(items):
@@ -157,6 +159,7 @@ def _object_array(cells: Any) -> Any:
 
 
 def _open_pandas(column: Any) -> tuple[str, Any]:
+    """Return (form, cells) of a pandas column."""
     import pandas as pd
 
     dtype = column.dtype
@@ -184,7 +187,7 @@ def _open_pandas(column: Any) -> tuple[str, Any]:
     return _encoded(column.to_numpy(dtype=object))
 
 
-def _tried(read: Callable[[], Any]) -> Any:
+def _read_or_none(read: Callable[[], Any]) -> Any:
     """Return the result of ``read``, or None if a single cell made a whole column fail."""
     try:
         return read()
@@ -214,6 +217,7 @@ def _encoded(cells: Any) -> tuple[str, Any]:
 
 
 def _open_polars(column: Any) -> tuple[str, Any]:
+    """Return (form, cells) of a polars column."""
     import polars as pl
 
     dtype = column.dtype
@@ -233,6 +237,7 @@ def _open_polars(column: Any) -> tuple[str, Any]:
 
 
 def _open_arrow(column: Any) -> tuple[str, Any]:
+    """Return (form, cells) of an Arrow column."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
@@ -268,8 +273,8 @@ def _open_arrow(column: Any) -> tuple[str, Any]:
 
 def _python_cells(column: Any) -> Any:
     """Return the cells of an Arrow array as objects; one that Python cannot hold is missing."""
-    cells = _tried(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
-    return _object_array([_tried(c.as_py) for c in column] if cells is None else cells)
+    cells = _read_or_none(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
+    return _object_array([_read_or_none(c.as_py) for c in column] if cells is None else cells)
 
 
 def _parsed(column: Any, decimal: str | None = None) -> Any:
@@ -310,6 +315,7 @@ def _looked_up(table: Any, codes: Any) -> Any:
 
 
 def _array_numbers(cells: Any, read: Callable[[Any], float] | None = None) -> Any:
+    """Return the cells of an array as floats, NaN where one cannot be read."""
     if cells.dtype == np.float64:
         return cells
     kind = cells.dtype.kind
@@ -436,7 +442,7 @@ class _Clock:
             return self._numbers(ticks.astype(np.int64), present)
         kind, held = _encoded(payload.astype(object))
         values = held[1] if kind == "dictionary" else held
-        read = [_tried(functools.partial(self._read, cell)) for cell in values]
+        read = [_read_or_none(functools.partial(self._read, cell)) for cell in values]
         present = np.array([tick is not None and abs(tick) < 1 << 61 for tick in read], dtype=bool)
         ticks = np.array(
             [r if t else 0 for r, t in zip(read, present, strict=True)], dtype=np.int64
@@ -455,6 +461,7 @@ class _Clock:
 
 @functools.lru_cache(maxsize=64)
 def _dates(variable: Date) -> _Clock:
+    """Return the function that reads a cell of a declared date."""
     words = {str(code).strip() for code in variable.missing or ()}
 
     def parsed(text: str) -> int | None:
@@ -476,7 +483,7 @@ def _dates(variable: Date) -> _Clock:
         return None
 
     readers = (parsed, _iso_microseconds)
-    tried = [_tried(functools.partial(reader, word)) for word in words for reader in readers]
+    tried = [_read_or_none(functools.partial(reader, word)) for word in words for reader in readers]
     codes = [code for code in tried if code is not None]
     return _Clock("M", variable.start, variable.unit, read, codes)
 
@@ -538,6 +545,7 @@ def _duration(cell: Any) -> int | None:
 def _mapped(
     kind: str, payload: Any, code_of: Callable[[Any], int], missing: int, dtype: Any
 ) -> Any:
+    """Return the code of every cell by ``code_of``; equal cells are read once if that is safe."""
     if kind == "masked":
         codes = _mapped("numpy", payload[0], code_of, missing, dtype)
         return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
@@ -561,6 +569,7 @@ def _table(values: Any, code_of: Callable[[Any], int], missing: int, dtype: Any)
 
 
 def _try(code_of: Callable[[Any], int], cell: Any, missing: int) -> int:
+    """Return the code of a cell, or ``missing`` if it has none or cannot be read."""
     try:
         return missing if _absent(cell) else code_of(cell)
     except KeyboardInterrupt:
@@ -616,6 +625,7 @@ def _spellings(
     levels: tuple[Any, ...], recode: tuple[tuple[str, Any], ...], missing: tuple[Any, ...],
     strip: bool, ignore_case: bool,
 ) -> Callable[[Any], int | None]:  # fmt: skip
+    """Return the function from a cell to the code of its level, or None."""
     exact: dict[Any, int] = {}
     for code, level in enumerate(levels):
         exact.setdefault(level, code)
@@ -728,6 +738,7 @@ def _printed(cell: Any) -> str:
 
 
 def _binary(kind: str, payload: Any, variable: Binary) -> Any:
+    """Return the cells of a declared 0/1 variable as 0.0, 1.0 or NaN."""
     if variable.levels is not None or variable.recode is not None:
         spelled = spellings(variable)
 

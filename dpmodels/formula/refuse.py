@@ -78,7 +78,7 @@ def _short(value: float) -> float | int:
 _MOST_KNOTS = 40
 
 
-def _even(interval: tuple[float, float], count: int) -> str:
+def _spaced_knots(interval: tuple[float, float], count: int) -> str:
     """Return evenly spaced knots as a message lists them; too many are left to the reader."""
     if count > _MOST_KNOTS:
         return "[...]"
@@ -137,6 +137,7 @@ def _refused_bs(
     bound: Mapping[str, ast.expr],
     degree: int,
 ) -> FormulaError:
+    """Return the refusal of ``bs(x, df=)`` with the public knots to type instead."""
     df = bound["df"]
     count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else degree + 1
     inner = max(count - degree, 1)
@@ -147,7 +148,7 @@ def _refused_bs(
     if interval is None:
         others = [v for v, _ in _other_splines(ctx.formula, ctx) if v != x]
         return ctx.refuse(why, *map(_declare, (x, *others)), f"then bs({x}, knots=[...])")
-    fixed = f"bs({x}, knots={_even(interval, inner)}" + (
+    fixed = f"bs({x}, knots={_spaced_knots(interval, inner)}" + (
         ")" if degree == 3 else f", degree={degree})"
     )
     return ctx.refuse(
@@ -160,6 +161,7 @@ def _refused_bs(
 def _refused_natural(
     node: ast.Call, x: str, ctx: Context, interval: Interval, df: ast.expr, name: str
 ) -> FormulaError:
+    """Return the refusal of a natural spline with ``df=`` and what to type instead."""
     count = df.value if isinstance(df, ast.Constant) and isinstance(df.value, int) else 3
     inner = max(count - (1 if name == "ns" else 2), 1)
     why = "With df= the knots are quantiles of the private data, its least and largest among them."
@@ -168,7 +170,7 @@ def _refused_natural(
     return ctx.refuse(
         why,
         f"Fix, with knots equally spaced on the declared range {ctx.range_of(interval)}:",
-        "    " + rewritten(node, f"{name}({x}, knots={_even(interval, inner)})", ctx),
+        "    " + rewritten(node, f"{name}({x}, knots={_spaced_knots(interval, inner)})", ctx),
     )
 
 
@@ -189,7 +191,7 @@ def _all_splines(formula: str, ctx: Context) -> str:
     def fixed(match: re.Match[str]) -> str:
         name, df = match.group(1), int(match.group(2))
         interval = ranges.get(name)
-        knots = "[...]" if interval is None else _even(interval, max(df - 3, 1))
+        knots = "[...]" if interval is None else _spaced_knots(interval, max(df - 3, 1))
         return f"bs({name}, knots={knots})"
 
     return _BY_DF.sub(fixed, formula)
@@ -215,7 +217,7 @@ def need_levels(name: str, numeric: bool, interval: Interval, ctx: Context) -> F
         f"or in the formula:    C({written}, levels=[...])",
     ]
     if numeric:
-        points = _even(interval, 2) if interval is not None else "[...]"
+        points = _spaced_knots(interval, 2) if interval is not None else "[...]"
         lines.append(f"or cut the number at public points: cut({written}, breaks={points})")
     else:
         lines.append(f"For an open-ended set of levels: hashed({written}, levels=32)")

@@ -337,6 +337,7 @@ def _in_words(variable: Variable) -> str:
 
 
 def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
+    """Return the mapping in a schema text (TOML or JSON), or refuse it."""
     problem = ""
     data: Any = None
     try:
@@ -351,6 +352,7 @@ def _parsed(load: Any, text: str, what: str) -> Mapping[str, Any]:
 
 
 def _toml(value: Any) -> str:
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
@@ -361,6 +363,7 @@ def _toml(value: Any) -> str:
 
 
 def _template(needed: Iterable[str], text: Iterable[str] = ()) -> str:
+    """Return the schema to type for variables that are not declared."""
     text = list(text)
     others = [n for n in needed if n not in text]
     width = max((len(n) for n in (*text, *others)), default=0)
@@ -416,7 +419,7 @@ def schema_for(
         if name not in data_columns:
             raise SchemaError(
                 f"the data has no column {shown(name)}.{did_you_mean(name, data_columns)} "
-                f"Columns: {_few(data_columns)}"
+                f"Columns: {_first_names(data_columns)}"
             )
         kind = str(data_columns[name])
         if name in declared or name in short:
@@ -487,6 +490,7 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
 
 
 def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the ranges of ``bounds=``, by variable."""
     if bounds is None or (isinstance(bounds, str) and bounds == "private"):
         return {}
     if not isinstance(bounds, Mapping):
@@ -498,7 +502,7 @@ def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[An
         if variables and name not in variables:
             raise SchemaError(
                 f"bounds: no variable {shown(name)}.{did_you_mean(str(name), variables)} "
-                f"Variables: {_few(variables)}"
+                f"Variables: {_first_names(variables)}"
             )
         if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable):
             raise SchemaError(f"bounds[{name!r}] must be a pair (lower, upper), got {shown(pair)}")
@@ -516,6 +520,7 @@ def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[An
 
 
 def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | None) -> Variable:
+    """Return the declaration of a variable with the range that ``bounds=`` gives it."""
     if pair is None:
         assert declared is not None
         return declared
@@ -534,7 +539,7 @@ def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | No
     raise SchemaError(f"bounds[{name!r}]: {failed}")
 
 
-def _few(names: Iterable[str], most: int = 12) -> str:
+def _first_names(names: Iterable[str], most: int = 12) -> str:
     shown = [str(n) for n in names]
     return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
 

@@ -31,7 +31,7 @@ from dpmodels.formula.build import (
     column_of,
 )
 from dpmodels.formula.categories import compile_call
-from dpmodels.formula.compile import compile_factor, compile_scalar, remembered
+from dpmodels.formula.compile import compile_factor, compile_scalar, remember_designs
 from dpmodels.formula.design import CellSource, Design, Survival, as_cell
 from dpmodels.formula.program import Block, Rule
 from dpmodels.formula.schema import Schema
@@ -64,6 +64,7 @@ def _surv(node: ast.Call, ctx: Context) -> Factor:
 
 @word("strata")
 def _strata(node: ast.Call, ctx: Context) -> Factor:
+    """Refuse ``strata()`` inside another expression."""
     raise ctx.fail(
         "strata() is a term by itself on the right of ~, after Surv(): "
         "Surv(time, event) ~ x + strata(g)"
@@ -158,6 +159,7 @@ class _Survival(Builder):
         return lhs[0][0][0], strata, terms
 
     def _call(self, text: str) -> tuple[ast.Call, Context]:
+        """Return the call that a text of the formula holds, and its context."""
         tree, quoted = parse_expression(text, self.formula)
         if not isinstance(tree, ast.Call):
             raise FormulaError(f'cannot read `{text}` in "{self.formula}"')
@@ -184,6 +186,7 @@ class _Survival(Builder):
         return follow_up(nodes[0], nodes[1], event, (names[0], names[1], names[2]))
 
     def _time(self, tree: ast.expr, ctx: Context) -> Node:
+        """Compile a time of ``Surv()``; its declared range must start at 0 or above."""
         node = compile_scalar(tree, ctx)
         name = pretty(tree, ctx)
         if node.boolean or node.constant is not None:
@@ -249,6 +252,7 @@ class _Survival(Builder):
 
     # -- designs ---------------------------------------------------------------------------
     def checked(self) -> None:
+        """Refuse options that survival models cannot take."""
         if self.weights is not None:
             raise FormulaError("survival verbs take no weights=: every person counts once")
         if self.na == "impute-midpoint":
@@ -380,7 +384,7 @@ def _combined(parts: Sequence[CellSource]) -> Cat:
     return Cat(tuple(labels), codes, variables=variables)
 
 
-@remembered
+@remember_designs
 def build_survival_cells(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"Surv(time, event) ~ g + strata(s)"`` as a table: one row of the buffer each.
 
@@ -392,7 +396,7 @@ def build_survival_cells(formula: str, schema: Schema, **how: Any) -> Design:
     return _Survival(formula, schema, **how).cells()
 
 
-@remembered
+@remember_designs
 def build_survival_design(formula: str, schema: Schema, **how: Any) -> Design:
     """Compile ``"Surv(time, event) ~ x + strata(g)"`` as a regression.
 

@@ -70,6 +70,7 @@ def check_types(
 
 
 def _check_duration(name: str, cells: str, variable: Variable) -> None:
+    """Refuse a duration, or a time of day, that is declared as another kind."""
     if isinstance(variable, Real) and variable.duration is not None and cells != "time":
         return
     what, fix = "a duration", f"schema={{{name!r}: dp.Real(0, 30, duration='days')}}"
@@ -83,6 +84,7 @@ def _check_duration(name: str, cells: str, variable: Variable) -> None:
 
 
 def _check_date(name: str, kind: str) -> None:
+    """Refuse a column of numbers that is declared as a date."""
     if kind in ("numeric", "bool") or (kind == "category" and bool(getattr(kind, "cells", ""))):
         raise SchemaError(
             f"{name!r} is a column of numbers, and dp.Date takes dates or text. If they count days "
@@ -93,6 +95,7 @@ def _check_date(name: str, kind: str) -> None:
 def _check_number(
     name: str, kind: str, spec: str, variable: Real | Count, undeclared: bool
 ) -> None:
+    """Refuse a column that a declared number cannot be read from."""
     if kind == "datetime" and undeclared:
         raise SchemaError(
             f"{name!r} is a date, and would enter as seconds since 1970. Say from when and in "
@@ -129,6 +132,7 @@ def _as_date(name: str) -> str:
 
 
 def _date(name: str, spec: str) -> str:
+    """Return the message on a date that is declared as a number."""
     return (
         f"{name!r} is a date, and {spec} takes numbers: seconds since 1970, which this range does "
         f"not hold. Say from when and in which unit it counts: {_as_date(name)}"
@@ -136,6 +140,7 @@ def _date(name: str, spec: str) -> str:
 
 
 def _check_event(name: str, kind: str, spec: str) -> None:
+    """Refuse a column that a declared 0/1 variable cannot be read from."""
     if kind == "datetime":
         raise SchemaError(_date(name, spec))
     if kind == "text":
@@ -215,6 +220,7 @@ def _number_of(level: Scalar) -> decimal.Decimal | None:
 
 
 def _number_holds(cells: str, number: decimal.Decimal) -> bool:
+    """Return whether a type of cells can hold a number exactly."""
     if cells.startswith(("int", "uint")):
         is_integer = number.is_finite() and number == number.to_integral_value()
         ends = np.iinfo(cells)

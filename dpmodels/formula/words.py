@@ -145,6 +145,7 @@ def _logistic1(x: float) -> float:
 
 
 def _abs_image(a: Interval) -> Interval:
+    """Return the interval of the absolute value."""
     if a is None:
         return None
     top = magnitude(a)
@@ -456,7 +457,7 @@ def check_depth(tree: ast.AST, text: str) -> None:
     )
 
 
-def balanced(text: str) -> str:
+def bracket_sums(text: str) -> str:
     """Return a formula whose long sums are bracketed in pairs of halves: the same terms, not deep.
 
     Only sums of more than 64 terms are rewritten. Numbers stay outside the brackets, as 0 and 1
@@ -473,7 +474,7 @@ def balanced(text: str) -> str:
 
     def close() -> str:
         signs, terms = frames[-1]
-        return _halved(signs, [*terms, "".join(buffer)])
+        return _bracket_halves(signs, [*terms, "".join(buffer)])
 
     for sign in text:
         if quoted:
@@ -507,7 +508,7 @@ def balanced(text: str) -> str:
 _SHORT_SUM = 64
 
 
-def _halved(signs: list[str], terms: list[str]) -> str:
+def _bracket_halves(signs: list[str], terms: list[str]) -> str:
     """Return ``t0 s1 t1 s2 t2 ...`` with its runs of terms that are added put in brackets."""
     out = [terms[0]]
     run: list[str] = []

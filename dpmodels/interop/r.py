@@ -68,6 +68,7 @@ def run(
 def _result(
     name: str, arguments: Mapping[str, Any], owner: Any, positional: Sequence[Any]
 ) -> Any:
+    """Call a function of the package, or a method of a fit, by its dotted name."""
     import dpmodels
 
     result: Any = dpmodels if owner is None else owner

@@ -25,7 +25,7 @@ from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import Ball, Box, OneHot
 from dpmodels.proof.statistics import ByClass as InClasses
 from dpmodels.proof.statistics import Sum
-from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -147,6 +147,7 @@ class BayesDetail:
 
 
 def _form(request: Request) -> str:
+    """Return the form of the release: sums, paper, fixed or auto."""
     if request.method.name == "sums":
         return "sums"
     if request["variant"] == "paper":
@@ -245,7 +246,7 @@ def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) ->
     return PairConstants(gamma, alpha, weight, p, alpha * agm(detail.eps_r, detail.delta))
 
 
-@ranged
+@with_ranges
 def release_sums(plan: Plan[BayesDetail], ask: Ask, design: Design) -> Release:
     """Release class statistics.
 
@@ -314,6 +315,7 @@ def _release_auto(
 def _release_pair(
     detail: BayesDetail, scale: FeatureScale, over: Sums, ask: Ask
 ) -> dict[str, Array] | None:
+    """Release class means behind a coin, or return None if it gives no reply."""
     raw, n = ask.raw(own_proof("ePTR, class means")), ask.n
     stats = raw.total(over)
     c = pair_constants(detail, float(stats.counts.min()), scale.norm, n)
@@ -473,7 +475,7 @@ def smooth_sensitivity(count: int, beta: float) -> float:
     return best
 
 
-@ranged
+@with_ranges
 def release_eptr(plan: Plan[CompareDetail], ask: Ask, design: Design) -> Release:
     """Release counts, means and pooled sums of squares with Laplace noise.
 

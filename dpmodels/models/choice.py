@@ -397,7 +397,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
     if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
         return out
-    few = _few(release.detail.fits[0], plan.detail.rows)
+    few = _unseen_classes(release.detail.fits[0], plan.detail.rows)
     if not few.any():
         return out
     each = len(out.names) // (classes.K - 1)
@@ -409,7 +409,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     return replace(out, untested=untested, notes=(*out.notes, note))
 
 
-def _few(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
+def _unseen_classes(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
     """Return the classes of which the first pass sees less than its own noise lets tell.
 
     A row moves the sum of scores by C at most, whose noise is so many rows long; classes are as

@@ -55,7 +55,7 @@ def projector_sensitivity(gap: float) -> float:
 
 
 def eigengap(M: Array, k: int) -> float:
-    """Return lambda_k - lambda_{k+1} of a symmetric matrix; moves by at most 1 a row."""
+    """Return lambda_k - lambda_{k+1} of a symmetric matrix; one row changes it by at most 1."""
     values = np.linalg.eigvalsh(M)[::-1]
     return float(values[k - 1] - values[k])
 

@@ -106,7 +106,7 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
     return Plan.of(request, design, n, (step,), detail=detail)
 
 
-def _tried(function: Callable[[], Any]) -> Any:
+def _result_or_none(function: Callable[[], Any]) -> Any:
     """Return the result of a user-supplied function, or None if it raises.
 
     The text of an exception is never shown: it could quote rows.
@@ -121,7 +121,7 @@ def _tried(function: Callable[[], Any]) -> Any:
 
 def _vector(f: Callable[..., Any], size: int, *args: Any) -> Array:
     """Return f's result of length ``size``, or zeros if it raises or has another length."""
-    out = _tried(lambda: np.asarray(f(*args), dtype=float).ravel())
+    out = _result_or_none(lambda: np.asarray(f(*args), dtype=float).ravel())
     return np.zeros(size) if out is None or out.shape != (size,) else np.asarray(out)
 
 
@@ -133,7 +133,7 @@ def safe_vector(f: Callable[[Array], Any], x: Array, size: int) -> Array:
 
 def _number(function: Callable[..., Any], *args: Any) -> float:
     """Return a finite number, or infinity: a loss that cannot be computed is not bounded."""
-    value = _tried(lambda: float(function(*args)))
+    value = _result_or_none(lambda: float(function(*args)))
     return value if value is not None and math.isfinite(value) else math.inf
 
 
@@ -176,6 +176,7 @@ def release_eptr(plan: Plan[EptrDetail], ask: Ask) -> Release:
 
 
 def _release_bound(plan: Plan[EptrDetail], value: Array, lam: float, raw: Raw) -> Release:
+    """Release a lower bound of the safety number, then the estimate if the bound is valid."""
     s = float(plan.request["sensitivity"]) * GRID_ALLOWANCE
     mu_t, mu_r = plan.detail.mu
     noisy = float(raw.gaussian_real("lower bound and test", lam, s))

@@ -207,6 +207,7 @@ class TestedDetail:
 def _iso(
     request: Request, B: float, d: int
 ) -> tuple[TestedDetail, list[Step], str | None]:
+    """Plan output noise after a private test of the curvature."""
     factor = 2.0 if request.relation == "replace" else 1.0
     mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
     cost = 0.2 * request.delta
@@ -224,6 +225,7 @@ def _iso(
 def _hessian(
     request: Request, B: float, d: int
 ) -> tuple[TestedDetail, list[Step], str | None]:
+    """Plan a posterior draw after a private test of the curvature."""
     eps, delta = request.eps, request.delta
     proved = None
     if request.relation == "replace":

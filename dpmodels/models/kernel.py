@@ -25,7 +25,7 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import ByClass, Sum
-from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -390,6 +390,7 @@ class NpregReleased:
 
 
 def _features(design: Design) -> list[int]:
+    """Return the places of the numeric columns, or refuse a design without them."""
     index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     if not index:
         raise RequestError("dp_npreg needs a numeric variable on the right-hand side: 'y ~ x1'")
@@ -425,6 +426,7 @@ def _public_points(request: Request, design: Design) -> Any:
 
 
 def _form(request: Request) -> str:
+    """Return the form of the release: functional, paper, fixed or auto."""
     if request.method.name == "functional":
         return "functional"
     if request["variant"] == "paper":
@@ -473,7 +475,7 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-@ranged
+@with_ranges
 def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Release:
     """Release a curve on fixed public points.
 
@@ -498,6 +500,7 @@ def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Rel
 def _release_functional(
     plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
+    """Release the sums N and D at fixed points by the functional mechanism."""
     from scipy.linalg import solve_triangular
 
     detail = plan.detail
@@ -520,6 +523,7 @@ def _release_functional(
 def _release_eptr(
     plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
 ) -> Release:
+    """Release the curve at each point behind a private test of its kernel mass."""
     detail = plan.detail
     n = plan.public_n
     raw = ask.raw(own_proof("ePTR, kernel regression"))
@@ -690,7 +694,7 @@ def plan_wavelet(request: Request, design: Design, n: int) -> Plan[Any]:
     return split.plan(n, scales={"cells": float(2**level)}, detail=(level, mu))
 
 
-@ranged
+@with_ranges
 def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> Release:
     """Release (sum of y, count) of each cell.
 

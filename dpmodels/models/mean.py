@@ -28,7 +28,7 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Box, ConvexHull
 from dpmodels.proof.statistics import Gram, Powers, Sum
-from dpmodels.ranges import Split, ranged
+from dpmodels.ranges import Split, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -83,7 +83,7 @@ def sums_and_count(d: int, people: bool = False) -> Sum:
     return Sum(_box(d, people), count=math.sqrt(3.0 * d), products=True)
 
 
-@ranged
+@with_ranges
 def release_clipped(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     """Release sums, the count of complete rows and (with inference) second moments.
 

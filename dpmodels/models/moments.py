@@ -49,7 +49,7 @@ from dpmodels.models.linear.scored import public_whitening
 from dpmodels.planning import Plan, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.proof.sets import Ball
-from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged, ranged_design
+from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged_design, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -272,7 +272,7 @@ def plan_joint(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return split.plan(n, shares={}, detail=detail)
 
 
-@ranged
+@with_ranges
 def release_joint(plan: Plan[SecondDetail], ask: Ask, design: Design) -> Release:
     """Release the second moments of (u, 1), u the columns in unit half-ranges. One pass.
 
@@ -604,7 +604,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     """Return least squares, or two-stage least squares, with errors that hold the noise."""
     detail: OnMoments = release.detail
     if detail.instruments is not None:
-        return _instrumented(plan, release, detail, detail.instruments)
+        return _two_stage_fit(plan, release, detail, detail.instruments)
     m = detail.moments
     fit = regress(m, detail.B, detail.a)
     lost = fit.trust < UNUSABLE
@@ -652,9 +652,10 @@ def _notes(detail: OnMoments) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _instrumented(
+def _two_stage_fit(
     plan: Plan[Any], release: Release, detail: OnMoments, instruments: Instruments
 ) -> Estimate:
+    """Return two-stage least squares from released moments, with its notes."""
     m, names = detail.moments, release.design.names
     inside, excluded = list(instruments.endogenous), list(instruments.excluded)
     fit = two_stage(m, detail.B, instruments.B, detail.a, inside, excluded)
@@ -699,6 +700,7 @@ def _instrumented(
 
 
 def _set_in_words(intervals: tuple[tuple[float, float], ...]) -> str:
+    """Return a confidence set as text."""
     if not intervals:
         return "empty (no value agrees with the instruments: they are not all valid)"
     if intervals == ((-math.inf, math.inf),):

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array, brent
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.mechanisms import Profile, delta_gdp, mu_gdp
-from dpmodels.sources.summed import integer_sums, skimmed
+from dpmodels.sources.summed import idle_pass, integer_sums
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -199,7 +199,7 @@ def passes_over(
     return {
         "blocks": lambda: rows.blocks(design),
         "sums": sums,
-        "skim": lambda: skimmed(rows, design),
+        "skim": lambda: idle_pass(rows, design),
     }
 
 

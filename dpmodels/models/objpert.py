@@ -37,7 +37,7 @@ from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, noise_of
 from dpmodels.proof.sets import svec, unsvec
 from dpmodels.proof.statistics import Powers
-from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.notes import no_ranges_note
@@ -103,7 +103,7 @@ class GlmDetail:
 
 
 def glm_loss(request: Request, design: Design) -> Loss:
-    """Return the loss of the family, or refuse."""
+    """Return the loss of the family; counts without a public cap are refused."""
     if family_of(request["family"]).is_event:
         return LogisticLoss()
     cap = request["mean_cap"]
@@ -373,6 +373,7 @@ def working_map(design: Design) -> tuple[Array, Array]:
 def _rescale(
     ask: Ask, detail: GlmDetail, design: Design, scale: Array, shift: Array
 ) -> tuple[Array, Array, Array]:
+    """Release counts, sums and squares of the columns, and return the new scale and shift."""
     keep = np.array([c.kind != "intercept" for c in design.columns])
     d = int(keep.sum())
     index = [*np.flatnonzero(keep).tolist(), design.p]
@@ -398,7 +399,7 @@ def _column_sums(
     return (column_sums((block[index] for block in blocks), scale, shift),)
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
     """Run objective perturbation on the rows.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.door import answered
+from dpmodels.door import run_stage
 from dpmodels.errors import NotPrivateWarning, RequestError
 from dpmodels.models.custom import safe_number, safe_vector
 from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts
@@ -198,7 +198,7 @@ def _chosen(
     call: str, plan: Choice, candidates: Sequence[Callable[..., Any]], budget: Any, seed: int | None
 ) -> tuple[Any, Guarantee]:
     """Charge, choose, and mark the choice if a candidate's noise was seeded."""
-    door, (best, paid) = answered(call, plan, _best, lambda: candidates, budget, seed)
+    door, (best, paid) = run_stage(call, plan, _best, lambda: candidates, budget, seed)
     guarantee = door.guarantee
     if paid.overspent:
         guarantee = replace(guarantee, notes=(NOT_PROVED, *guarantee.notes))
@@ -314,6 +314,7 @@ def _corner_rows(rng: np.random.Generator, low: Array, high: Array, count: int) 
 
 
 def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
+    """Return a random table for the search: clustered, duplicated or missing rows are likely."""
     x = _corner_rows(rng, low, high, n)
     if rng.uniform() < 0.4:  # many equal rows: one of them can matter more than it seems
         x[: rng.integers(1, n + 1)] = x[0]
@@ -400,6 +401,7 @@ class _Search:
         self.counterexample: dict[str, Any] | None = None
 
     def pair(self, x: Array, i: int, new: Array) -> float:
+        """Compare the safety and the estimate of a table with those of one neighbour."""
         y = x.copy()
         y[i] = new
         self.tried += 1
@@ -424,12 +426,14 @@ class _Search:
         return score
 
     def _record(self, condition: str, what: str, x: Array, i: int, new: Array) -> None:
+        """Keep the first counterexample."""
         if self.counterexample is None:
             self.counterexample = dict(
                 condition=condition, what=what, row=i, table=x.copy(), new_row=new.copy()
             )
 
     def climb(self, rng: np.random.Generator, low: Array, high: Array) -> None:
+        """Change the worst pair found so far a little, and try it."""
         assert self.best is not None
         x, i, new = self.best[0].copy(), self.best[1], self.best[2].copy()
         width = (high - low) * 10.0 ** rng.uniform(-3, 0)

@@ -25,7 +25,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import STEPS, Box, ConvexHull
 from dpmodels.proof.statistics import Cells, Gram, Sum
-from dpmodels.ranges import gaussian_part, ranged
+from dpmodels.ranges import gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
@@ -235,7 +235,7 @@ def trimmed(
     return Trim(top, mean, min(beyond / max(total, 1e-300), 0.5), min(max(square, 1e-6), 1.0))
 
 
-def mass_of(block: Array, place: int | None, top: float) -> Array:
+def row_mass(block: Array, place: int | None, top: float) -> Array:
     """Return u of rows from the weights in a row of the block, or 1 if there are none.
 
     0 where the weight is missing, negative or not finite.
@@ -389,7 +389,7 @@ class Coordinates:
         d = len(self.centre)
         t = np.clip((block[:d] - self.centre[:, None]) / self.half[:, None], -1.0, 1.0)
         gone = np.isnan(t).any(axis=0)
-        u = np.where(gone, 0.0, mass_of(block, self.place, self.top))
+        u = np.where(gone, 0.0, row_mass(block, self.place, self.top))
         return end_of_numbers(np.vstack([np.where(gone, 0.0, t) * u, u]))
 
     def of(self, block: Any) -> Array:
@@ -431,7 +431,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return paid.plan(design, n, steps, detail=detail, passes=1 + bool(weigh))
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     """Release the clip of weights, the sums, and the products.
 

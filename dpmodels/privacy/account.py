@@ -239,13 +239,14 @@ class Account:
                 if rule == "basic":  # the pair of the whole call is what is added up
                     entry = replace(entry, how=pair)
                 after = fresh._try(entry)
-                if after is not None and (best is None or after._room() > best[0]._room()):
+                if after is not None and (best is None or after._headroom() > best[0]._headroom()):
                     best = after, entry
             if best is not None:
                 return best
         raise BudgetExceededError(self._refusal(guarantee))
 
     def _try(self, entry: Entry) -> Account | None:
+        """Return the account after a charge, or None if it does not fit."""
         pairs = (self.pairs[0] + entry.eps, self.pairs[1] + entry.delta)
         spent = (
             self.spent[0] + entry.mu2,
@@ -284,7 +285,7 @@ class Account:
             if m <= (box[0] * _SLACK) ** 2 and u <= box[1] * _DIGITS and f <= box[2] * _DIGITS
         ]
 
-    def _room(self) -> float:
+    def _headroom(self) -> float:
         """Return how much room the boxes have left; 0 under the basic rule."""
         m, u, f = self.spent
         left = 0.0
@@ -364,12 +365,14 @@ class Account:
         return amount_text(entry.mu2, entry.pure, entry.failure)
 
     def _untouched(self) -> tuple[float, float, float]:
+        """Return the caps (mu, eps, delta) of an account before its first charge."""
         pure = self.cap_eps or 0.0
         failure = _FAILURE_SHARE * self.delta if self.cap_delta is None else self.cap_delta
         delta_left = self.delta - failure
         return (mu_gdp(self.eps - pure, delta_left) if 0 < delta_left < 1 else 0.0), pure, failure
 
     def _refusal(self, guarantee: Guarantee) -> str:
+        """Return the message that refuses a charge, with the remaining budget."""
         left = self.remaining(guarantee.delta if 0 < guarantee.delta < 1 else None)
         request = (
             f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); the budget"
@@ -451,7 +454,7 @@ def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
 # -- calls declared together: one guarantee.
 
 
-def _under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
+def _steps_under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, ...]:
     """Return steps that describe the call under a relation and unit."""
     if (guarantee.unit, guarantee.relation, guarantee.proved) != (unit, relation, None):
         entry = entries_of(guarantee, relation, unit)[0]
@@ -491,7 +494,7 @@ def joint(
     steps = tuple(
         replace(s, name=f"{i}: {s.name}")
         for i, g in enumerate(guarantees, 1)
-        for s in _under(g, relation, unit)
+        for s in _steps_under(g, relation, unit)
     )
     total = math.fsum(g.delta for g in guarantees) if delta is None else delta
     eps = eps_of_curve(parts_of(steps), total)

@@ -126,6 +126,7 @@ class Budget(Shown):
 
     @classmethod
     def _of(cls, store: MemoryStore | FileStore, label: str) -> Budget:
+        """Return the budget of an open store."""
         budget = cls.__new__(cls)
         budget._store, budget.label = store, label
         budget._stopped = []
@@ -645,7 +646,7 @@ def of_budget(budget: Budget, *, full: bool = False) -> Table:
     if call:
         rows.append(_total("this is enough for a Gaussian call of", call))
     if charges and full:
-        rows += _composed(budget)
+        rows += _sums_and_composition(budget)
     notes = [_ACCOUNTING[account.rule][2]] if charges else []
     if charges and full:
         notes.append(
@@ -663,7 +664,7 @@ def of_budget(budget: Budget, *, full: bool = False) -> Table:
     return _table(title, columns, rows, notes)
 
 
-def _composed(budget: Budget) -> list[Row]:
+def _sums_and_composition(budget: Budget) -> list[Row]:
     """Return the sums of the pairs of all calls, and the composition of the mechanisms that ran."""
     sums = budget.account.pairs
     together = budget.joint()

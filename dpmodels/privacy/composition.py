@@ -300,6 +300,7 @@ def _of_profile(m: Profile) -> tuple[Array, Array, float]:
 
 
 def _product(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the losses and masses of two independent discrete parts together."""
     losses: Array
     masses: Array
     losses = np.add.outer(a[0], b[0]).ravel()

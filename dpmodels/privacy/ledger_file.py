@@ -182,6 +182,7 @@ class MemoryStore:
         return new
 
     def _in_own_process(self) -> None:
+        """Refuse a budget in memory in another process than its own."""
         if os.getpid() != self._process:
             raise BudgetError(
                 "this budget belongs to the process that made it: a forked process holds a copy, "
@@ -481,10 +482,11 @@ def _hash(value: Any) -> str:
 
 def _seal(db: sqlite3.Connection) -> None:
     """Write the hash of totals and rules, and of the last call."""
-    _put(db, {"seal": _seal_of(db)})
+    _insert_row(db, {"seal": _seal_of(db)})
 
 
 def _seal_of(db: sqlite3.Connection) -> str:
+    """Return the hash over the fixed facts, the last charge and the last return of a ledger."""
     saved = {key: value for key, value in _meta(db).items() if key in _SEALED}
     last = db.execute("SELECT chain FROM calls ORDER BY number DESC LIMIT 1").fetchone()
     sealed = [saved, None if last is None else last[0]]
@@ -632,11 +634,11 @@ class FileStore:
             state = _Known()
         for later, written in state.later(db):
             if written != later.chain:
-                raise self._damaged()
+                raise self._damaged_file_error()
             state = later
         back = state.with_returns(db)
         if back is None or _meta(db).get("seal") != _seal_of(db):
-            raise self._damaged()
+            raise self._damaged_file_error()
         state = back
         with self._lock:
             self._known = state
@@ -644,13 +646,15 @@ class FileStore:
         self._witness.check(str(_meta(db).get("id")), held, lambda number: _last(db, number)[1])
         return state
 
-    def _damaged(self) -> BudgetError:
+    def _damaged_file_error(self) -> BudgetError:
+        """Return the error for a ledger whose rows are not as they were written."""
         return BudgetError(
             f"the ledger {str(self.path)!r} is damaged: a row is not as it was written. Nothing "
             "was charged. Restore it from a backup: an empty one would forget what was spent"
         )
 
     def _lost(self, seen: int, held: int) -> BudgetError:
+        """Return the error for a ledger that is an older copy."""
         return BudgetError(
             f"the ledger {str(self.path)!r} has lost charges: {seen} were seen, and the file is an "
             f"older copy with {held} calls. Nothing was charged. Bring back the newest file. If it "
@@ -691,6 +695,7 @@ class FileStore:
 
     @contextmanager
     def _transaction(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        """Open the ledger for one write that is committed at the end."""
         with self._connection(mode) as db:
             db.execute("BEGIN IMMEDIATE")
             self._recognise(db)
@@ -699,6 +704,7 @@ class FileStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Open the ledger for one consistent read."""
         # A journal left by a killed writer must be rolled back, which needs write access.
         self._must_exist()
         mode = "rw" if _writable(self.path) else "ro"
@@ -709,6 +715,7 @@ class FileStore:
             db.execute("ROLLBACK")
 
     def _must_exist(self) -> None:
+        """Refuse to go on without the ledger's file."""
         if not self.path.is_file():
             raise BudgetError(
                 f"the ledger {str(self.path)!r} is gone. Nothing was charged. Bring the file back: "
@@ -747,7 +754,7 @@ class FileStore:
             _raise_format(db)
             before = _account(db, state)
             after, admitted = admit_all(before, guarantees)
-            _put(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
+            _insert_row(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
             for i, (guarantee, entry) in enumerate(admitted):
                 number = before.calls + 1 + i
                 db.execute(
@@ -905,6 +912,7 @@ def _check_version(db: sqlite3.Connection, file: Path) -> None:
 
 
 def _check_pages(db: sqlite3.Connection, file: Path) -> None:
+    """Refuse a file whose pages SQLite finds damaged."""
     if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise BudgetError(
             f"the ledger {str(file)!r} is damaged. Nothing was charged. Restore it from a backup: "
@@ -931,17 +939,19 @@ def _new_account(file: Path, typed: Mapping[str, Any]) -> Account:
 
 
 def _create(db: sqlite3.Connection, file: Path, typed: Mapping[str, Any]) -> None:
+    """Create the tables of a new ledger."""
     account = _new_account(file, typed)
     for statement in _TABLES:
         db.execute(statement)
     label = str(typed.get("label", file.stem))
-    _put(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
+    _insert_row(db, {**account.to_dict(), "label": label, "id": secrets.token_hex(16)})
     _seal(db)
     db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
     db.execute(f"PRAGMA user_version = {FORMAT:d}")
 
 
-def _put(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+def _insert_row(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    """Write facts of the ledger, replacing those with the same key."""
     db.executemany(
         "INSERT INTO meta (key, value) VALUES (?, ?) "
         "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -954,6 +964,7 @@ def _meta(db: sqlite3.Connection) -> dict[str, Any]:
 
 
 def _compare(saved: Mapping[str, Any], typed: Mapping[str, Any], file: Path) -> None:
+    """Refuse arguments that differ from the facts of an existing ledger."""
     for name, value in typed.items():
         held = saved.get(name)
         same = float(value) == held if isinstance(held, float) else str(value) == str(held)
@@ -968,6 +979,7 @@ def _compare(saved: Mapping[str, Any], typed: Mapping[str, Any], file: Path) -> 
 
 
 def _account(db: sqlite3.Connection, state: _Known) -> Account:
+    """Return the account that a ledger file holds."""
     saved, sums = _meta(db), state.sums
     caps = saved["caps"]
     return Account(
@@ -987,6 +999,7 @@ def _account(db: sqlite3.Connection, state: _Known) -> Account:
 
 
 def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:
+    """Return the charges of a ledger file with their notes and returns, in order."""
     notes: dict[int, dict[str, str]] = {}
     for number, step, text in db.execute("SELECT number, step, text FROM notes ORDER BY id"):
         notes.setdefault(number, {})[step] = text

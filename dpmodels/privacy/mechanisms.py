@@ -367,6 +367,7 @@ def register_curve(name: str, curve: Callable[..., float] | str) -> None:
 
 
 def _resolve(name: str, curves: dict[str, Any] = _CURVES) -> Callable[..., Any]:
+    """Return the registered curve of a name, importing its module if needed."""
     curve = curves.get(name)
     if curve is None:
         raise PrivacyBugError(
@@ -532,7 +533,7 @@ def pair_of_people(eps: float, delta: float, m: int) -> tuple[float, float]:
 
 
 def pair_of_rows(eps: float, delta: float, m: int) -> tuple[float, float]:
-    """Return the pair of one row for which m rows compose to (eps, delta)."""
+    """Return the (eps, delta) per row at which a person with m rows has the given (eps, delta)."""
     if delta == 0.0:
         return eps / m, 0.0
     return eps / m, delta * _ratio(eps / m, eps)
@@ -558,12 +559,13 @@ def charged(
     Parameters
     ----------
     steps : sequence of Step
-        For one row replaced.
+        Steps of the call, for one row replaced.
     m : int
+        Rows that each person keeps.
     row : (eps, delta)
-        What they compose to.
+        Guarantee of all steps together, for one row.
     by_pair : bool
-        By the pair, whatever the steps: they are stated for another relation.
+        Whether to charge one step by ``row``, as the steps are stated for another relation.
     """
     if is_gaussian(steps) and not by_pair:
         return tuple(

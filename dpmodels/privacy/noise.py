@@ -331,7 +331,11 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
 
 
 def _accepted(targets: Sequence[_Target], table: _Table, of: Index) -> tuple[Index, Integers]:
-    """Make one proposal for each entry of ``of``, a target; return the accepted ones, in order."""
+    """Propose one discrete Gaussian per entry of ``of``; return the accepted ones, in order.
+
+    An entry is the place of a variance in ``targets`` (and of its constants in ``table``). The
+    rejection sampler proposes a discrete Laplace and accepts it with the ratio of both.
+    """
     words = _words(len(of))
     u: Integers = (words >> table.shift[of]).astype(np.int64)
     below = (u < table.t[of]).nonzero()[0]
@@ -365,6 +369,7 @@ class _Table:
 
     @classmethod
     def of(cls, targets: Sequence[_Target]) -> _Table:
+        """Return the constants of several variances as arrays."""
         return cls(
             np.array([x.t for x in targets], dtype=np.int64),
             np.array([x.shift for x in targets], dtype=np.uint64),
@@ -391,6 +396,7 @@ class _Target(NamedTuple):
 
     @classmethod
     def of(cls, sigma2: Fraction) -> _Target:
+        """Return the constants of the rejection sampler for one variance."""
         num, den = sigma2.numerator, sigma2.denominator
         t = math.isqrt(num // den) + 1
         bits = max((t - 1).bit_length(), 1)
@@ -461,6 +467,7 @@ class _Bits:
         self._left = 0
 
     def bits(self, k: int) -> int:
+        """Return k random bits as an integer."""
         if self._left < k:
             self._pool = int.from_bytes(os.urandom(4096 + k // 8), "big")
             self._left = 8 * (4096 + k // 8)
@@ -470,6 +477,7 @@ class _Bits:
         return out
 
     def below(self, n: int) -> int:
+        """Return a uniform integer below n, by rejection."""
         k = (n - 1).bit_length()
         while True:
             v = self.bits(k)
@@ -493,6 +501,7 @@ class ExactNoise:
         return k % 2 == 1
 
     def _bernoulli_exp(self, num: int, den: int) -> bool:
+        """Return True with probability exp(-num/den), exactly."""
         quotient, remainder = divmod(num, den)
         for _ in range(quotient):
             if not self._bernoulli_exp1(1, 1):
@@ -515,6 +524,7 @@ class ExactNoise:
             return -value if negative else value
 
     def _gaussian(self, sigma2: Fraction) -> int:
+        """Draw one discrete Gaussian of variance sigma2, by rejection from the discrete Laplace."""
         t = math.isqrt(sigma2.numerator // sigma2.denominator) + 1
         num, den = sigma2.numerator, sigma2.denominator
         while True:

@@ -280,6 +280,7 @@ class Run:
         return self._listed == (guarantee.inner or guarantee.steps)
 
     def _check_open(self, name: str) -> None:
+        """Refuse a draw of a closed run, or in another process."""
         if self._closed:
             raise PrivacyBugError(f"step {name!r}: this run is closed, nothing can be drawn of it")
         if os.getpid() != self._process:
@@ -297,6 +298,7 @@ class Run:
         return float(self._open[name].failure) if name in self._open else 0.0
 
     def _take(self, name: str, kind: type | tuple[type, ...]) -> Any:
+        """Return the mechanism of a planned step, once: a second draw of it is refused."""
         with self._lock:
             self._check_open(name)
             step = self._open.pop(name, None)
@@ -520,9 +522,9 @@ class Run:
         The slope of p in the data is the method's own proof (efficient Propose-Test-Release).
         """
         self._take(name, (Approximate, Pure, Profile))
-        return self._tossed(name, p)
+        return self._toss_coin(name, p)
 
-    def _tossed(self, name: str, p: float) -> bool:
+    def _toss_coin(self, name: str, p: float) -> bool:
         """Draw the coin of a step and, if it comes up 0, remember that the step gave no reply."""
         reply = self.noise.bernoulli(p)
         if not reply:
@@ -677,7 +679,7 @@ class Run:
         rounding.
         """
         self._take(name, Approximate)
-        if not self._tossed(name, probability):
+        if not self._toss_coin(name, probability):
             return None
         sd = sd * (1.0 + 2.0**-20)
         grid = sd * 2.0**-50

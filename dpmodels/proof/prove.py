@@ -124,6 +124,7 @@ def _one_sided(relation: str) -> float:
 
 
 def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
+    """Return the sensitivity of a released least eigenvalue."""
     # The same at a small dimension, where 2^-20 pays for floats too; ``factor`` is that of the
     # relation. Under replace-one a removal and an addition are charged each
     # (``privacy/one_sided.md``, 1).
@@ -131,6 +132,7 @@ def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
 
 
 def _log_residual(relation: str, norm: str, square: float, ridge: float) -> float:
+    """Return the sensitivity of the log bound of residuals."""
     # ``-log(1 - B^2/lam*)``: the most that log(Y + B |theta*|) moves, adding or removing.
     if not ridge > square:
         raise PrivacyBugError("the ridge of the log residual's lemma is below a row's square")
@@ -292,6 +294,7 @@ def intercept_sensitivity(a: float, b: float, c: float, e: float, f: float) -> f
 
 
 def _intercept_square(a: float, b: float, c: float, e: float, f: float) -> float:
+    """Return the maximum over a grid in 1.3 of ``proof/theory.md``."""
     w = np.linspace(-1.0, 1.0, _SEARCH_POINTS)
     h = np.abs(e * e + b * b * w)
     a2 = 2.0 * a * a
@@ -372,30 +375,32 @@ def noise_of(statistic: Statistic | Of, mechanism: Any, relation: str) -> Array:
     raise PrivacyBugError(f"no noise of {mechanism!r} for a query")
 
 
-def _none(statistic: Any, relation: str, norm: str) -> float:
+def _no_proof(statistic: Any, relation: str, norm: str) -> float:
+    """Raise the error for a statistic without a proven sensitivity."""
     raise PrivacyBugError(f"{type(statistic).__name__} has no proof under {relation!r} in {norm}")
 
 
-def _joined(norm: Norm, *parts: float) -> float:
+def _joint_norm(norm: Norm, *parts: float) -> float:
     """Return the norm of parts that can all be attained at once."""
     return math.fsum(parts) if norm == "l1" else math.sqrt(math.fsum(p * p for p in parts))
 
 
 def _sum(s: Sum, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of a sum over the elements of a set."""
     of, k, w = s.set, s.count, s.weight
     if isinstance(of, ConvexHull):  # norms are convex: a person is no worse than a row
         return _sum(Sum(of.of, k, w, s.count_first), relation, norm)  # type: ignore[arg-type]
     if isinstance(of, Interval):
-        alone = _joined(norm, w * max(of.high, -of.low), k)
+        alone = _joint_norm(norm, w * max(of.high, -of.low), k)
         return max(w * (of.high - of.low), alone if k else 0.0) if relation == "replace" else alone
     if isinstance(of, OneHot):
         added, two = w, w * (2.0 if norm == "l1" else math.sqrt(2.0))
         if relation != "replace":
-            return _joined(norm, added, k)
-        return max(two if of.cells > 1 else added, _joined(norm, added, k))
+            return _joint_norm(norm, added, k)
+        return max(two if of.cells > 1 else added, _joint_norm(norm, added, k))
     if isinstance(of, PairMeans):
         if norm == "l1" or k:
-            return _none(s, relation, norm)
+            return _no_proof(s, relation, norm)
         # |x| <= q <= 1: opposite pairs are 2 apart; a present pair and no pair sqrt 3
         return w * (2.0 if relation == "replace" else math.sqrt(3.0)) * _ROUNDED
     d = float(of.dim)
@@ -416,17 +421,19 @@ def _sum(s: Sum, relation: str, norm: Norm) -> float:
         added = w * of.radius * (d if norm == "l1" else math.sqrt(d))
         apart = (1.0 - of.low) * added
     # two present units at opposite ends, or a present and a missing one
-    return max(apart, _joined(norm, added, k)) if relation == "replace" else _joined(norm, added, k)
+    alone = _joint_norm(norm, added, k)
+    return max(apart, alone) if relation == "replace" else alone
 
 
 def _gram(s: Gram, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of a Gram matrix."""
     of = s.set.of if isinstance(s.set, ConvexHull) else s.set
     if isinstance(of, Box):
         k, square = of.dim + of.one, of.radius**2 * (of.dim + of.one)
     elif isinstance(of, (Ball, NuclearBall)):
         k, square = of.dim, of.radius**2
     else:
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     if norm == "l1":
         return gram_l1(k, relation) * square
     if isinstance(of, Box) and of.one and of.radius == 1.0 and relation == "replace":
@@ -436,8 +443,9 @@ def _gram(s: Gram, relation: str, norm: Norm) -> float:
 
 
 def _split(s: Split, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of second moments with separate bounds."""
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     a, b, c, e, f, k = s.parts
     if relation != "replace":
         return add_remove_sensitivity(a, b, c, e, f, k)
@@ -449,13 +457,15 @@ def _split(s: Split, relation: str, norm: Norm) -> float:
 
 
 def _objective(s: Objective, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of the functional mechanism's sums."""
     if norm != "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     added = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx
     return 2.0 * added if relation == "replace" else added
 
 
 def _powers(s: Powers, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of counts, sums and squares."""
     d = float(s.d)
     if norm == "l1":
         c = s.square
@@ -464,7 +474,7 @@ def _powers(s: Powers, relation: str, norm: Norm) -> float:
         far = 2.0 if c <= 0.5 else (1.0 + 2.0 * c) ** 2 / (4.0 * c)
         apart = d * (1.0 + c if s.low == 0 else far)
     elif s.count != 1.0 or s.square != 1.0:
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     else:
         added = math.sqrt(1.0 + 2.0 * d)
         # (u - u')^2 (1 + (u + u')^2): at most 4 on [-1, 1], 2 on [0, 1]
@@ -475,14 +485,16 @@ def _powers(s: Powers, relation: str, norm: Norm) -> float:
 
 
 def _pair(s: Pair, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of the six sums of a correlation."""
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     # two complete pairs: |z|^4 + |z'|^4 - 2 (z.z')^2 with |z|^2 <= 3 and z.z' >= 1 somewhere:
     # at most 16; a complete and a missing one: 9 of svec, and 7 more of the count's weight
     return 4.0
 
 
 def _cells(s: Cells, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of tables of counts with shares of the budget."""
     total = math.fsum(s.shares)
     if total > 1.0 + 1e-12:
         raise PrivacyBugError("shares of tables add up to more than 1")
@@ -499,22 +511,24 @@ def _tree(s: Tree, relation: str, norm: Norm) -> float:
 
 
 def _by_class(s: ByClass, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of sums by class, of which a unit is in one."""
     alone = sensitivity(s.each, "add-remove", norm)
     if relation != "replace":
         return alone
-    return max(sensitivity(s.each, "replace", norm), _joined(norm, alone, alone))
+    return max(sensitivity(s.each, "replace", norm), _joint_norm(norm, alone, alone))
 
 
 def _stack(s: Stack, relation: str, norm: Norm) -> float:
     pairs = zip(s.parts, s.shares, strict=True)
     parts = (share * sensitivity(part, relation, norm) for part, share in pairs)
-    return _joined(norm, *parts) * _ROUNDED
+    return _joint_norm(norm, *parts) * _ROUNDED
 
 
 @lru_cache(maxsize=256)
 def _rank_one(s: RankOne, relation: str, norm: Norm) -> float:
+    """Return the sensitivity of matrices and scores that are released together."""
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     if len(s.radii) != len(s.noise):
         raise PrivacyBugError("radii and noises are not of the same parts")
     if not all(R > 0.0 and 0.0 < sd < math.inf for R, sd in zip(s.radii, s.noise, strict=True)):
@@ -582,7 +596,7 @@ def cluster_move(B: float, C: float, r: int) -> float:
 def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
     """Return the sensitivity of products of sums: a row leaves one cluster and enters another."""
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     if s.several:  # g(B, c) <= 2 B c, summed over the clusters that a person leaves and enters
         return (4.0 if relation == "replace" else 2.0) * s.clip
     moves = 2.0 if relation == "replace" else 1.0
@@ -595,7 +609,7 @@ def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
     Of a person in several clusters the moves add up to C (with the slack of each) twice.
     """
     if norm == "l1":
-        return _none(s, relation, norm)
+        return _no_proof(s, relation, norm)
     sums = 2.0 if relation == "replace" else 1.0
     return sums * (s.clip if s.several else s.clip + s.slack)
 

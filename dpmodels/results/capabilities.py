@@ -38,6 +38,7 @@ class Held:
         return self._record.call.level if level is None else level
 
     def _stat(self, key: str) -> float:
+        """Return a released statistic, or raise the error that names the option to release it."""
         value = self._record.estimate.stats.get(key)
         if value is None:
             raise NotReleasedError(key)  # Fit.__getattr__ says what would pay for it
@@ -305,6 +306,7 @@ class JointTests(Held):
         return inference.anova_table(self._record, typ)
 
     def _overall(self) -> JointTest:
+        """Test all slopes together."""
         est = self._record.estimate
         lost = np.isnan(np.diag(inference.covariance(est)))
         slopes = [j for j, n in enumerate(est.names) if n != "Intercept" and not lost[j]]

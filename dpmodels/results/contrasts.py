@@ -212,7 +212,7 @@ def combine(
     high = np.array([ends[k][1][k] for k in range(len(L))])
     return Combinations(
         labels, L, effect, sd, bias, inference.statistics(combined), p, low, high,
-        level, record, what, notes, inference.deciding(combined), untested, groups, adjust,
+        level, record, what, notes, inference.interval_errors(combined), untested, groups, adjust,
         extra=extra, xlabel=xlabel,
     )  # fmt: skip
 

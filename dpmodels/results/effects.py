@@ -173,6 +173,7 @@ def _mean(fit: Any, table: dict[str, Any]) -> tuple[Array, Array]:
 
 
 def _listed_variables(fit: Any, variables: Any) -> list[str]:
+    """Return the requested predictors as a list, or all of them."""
     listed = [variables] if isinstance(variables, str) else list(variables or predictors(fit))
     predictors(fit, listed)
     if not listed:
@@ -380,6 +381,7 @@ def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) ->
 
 
 def _of_factor(fit: Any, rows: _Rows, name: str) -> list[tuple[str, Array, Array]]:
+    """Return the difference of each level from the first, with its gradient and variance."""
     first, *others = _levels(fit, name)
     return [
         (f"{name}: {other} - {first}", *_difference(fit, rows, {name: first}, {name: other}))

@@ -199,6 +199,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
     @classmethod
     def _of(cls, record: Record) -> Fit:
+        """Return the fit of a record, in the class of its function."""
         self = object.__new__(kind_of(record.call.verb))
         object.__setattr__(self, "_record", record)
         register()
@@ -870,6 +871,7 @@ class SurvivalCurves(Numbers, Fit):
         return test
 
     def _read_off(self, name: str, *positional: Any, **named: Any) -> pd.DataFrame:
+        """Return a frame that is computed from the released curves."""
         frame: pd.DataFrame = function_of(f"dpmodels.models.survival.show:{name}")(
             self, *positional, **named
         )

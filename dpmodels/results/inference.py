@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 KINDS = ("total", "sampling", "privacy")
-#: Level of the interval whose half width :func:`deciding` is of.
+#: Level of the interval whose half width :func:`interval_errors` is of.
 DECIDES = 0.95
 TIDY = (
     "term",
@@ -103,7 +103,7 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
     return np.sqrt(np.where(variance >= 0, variance, np.nan))
 
 
-def deciding(est: Estimate) -> Array:
+def interval_errors(est: Estimate) -> Array:
     """Return (p,) errors that intervals and p rest on: total, with the allowance for a bias.
 
     The half width of the 95 % interval over that of an unbiased normal (or t) estimate: without
@@ -188,7 +188,7 @@ def errors(est: Estimate) -> pd.DataFrame:
     bias = np.zeros(est.params.shape) if est.bias is None else np.asarray(est.bias)
     return pd.DataFrame(
         {
-            "error": deciding(est),
+            "error": interval_errors(est),
             "std_error": standard_errors(est),
             "sampling": standard_errors(est, "sampling"),
             "privacy": standard_errors(est, "privacy"),
@@ -387,6 +387,7 @@ def pair(eps: float, delta: float) -> str:
 
 
 def _listed(name: str, names: Any) -> list[str]:
+    """Return one name or several as a list, or refuse them."""
     listed = [names] if isinstance(names, str) else list(names or ())
     if not all(isinstance(g, str) for g in listed):
         raise RequestError(f"{name}= takes names of coefficients, or regular expressions of them")
@@ -643,6 +644,7 @@ class JointTest(Result):
 
 
 def _joint(record: Record, L: Array, q: Array) -> Wald:
+    """Test L b = q with the covariance and the bounds of bias of a fit."""
     V, bias = _zero_filled(record)
     est = record.estimate
     test = wald(L, np.nan_to_num(est.params), V, q, bias=bias, bias_of=est.bias_of, free=est.use_t)

@@ -106,7 +106,7 @@ def coefplot(
     shown = bars.shown(names, intercept)
     chosen = list(names or shown)
     if ax is None:
-        lines = sum(_wrapped(labelled(n, labels)).count("\n") for n in chosen)
+        lines = sum(_wrap_label(labelled(n, labels)).count("\n") for n in chosen)
         ax = new_axes(None, (7.0, 1.1 + 0.45 * len(chosen) + 0.15 * lines))
         _DRAWN[ax] = _Drawn(ours=True)
     drawn = _DRAWN.setdefault(ax, _Drawn())
@@ -199,7 +199,7 @@ def _draw_bars(
 def _set_rows(ax: Any, drawn: _Drawn, labels: Mapping[str, str] | None) -> None:
     """Name the rows, and give each fit but the first more room in a figure of our own."""
     k = len(drawn.titles) - 1
-    ticks = [_wrapped(labelled(name, labels)) for name in drawn.names]
+    ticks = [_wrap_label(labelled(name, labels)) for name in drawn.names]
     ax.set_yticks(list(range(len(drawn.names))), ticks)
     ax.set_ylim(len(drawn.names) - 1 + _APART * k + 0.5, -0.5)  # first name on top, no bar cut
     if k and drawn.ours:  # a line of the title, room between the marks of a row, the legend below
@@ -234,7 +234,7 @@ def _set_legend(ax: Any, *, below: bool) -> None:
         ax.figure.legend(marks, texts, loc="outside lower center", ncols=len(marks), **style)
 
 
-def _wrapped(text: str, width: int = _WRAP) -> str:
+def _wrap_label(text: str, width: int = _WRAP) -> str:
     """Break a long label at its own joints, so that it leaves room for the picture."""
     import re
     import textwrap
@@ -341,5 +341,5 @@ def effect_curve(
         f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}"
         for k, v in held.items() if k != name
     )  # fmt: skip
-    ax.set_title(_wrapped(f"at {others}", _TITLE) if others else fit.formula, fontsize="small")
+    ax.set_title(_wrap_label(f"at {others}", _TITLE) if others else fit.formula, fontsize="small")
     return ax

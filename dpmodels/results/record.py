@@ -125,12 +125,12 @@ class Record:
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),
             why=release.why,
             ended=release.ended,
-            returned=_returned(release),
+            returned=_returned_text(release),
             table=release.detail if hasattr(release.detail, "__noisy_table__") else None,
         )
 
 
-def _returned(release: Release) -> str:
+def _returned_text(release: Release) -> str:
     """Return the part of the charge that went back to the budget, as text; empty if none did."""
     if release.back is None:
         return ""
@@ -198,7 +198,7 @@ def rows_used(design: Design) -> list[tuple[str, str]]:
     return [(label, str(text)) for label, text in facts if text]
 
 
-def ranged(design: Design) -> bool:
+def has_ranges(design: Design) -> bool:
     """Return whether the range of any column is in force."""
     return any(c.interval is not None for c in design.z if c.kind != "intercept")
 
@@ -401,6 +401,7 @@ def _array_out(array: Array | None) -> dict[str, Any] | None:
 
 
 def _array_in(saved: Mapping[str, Any] | None) -> Array | None:
+    """Return an array from its saved form, or None."""
     if saved is None:
         return None
     values = np.array([float(v) for v in saved["values"]], dtype=float)
@@ -424,6 +425,7 @@ def _bound_out(bound: BiasBound | None) -> Any:
 
 
 def _bound_in(saved: Any) -> BiasBound | None:
+    """Return the bound of bias from its saved form, or None."""
     if saved is None:
         return None
     parts: list[tuple[Any, Allowance]] = []
@@ -439,6 +441,7 @@ def _bound_in(saved: Any) -> BiasBound | None:
 
 
 def _estimate_out(est: Estimate) -> dict[str, Any]:
+    """Return an estimate in the form in which it is saved."""
     return {
         "names": list(est.names),
         "params": _array_out(est.params),
@@ -457,6 +460,7 @@ def _estimate_out(est: Estimate) -> dict[str, Any]:
 
 
 def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
+    """Return an estimate from its saved form."""
     params, untested = _array_in(saved["params"]), saved.get("untested")
     assert params is not None
     arrays = {k: _array_in(v) for k, v in saved["arrays"].items()}

@@ -385,6 +385,7 @@ def _cells(
 
 
 def _stat(fit: Fit, key: str, digits: int) -> str:
+    """Return a statistic of a fit as the text of a cell."""
     promise = fit.privacy
     words = {
         "eps_delta": f"{promise.eps:g}, {promise.delta:g}",
@@ -502,6 +503,7 @@ def anova(*fits: Any, test: str | None = None, typ: int = 3) -> AnovaTable:
 
 
 def _one_release(former: Fit, two: Fit) -> bool:
+    """Return whether two fits were computed from one release of moments."""
     arrays = [fit._record.estimate.arrays for fit in (former, two)]
     if not all("functionals" in a for a in arrays):
         return False
@@ -536,6 +538,7 @@ def _nested(small: Fit, large: Fit) -> list[str]:
 
 
 def _score_test(small: Fit, large: Fit, places: list[int]) -> Any:
+    """Test the added terms of the larger of two fits on one release."""
     facts = moments_of(small._record)
     if facts.people:
         raise NotReleasedError(

@@ -17,15 +17,15 @@ from dpmodels.results.record import (
     Record,
     event,
     has_method_test,
+    has_ranges,
     interval_of,
-    ranged,
     response,
     row_norm,
     rows_used,
 )
 from dpmodels.survey import Survey
 from dpmodels.tables.content import Column, Content, Layout, Page, Row
-from dpmodels.tables.numbers import by_row, number, places, spaced
+from dpmodels.tables.numbers import by_row, number, places, space_thousands
 from dpmodels.tables.table import Table, check_format
 from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
@@ -65,7 +65,7 @@ def notes_of(record: Record) -> tuple[Note, ...]:
     regression = not verb_of(record.call.verb).body
     parts: list[Note] = [
         *(_errors(record) if regression else []),
-        *(_ranges(record) if regression else _bought(record)),
+        *(_ranges(record) if regression else _ranges_note(record)),
         *(_largest_share(record) if regression else []),
         *(note_of(note) for note in record.estimate.notes),
         *map(_warning, record.estimate.warnings),
@@ -196,11 +196,11 @@ def _errors(record: Record) -> list[Note]:
 def _ranges(record: Record) -> list[Note]:
     """Return notes on clipped and missing values, and on estimated ranges."""
     missing = _NA.get(record.call.na, record.call.na)
-    template = messages.CLIPPED_VALUES if ranged(record.design) else messages.MISSING_VALUES
-    return [*_bought(record), template(missing=missing)]
+    template = messages.CLIPPED_VALUES if has_ranges(record.design) else messages.MISSING_VALUES
+    return [*_ranges_note(record), template(missing=missing)]
 
 
-def _bought(record: Record) -> list[Note]:
+def _ranges_note(record: Record) -> list[Note]:
     """Return a note with the ranges that were estimated, if any."""
     if not record.bought:
         return []
@@ -270,6 +270,7 @@ def _absent(record: Record) -> list[Note]:
 
 
 def _declare(record: Record) -> list[str]:
+    """Return the advice to declare the ranges that were estimated, if any."""
     if not record.bought:
         return []
     shown = ", ".join(f'"{name}": (lower, upper)' for name in record.bought[:2])
@@ -392,13 +393,14 @@ def build(
 
 
 def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
+    """Return the lines at the top of a summary: formula, guarantee, method, model."""
     promise, call = record.guarantee, record.call
     pair = promise.statement() if promise.seeded else f"{f.pair(promise.eps, promise.delta)}-DP"
     who = f"; unit: {named(promise.unit)}" if promise.unit != "record" else ""
     lines = [
         ("Formula", call.formula),
         ("Privacy", f"{pair}; neighbours: {promise.neighbours}{who}"),
-        ("Method", f"{call.method_title} ({_ending(record)})"),
+        ("Method", f"{call.method_title} ({_ending_name(record)})"),
     ]
     for label, key in verb_of(call.verb).says:  # what makes the model what it is
         if call.options.get(key) is not None:
@@ -418,7 +420,7 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     return tuple(lines)
 
 
-def _ending(record: Record) -> str:
+def _ending_name(record: Record) -> str:
     """Return the name of the ending of a fit by moments or scoring, else the method argument."""
     call, stats = record.call, record.estimate.stats
     if call.verb == "dp_ols" and call.method in ("ssp", "pmt") and stats:
@@ -427,6 +429,7 @@ def _ending(record: Record) -> str:
 
 
 def _facts(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
+    """Return the facts in the header of a summary: number of rows, statistics."""
     kind, stats = verb_of(record.call.verb), record.estimate.stats
     # the number of rows of a person is private
     counted = "Observations" if column_of(record.guarantee.unit) is None else "People"
@@ -451,8 +454,8 @@ def _used(record: Record, share: float, sd: float) -> tuple[str, str]:
     if n is None:
         return label, f"{100 * share:.0f} % (noisy, +- {100 * sd:.1f} %)"
     step = 10 ** max(math.floor(math.log10(max(n * sd, 1.0))), 0)  # no finer than the noise
-    used, noise = (spaced(round(x / step) * step) for x in (n * share, n * sd))
-    return label, f"{used} of {spaced(n)} (noisy, +- {noise})"
+    used, noise = (space_thousands(round(x / step) * step) for x in (n * share, n * sd))
+    return label, f"{used} of {space_thousands(n)} (noisy, +- {noise})"
 
 
 def _with_error(stats: Mapping[str, float], key: str) -> str:
@@ -461,8 +464,18 @@ def _with_error(stats: Mapping[str, float], key: str) -> str:
     if f"{key}_low" in stats:
         low, high = (f"{stats[key + end]:.2f}".removeprefix("0")[:3] for end in ("_low", "_high"))
         return f"{value:.3f} [{low},{high}]"
-    few = 0 if key == "events" else 4
-    return number(value, few) + (f" ({number(error, 4)})" if error is not None else "")
+    if key == "events":
+        return _about(value, error)
+    return number(value, 4) + (f" ({number(error, 4)})" if error is not None else "")
+
+
+def _about(count: float, sd: float | None) -> str:
+    """Return ``about 512 (+- 40)``: a noisy count, no finer than its noise."""
+    if sd is None:
+        return f"about {space_thousands(round(count))}"
+    step = 10 ** max(math.floor(math.log10(max(sd, 1.0))) - 1, 0)
+    shown, noise = (space_thousands(round(x / step) * step) for x in (count, sd))
+    return f"about {shown} (+- {noise})"
 
 
 def _table(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.moments import explained
+from dpmodels.after.moments import share_explained
 from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Box, ConvexHull
@@ -433,7 +433,7 @@ class Deviance:
     def report(
         self, statistics: FitStatistics, p: int, *, cut: float = 0.0, people: bool = False
     ) -> dict[str, float]:
-        """Return deviances, the pseudo R-squared of deviance and their errors.
+        """Return deviances, the pseudo R-squared of deviance, events, and their errors.
 
         Of privacy, and of what unit deviances beyond their range have lost (``cut``).
 
@@ -455,10 +455,11 @@ class Deviance:
             moves[0] -= 2.0 * (at - slope * float(mean[0])) * statistics.sd
             of_null, both = float(moves @ moves), float(moves @ statistics.lift[:, 2])
             out |= {"null_deviance": null, "null_deviance_se": math.sqrt(of_null)}
-            out |= explained(deviance, null, (of_fit**2, both, of_null)).named("pseudo_r2")
+            out |= share_explained(deviance, null, (of_fit**2, both, of_null)).named("pseudo_r2")
         if self.family.is_event and not people:
             out["aic"] = deviance + 2.0 * p
             out["aic_se"] = of_fit
+            out["events"], out["events_se"] = y, float(np.linalg.norm(statistics.lift[:, 0]))
         if cut:
             out["deviance_cut"] = cut
         return {k: float(v) for k, v in out.items()}

@@ -21,7 +21,7 @@ from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, reaching
+from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, widen_ranges
 from dpmodels.records import OPEN_ENDS, USABLE_ROWS, Estimate, Release, Request
 from dpmodels.scoring.clip import long_scores
 from dpmodels.scoring.cluster_plan import Paid
@@ -156,7 +156,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None
     if design is None:
         return no_ranges(plan)
     coordinates = detail.coordinates(design)
-    read = reaching(design, plan.design)
+    read = widen_ranges(design, plan.design)
     rank = coordinates.rank
     scoring = detail.scoring(rank, relation, design)
     coordinates, spreads = engine.locate(detail, scoring, coordinates, read, ask)

@@ -553,7 +553,10 @@ class Quantile(Model):
         return before.W
 
     def common(self, other: Model) -> float:
-        """Return ``(min(tau, tau') - tau tau')`` over its value at tau = tau', both roots."""
+        """Return the correlation of a row's scores at two quantile levels tau, tau'.
+
+        It is ``min(tau, tau') - tau tau'`` over the root of the product of both variances.
+        """
         assert isinstance(other, Quantile)
         low, high = sorted((self.tau, other.tau))
         return math.sqrt(low * (1.0 - high) / (high * (1.0 - low)))

@@ -302,7 +302,7 @@ def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
     M *= c.unit.scale
     if c.offset is not None:  # in the user's units, as the response
         M[-1, c.offset] = -M[-1, -1] if c.of_residual else 1.0
-    left = c.unit.taken(M, shift)
+    left = c.unit.absorb_shift(M, shift)
     return M, None if left is None else left[:, None]
 
 

@@ -400,6 +400,8 @@ class RowEngine(ScoringEngine):
 
     before: ClassVar[tuple[str, ...]] = ("start",)
     together: ClassVar[bool] = True
+    #: Coefficients are forecast one by one, by limits calibrated on these passes.
+    forecasts_coefficients: ClassVar[bool] = True
 
     def schedule(
         self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec

@@ -36,7 +36,7 @@ from dpmodels.sources.tables import (
     batch_chunks,
     check_names,
     columns_of,
-    need,
+    require_package,
     withheld,
 )
 from dpmodels.variables import Count, Real, Variable
@@ -61,7 +61,7 @@ class ParquetSource:
     travels = True
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        need("pyarrow", "to read Parquet files")
+        require_package("pyarrow", "to read Parquet files")
         self._paths = list(paths)
         schemas, rows = [], 0
         self._groups: list[_Group] = []
@@ -83,6 +83,7 @@ class ParquetSource:
         return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
+        """Yield the named columns of all files, part after part."""
         columns = list(names)
         for path in self._paths:
             with _parquet(path) as file:
@@ -97,6 +98,7 @@ class ParquetSource:
     def _chosen(
         self, names: Sequence[str], windows: Windows
     ) -> Generator[tuple[int, Chunk], None, None]:
+        """Yield (rows left out before, rows) of the chosen windows, skipping other row groups."""
         columns = list(names)
         at = left_out = 0
         for path in self._paths:
@@ -204,6 +206,7 @@ class DatasetSource:
         return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
+        """Yield the named columns of an Arrow dataset, part after part."""
         import pyarrow.dataset as ds
 
         # read ahead, a file is held whole: ten times the memory, and no faster
@@ -227,6 +230,7 @@ def _formats(data: Any) -> set[str]:
 
 
 def _parquet(path: Path, **options: Any) -> Any:
+    """Open a Parquet file without memory map and read-ahead, its checksums verified."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(
@@ -338,6 +342,7 @@ class StatSource:
         self.n: int | None = None if rows is None or rows < 0 else int(rows)
 
     def _kind(self, stored: str, when: str) -> str:
+        """Return the kind of a column of a Stata, SAS or SPSS file."""
         if stored == "string":
             return "text"
         if when in ("date", "datetime"):
@@ -349,6 +354,7 @@ class StatSource:
         return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
+        """Yield the named columns of a Stata, SAS or SPSS file, part after part."""
         import pyreadstat
 
         from dpmodels.formula.codebooks import READERS
@@ -366,6 +372,7 @@ class StatSource:
             yield {name: self._column(name, frame[name]) for name in names}
 
     def _column(self, name: str, cells: Any) -> Any:
+        """Return the cells of a column: text, numbers, or dates from the file's epoch."""
         if self.kinds[name] == "text":
             return cells.astype(object)
         numbers = cells.to_numpy(dtype=float, na_value=np.nan)

@@ -57,7 +57,7 @@ _OTHER = (
 )
 
 
-def moved(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
+def move_to_people(data: Any, column: str, kinds: Mapping[str, Any]) -> Any:
     """Return a Dask frame of coerced cells in which each person lies in one partition."""
     return _by_person(data, column, dict(kinds)).shuffle(on=_PLACE)
 
@@ -244,6 +244,7 @@ def runs(spans: Iterator[tuple[Index, Index]], height: int) -> Iterator[tuple[In
 
 
 def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
+    """Yield the runs of people whose rows together are about ``height``."""
     ends = np.cumsum(counts)
     a = done = 0
     while a < len(counts):
@@ -482,6 +483,7 @@ class PeopleRows(OfRows):
             self._read(kinds)
 
     def _read(self, kinds: Mapping[str, Any]) -> None:
+        """Read ids and cells of all rows into memory, in the order of people."""
         column = self.person.column
         names = list(dict.fromkeys([*kinds, column]))
         n = getattr(self._source, "n", None)
@@ -504,6 +506,7 @@ class PeopleRows(OfRows):
         self._cells = held.ordered(order)
 
     def _check(self, people: int) -> None:
+        """Refuse a pass that met another number of people than was declared or counted."""
         if not self._public_n:
             return
         if self.person.count is not None and people > self.person.count:

@@ -91,13 +91,13 @@ class Coins:
         """Return the chosen ones of the next m rows, in order."""
         have = sum(map(len, self._left))
         while have < m:
-            self._left.append(self._tossed())
+            self._left.append(self._next_coins())
             have += self.tossed
         coins = np.concatenate(self._left or [np.ones(0, dtype=bool)])
         self._left[:] = [coins[m:]]
         return np.flatnonzero(coins[:m])
 
-    def _tossed(self) -> npt.NDArray[np.bool_]:
+    def _next_coins(self) -> npt.NDArray[np.bool_]:
         """Return the next coins: a row is chosen if its log2(every) fair bits are all 0."""
         bits = self.every.bit_length() - 1
         if not bits:
@@ -436,7 +436,7 @@ class Rows(OfRows):
         source = self.source if reading is None else reading(kinds)
         if coins is not None:
             taken = 0
-            for passed, columns in self._tossed(source, kinds, coins):
+            for passed, columns in self._cells_by_coins(source, kinds, coins):
                 many = len(columns[names[0]])
                 yield passed, columns, taken, [(taken, taken + many)]
                 taken += many
@@ -463,7 +463,7 @@ class Rows(OfRows):
             seen = stop
             del columns  # nothing is held while the next is read
 
-    def _tossed(
+    def _cells_by_coins(
         self, source: Source, kinds: Mapping[str, Any], coins: Coins
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield (rows passed, coerced cells of those that the coins choose)."""

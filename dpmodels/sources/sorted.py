@@ -26,7 +26,7 @@ import numpy as np
 from dpmodels.errors import SourceError
 from dpmodels.formula.reading import coerce_all
 from dpmodels.sources.people import Cut, Index, PeopleRows
-from dpmodels.sources.tables import READ_ROWS, Source, need, one_type
+from dpmodels.sources.tables import READ_ROWS, Source, one_type, require_package
 from dpmodels.units import OneType, Person, sort_keys
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ _KEY = ("head", "number")
 def check_sorter() -> None:
     """Refuse ``sort="duckdb"`` without its packages, or where a sort could not spill to disk."""
     for module in ("duckdb", "pyarrow"):
-        need(module, 'for sort="duckdb"')
+        require_package(module, 'for sort="duckdb"')
     _way_to_spill()
 
 
@@ -162,12 +162,14 @@ class SortedPeople(PeopleRows):
         self._scratch, self._types, self._files = None, {}, []
 
     def _ready(self, kinds: Mapping[str, Any]) -> None:
+        """Sort the table on disk if these columns were not sorted yet."""
         if self._scratch is None or set(kinds) - set(self._types):
             self.close()
             self._scratch = Scratch()
             self._read(kinds)
 
     def _read(self, kinds: Mapping[str, Any]) -> None:
+        """Write the coerced cells to disk, sorted by person."""
         empty = coerce_all({c: np.empty(0) for c in kinds}, kinds)
         types = {c: v.dtype for c, v in empty.items()}
         column, scratch = self.person.column, self._scratch
@@ -184,6 +186,7 @@ class SortedPeople(PeopleRows):
         self._check(self._found)
 
     def _opened(self, kinds: Mapping[str, Any]) -> AbstractContextManager[Cut]:
+        """Open the sorted files of these columns for one pass."""
         files = {
             name: (self._files[i], dtype)
             for i, (name, dtype) in enumerate(self._types.items())
@@ -200,6 +203,7 @@ class SortedPeople(PeopleRows):
         return nullcontext(cut)
 
     def _spans(self, coins: Coins | None) -> Iterator[tuple[Index, Index]]:
+        """Yield (first row, number of rows) of people, those that the coins choose."""
         chosen = None if coins is None else np.zeros(self._found, dtype=bool)
         if coins is not None:
             chosen[coins.choose(self._found)] = True  # type: ignore[index]
@@ -262,6 +266,7 @@ class _Sorter:
             self._flush()
 
     def _flush(self) -> None:
+        """Insert the waiting rows into the table that is sorted."""
         import pyarrow as pa
 
         if self._waiting:

@@ -95,6 +95,7 @@ def _package() -> str:
 
 @functools.lru_cache(maxsize=4)
 def _unpacked(packed: bytes) -> tuple[Task, str]:
+    """Return the task of a packed plan and its fingerprint; versions must agree."""
     package, body = pickle.loads(packed)  # noqa: S301 - from the client, which the cluster trusts
     if package != _package():
         raise SourceError(
@@ -197,7 +198,7 @@ def summed(
         own_coins = None if inner_key is None else inner_key.coins(0, 1, 0)
         return job.over(rows.blocks_for(job, design, **chosen), own_coins)
     if windows.every > 1:
-        partitions = _placed(rows, partitions)
+        partitions = _parts_with_places(rows, partitions)
         if not partitions:
             raise SourceError(
                 "public_order=True reads rows by their place in the table, which is not known "
@@ -265,7 +266,7 @@ def _to_the_end(blocks: Iterable[Array]) -> Counts:
     return ()
 
 
-def skimmed(rows: Any, design: Design) -> None:
+def idle_pass(rows: Any, design: Design) -> None:
     """Read the table once more and look at nothing: passes are as many as planned."""
     if rows.executor is None:
         rows.skim(design)
@@ -353,7 +354,7 @@ def sampled(
     if executor is None or executor.knows_parts:
         columns: Array = rows.sample(design, indices, keep, draw)
         return columns
-    partitions = _placed(rows, executor.partitions(rows.source, list(design.kinds)))
+    partitions = _parts_with_places(rows, executor.partitions(rows.source, list(design.kinds)))
     if not partitions:
         columns = rows.sample(design, indices, keep, draw)
         return columns
@@ -368,7 +369,7 @@ def sampled(
     return out
 
 
-def _placed(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
+def _parts_with_places(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
     """Return the parts with their places in the table; none: those are not known."""
     if partitions and all(partition.first is not None for partition in partitions):
         return list(partitions)

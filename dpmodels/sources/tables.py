@@ -173,7 +173,7 @@ def withheld(read: Callable[[], Any], message: str = _UNREADABLE) -> Any:
     raise problem
 
 
-def need(module: str, why: str) -> None:
+def require_package(module: str, why: str) -> None:
     """Refuse to go on without an optional package."""
     if importlib.util.find_spec(module) is None:
         raise SourceError(f"{module} is needed {why}: pip install {module}")
@@ -214,12 +214,12 @@ class Executor(Protocol):
         ...
 
 
-def cut(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Partition]:
+def cut_source(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Partition]:
     """Return the parts of a source that says how to cut it; memory does not travel."""
-    cut = getattr(source, "partitions", None)
-    if cut is None or (travel and not getattr(source, "travels", False)):
+    partitions = getattr(source, "partitions", None)
+    if partitions is None or (travel and not getattr(source, "travels", False)):
         return []
-    parts: list[Partition] = cut(names, rows)
+    parts: list[Partition] = partitions(names, rows)
     return parts if len(parts) > 1 or travel else []
 
 
@@ -447,7 +447,7 @@ class ArrowSource:
     schema_attr = None
 
     def __init__(self, data: Any) -> None:
-        need("pyarrow", "to read this kind of table")
+        require_package("pyarrow", "to read this kind of table")
         import pyarrow as pa
 
         # A one-shot reader gives its rows once; tables and relations open a new stream each time.
@@ -528,7 +528,7 @@ class LazyPolarsSource:
     n: int | None = None
 
     def __init__(self, data: Any) -> None:
-        need("pyarrow", "to read a polars LazyFrame")
+        require_package("pyarrow", "to read a polars LazyFrame")
         import polars as pl
 
         self._data = data
@@ -592,6 +592,7 @@ def feature_columns(X: Any) -> tuple[list[Any], int]:
 
 
 def _listed(X: Any) -> tuple[list[Any], int]:
+    """Return the rows of a list of lists and their common length."""
     if not hasattr(X, "__len__") or isinstance(X, (str, bytes, dict)):
         raise RequestError(_SHAPE.format(type(X).__name__))
     widths: set[int] = set()
@@ -848,6 +849,7 @@ Codes = npt.NDArray[np.int64]
 
 
 def _extreme(at: Any, start: float) -> Callable[[Codes, Array, int], Array]:
+    """Return the function that finds the least (or largest) cell of each person."""
     def of(codes: Codes, cells: Array, people: int) -> Array:
         out = np.full(people, start)
         at(out, codes, cells)
@@ -925,6 +927,7 @@ class Features:
         yield {name: self._cells[name] for name in names}
 
     def _feature(self, how: str, column: str) -> Any:
+        """Return one new column: a function of each person's cells in a column."""
         assert self._codes is not None
         codes, people = self._codes
         present = codes >= 0

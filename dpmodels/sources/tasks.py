@@ -47,7 +47,7 @@ from dpmodels.sources.tables import (
     check_names,
     check_type,
     connected_client,
-    cut,
+    cut_source,
     numpy_kind,
     stamp,
     type_of,
@@ -211,9 +211,9 @@ class DaskSource:
         """
         if self.client is None:
             return []
-        from dpmodels.sources.people import moved, whole_part
+        from dpmodels.sources.people import move_to_people, whole_part
 
-        held = self.client.persist(moved(self._data, column, kinds))
+        held = self.client.persist(move_to_people(self._data, column, kinds))
         return [Partition(whole_part, part) for part in held.to_delayed()]
 
     def people(self, column: str) -> int | None:
@@ -336,6 +336,7 @@ def _part(part: Any, place: int = 1) -> Any:
 
 
 def _refuse_reader(data: Any) -> None:
+    """Refuse a pandas reader, which guesses types part by part."""
     module = type(data).__module__.split(".")[0]
     if module == "pandas" and type(data).__name__ in ("TextFileReader", "JsonReader"):
         raise SourceError(
@@ -524,13 +525,14 @@ class Threads:
         if self.count == 1:
             return []  # the caller's own thread
         share = (source.n or 0) // _PARTS
-        return cut(source, names, min(self.rows, max(share, _LEAST)), travel=False)
+        return cut_source(source, names, min(self.rows, max(share, _LEAST)), travel=False)
 
     def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
         return "", self._run(task, partitions)
 
     def _run(self, task: Task, partitions: Sequence[Partition]) -> Iterator[Any]:
+        """Run the tasks on threads of this process, and yield their results."""
         def run_part(index: int, partition: Partition, context: contextvars.Context) -> Partial:
             source = partition.opener(partition.data)
             return context.run(task.add_part, index, source, partition.first)
@@ -557,7 +559,7 @@ class Cluster:
 
     def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
         """Return the parts of files and Dask frames; rows in the caller's memory stay there."""
-        return cut(source, names, self.rows, travel=True)
+        return cut_source(source, names, self.rows, travel=True)
 
     def run(self, task: Task, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
         """Do the tasks."""
@@ -565,6 +567,7 @@ class Cluster:
         return stamp(packed), self._run(packed, partitions)
 
     def _run(self, packed: bytes, partitions: Sequence[Partition]) -> Iterator[Any]:
+        """Run the tasks on a Dask cluster, and yield their results."""
         import dask
         import distributed
 

@@ -158,6 +158,7 @@ def _step(arguments: Any) -> int:
 
 
 def _run_step(arguments: Any) -> int:
+    """Run one step of the command ``study``."""
     if arguments.step == "new":
         print(Study.new(arguments.formula, arguments.verb, arguments.unit), end="")
         return _DONE

@@ -220,7 +220,9 @@ class Probe:
         raise Stopped
 
 
-def probed(verb: str, formula: str, data: Any, options: Mapping[str, Any], **named: Any) -> Probe:
+def charge_of_call(
+    verb: str, formula: str, data: Any, options: Mapping[str, Any], **named: Any
+) -> Probe:
     """Return the charge of a call from public facts: columns, types, numbers of rows."""
     probe = Probe()
     try:
@@ -270,10 +272,10 @@ def source_of(
 
 def _duckdb(url: str) -> Any:
     """Return a table of a DuckDB file, opened for reading."""
-    from dpmodels.sources.tables import need, withheld
+    from dpmodels.sources.tables import require_package, withheld
     from dpmodels.sources.tasks import as_source
 
-    need("duckdb", "to read DuckDB files")
+    require_package("duckdb", "to read DuckDB files")
     import duckdb
 
     parts = urlsplit(url)
@@ -415,10 +417,10 @@ def _fields() -> dict[str, dict[str, Any]]:
     return parsed(Path(str(example)))[0]
 
 
-def _typed(key: str, value: Any) -> str:
+def _key_as_typed(key: str, value: Any) -> str:
     """Return a key as it is typed."""
     if isinstance(value, dict):
-        return f"{key} = {{{', '.join(_typed(*pair) for pair in value.items())}}}"
+        return f"{key} = {{{', '.join(_key_as_typed(*pair) for pair in value.items())}}}"
     if isinstance(value, (int, float)):
         return f"{key} = {value:_}" if isinstance(value, int) else f"{key} = {value:g}"
     return f"{key} = {json.dumps(value)}"
@@ -447,11 +449,11 @@ class _Reader:
             elif isinstance(value, bool) or not isinstance(
                 value, _NUMBER if isinstance(fields[key], float) else type(fields[key])
             ):
-                self.fault((*path, key), f"type {_typed(key, fields[key])}")
+                self.fault((*path, key), f"type {_key_as_typed(key, fields[key])}")
             else:
                 out[key] = value
         for key in (key for key in _NEEDED.get(kind, ()) if key not in entries):
-            self.fault(path, f"[{kind}] needs {key}: type {_typed(key, fields[key])}")
+            self.fault(path, f"[{kind}] needs {key}: type {_key_as_typed(key, fields[key])}")
         return out
 
     def listed(self, kind: str) -> Iterator[tuple[Keys, dict[str, Any]]]:
@@ -464,6 +466,7 @@ class _Reader:
             yield (kind, k), self.checked(kind, (kind, k), table)
 
     def sections(self) -> None:
+        """Report sections and keys that a study does not have."""
         sections = (*_fields(), "schema")
         for key in self.said:
             if key not in sections:
@@ -506,6 +509,7 @@ class _Reader:
         return 0.0
 
     def releases(self) -> Iterator[Asked]:
+        """Yield the releases of a study, each checked."""
         entries = self.said.get("budget")
         budget = entries if isinstance(entries, dict) else {}
         eps = self.number(("budget", "eps"), budget.get("eps"), 1e3, "eps = 3")
@@ -569,6 +573,7 @@ class _Reader:
         return eps, delta
 
     def after(self, path: Keys, entries: list[Any]) -> Iterator[After]:
+        """Yield the results that a study computes after a release."""
         for k, entry in enumerate(entries):
             entry = entry if isinstance(entry, dict) else {}
             kinds = [key for key in entry if key in AFTER]
@@ -584,6 +589,7 @@ class _Reader:
             yield After(kinds[0], entry[kinds[0]], options, (*path, k, kinds[0]))
 
     def sides(self, names: list[str]) -> Iterator[Side]:
+        """Yield the tables of several fits that a study makes."""
         taken = [name.lower() for name in names]
         for k, (path, table) in enumerate(self.listed("table"), 1):
             for j, fit in enumerate(table.get("fits", ())):
@@ -600,6 +606,7 @@ class _Reader:
                        table.get("options", {}), path)  # fmt: skip
 
     def formats(self) -> tuple[str, ...]:
+        """Return the file formats of the report."""
         report = self.said.get("report", {})
         formats = report.get("formats", ["html", "csv"]) if isinstance(report, dict) else []
         formats = formats if isinstance(formats, list) else []

@@ -34,7 +34,7 @@ _NO_TIME = 315_619_200
 
 
 @contextmanager
-def held(ledger: Path) -> Iterator[None]:
+def hold_ledger(ledger: Path) -> Iterator[None]:
     """Hold a ledger for one run of a study; refuse a second one, which charges nothing.
 
     The lock is SQLite's on a file beside the ledger: the system frees it when a process is killed.
@@ -212,6 +212,7 @@ def _position(charges: Any) -> dict[str, Any]:
 
 
 def _promise(guarantee: Any) -> dict[str, Any]:
+    """Return the guarantee of a release as it is recorded."""
     return {
         "eps": guarantee.eps, "delta": guarantee.delta, "relation": guarantee.relation,
         "unit": named(guarantee.unit), "neighbours": guarantee.neighbours,
@@ -314,6 +315,7 @@ def verify(folder: Path, ledger: Any = None) -> Verified:
 
 
 def _of_files(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the differences between the files of a folder and its record."""
     listed = {output["name"]: output["sha256"] for output in record["outputs"]}
     present = {*files_of(folder)} - {RECORD}
     yield from (f"{name} is missing" for name in sorted({*listed} - present))
@@ -347,6 +349,7 @@ def _of_totals(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_ledger(record: Mapping[str, Any], budget: Budget) -> Iterator[str]:
+    """Yield the differences between a ledger and the record of a run."""
     if budget.token != record["run"]["ledger"]:
         yield "this is not the ledger of the run"
         return

@@ -39,11 +39,11 @@ from dpmodels.study.asked import (
     Paper,
     after,
     call,
-    probed,
+    charge_of_call,
     source_of,
     survey_of,
 )
-from dpmodels.study.record import Folder, charges_of, held, mark_of, record_text
+from dpmodels.study.record import Folder, charges_of, hold_ledger, mark_of, record_text
 from dpmodels.tables.table import Shown, Table, plain
 from dpmodels.variables import TIME_UNITS
 from dpmodels.verbs import verb_of
@@ -136,7 +136,7 @@ def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran
     """Make the releases of a study on data."""
     rule = _checked(paper)
     rows = rows_of_run(paper, data)
-    with held(ledger):
+    with hold_ledger(ledger):
         account: dict[str, Any] = paper.budget(rule)
         with suppress(BudgetError):  # not there, or a run was killed while it made it
             Budget.open_readonly(ledger)
@@ -148,8 +148,8 @@ def run(paper: Paper, data: Any, ledger: Path, out: Path, *, again: bool) -> Ran
             if request.source or _file(folder, request).exists():
                 continue
             try:
-                with noted():
-                    probed(request.verb, request.formula, rows, request.options,
+                with keep_warnings():
+                    charge_of_call(request.verb, request.formula, rows, request.options,
                                  **paper.arguments(request))  # fmt: skip
             except DPModelsError as error:
                 faults.append(fault_of(paper, request, error))
@@ -162,7 +162,7 @@ def rehearse(paper: Paper, out: Path) -> Ran:
     """Make the releases on rows made from the schema alone, in memory, with seeds."""
     budget = Budget(**paper.budget(_checked(paper)))
     folder = Folder(out, {"study": paper.hash, "ledger": "", "mode": "rehearsal"})
-    with noted():
+    with keep_warnings():
         return _all(paper, make_columns(paper), budget, folder, again=True)
 
 
@@ -191,7 +191,7 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
             else _released(paper, request, rows, budget, folder, again=again)
         )  # fmt: skip
         for follow_up in request.after if outcome.has_result else ():
-            result, problem = attempted(
+            result, problem = try_to_compute(
                 lambda fit=outcome.fit, follow_up=follow_up: after(
                     fit, follow_up.what, follow_up.given, follow_up.options
                 )
@@ -199,16 +199,17 @@ def _all(paper: Paper, rows: Any, budget: Budget, folder: Folder, *, again: bool
             outcome.after.append((follow_up, f"not given: {problem}" if problem else result))
     mode = "run" if budget.token else "rehearsal"
     ran = Ran(paper, [*outcomes.values()], folder.path, mode)
-    with noted():
+    with keep_warnings():
         outputs = write(ran, folder)
     folder.finish(record_text(ran, outputs, budget), [name for name, _, _ in outputs])
     return ran
 
 
 def _computed(request: Asked, source: Outcome) -> Outcome:
+    """Compute a result of a study from an earlier release."""
     if not source.has_result:
         return Outcome(request, "not made", f"{request.source} gave no result")
-    fit, problem = attempted(
+    fit, problem = try_to_compute(
         lambda: call(request.verb, request.formula, source.fit, request.options)
     )
     if problem:
@@ -261,6 +262,7 @@ def _released(
 
 
 def _outcome(request: Asked, fit: Any, charges: list[Any], *, back: bool = False) -> Outcome:
+    """Return the outcome of a release with its charges."""
     reason = "" if fit.released else "A private test did not pass; it is paid for."
     if len(charges) > 1:
         reason = f"{reason} It was charged {len(charges)} times.".strip()
@@ -307,7 +309,7 @@ def write(ran: Any, folder: Any) -> list[Output]:
     for side in ran.paper.sides:
         table, problem = None, "a fit of it was not given"
         if {*side.fits} <= {*ran}:
-            table, problem = attempted(lambda side=side: side_by_side(side, ran))
+            table, problem = try_to_compute(lambda side=side: side_by_side(side, ran))
         page.append(f"<h2>{escape(side.title or side.name)}</h2>")
         if problem:
             ran.missing.append(f"table {side.name}: {problem}")
@@ -403,7 +405,7 @@ def _picture(fit: Any, name: str) -> str:
             figure.set_size_inches(6.4, min(1.4 + 0.38 * max(lines, 2), 14.0))
             figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
 
-    code = "" if attempted(draw)[1] else base64.b64encode(file.getvalue()).decode()
+    code = "" if try_to_compute(draw)[1] else base64.b64encode(file.getvalue()).decode()
     alt = f"Estimates of {escape(name)} with their intervals"
     return code and f'<img alt="{alt}" src="data:image/svg+xml;base64,{code}">'
 
@@ -422,6 +424,7 @@ def _request_text(outcome: Any) -> str:
 
 
 def _head(ran: Any) -> str:
+    """Return the head of a report: purpose, size, guarantee."""
     paper = ran.paper
     charges = [charge.guarantee for o in ran.outcomes for charge in o.charges]
     statement = joint(charges).statement() if charges else "nothing was charged"
@@ -437,6 +440,7 @@ def _head(ran: Any) -> str:
 
 
 def _page(ran: Any, parts: list[str]) -> str:
+    """Return the report as a page of HTML."""
     title = escape(str(ran.paper.get("study", "title")))
     mark = '<p class="mark">REHEARSAL: made-up rows, no result</p>' if ran.rehearsal else ""
     read = "".join(f"<li>{escape(text)}</li>" for text in _READ)
@@ -475,6 +479,7 @@ def make_columns(paper: Paper, most: int = MOST) -> dict[str, Any]:
 
 
 def _cells(variable: Any, n: int, rng: np.random.Generator) -> Any:
+    """Return made-up cells of a declared variable, for a rehearsal."""
     levels = list(variable.codes or getattr(variable, "levels", None) or ())
     if levels or variable.kind == "text":
         return np.array(levels or ["made"])[rng.integers(0, len(levels) or 1, n)]
@@ -494,7 +499,7 @@ def _times(variable: Any, numbers: Any) -> Any:
 
 
 @contextmanager
-def noted(notes: list[str] | None = None) -> Iterator[None]:
+def keep_warnings(notes: list[str] | None = None) -> Iterator[None]:
     """Keep the warnings of a call instead of showing them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -534,6 +539,7 @@ class Outlook:
 
 
 def _outlook(paper: Paper, request: Asked) -> Outlook:
+    """Return the charge and the forecast of a planned release."""
     if request.source:
         return Outlook(request, None, "free")
     notes: list[str] = []
@@ -541,8 +547,8 @@ def _outlook(paper: Paper, request: Asked) -> Outlook:
     counted = {"units": paper.size} if paper.unit and paper.relation == "replace" else {}
     n = int(paper.get("data", "n", paper.size))
     blank = {name: np.broadcast_to(c[:1], (n,)) for name, c in make_columns(paper, 1).items()}
-    with noted(notes):  # columns of the right types and length, of one cell each
-        probe = probed(
+    with keep_warnings(notes):  # columns of the right types and length, of one cell each
+        probe = charge_of_call(
             request.verb, request.formula, blank, request.options, **arguments, **counted
         )
     line = re.match(r'(\w+)\("(.*)", method=', probe.label, re.DOTALL)  # of the ledger
@@ -551,7 +557,7 @@ def _outlook(paper: Paper, request: Asked) -> Outlook:
         (f"dp_{request.verb}", request.formula),
         line.groups() if line else ("", ""),
     ):
-        with suppress(DPModelsError), noted():
+        with suppress(DPModelsError), keep_warnings():
             forecast = forecast or _forecast(paper, verb, formula, {**request.options, **arguments})
     return Outlook(request, probe.guarantee, forecast or "no forecast", tuple(notes))
 
@@ -631,7 +637,7 @@ def check(paper: Paper, ledger: Any = None) -> Checked:
             except Exception as error:
                 text = f"not taken ({type(error).__name__}): see help(dp.dp_{request.verb})"
                 faults.append((paper.places.line((*request.at, "options")), text))
-        faults += _tried(paper, outlooks)
+        faults += _rehearse(paper, outlooks)
     title = str(paper.get("study", "title", "Study"))
     if not faults:
         faults, rule, account = _charged(paper, outlooks, ledger)
@@ -658,8 +664,8 @@ def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, s
 
     attempts = []
     for rule in ("auto", "basic") if ledger is None else ("",):
-        held = Budget(**paper.budget(rule)) if ledger is None else Budget.open_readonly(ledger)
-        account, short = held.account, []
+        opened = Budget(**paper.budget(rule)) if ledger is None else Budget.open_readonly(ledger)
+        account, short = opened.account, []
         for request, guarantee in ((o.asked, o.guarantee) for o in outlooks if o.guarantee):
             try:
                 account, _ = account.admit(guarantee)
@@ -671,7 +677,7 @@ def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, s
     return next((attempt for attempt in attempts if not attempt[0]), attempts[0])
 
 
-def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
+def _rehearse(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
     """Run all parts that need a fit on made-up rows: fits on released moments, results, tables."""
     needed = {name for side in paper.sides for name in side.fits}
     needed |= {o.asked.source for o in outlooks}
@@ -682,7 +688,7 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
             continue
         arguments = {} if request.source else {**paper.arguments(), **_PLENTY}
         try:
-            with noted():
+            with keep_warnings():
                 fit = call(request.verb, request.formula,
                                  fits[request.source] if request.source else rows,
                                  request.options, **arguments)  # fmt: skip
@@ -692,7 +698,7 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
             continue
         fits[request.name] = fit
         for follow_up in request.after if fit.released else ():
-            _, problem = attempted(
+            _, problem = try_to_compute(
                 lambda fit=fit, follow_up=follow_up: after(
                     fit, follow_up.what, follow_up.given, follow_up.options
                 )
@@ -702,16 +708,16 @@ def _tried(paper: Paper, outlooks: list[Outlook]) -> Iterator[tuple[str, str]]:
             ):  # that is of made rows, no fault of the study
                 yield paper.places.line(follow_up.at), f"{follow_up.what}: {problem}"
     for side in (side for side in paper.sides if side.fits and {*side.fits} <= {*fits}):
-        _, problem = attempted(lambda side=side: side_by_side(side, fits))
+        _, problem = try_to_compute(lambda side=side: side_by_side(side, fits))
         if problem:
             where = paper.places.line((*side.at, "options"))
             yield where, f"{problem}. options are those of dp.etable: {{digits = 3, stars = true}}"
 
 
-def attempted(compute: Any) -> tuple[Any, str]:
+def try_to_compute(compute: Any) -> tuple[Any, str]:
     """Return a result computed from released numbers, and why it failed (empty if it did not)."""
     try:
-        with noted():
+        with keep_warnings():
             return compute(), ""
     except (DPModelsError, AttributeError) as error:
         return None, str(error)

@@ -220,10 +220,10 @@ def total(terms: Terms, drop: int) -> Integers:
     for i in range(len(limbs) - 1):
         limbs[i + 1] += limbs[i] >> _LIMB
         limbs[i] &= _MASK
-    return _joined(limbs, *divmod(drop, _LIMB))
+    return _join_limbs(limbs, *divmod(drop, _LIMB))
 
 
-def _joined(limbs: npt.NDArray[np.int64], first: int, shift: int) -> Integers:
+def _join_limbs(limbs: npt.NDArray[np.int64], first: int, shift: int) -> Integers:
     """Return limbs from ``first`` on, over ``2^shift``; the last one has the sign."""
     below = (limbs[-1] < 0).astype(np.int64)
     second = limbs[first + 1] - (below << _LIMB)
@@ -293,6 +293,7 @@ class _Adding:
         self.seconds: Integers = np.zeros((d, d), dtype=object)
 
     def sums(self) -> CellSums:
+        """Return the exact sums of the cells."""
         firsts = np.zeros((len(self.firsts), len(self.squares.integers())), dtype=object)
         for row, exact in zip(firsts, self.firsts, strict=True):
             row[:] = exact.integers()

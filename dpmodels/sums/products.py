@@ -74,7 +74,7 @@ def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> A
         for a in range(0, m, _BLOCK):  # units of many rows: caches hold a block
             _one_by_one(matrix, block[:, a : a + _BLOCK], upper, out[:, a : a + _BLOCK])
         return out
-    parts = _cut(matrix, (_EXACT - (q - 1).bit_length()) // 2)
+    parts = _cut_matrix(matrix, (_EXACT - (q - 1).bit_length()) // 2)
     for a in range(0, m, _WIDTH):
         _exactly(parts, block[:, a : a + _WIDTH], out[:, a : a + _WIDTH])
     return out
@@ -95,7 +95,7 @@ def _one_by_one(matrix: Array, block: Array, upper: tuple[int, int], out: Array)
             image += part
 
 
-def _cut(matrix: Array, bits: int) -> tuple[Array, Array, Array, tuple[float, float]]:
+def _cut_matrix(matrix: Array, bits: int) -> tuple[Array, Array, Array, tuple[float, float]]:
     """Return (upper parts, lower parts, powers of two of the columns (q,), clip of a cell).
 
     Parts of so many bits that q products of them are added up exactly.

@@ -101,7 +101,7 @@ class UnitScale:
             a = -hy / sy * self.one
         return A, a
 
-    def taken(self, matrix: Array, shift: Array) -> Array | None:
+    def absorb_shift(self, matrix: Array, shift: Array) -> Array | None:
         """Return a shift (k,) that is left of one after the map's columns have taken it in.
 
         None: nothing is left, as a row's columns say how much of the constant it has.
@@ -175,7 +175,7 @@ class RowMap:
             shift = self.unit.shift / self.box
         else:
             M = self.matrix * self.unit.scale / self.box[:, None]
-            left = self.unit.taken(M, self.matrix @ self.unit.shift / self.box)
+            left = self.unit.absorb_shift(M, self.matrix @ self.unit.shift / self.box)
             return M, None if left is None else left[:, None]
         return M, shift[:, None] if shift.any() else None
 

@@ -169,7 +169,7 @@ def indented(text: str, blank: str) -> str:
     return blank * (len(text) - len(name)) + name
 
 
-def joined(label: str, value: str) -> str:
+def label_and_value(label: str, value: str) -> str:
     """Return ``label: value``."""
     return f"{label}: {value}" if label else value
 
@@ -213,5 +213,5 @@ def spanned(row: Row, columns: int) -> list[tuple[str, int]]:
     """Return ``(text, how many columns)`` of the one or two cells of a row that spans."""
     label, value = row.cells
     if not value or columns < 2:
-        return [(joined(label, value) if value else label, columns)]
+        return [(label_and_value(label, value) if value else label, columns)]
     return [(label, columns - columns // 2), (value, columns // 2)]

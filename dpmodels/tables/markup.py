@@ -22,7 +22,7 @@ from dpmodels.tables.content import (
     groups_of,
     heads_of,
     indented,
-    joined,
+    label_and_value,
     notes_of,
     signs,
     spanned,
@@ -92,6 +92,7 @@ def _grids(table: Content, width: int, wide: bool) -> tuple[list[int], list[list
 
 
 def _wrap(text: str, width: int, first: str = "", indent: str = "") -> list[str]:
+    """Return a text in lines of a width, at least one."""
     return textwrap.wrap(
         text,
         width,
@@ -171,6 +172,7 @@ def _widths(
 def _line_text(
     columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], gap: int
 ) -> str:
+    """Return one line of a text table."""
     parts = zip(columns, cells, widths, strict=True)
     return (" " * gap).join(t.ljust(w) if c.left else t.rjust(w) for c, t, w in parts)
 
@@ -224,7 +226,8 @@ def escape_markdown(text: str) -> str:
 def render_markdown(table: Content) -> str:
     """Return the table as markdown."""
     parts = [f"**{escape_markdown(table.title)}**"] if table.title else []
-    parts.append("\n".join(f"- {escape_markdown(joined(*fact))}" for fact in facts_of(table)))
+    facts = [escape_markdown(label_and_value(*fact)) for fact in facts_of(table)]
+    parts.append("\n".join(f"- {fact}" for fact in facts))
     if table.page is not None:
         parts.append(escape_markdown(table.page.text))
         parts.append("\n".join(f"- {escape_markdown(bullet)}" for bullet in table.page.bullets))
@@ -240,6 +243,7 @@ def render_markdown(table: Content) -> str:
 
 
 def _grid_markdown(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """Return the cells of a table in Markdown."""
     from tabulate import tabulate
 
     return str(
@@ -304,6 +308,7 @@ def render_html(table: Content) -> str:
 
 
 def _facts_html(table: Content) -> list[str]:
+    """Return the facts above a table in HTML."""
     rows = [
         f'<tr><th scope="row" style="{_NAME}">{escape(label)}</th>'
         f'<td style="{_NAME}">{escape(value)}</td></tr>'
@@ -324,6 +329,7 @@ def _facts_html(table: Content) -> list[str]:
 def _grid_html(
     columns: Sequence[Column], rows: Sequence[Row], caption: str, bare: bool
 ) -> list[str]:
+    """Return the cells of a table in HTML."""
     head = _head(columns, bare)
     return [
         f'<table class="dpmodels" style="{_BARE if bare else _TABLE}">',
@@ -364,6 +370,7 @@ def _head(columns: Sequence[Column], bare: bool) -> list[str]:
 
 
 def _row_html(columns: Sequence[Column], row: Row) -> str:
+    """Return one row of a table in HTML."""
     if row.span:
         label, *value = spanned(row, len(columns))
         cells = f'<th scope="row" colspan="{label[1]}" style="{_NAME}">{escape(label[0])}</th>'
@@ -435,7 +442,8 @@ def render_latex(table: Content) -> str:
 
 
 def _notes_latex(table: Content, has_grid: bool) -> list[str]:
-    facts = "; ".join(escape_latex(joined(*fact)) for fact in facts_of(table))
+    """Return the notes under a table in LaTeX."""
+    facts = "; ".join(escape_latex(label_and_value(*fact)) for fact in facts_of(table))
     out = [f"{facts}."] if has_grid and facts else []
     out += [f"Privacy: {escape_latex(table.statement)}."] if table.statement else []
     if table.page is not None:
@@ -446,6 +454,7 @@ def _notes_latex(table: Content, has_grid: bool) -> list[str]:
 
 
 def _grid_latex(columns: Sequence[Column], rows: Sequence[Row], bare: bool) -> list[str]:
+    """Return the cells of a table in LaTeX."""
     kinds = "".join(r"p{0.7\textwidth}" if c.prose else "l" if c.left else "r" for c in columns)
     heads = [_cells(labels) for labels in heads_of([c.label for c in columns])]
     if any(c.group for c in columns):
@@ -472,6 +481,7 @@ def _cells(texts: Sequence[str]) -> str:
 
 
 def _row_latex(columns: Sequence[Column], row: Row) -> str:
+    """Return one row of a table in LaTeX."""
     if not row.cells:
         return r"\midrule"
     if not row.span:
@@ -482,6 +492,7 @@ def _row_latex(columns: Sequence[Column], row: Row) -> str:
 
 
 def _groups(columns: Sequence[Column]) -> list[str]:
+    """Return the line of group headings in LaTeX, and the rules under it."""
     heads, rules, at = [], [], 2
     for group, span in groups_of(columns[1:]):
         spanning = rf"\multicolumn{{{span}}}{{c}}{{{escape_latex(group)}}}"
@@ -509,7 +520,7 @@ def write_word(table: Content, path: Path) -> None:
         document.add_heading(table.title, level=2)
     for columns, rows in grids_of(table):
         _grid_word(document, columns, rows)
-    facts = [joined(*fact) for fact in facts_of(table)]
+    facts = [label_and_value(*fact) for fact in facts_of(table)]
     lines = [f"{'; '.join(facts)}."] if facts else []
     lines += [table.page.text, *table.page.bullets] if table.page is not None else []
     lines += [*table.legend, *([f"Privacy: {table.statement}."] if table.statement else [])]
@@ -519,6 +530,7 @@ def write_word(table: Content, path: Path) -> None:
 
 
 def _small(paragraph: Any, text: str, *, bold: bool = False) -> None:
+    """Write a text of small type into a paragraph of a Word document."""
     from docx.shared import Pt
 
     paragraph.paragraph_format.space_after = Pt(0)
@@ -527,6 +539,7 @@ def _small(paragraph: Any, text: str, *, bold: bool = False) -> None:
 
 
 def _grid_word(document: Any, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Write the cells of a table into a Word document."""
     heads = heads_of([c.label for c in columns])
     if any(c.group for c in columns):
         heads = [
@@ -558,6 +571,7 @@ def _grid_word(document: Any, columns: Sequence[Column], rows: Sequence[Row]) ->
 def _line_word(
     table: Any, columns: Sequence[Column], texts: Sequence[str], *, bold: bool = False
 ) -> None:
+    """Write one line of cells into a Word table."""
     from docx.enum.text import WD_ALIGN_PARAGRAPH
 
     cells = table.add_row().cells

@@ -29,7 +29,7 @@ def fixed(x: float, decimals: int) -> str:
     return text[1:] if float(text) == 0 and text.startswith("-") else text
 
 
-def spaced(x: float) -> str:
+def space_thousands(x: float) -> str:
     """Return a whole number with spaces between thousands: ``1 020``."""
     return f"{x:,.0f}".replace(",", " ")
 

@@ -111,6 +111,7 @@ class Written:
         self._shown()._file("docx", path)
 
     def _written(self, fmt: str, path: Any) -> str:
+        """Return the table in a format, and write it to a file if a path is given."""
         shown = self._shown()
         if path is not None:
             shown._file(fmt, path)

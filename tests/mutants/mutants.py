@@ -172,7 +172,7 @@ END = ("tests/unit/sums/test_end.py",)
 TOTAL = ("tests/privacy/test_rows_by_themselves.py", "-k", "leaves or short or finite or ranges")
 _X = "dpmodels/exact/"
 BY_THEMSELVES = (
-    Mutant("dpmodels/sums/products.py", "_cut(matrix, (_EXACT - (q - 1).bit_length()) // 2)", "_cut(matrix, 29)", ALONE),
+    Mutant("dpmodels/sums/products.py", "_cut_matrix(matrix, (_EXACT - (q - 1).bit_length()) // 2)", "_cut_matrix(matrix, 29)", ALONE),
     Mutant("dpmodels/sums/products.py", "    low += second\n    low -= second\n", "", ALONE),
     Mutant("dpmodels/sums/products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant("dpmodels/sums/products.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
@@ -285,7 +285,7 @@ _DOOR = ("tests/privacy/test_queries.py", "-k", "sd_that_is_drawn")
 PROVER = (
     Mutant(_PROVE, "        apart = 2.0 * added\n", "        apart = math.sqrt(2.0) * added\n", _CORNERS),
     Mutant(_PROVE, "apart = (1.0 - of.low) * added", "apart = added", _CORNERS),
-    Mutant(_PROVE, "return max(two if of.cells > 1 else added, _joined(norm, added, k))", "return max(added, _joined(norm, added, k))", _CORNERS),
+    Mutant(_PROVE, "return max(two if of.cells > 1 else added, _joint_norm(norm, added, k))", "return max(added, _joint_norm(norm, added, k))", _CORNERS),
     Mutant(_PROVE, "max(w * (of.high - of.low), alone if k else 0.0)", "w * (of.high - of.low)", _CORNERS),
     Mutant(_PROVE, "return gram_l1(k, relation) * square", "return gram_l1(k, relation) * square / 2.0", _CORNERS),
     Mutant(_PROVE, "return gram_sensitivity(k, relation) * square", "return square", _CORNERS),
@@ -297,8 +297,8 @@ PROVER = (
     Mutant(_PROVE, "    return 4.0\n", "    return 3.0\n", _CORNERS),
     Mutant(_PROVE, "return (2.0 if norm == \"l1\" else math.sqrt(2.0)) * added", "return added", _CORNERS),
     Mutant(_PROVE, "return math.sqrt((2.0 if relation == \"replace\" else 1.0) * s.levels)", "return math.sqrt(s.levels)", _CORNERS),
-    Mutant(_PROVE, "return max(sensitivity(s.each, \"replace\", norm), _joined(norm, alone, alone))", "return alone", _CORNERS),
-    Mutant(_PROVE, "return _joined(norm, *parts) * _ROUNDED", "return max(parts) * _ROUNDED", _CORNERS),
+    Mutant(_PROVE, "return max(sensitivity(s.each, \"replace\", norm), _joint_norm(norm, alone, alone))", "return alone", _CORNERS),
+    Mutant(_PROVE, "return _joint_norm(norm, *parts) * _ROUNDED", "return max(parts) * _ROUNDED", _CORNERS),
     Mutant(_PROVE, "        best = 4.0 + kappa\n", "        best = 2.0 + kappa\n", _CORNERS),
     Mutant(_PROVE, "2.0 * kappa + 2.0 + 0.5 / kappa", "2.0 * kappa + 0.5 / kappa", _CORNERS),
     Mutant(_PROVE, "if 1 < r <= MOST_COLUMNS and not people:", "if 1 < r <= MOST_COLUMNS:", _CORNERS),
@@ -557,7 +557,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/after/inference.py",
-        "out = out + self._unsettled(rows, few)\n",
+        "out = out + self._hidden_part_of_step(rows, few)\n",
         "return np.asarray(out)\n",
         ("tests/unit/scoring/test_settled.py",),
     ),
@@ -611,7 +611,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/after/inference.py",
-        "np.maximum(part * self.score, self._moved(few))",
+        "np.maximum(part * self.score, self._change_by_clipping(few))",
         "part * self.score",
         ("tests/unit/scoring/test_pins.py",),
     ),
@@ -1119,20 +1119,20 @@ MUTANTS = (
     ),
     Mutant(
         _M + "linear/inference.py",
-        "fit_errors = replace(fit_errors, taken=allowance(facts, d))",
+        "fit_errors = replace(fit_errors, weight_shift=allowance(facts, d))",
         "pass",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
         _M + "linear/inference.py",
-        "privacy = privacy + np.outer(taken, taken)",
+        "privacy = privacy + np.outer(shift, shift)",
         "pass",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
         _M + "linear/inference.py",
-        "taken=J @ d - d)",
-        "taken=0.0 * d)",
+        "weight_shift=J @ d - d)",
+        "weight_shift=0.0 * d)",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
@@ -1360,7 +1360,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/models/linear/eptr.py", ".at_least(detail.delta_f)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr.py",)),
         ("dpmodels/models/moments.py", "people=True), rowmap.radius", "people=True), 1.0", ("tests/unit/models/moments/test_by_person.py",)),
         ("dpmodels/proof/prove.py", "apart = 2.0 * added\n", "apart = added\n", QUERIES),
-        ("dpmodels/proof/prove.py", "return max(apart, _joined(norm, added, k)) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
+        ("dpmodels/proof/prove.py", "return max(apart, alone) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
         ("dpmodels/proof/prove.py", "twice = of.single + len(of.blocks), of.single + 2 * len(of.blocks)", "twice = of.single + len(of.blocks), of.single + len(of.blocks)", ("tests/unit/proof/test_prove.py",)),
         ("dpmodels/proof/prove.py", "added = 2.0 * math.sqrt(s.p) * s.rx * s.ry + s.p * s.rx * s.rx", "added = math.sqrt(s.p) * s.rx * s.ry + 0.5 * s.p * s.rx * s.rx", QUERIES),
         ("dpmodels/proof/prove.py", "return max(q.denominator, 2 * most * s.groups)", "return max(q.denominator, most * s.groups)", ("tests/privacy/test_people_tables.py",)),
@@ -1387,7 +1387,7 @@ _OF_SURVIVAL = tuple(
         ("dpmodels/proof/prove.py", "apart = math.sqrt(2.0) * added * _ROUNDED", "apart = added", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "factor[long] = np.sqrt(most / square[long]) * _BELOW", "pass", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "most = 2 * layout.episodes * layout.levels", "most = 4 * layout.episodes * layout.levels", (_SURV + "test_counts.py",)),
-        ("dpmodels/models/survival/table.py", "keep = apart(who, start, stop)", "keep = np.ones(len(who), dtype=bool)", (_SURV + "test_counts.py",)),
+        ("dpmodels/models/survival/table.py", "keep = separate_episodes(who, start, stop)", "keep = np.ones(len(who), dtype=bool)", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "np.lexsort((group, event, stop, start, person))", "np.lexsort((start, person))", (_SURV + "test_counts.py",)),
         ("dpmodels/models/survival/table.py", "(rows.n - sums.people) * _ONE", "0", (_SURV + "test_verbs.py",)),
         ("dpmodels/models/survival/table.py", "ends = np.where(end < 0, layout.G * runs + group, group * runs + end)", "ends = group * runs + np.maximum(end, 0)", (_SURV + "test_counts.py",)),
@@ -1480,7 +1480,7 @@ _OF_EXPANSIONS = tuple(
     Mutant(file, old, new, tests)
     for file, old, new, tests in (
         # sqrt(2p) -> sqrt 2: one histogram's noise for those of all columns
-        ("dpmodels/proof/prove.py", "return _joined(norm, *parts) * _ROUNDED", "return max(parts)", (*_FIVE, "-k", "pay_for_all")),
+        ("dpmodels/proof/prove.py", "return _joint_norm(norm, *parts) * _ROUNDED", "return max(parts)", (*_FIVE, "-k", "pay_for_all")),
         # a softmax centred by the block
         (_C, "eta -= eta.max(axis=0)", "eta -= eta.max()", _ALONE),
         (_E, "most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)", "most = np.full(len(y), most.max())", _ALONE),

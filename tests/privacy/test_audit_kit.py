@@ -23,7 +23,7 @@ from dpmodels.audit.kit import (
     check_structure,
     clopper_pearson,
     corner_neighbours,
-    derived,
+    findings_of_queries,
     register_case,
     sentinel_search,
 )
@@ -247,10 +247,10 @@ def test_sums_of_held_out_rows_pass_and_half_their_noise_is_flagged(monkeypatch)
 
 
 def test_half_the_noise_of_a_query_is_flagged_without_a_case_by_hand(monkeypatch):
-    assert all(finding.passed for finding in derived("dp_moments", "joint"))
+    assert all(finding.passed for finding in findings_of_queries("dp_moments", "joint"))
     plain = Run.gaussian
     monkeypatch.setattr(
         Run, "gaussian", lambda self, name, value, s, **kw: plain(self, name, value, s / 2, **kw)
     )
-    flagged = [f.check for f in derived("dp_moments", "joint") if not f.passed]
+    flagged = [f.check for f in findings_of_queries("dp_moments", "joint") if not f.passed]
     assert flagged and all(check.startswith("noise of") for check in flagged)

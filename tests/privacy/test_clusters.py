@@ -442,7 +442,7 @@ def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
 
     def flagged():
         names = ("cluster scores", "clusters")
-        return [f for f in derived.derived("dp_ols", "ssp")
+        return [f for f in derived.findings_of_queries("dp_ols", "ssp")
                 if not f.passed and any(n in f.check for n in names)]
 
     assert not flagged()

@@ -214,7 +214,7 @@ def test_no_other_block_of_the_package_touches_the_filters():
     kept = {("audit", "kit.py"), ("study", "running.py"), ("interop", "r.py")}
     allowed = {("cli.py",), ("quiet.py",), *kept}
     assert set(found) <= allowed, set(found) - allowed
-    assert found.count(("study", "running.py")) == 1  # `noted`, and no other block of that file
+    assert found.count(("study", "running.py")) == 1  # `keep_warnings`, and no other block of that file
 
 
 def test_outputs_of_user_mechanisms_have_few_digits():

@@ -30,7 +30,7 @@ from dpmodels.privacy.run import FLOAT_NOTE, own_proof
 from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import STEPS, Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
-from dpmodels.ranges import Split, ranged
+from dpmodels.ranges import Split, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -121,7 +121,7 @@ def _of_unit_rows(
 ) -> Callable[[Plan[Any], Ask], Release]:
     """Give a release stage unit rows, ranges bought; it has no reply without them."""
 
-    @ranged
+    @with_ranges
     @functools.wraps(stage)
     def release(plan: Plan[Any], ask: Ask, design: Design) -> Release:
         unit, square = unit_rows(design)

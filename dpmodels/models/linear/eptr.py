@@ -33,7 +33,7 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Ball, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram
-from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, ranged
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -229,6 +229,7 @@ class OlsReleased:
 
 
 def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None = None) -> RowMap:
+    """Return the map of rows for ePTR: predictors in a ball, the response in its range."""
     radius = working_radius(detail, p) if matrix is not None else detail.rx
     full = None
     if matrix is not None:
@@ -275,7 +276,7 @@ def auto_noise(
     return rho, rtheta, ls_bound(radius, detail.ry, rtheta) / safe * (1.0 + allowance)
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     """Run ePTR least squares on the rows.
 
@@ -425,7 +426,7 @@ def begin_eptr(
     Unit: one row; replace-one. These two steps of the start. Rows that coins leave out are zero
     rows, and the projected ridge estimate moves by ``B(R)/(l - R^2 + rho)`` whatever n is.
     """
-    each, raw = start.each(mu), ask.raw(own_proof("ePTR, least squares"))
+    each, raw = start.step_mus(mu), ask.raw(own_proof("ePTR, least squares"))
     over, radius, r = rows.over, rows.rowmap.radius, len(rows.W)
     G = raw.total(over, read).real(rows.rowmap.units)
     S, b = G[:r, :r], G[:r, r]

@@ -20,10 +20,10 @@ from dpmodels.models.linear.solve import (
     Scores,
     Stage,
     allowance,
-    dominated,
     dominated_notes,
     floor_ridge,
     positive_part,
+    posterior_errors,
     solve,
     stein_ridge,
 )
@@ -203,12 +203,12 @@ def last_fit(facts: Report) -> LastFit:
         least *= max(float(stage.Q[p, p]), math.sqrt(float(stage.V[p, p]))) / free
     fit_errors = errors(m, d, A, lam, free, least)
     if facts.scores is None:
-        fit_errors = replace(fit_errors, taken=allowance(facts, d))
+        fit_errors = replace(fit_errors, weight_shift=allowance(facts, d))
     else:
         J = facts.scores.weighting(stage.radius, free)
         turn = (m.M + lam * np.eye(len(d))) @ J @ A  # J A = A turn
         meat = (free + len(d)) / free * turn @ facts.scores.meat @ turn.T
-        fit_errors = replace(fit_errors, sampling=A @ meat @ A, meat=meat, taken=J @ d - d)
+        fit_errors = replace(fit_errors, sampling=A @ meat @ A, meat=meat, weight_shift=J @ d - d)
     return LastFit(d, lam, free, fit_errors)
 
 
@@ -224,7 +224,7 @@ def report(facts: Report) -> Estimate:
             + (" and the intervals unreliable" if facts.biased_errors else "")
         )
         if facts.request.inference and not facts.biased_errors:
-            fit_errors = dominated(facts, d, fit_errors)
+            fit_errors = posterior_errors(facts, d, fit_errors)
             notes += dominated_notes(facts, fit_errors)
     return _finish(facts, d, fit_errors, lam=lam, notes=notes, warnings=warnings)
 
@@ -246,7 +246,7 @@ def shrink_report(facts: Report) -> Estimate:
         ),
     ]
     if lam > 0 and facts.request.inference:
-        fit_errors = dominated(facts, shrunk.d, fit_errors)
+        fit_errors = posterior_errors(facts, shrunk.d, fit_errors)
         notes += dominated_notes(facts, fit_errors)
     arrays = (*facts.arrays, ("params_unshrunk", _params(facts, stage, fit.d)))
     return _finish(
@@ -305,8 +305,8 @@ def _finish(
         sampling, privacy = rescaled(sampling, privacy, draws)
         out["bootstrap_deviations"] = draws
         notes.append(messages.BOOTSTRAP(draws=DRAWS))
-    taken = T @ fit_errors.taken
-    privacy = privacy + np.outer(taken, taken)
+    shift = T @ fit_errors.weight_shift
+    privacy = privacy + np.outer(shift, shift)
     if fit_errors.unknown is not None:
         for part in (sampling, privacy):
             part[fit_errors.unknown] = part[:, fit_errors.unknown] = math.nan

@@ -181,6 +181,7 @@ def stages_of(
 
 
 def _bounded(request: Request, design: Design) -> SplitMoments:
+    """Return the query of second moments with separate bounds of predictors and response."""
     complete = design
     if design.unknown:
         # norms do not depend on where a bought range lies
@@ -228,6 +229,7 @@ def _first(detail: SspDetail, design: Design, square: float, n: int, relation: s
 
 
 def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
+    """Return the public numbers that a plan prints."""
     out = {"public noise ratio": x}
     if detail.second is not None:
         mu = mu_like(detail.second, design.q)
@@ -250,6 +252,7 @@ def _expected(detail: SspDetail, design: Design, x: float, *, relation: str) -> 
 
 
 def _advice(x: float) -> tuple[str, ...]:
+    """Return a warning if the noise will exceed the signal."""
     if x <= RIDGE_RATIO:
         return ()
     return (
@@ -432,6 +435,7 @@ def whitened_plan(
 
 
 def _public_scales(detail: PmtDetail, q: int, relation: str) -> dict[str, float]:
+    """Return the public numbers that a plan with public data prints."""
     out = {
         "radius of whitened rows": detail.radius,
         "noise scale per row": ball_sd(detail.first, detail.radius, q, relation) / detail.rows,
@@ -514,7 +518,7 @@ def diagnostics(stage: Stage, n: int) -> tuple[str, ...]:
     return (f"the public data look different from the private data: {'; '.join(why)}",)
 
 
-def beside(
+def public_only_fit(
     white: PublicWhitening, names: tuple[str, ...]
 ) -> tuple[PublicFit | None, list[Note], dict[str, Array]]:
     """Return the public-only fit (None without one), the note that shows it, and its arrays."""
@@ -535,7 +539,7 @@ def estimate_pmt(plan: Plan[PmtDetail], release: Release) -> Estimate:
     detail = plan.detail
     released: Stages = release.detail
     request, design = plan.request, release.design
-    public, shown, arrays = beside(detail.white, design.names)
+    public, shown, arrays = public_only_fit(detail.white, design.names)
     # levels that the public data hold so rarely that their rows are scaled down
     C = np.asarray(detail.white.moments.moments)
     dummies = [(c.name, C[j, j]) for j, c in enumerate(design.columns) if c.kind == "dummy"]
@@ -593,7 +597,7 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     assert isinstance(model, LinearModel) and model.white is not None
     white = model.white
     fit = scored.estimate(plan, release)
-    public, shown, arrays = beside(white, release.design.names)
+    public, shown, arrays = public_only_fit(white, release.design.names)
     unlike: tuple[str, ...] = ()
     if plan.request.unit is None:  # of people no start is released to compare
         unlike = diagnostics(start_stage(plan, release), detail.pilot.start(detail.rows))

@@ -76,6 +76,7 @@ def why_alone(request: Request, start_options: Sequence[str], what: str, other: 
 
 
 def _why_alone(request: Request, start_options: Sequence[str], what: str) -> str:
+    """Return why a start is released without passes after it, or an empty text."""
     if request.options.get("scoring") is False:
         return "scoring=False was given"
     if not request.inference:
@@ -225,16 +226,16 @@ class WhitenedStart(Opening):
     ) -> tuple[Array, float, dict[str, Any]]:
         """Release coefficients (for ``W u``); return them, their noise sd and released values."""
 
-    def each(self, mu: float) -> dict[str, float]:
+    def step_mus(self, mu: float) -> dict[str, float]:
         """Return the mu of each step."""
         return {k: mu * math.sqrt(share) for k, share in self.shares.items()}
 
     def steps(self, mu: float) -> tuple[Step, ...]:
         """Return the steps, with their failures."""
-        failures, each = self.failures(mu), self.each(mu)
+        failures, mus = self.failures(mu), self.step_mus(mu)
         return tuple(
             Step(
-                self.names[k], Gaussian(each[k]), share=share, failure=failures.get(k, 0.0),
+                self.names[k], Gaussian(mus[k]), share=share, failure=failures.get(k, 0.0),
                 label=self.labels.get(k, ""),
             )
             for k, share in self.shares.items()
@@ -244,7 +245,7 @@ class WhitenedStart(Opening):
         self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
     ) -> tuple[Start, dict[str, Any]]:
         """Release the start."""
-        rows = whitened_rows(ask, self.each(mu)["scale"], coordinates, design, read, n)
+        rows = whitened_rows(ask, self.step_mus(mu)["scale"], coordinates, design, read, n)
         theta, sd, values = self.coefficients(mu, rows, coordinates, ask, read)
         begun, s2 = start_at(ask, rows, above_noise(theta, sd), coordinates, read)
         return begun, {"scale": rows.moments, **values, "residual": np.array(s2)}

@@ -45,7 +45,7 @@ from dpmodels.privacy.mechanisms import (
 )
 from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, ranged
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -110,6 +110,7 @@ def draw_name(j: int, draws: int) -> str:
 
 
 def _check(request: Request) -> None:
+    """Refuse options that posterior sampling cannot take."""
     options = request.options
     if options.get("variant") == "paper":
         raise RequestError(
@@ -123,6 +124,7 @@ def _check(request: Request) -> None:
 
 
 def _fractions(request: Request, rule: str) -> tuple[float, float]:
+    """Return the parts of the budget for the two private bounds."""
     if rule == "adaops":  # quarters and a half of eps, in squares
         return 1.0 / 6.0, 1.0 / 6.0
     fractions = request["fractions"]
@@ -194,6 +196,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def _plan(
     request: Request, design: Design, detail: LinearDetail, steps: list[Step], **facts: Any
 ) -> Plan[Any]:
+    """Return the plan of a release by posterior sampling."""
     return Plan.of(
         request, design, detail.n, steps, notes=(FLOAT_NOTE,), detail=detail,
         scales={"row norm bound (working units)": detail.B}, **facts,
@@ -337,7 +340,7 @@ def _bounded(rbar: float, detail: LinearDetail, lam0: float) -> float:
     return rbar
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
     """Release two bounds, choose ridge and noise from them, and sample.
 
@@ -514,7 +517,7 @@ def begin_draw(
     Unit: one row; replace-one. One-sided composition of bounds and draw, whose Gaussian form
     composes with the Gaussian steps before and after (``privacy/one_sided.md``, 1.1).
     """
-    each, raw = start.each(mu), ask.raw(own_proof("posterior draws"))
+    each, raw = start.step_mus(mu), ask.raw(own_proof("posterior draws"))
     over, r = rows.over, len(rows.W)
     G = raw.total(over, read).real(rows.rowmap.units)
     S, b = G[:r, :r], G[:r, r]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.after.moments import LEAST_ROWS, explained
+from dpmodels.after.moments import LEAST_ROWS, share_explained
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.solve import Stage
@@ -266,6 +266,7 @@ def public_whitening(
 
 
 def _cholesky(C: Array, l: float) -> Array | None:
+    """Return the root of a correlation matrix shrunk by l to the identity, or None if singular."""
     D = (1.0 - l) * C
     D[np.diag_indices(len(C))] = 1.0
     if l == 0.0 and float(np.linalg.eigvalsh(D)[0]) < _SINGULAR:
@@ -620,12 +621,12 @@ def _r_squared(
     meat = last.noise.meat or last.noise.scale
     noise_sd = meat / last.tail_rows / share * float(a @ a) * phi
     noise = (noise_sd**2, noise_sd**2, float(of_fit) + noise_sd**2)
-    value = explained(residual, spread + residual, noise).value
+    value = share_explained(residual, spread + residual, noise).value
     sampling = 4.0 * value * (1.0 - value) ** 2 / n
     # secret coins chose the rows of the residual variance: which of them, and how many
     more_rows = 3.0 * (1.0 / last.tail_rows - 1.0 / last.rows)
     sampling += (value * (1.0 - value)) ** 2 * more_rows
-    out = explained(residual, spread + residual, noise, sampling)
+    out = share_explained(residual, spread + residual, noise, sampling)
     # Scores count up to the radius of the meat: what those beyond lost, by the released histogram
     # of their lengths; a row of mean leverage has r times its residual in its score.
     lost, bins = 0.0, part.release.released[-1].bins
@@ -636,7 +637,7 @@ def _r_squared(
         lost = float(np.sum(shown * np.maximum(square - last.meat**2, 0.0)))
         lost = lost / last.rows / len(a) * phi
     largest_residual = residual + lost / share
-    least = explained(largest_residual, spread + largest_residual, noise, sampling).low
+    least = share_explained(largest_residual, spread + largest_residual, noise, sampling).low
     out = replace(out, low=min(out.low, least))
     adjusted = 1.0 - (1.0 - out.value) * (n - 1.0) / max(n - p, 1.0)
     private = math.sqrt(max(out.se**2 - sampling, 0.0))

@@ -249,7 +249,7 @@ class Errors:
     privacy: Array
     v: float
     meat: Array
-    taken: Array
+    weight_shift: Array
     unknown: npt.NDArray[np.bool_] | None = None
 
 
@@ -401,7 +401,7 @@ def allowance(facts: Report, d: Array) -> Array:
     return np.asarray(kappa / (1.0 - kappa) * d)
 
 
-def dominated(facts: Report, d: Array, fit_errors: Errors) -> Errors:
+def posterior_errors(facts: Report, d: Array, fit_errors: Errors) -> Errors:
     """Compute errors of a shrunk estimate d: its mean squared error under a public prior.
 
     ``E[(d0 - d)(d0 - d)' | release] = P + (mean - d)(mean - d)'`` for the prior that unit-row

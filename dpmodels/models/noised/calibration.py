@@ -272,6 +272,7 @@ def _laplace(layout: Layout, eps: float, delta: float, unit: str) -> NoisePlan:
 
 
 def _gaussian(layout: Layout, eps: float, delta: float, unit: str) -> NoisePlan:
+    """Plan Gaussian noise on the columns."""
     mu = mu_gdp(eps, delta)
     reach = _diam(layout, unit)
     sd = reach / mu
@@ -446,6 +447,7 @@ def _series(eta: Array, b: float) -> Filtered:
 
 
 def _horner(c: Array, s: Array) -> Array:
+    """Return a polynomial with coefficients c at the points s."""
     out = np.full_like(s, c[-1])
     for v in c[-2::-1]:
         out *= s
@@ -491,6 +493,7 @@ def _hermite(value: Array, slope: Array, t: Array, i: npt.NDArray[np.intp]) -> A
 
 @functools.lru_cache(maxsize=8)
 def _table(b: float) -> tuple[float, tuple[tuple[Array, Array], ...]]:
+    """Return the filtered derivatives of the logistic function on a grid."""
     from scipy.special import expit
 
     reach = math.ceil(45.0 + 30.0 * b)

@@ -251,6 +251,7 @@ def _panels(breaks: list[float]) -> tuple[Array, Array]:
 
 
 def _tail(d: int, c: float, eps: float, under_q: bool) -> float:
+    """Return the probability of a privacy loss above eps, by quadrature over the radius."""
     from scipy.special import betainc
 
     rad = _radial(d)
@@ -350,7 +351,11 @@ def calibrate(eps: float, delta: float, d: int, p: float = 0.0, tight: bool = Tr
 
 @functools.lru_cache(maxsize=256)
 def exact_eps(c: float, delta: float, d: int, p: float = 0.0) -> float:
-    """Return the smallest eps >= 0 with p + (1 - p) delta_{d,c}(eps) <= delta."""
+    """Return the smallest eps >= 0 at which SL noise in d columns is (eps, delta)-DP.
+
+    ``c``: distance of neighbours over the noise sd; ``p``: share of clear records. It solves
+    ``p + (1 - p) delta_{d,c}(eps) <= delta``.
+    """
     if d == 1:
         if p > delta:
             return math.inf

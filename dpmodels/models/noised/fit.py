@@ -89,6 +89,7 @@ def loss_of(request: Request) -> Loss | Any:
 
 
 def _named(loss: Any, options: Any) -> Any:
+    """Return the loss that ``loss=`` names, or the user-supplied one."""
     if isinstance(loss, Loss) or callable(loss):
         return loss
     hint = " Or give dp.IndexLoss(value, d1, d2, ...), or a function loss(y, X, theta) of arrays"
@@ -259,6 +260,7 @@ def _estimate(
     request: Request, model: Model, objective: Objective, solution: Solution, scale: Array,
     notes: list[Note], clear: float, slopes: npt.NDArray[np.bool_], box: Any,
 ) -> Estimate:  # fmt: skip
+    """Return the estimate of a corrected loss with its errors, or without them."""
     loss, theta = objective.loss, solution.theta
     # second moments of the clean columns
     M = model.X.T @ model.X / model.n - (1.0 - model.clear_prob) * model.total[:-1, :-1]

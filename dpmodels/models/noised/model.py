@@ -82,6 +82,7 @@ def schema_of(rel: NoisyTable) -> Schema:
 
 
 def _describe(column: npt.NDArray[Any]) -> Any:
+    """Return the declaration of a public column by its cells."""
     if column.dtype.kind in "iufb":
         finite = column[np.isfinite(column.astype(float))].astype(float)
         lo, hi = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
@@ -139,6 +140,7 @@ class _Matcher:
         return self._affine(tree, quoted)
 
     def _affine(self, node: ast.expr, quoted: Mapping[str, str]) -> Array | None:
+        """Return an expression as an affine function of the released columns, or None."""
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
             return np.append(np.zeros(self.d), float(node.value))
         if isinstance(node, ast.Name):

@@ -70,6 +70,7 @@ class Objective:
         return self.loss.admissible(float(self.noise(theta)[0].sum()))
 
     def _terms(self, piece: Piece, y: Array, eta: Array, q: Array, t: float, second: bool) -> Terms:
+        """Return the value and derivatives of one piece of the corrected loss at each row."""
         if piece.term == "plain":
             return self.loss.plain(y, eta, self.h, second)
         if piece.term == "product":
@@ -138,6 +139,7 @@ class Objective:
         return A / self.total
 
     def _scores(self, theta: Array, dq: Array, part: slice) -> Array:
+        """Return the score of each row of a part of the table."""
         q, _ = self.noise(theta)
         psi = np.zeros((part.stop - part.start, self.p))
         for piece in self.pieces:
@@ -414,6 +416,7 @@ def _tick(bar: Any) -> None:
 
 
 def _smooth(objective: Objective, ball: Ball, z: Array, bar: Any) -> Solution:
+    """Minimise a smooth corrected loss along its path from the uncorrected one."""
     scaled = _Scaled(objective, ball)
     path = scaled
     large = objective.n > 4 * _START_ROWS

@@ -142,6 +142,7 @@ class TablePlan:
 def _column_blocks(
     layout: Layout, blocks: tuple[tuple[str, ...], ...] | None
 ) -> tuple[tuple[int, ...], ...] | None:
+    """Return the places of the columns in each requested block, or None without blocks."""
     if blocks is None:
         return None
     out = []
@@ -304,6 +305,7 @@ def plan_table(
 def _advice(
     layout: Layout, noise: NoisePlan, eps: float, delta: float, settings: Settings
 ) -> list[str]:
+    """Return advice on the noise: other kinds that are smaller, ranges that are too wide."""
     out: list[str] = []
     worst = max(noise.sd)
     if noise.noise == "sl" and layout.d >= 2 and delta < 0.01 and len(noise.blocks) == 1:

@@ -57,6 +57,7 @@ def weak_signal(M: Array, model: Model) -> float:
 
 
 def _moments(model: Model) -> tuple[Array, Array, float]:
+    """Return X'X/n, X'y/n and n of a released table, weighted if it has weights."""
     w = model.weights
     total = float(model.n) if w is None else float(w.sum())
     X = model.X if w is None else model.X * w[:, None]
@@ -215,6 +216,7 @@ def fit_least_squares(request: Request, model: Model, notes: list[Note]) -> Esti
 
 
 def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list[Note]) -> Estimate:
+    """Return corrected least squares with its errors, or without an estimate."""
     warned = signal_warnings(fit.signal, TOO_WEAK_SQUARED)
     stats: dict[str, float] = {"signal": fit.signal}
     if not np.isfinite(fit.theta).all():
@@ -388,6 +390,7 @@ def fit_function(
 def _covariance(
     rows: Callable[[Array], Array], theta: Array, w: Array, steps: Array
 ) -> Array | None:
+    """Return the sandwich covariance of a root of summed scores, or None if it is singular."""
     def scores(at: Array) -> Array:
         return differences(rows, at, steps).T
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.door import answered, checked, row_count, rows_of
+from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
     RequestError,
     SourceError,
@@ -166,6 +166,7 @@ class NoisyTable(Written):
 
     # -- privacy ---------------------------------------------------------------------------
     def _one_block(self) -> tuple[float, int, float] | None:
+        """Return (c, d, p) of a table with one block of SL noise, or None for other noise."""
         simple = self.noise == "sl" and len(self.blocks) == 1 and len(self.guarantee.steps) == 1
         if not simple:
             return None
@@ -247,7 +248,7 @@ class NoisyTable(Written):
         plan = Batch(self, replace(self.guarantee, steps=self.plan.steps), self.n + n)
         label = f"append({', '.join(self.layout.names)})"
         rows = functools.partial(rows_of, source, n)
-        door, added = answered(label, plan, _noised, rows, budget, seed, what="the release is ")
+        door, added = run_stage(label, plan, _noised, rows, budget, seed, what="the release is ")
         for name, column in added.public.items():
             if name != "id" and not name.endswith("_id"):
                 continue
@@ -491,7 +492,7 @@ def noised_rows(
     index = list(layout.rows)
     at = 0
     # A level outside an inline list marks its row in the cell of another attribute: not here.
-    for block in rows.blocks(design.unmarked()):
+    for block in rows.blocks(design.without_missing_marks()):
         part = block[index]
         m = part.shape[1]
         missing = np.isnan(part)
@@ -599,6 +600,7 @@ VERSION = 1
 
 
 def _paths(path: str | Path) -> tuple[Path, Path]:
+    """Return the paths of a saved release: its cells without suffix, and its facts in JSON."""
     base = path_of(path, "the path of a release")
     if base.suffix in (".json", ".parquet", ".csv"):
         base = base.with_suffix("")
@@ -617,6 +619,7 @@ _OF_PLAN = (
 
 
 def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
+    """Return the facts of a release as they are saved in JSON."""
     plan, layout = rel.plan, rel.layout
     return {
         "format": FORMAT,
@@ -696,6 +699,7 @@ def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTa
 
 
 def _plan(saved: dict[str, Any], guarantee: Any) -> NoisePlan:
+    """Return the noise plan of a saved release."""
     steps = {s.name: s for s in guarantee.steps}
     pair = saved["record_pair"]
     plain = {name: saved[name] for name in ("noise", "unit", "clear_prob", "eps", "delta")}

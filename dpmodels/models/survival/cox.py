@@ -19,7 +19,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
-from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, opened
+from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
 from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
 from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
 from dpmodels.planning import Plan, planning_rows
@@ -398,15 +398,17 @@ class CoxModel(UnitModel):
         cells = noise.fit(table.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)
         assert design.survival is not None
-        seen = noise.sd * math.sqrt(self.layout.K)  # noise of their sum, at most
-        rate = max(events, seen, 1.0) / self.N
-        model = Hazard(coordinates, design.survival, line, rate, self.people)
+        rate, noise_sd = max(events, 1.0) / self.N, events_sd(self.layout, noise)
+        model = Hazard(
+            coordinates, design.survival, line, rate, self.people, rate_sd=noise_sd / self.N
+        )
         r = coordinates.rank + q_terms(len(line.rates))
         constant = coordinates.constant
         if constant is not None:
             constant = np.concatenate([constant, np.zeros(r - len(constant))])
         start = Beginning(constant, r, None)
-        return Initialised(model, start.state(np.zeros(r)), {"cells": cells})
+        values = {"cells": cells, "events_sd": noise_sd}
+        return Initialised(model, start.state(np.zeros(r)), values)
 
 
 def _checked(request: Request, design: Design) -> None:
@@ -505,7 +507,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     def stats(part: Part) -> dict[str, float]:
         model = part.release.model
         assert isinstance(model, Hazard)
-        return {"events": model.rate * plan.detail.rows}
+        noise_sd = float(part.release.values["events_sd"])
+        return {"events": model.rate * plan.detail.rows, "events_se": noise_sd}
 
     return estimate_fit(
         plan, release, stats, back=_back, names=names, lost=lost, model_notes=further_notes,

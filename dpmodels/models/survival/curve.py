@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 _DETERMINED_AT_RISK = 4.0
 
 
+def events_sd(layout: Layout, noise: CellNoise) -> float:
+    """Return the sd of the noise of the number of events in a consistent table, all groups."""
+    events = np.zeros((1, layout.M))
+    for group in range(layout.G):
+        events[0, layout.run(group, 0)] = 1.0
+    return math.sqrt(max(float(noise.covariance(events)[0, 0]), 0.0))
+
+
 @dataclass(frozen=True)
 class Curve:
     """The curve of one tabulated group."""
@@ -91,7 +99,7 @@ class Curve:
         return np.append(start, self.cells[lay.beyond(self.group)])
 
     @property
-    def followed(self) -> float:
+    def units_followed(self) -> float:
         """Number of units followed at all: from the start, or from an entry."""
         lay, g = self.layout, self.group
         if not lay.entries:  # those censored at the first break are at risk of nothing
@@ -124,12 +132,12 @@ class Curve:
         """Variance of log S without noise, (K,): ``sum d / (Y (Y - d))``, and where entries are."""
         k = self.intervals_known
         out = np.full(self.layout.K, np.nan)
-        terms = self.d[:k] / (self.Y[:k] * (self.Y[:k] - self.d[:k])) + self.unplaced[:k]
+        terms = self.d[:k] / (self.Y[:k] * (self.Y[:k] - self.d[:k])) + self.entry_variance[:k]
         out[:k] = np.maximum.accumulate(np.maximum(np.cumsum(terms), 0.0)) if k else 0.0
         return out
 
     @functools.cached_property
-    def unplaced(self) -> Array:
+    def entry_variance(self) -> Array:
         """Variance of each step of log S by where within the interval its entries are, (K,).
 
         They count half at risk; of none to all of the time, as good as any, that is off by
@@ -145,7 +153,7 @@ class Curve:
     def mostly_unplaced(self) -> bool:
         """Whether at any time most of the variance is of where entries are."""
         k = self.intervals_known
-        return bool(np.any(2.0 * np.cumsum(self.unplaced[:k]) > self.greenwood[:k]))
+        return bool(np.any(2.0 * np.cumsum(self.entry_variance[:k]) > self.greenwood[:k]))
 
     @functools.cached_property
     def J(self) -> Array:
@@ -456,7 +464,10 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
         np.concatenate([np.clip(c.S[first:], 0.0, 1.0) for c in by_group]),
         vcov_sampling=sampling,
         vcov_privacy=privacy,
-        stats={"events": float(sum(c.d.sum() for c in by_group))},
+        stats={
+            "events": float(sum(c.d.sum() for c in by_group)),
+            "events_se": events_sd(layout, by_group[0].noise),
+        },
         notes=tuple(notes),
         arrays={"cells": release.values["cells"], "sd": np.array([detail.noise.sd])},
     )
@@ -533,7 +544,7 @@ def logrank(layout: Layout, by_group: Sequence[Curve]) -> LogRank:
     for s in range(len(layout.stratas)):
         mine = by_group[s * G : (s + 1) * G]
         d, Y = np.array([c.d for c in mine]), np.array([c.Y for c in mine])
-        N += [c.followed for c in mine]
+        N += [c.units_followed for c in mine]
         by_d, by_Y = (np.array([c.weights[i] for c in mine]) for i in (0, 2))  # (G, K, M)
         sd = np.sqrt(np.diag(mine[0].noise.covariance(by_Y.sum(axis=0))))
         all_d, all_Y = d.sum(axis=0), Y.sum(axis=0)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.models.survival.table import apart
+from dpmodels.models.survival.table import separate_episodes
 from dpmodels.scoring.clip import first_clip
 from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
@@ -132,6 +132,7 @@ class Hazard(Expansion):
     timeline: Timeline
     rate: float  # Released events a unit
     people: bool  # Units are people, with episodes of their own
+    rate_sd: float = 0.0  # Noise sd of the rate
 
     stops: ClassVar[bool] = True
 
@@ -140,7 +141,7 @@ class Hazard(Expansion):
         return FollowedUp(self, state.theta, state.W, clip)
 
     def events(self, H: Array) -> float:
-        """Return the released events a unit."""
+        """Return the released number of events per unit."""
         return self.rate
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
@@ -151,9 +152,10 @@ class Hazard(Expansion):
         """Return the root mean square length of the score of an event, ``sqrt(r / rate)``.
 
         W whitens the information of a unit, ``rate E z z'`` over the events (z: predictors and
-        time terms). A shorter C would clip events alone, and so lower the hazard.
+        time terms). A shorter C would clip events alone, and so lower the hazard. A rate below its
+        noise counts as that.
         """
-        return math.sqrt(len(state.W) / min(self.rate, 1.0))
+        return math.sqrt(len(state.W) / min(max(self.rate, self.rate_sd), 1.0))
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return an eighth of the change of the log hazard by the last step."""
@@ -242,7 +244,7 @@ class FollowedUp:
         order = np.lexsort((*ties, T, start, person))
         order = order[counted[order]]
         keep = np.zeros(len(T), dtype=bool)
-        keep[order[apart(person[order], start[order], T[order])]] = True
+        keep[order[separate_episodes(person[order], start[order], T[order])]] = True
         return keep
 
     def _cell(self, T: Array) -> Index:

@@ -89,11 +89,12 @@ def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table,
     tables: list[Table] = []
     by_group = curves_from(record)
     for curve in by_group:
-        median = _inverted(curve, 0.5, level, _conf_type(record))
+        median = _curve_quantile(curve, 0.5, level, _conf_type(record))
         rows.append(
             Row(
                 (
-                    _label(curve), _one_decimal(curve.followed), _one_decimal(float(curve.d.sum())),
+                    _label(curve), _one_decimal(curve.units_followed),
+                    _one_decimal(float(curve.d.sum())),
                     *(_number(v, digits, spread_of(*median[1:])) for v in median),
                 )
             )
@@ -147,7 +148,9 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: 
 # -- read off the curve ----------------------------------------------------------------------------
 
 
-def _inverted(curve: Curve, q: float, level: float, conf_type: str) -> tuple[float, float, float]:
+def _curve_quantile(
+    curve: Curve, q: float, level: float, conf_type: str
+) -> tuple[float, float, float]:
     """Return the time at which survival is 1 - q, and the times at which its band is."""
     edges = np.array(curve.layout.edges)
     low, high = curve.band(level, conf_type)
@@ -155,6 +158,7 @@ def _inverted(curve: Curve, q: float, level: float, conf_type: str) -> tuple[flo
 
 
 def _listed(numbers: Any, word: str, example: str) -> list[float]:
+    """Return one number or several as a list of floats, or refuse them."""
     listed = (
         list(numbers)
         if isinstance(numbers, Iterable) and not isinstance(numbers, str)
@@ -180,7 +184,7 @@ def quantile(fit: Any, q: Any = 0.5, *, level: float | None = None) -> pd.DataFr
     rows = []
     for curve in curves_from(record):
         for share in shares:
-            times = _inverted(curve, share, level, _conf_type(record))
+            times = _curve_quantile(curve, share, level, _conf_type(record))
             ends = (v if math.isfinite(v) else math.nan for v in times)
             rows.append((_label(curve), share, *ends))
     return pd.DataFrame(rows, columns=["strata", "q", "estimate", "conf_low", "conf_high"])

@@ -454,7 +454,7 @@ def own_episodes(
     who, start, stop, event, group, entry, ends = (
         x[order] for x in (person, start, stop, event, group, entry, ends)
     )
-    keep = apart(who, start, stop)
+    keep = separate_episodes(who, start, stop)
     who, start, stop, event, group, entry, ends = (
         x[keep] for x in (who, start, stop, event, group, entry, ends)
     )
@@ -465,7 +465,7 @@ def own_episodes(
     return who[first], entry[first], ends[last]
 
 
-def apart(who: Any, start: Array, stop: Array) -> npt.NDArray[np.bool_]:
+def separate_episodes(who: Any, start: Array, stop: Array) -> npt.NDArray[np.bool_]:
     """Return which of a person's episodes, in order of their start, begin after those kept."""
     keep = np.ones(len(who), dtype=bool)
     crossing = (who[1:] == who[:-1]) & (start[1:] < stop[:-1])

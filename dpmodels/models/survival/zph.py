@@ -297,7 +297,8 @@ class Scores:
 def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
     """Return the released scores of whitened columns, centred by stratum and interval.
 
-    ``sd`` is the noise of each number; 0 without.
+    ``flat``: the released sums of all intervals and strata, laid out as ``lay`` says; ``sd``: the
+    noise of each of them, 0 without noise. Their covariances, slopes and events are for the test.
     """
     p = lay.p
     s, r, t, e, Q = lay.parts(flat)

@@ -309,17 +309,17 @@ class TablePass:
     centre: Array
     half: Array
     people: bool = False
-    mass_of: Callable[[Array], Array] | None = None  # Mass of rows, None for a unit each
+    row_mass: Callable[[Array], Array] | None = None  # Mass of rows, None for a unit each
 
     def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
         """Return the tables, flat. Confidential."""
         if not self.people:
             job = functools.partial(
                 statistics, layout=self.layout, centre=self.centre, half=self.half,
-                mass_of=self.mass_of,
+                row_mass=self.row_mass,
             )  # fmt: skip
             return integer_sums(rows, self.design, job)[0]
-        pass_job = TableOfPeople(self.layout, self.centre, self.half, self.mass_of)
+        pass_job = TableOfPeople(self.layout, self.centre, self.half, self.row_mass)
         sums = summed(rows, self.design, pass_job)
         out, end = sums.values.astype(object), 0
         for size in pass_job.sizes:  # declared persons without a row are "(missing)", or "(unused)"
@@ -330,22 +330,22 @@ class TablePass:
 
 def statistics(
     blocks: Iterable[Array], layout: Layout, centre: Array, half: Array,
-    mass_of: Callable[[Array], Array] | None = None,
+    row_mass: Callable[[Array], Array] | None = None,
 ) -> tuple[npt.NDArray[np.object_]]:  # fmt: skip
     """Return the tables of all blocks of a layout, flat and concatenated, in steps of 2^-20.
 
-    Middles and half-ranges (q,) are of the numbers. ``mass_of`` says the mass u of rows, of which
+    Middles and half-ranges (q,) are of the numbers. ``row_mass`` says the mass u of rows, of which
     each table has a cell more behind it for what they leave; None: a unit each. Confidential. Exact
     in any order: within 2^13 rows every sum is an integer below 2^53.
     """
-    with_mass = mass_of is not None
+    with_mass = row_mass is not None
     totals = [np.zeros(layout.cells(b.axes) + with_mass, dtype=np.int64) for b in layout.blocks]
     for cells in blocks:
-        u = np.ones(cells.shape[1]) if mass_of is None else mass_of(cells)
+        u = np.ones(cells.shape[1]) if row_mass is None else row_mass(cells)
         unit_mass = end_of_numbers(u, low=0.0)
         codes, mass = _opened(layout, cells, centre, half, u, unit_mass)
         for block, total in zip(layout.blocks, totals, strict=True):
-            for place, part in placed(layout, block, codes, mass.get(block.number, unit_mass)):
+            for place, part in cell_masses(layout, block, codes, mass.get(block.number, unit_mass)):
                 sums = np.bincount(place, weights=part, minlength=total.size)
                 total += sums.astype(np.int64)
             if with_mass:
@@ -399,13 +399,13 @@ class TableOfPeople:
     layout: Layout
     centre: Array
     half: Array
-    mass_of: Callable[[Array], Array] | None = None
+    row_mass: Callable[[Array], Array] | None = None
     of_people: ClassVar[bool] = True
 
     @property
     def sizes(self) -> list[int]:
         """Cells of every table, the unused one behind it included where rows have masses."""
-        return [self.layout.cells(b.axes) + (self.mass_of is not None) for b in self.layout.blocks]
+        return [self.layout.cells(b.axes) + (self.row_mass is not None) for b in self.layout.blocks]
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
         """Return the sums over people. Confidential."""
@@ -415,8 +415,8 @@ class TableOfPeople:
         for part in blocks:
             people += len(part.counts)
             u = np.ones(part.rows.shape[1])
-            if self.mass_of is not None:
-                u = self.mass_of(part.rows)
+            if self.row_mass is not None:
+                u = self.row_mass(part.rows)
             unit_mass = end_of_numbers(u, low=0.0)
             unit = _unit(layout, part.rows, self.centre, self.half)
             codes = codes_of(layout, part.rows, unit)
@@ -424,13 +424,13 @@ class TableOfPeople:
             for block, total in zip(layout.blocks, totals, strict=True):
                 mass: Array = unit_mass
                 if block.number >= 0:
-                    (group, _), *_ = placed(layout, block, codes, np.atleast_2d(unit_mass))
+                    (group, _), *_ = cell_masses(layout, block, codes, np.atleast_2d(unit_mass))
                     means = means_of_people(
                         unit[block.number], person * total.size + group, unit_mass
                     )
                     mass = masses(means, u, unit_mass)
-                entries = list(placed(layout, block, codes, mass))
-                if self.mass_of is not None:
+                entries = list(cell_masses(layout, block, codes, mass))
+                if self.row_mass is not None:
                     entries.append((np.full(len(unit_mass), total.size - 1), STEPS - unit_mass))
                 place = np.concatenate([place for place, _ in entries])
                 weight = np.concatenate([mass for _, mass in entries]).astype(np.int64)
@@ -460,7 +460,7 @@ def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Co
     return out
 
 
-def placed(
+def cell_masses(
     layout: Layout, block: Block, codes: list[Codes], mass: Array
 ) -> Iterator[tuple[Codes, Array]]:
     """Yield (cell of each row, its mass there): once for mass (m,), or for a number's (4, m)."""

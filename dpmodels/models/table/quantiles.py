@@ -26,7 +26,7 @@ from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.proof.statistics import Tree as Levels
-from dpmodels.ranges import Split, pair_part, ranged
+from dpmodels.ranges import Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Option, register_method
 from dpmodels.sources.summed import integer_sums, summed
@@ -100,7 +100,7 @@ def grid_for(design: Design, number: int, points: int) -> Array:
 
 def histograms(
     blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int],
-    mass_of: Callable[[Array], Array] | None = None,
+    row_mass: Callable[[Array], Array] | None = None,
 ) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
     """Count the values nearest to each grid point of each number, by group: (groups, points).
 
@@ -110,7 +110,7 @@ def histograms(
     groups = int(np.prod([*group.values(), 1]))
     out = [np.zeros(groups * len(grid), dtype=np.int64) for grid in grids.values()]
     for block in blocks:
-        mass = None if mass_of is None else end_of_numbers(mass_of(block), low=0.0)
+        mass = None if row_mass is None else end_of_numbers(row_mass(block), low=0.0)
         for total, (number, grid) in zip(out, grids.items(), strict=True):
             cells, keep = cells_of(block, number, grid, group)
             weights = None if mass is None else mass[keep]
@@ -143,7 +143,7 @@ class HistogramOfPeople:
     grid: Array
     group: Mapping[int, int]
     unit: int
-    mass_of: Callable[[Array], Array] | None = None  # Mass of rows; the remainder is not counted
+    row_mass: Callable[[Array], Array] | None = None  # Mass of rows; the remainder is not counted
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
@@ -156,8 +156,8 @@ class HistogramOfPeople:
             person = np.repeat(np.arange(len(block.counts)), block.counts)
             mass = np.full(len(cells), self.unit, dtype=np.int64)
             place = np.where(keep, cells, size)
-            if self.mass_of is not None:
-                person_mass = end_of_numbers(self.mass_of(block.rows), low=0.0).astype(np.int64)
+            if self.row_mass is not None:
+                person_mass = end_of_numbers(self.row_mass(block.rows), low=0.0).astype(np.int64)
                 person, place = np.tile(person, 2), np.r_[place, np.full(len(cells), size)]
                 mass = np.r_[person_mass, self.unit - person_mass]
             where, share = shares(person, place, mass, block.counts, size + 1)
@@ -177,7 +177,7 @@ class GridCounts:
     grids: Mapping[int, Array]
     group: Mapping[int, int]
     unit: int
-    mass_of: Callable[[Array], Array] | None = None
+    row_mass: Callable[[Array], Array] | None = None
 
     def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
         """Return the counts by number, (groups, points). Confidential."""
@@ -185,12 +185,12 @@ class GridCounts:
             return {
                 j: summed(
                     rows, self.design,
-                    HistogramOfPeople(j, grid, self.group, self.unit, self.mass_of),
+                    HistogramOfPeople(j, grid, self.group, self.unit, self.row_mass),
                 ).values.reshape(-1, len(grid))
                 for j, grid in self.grids.items()
             }  # fmt: skip
         job = functools.partial(
-            histograms, grids=self.grids, group=self.group, mass_of=self.mass_of
+            histograms, grids=self.grids, group=self.group, row_mass=self.row_mass
         )
         return dict(zip(self.grids, integer_sums(rows, self.design, job), strict=True))
 
@@ -422,7 +422,7 @@ def plan_em(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-@ranged
+@with_ranges
 def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release grid points by the exponential mechanism.
 
@@ -663,7 +663,7 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-@ranged
+@with_ranges
 def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts of a tree over each number.
 

@@ -50,7 +50,7 @@ def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
     return out
 
 
-def _dotted(cells: list[str]) -> list[str]:
+def _dots_for_unknown(cells: list[str]) -> list[str]:
     """Return cells with a point where a number is not known."""
     return ["." if text == MISSING else text for text in cells]
 
@@ -58,7 +58,7 @@ def _dotted(cells: list[str]) -> list[str]:
 def number(x: float, decimals: int, error: float = math.nan) -> str:
     """Return ``x`` with at least two digits of its error, or with ``decimals`` if it has none."""
     (few,) = places([error], decimals)
-    return _dotted([cell(x, few, decimals)])[0]
+    return _dots_for_unknown([cell(x, few, decimals)])[0]
 
 
 def body(record: Any, digits: int, level: float, **requests: Any) -> Table:
@@ -84,13 +84,14 @@ def _section(
     if section.kind == "counts" and len(section.axes) == 2:
         return _crossed(layout, section, numbers)
     if section.kind == "counts":
-        return _listing(layout, section, items, numbers, level)
+        return _list_of_cells(layout, section, items, numbers, level)
     if section.kind == "means":
         return _groups(layout, section, items, numbers, digits, level)
     return _points(layout, section, items, numbers, digits)
 
 
 def _same_level(record: Any, level: float, of: str = "a table") -> None:
+    """Refuse intervals at another level than that of the call."""
     if abs(level - record.call.level) > 1e-12:
         subject = "some of them" if of == "a table" else "they"
         raise RequestError(
@@ -108,7 +109,7 @@ def _cell(item: Item) -> str:
     return ", ".join(label for _, label in item.cell) or "all"
 
 
-def _listing(
+def _list_of_cells(
     layout: Layout, section: Section, items: list[Item], numbers: dict[str, Array], level: float
 ) -> Table:
     """Return a one-way table (or a long one of many ways): count, noise, interval, share."""
@@ -475,7 +476,7 @@ def plot_table(
         ax.set_yticks(at, labels)
         ax.set_ylim(-0.5, len(keep) - 0.5)
         ax.set_xlabel(f"{section.kind[:-1]} of {section.variable}")
-    return _titled(fit, ax)
+    return _with_title(fit, ax)
 
 
 def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str, kind: str) -> Axes:
@@ -526,10 +527,10 @@ def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str,
         )  # fmt: skip
         ax.set_ylabel("share of rows at most")
     ax.set_xlabel(column.name)
-    return _titled(fit, ax)
+    return _with_title(fit, ax)
 
 
-def _titled(fit: Any, ax: Axes) -> Axes:
+def _with_title(fit: Any, ax: Axes) -> Axes:
     ax.set_title(one_line(fit), fontsize="small")
     ax.legend(fontsize="small", frameon=False)
     return ax
@@ -549,4 +550,4 @@ def plot_quantiles(
     ax.errorbar(q, values, yerr=bars, fmt="o", color=color, label=f"{100 * level:g} % interval")
     ax.set_xlabel("probability")
     ax.set_ylabel("quantile")
-    return _titled(fit, ax)
+    return _with_title(fit, ax)

@@ -45,7 +45,7 @@ from dpmodels.models.table.quantiles import (
 )
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.ranges import Part, gaussian_part, ranged
+from dpmodels.ranges import Part, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Added, Ask, Query, as_is
@@ -432,7 +432,7 @@ def half_ranges(design: Design) -> tuple[Array, Array]:
     return ends.mean(axis=1), np.maximum(0.5 * (ends[:, 1] - ends[:, 0]), 1e-300)
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
 
@@ -576,6 +576,7 @@ def table_of(design: Design, moments: Moments, level: float) -> Estimate:
 
 
 def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: float) -> Array:
+    """Return the counts of a section with errors, computed from released moments."""
     axes = [layout.axes[j] for j in section.axes]
     cells = list(layout.shown(section.axes, missing=True))
     out = np.zeros((len(COLUMNS), len(cells)))
@@ -602,6 +603,7 @@ def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: fl
 
 
 def _means_from_moments(layout: Layout, section: Section, m: Moments, level: float) -> Array:
+    """Return the means of a section with errors, computed from released moments."""
     z = critical(Spread(1.0), level)
     x = m.number(section.variable)
     rows = max(m.form(m.constant, m.constant)[0], 1.0)

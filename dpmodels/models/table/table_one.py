@@ -20,7 +20,7 @@ from dpmodels.models.table.layout import Layout, Section, program_of
 from dpmodels.models.table.nulls import independence
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
-from dpmodels.tables.numbers import fixed, places, spaced
+from dpmodels.tables.numbers import fixed, places, space_thousands
 from dpmodels.tables.table import Table
 from dpmodels.units import column_of
 
@@ -375,6 +375,7 @@ def smd_of(variable: Variable, groups: int) -> tuple[float, float]:
 
 
 def _distance(variable: Variable, a: int, b: int) -> tuple[float, float]:
+    """Return the standardised difference of two groups in a variable, and its noise."""
     if variable.levels:
         p, q = (np.array([level.share[g] for _, level in variable.levels[1:]]) for g in (a, b))
         noise = np.array([np.hypot(level.share_noise[a], level.share_noise[b])
@@ -448,7 +449,7 @@ def _count(level: Level, k: int, errors: bool) -> str:
     """Return ``512 (50.2 %)``."""
     if level.count[k] != level.count[k]:
         return _NOT_KNOWN
-    count = _pm(spaced(float(level.count[k])), _error(float(level.noise[k]), 0), errors)
+    count = _pm(space_thousands(float(level.count[k])), _error(float(level.noise[k]), 0), errors)
     if level.share[k] != level.share[k]:
         return count
     share = _pm(f"{100.0 * float(level.share[k]):.1f}",
@@ -519,6 +520,7 @@ class Printed:
             yield Row(("  (missing)", *texts, *blank))
 
     def _ends(self, variable: Variable) -> list[str]:
+        """Return the last cells of a line: standardised difference and P, if requested."""
         out = []
         if self.smd:
             size, noise = variable.smd
@@ -535,7 +537,7 @@ class Printed:
         for k, label in enumerate(columns.labels):
             noise = float(columns.noise[k])
             count = float(columns.count[k])
-            text = spaced(count) if count == count else _NOT_KNOWN
+            text = space_thousands(count) if count == count else _NOT_KNOWN
             text = _pm(text, _error(noise, 0) if noise else "", self.errors)
             group = title if k < columns.groups else ""
             out.append(Column(f"{label}\n({counted} = {text})", group))
@@ -559,7 +561,7 @@ def footnote(
         f"(missing) includes {counted} that subset= leaves out.": (
             released.left_out and not columns.group
         ),
-        f"About {spaced(round(columns.lost))} {counted} have no known group: not shown.": (
+        f"About {space_thousands(round(columns.lost))} {counted} have no known group: not shown.": (
             columns.lost > 0.0 and not released.left_out
         ),
         "SMD: largest standardised difference of two groups.": printed.smd,
@@ -599,7 +601,7 @@ def _noise_of_counts(columns: Columns, variables: Sequence[Variable]) -> str:
     noise += [float(v.missing.noise[0]) for v in variables if v.missing is not None]
     finite = [e for e in noise if math.isfinite(e)]
     size = max(finite, default=float(columns.noise[0]))
-    return spaced(round(size)) if size >= 10.0 else f"{size:.2g}"
+    return space_thousands(round(size)) if size >= 10.0 else f"{size:.2g}"
 
 
 def table_one(

@@ -36,7 +36,7 @@ from dpmodels.planning import SPREAD, Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Pair
-from dpmodels.ranges import Split, ranged
+from dpmodels.ranges import Split, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Ask, Counts, Query, first_array
@@ -223,6 +223,7 @@ def expected_sums(
 def _expected_means(
     request: Request, design: Design, facts: Facts, n: int, effect: float
 ) -> Array:
+    """Return the cells that a test of means expects at an effect, for its power."""
     assert facts.layout is not None
     (block,) = facts.layout.blocks
     interval = design.columns[block.number].interval
@@ -349,7 +350,7 @@ def pair_noise(mu: float) -> Array:
     return noise_of(Pair(), Gaussian(mu), "replace")
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     """Release the noisy sums of a test.
 
@@ -439,6 +440,7 @@ class _Moments:
 
 
 def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
+    """Return the counts, sums and squares of the groups with their noise covariance."""
     layout, noise = facts.layout, facts.noise
     assert layout is not None and noise is not None
     (block,) = layout.blocks
@@ -469,6 +471,7 @@ def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
 
 
 def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    """Test one mean against its null value."""
     m = _moments(facts, design, noisy, n)
     mu0 = (facts.null[0] - m.centre) / m.half
     sums = float(m.N[0]), float(m.T[0]), float(m.P[0])
@@ -477,6 +480,7 @@ def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
 
 
 def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    """Test the equality of the means of groups."""
     assert facts.layout is not None
     m = _moments(facts, design, noisy, n)
     test = nulls.groups(m.N, m.T, m.P, m.tau2, m.C, facts.copies)
@@ -493,6 +497,7 @@ def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
 
 
 def _count_effects(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[int, ...], Array]:
+    """Return the consistent counts of a table without its missing cells."""
     layout, noise = facts.layout, facts.noise
     assert layout is not None and noise is not None
     (block,) = layout.blocks
@@ -502,6 +507,7 @@ def _count_effects(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[i
 
 
 def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    """Test the shares of levels against their null values."""
     assert facts.layout is not None
     effects, axes, X = _count_effects(facts, noisy, n)
     p0 = np.array(facts.null)
@@ -518,6 +524,7 @@ def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
 
 
 def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    """Test the independence of two categories."""
     assert facts.layout is not None
     effects, axes, X = _count_effects(facts, noisy, n)
     C = effects.noise_covariance(axes)
@@ -530,6 +537,7 @@ def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> S
 
 
 def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+    """Test the correlation of two numbers against 0."""
     sd = pair_noise(facts.mu)
     V = sd**2
     sums = noisy.copy()

@@ -40,8 +40,8 @@ from dpmodels.models.weights import (
     Trim,
     clipped,
     design_note,
-    mass_of,
     refuse_kept_rows,
+    row_mass,
     scale_for,
     trim_of,
     unweighted,
@@ -49,7 +49,7 @@ from dpmodels.models.weights import (
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.statistics import Cells
-from dpmodels.ranges import gaussian_part, ranged
+from dpmodels.ranges import gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
@@ -178,7 +178,7 @@ class CellScores:
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return coordinates of rows times their factors, in the ball of C: integers (d, m)."""
         layout, m = self.coordinates.layout, rows.shape[1]
-        u = mass_of(rows, self.place, self.top)
+        u = row_mass(rows, self.place, self.top)
         numbers = {a.column for a in layout.axes if a.kind != "level"}
         unit = {j: np.clip((rows[j] - self.centre[j]) / self.half[j], -1.0, 1.0) for j in numbers}
         codes = codes_of(layout, rows, unit)
@@ -487,7 +487,7 @@ def tables_pass(
 
 
 def _power(block: Array, place: int | None, top: float, power: int) -> Array:
-    return np.asarray(mass_of(block, place, top) ** power)
+    return np.asarray(row_mass(block, place, top) ** power)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -531,7 +531,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return paid.plan(design, n, steps, detail=detail, passes=1 + 2 * weighted)
 
 
-@ranged
+@with_ranges
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     """Release the clip of weights, the tables of u and those of u^2.
 

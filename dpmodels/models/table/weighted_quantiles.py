@@ -56,8 +56,8 @@ from dpmodels.models.weights import (
     Trim,
     clipped,
     design_note,
-    mass_of,
     refuse_kept_rows,
+    row_mass,
     scale_for,
     trim_of,
     unweighted,
@@ -65,7 +65,7 @@ from dpmodels.models.weights import (
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
-from dpmodels.ranges import gaussian_part, ranged
+from dpmodels.ranges import gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
@@ -135,7 +135,7 @@ class Ranks:
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return ranks of rows times their factors, in the ball of C: integers (k, m)."""
-        u = mass_of(rows, self.place, self.top)
+        u = row_mass(rows, self.place, self.top)
         z = np.empty((self.size, rows.shape[1]))
         cells = {j: cells_of(rows, j, grid, {}) for j, grid in self.grids.items()}
         for i, (j, q) in enumerate(self.jobs):
@@ -144,7 +144,7 @@ class Ranks:
         return clipped(z * u * self.scale[:, None], factor, clip)
 
 
-@ranged
+@with_ranges
 def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Release:
     """Release the clip of weights, and the tree of weights of each number.
 
@@ -157,7 +157,7 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Rele
     trim = trim_of(ask, design, strength, detail.population, n, people=people)
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
     place = design.auxiliary_place("weights")
-    u = functools.partial(mass_of, place=place, top=trim.top)
+    u = functools.partial(row_mass, place=place, top=trim.top)
     over = GridCounts(design, grids, {}, int(STEPS) * people, u)
     values = ask_trees(plan, ask, grids, over, int(STEPS))
     errors = None
@@ -341,7 +341,7 @@ class Contrasts:
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
         m = rows.shape[1]
-        u = mass_of(rows, self.place, self.top)
+        u = row_mass(rows, self.place, self.top)
         a, b = rows[0].astype(np.intp), rows[1].astype(np.intp)
         u = np.where((a < len(self.rows)) & (b < len(self.columns)), u, 0.0)
         left = (a == np.arange(len(self.rows) - 1)[:, None]) - self.rows[:-1, None]

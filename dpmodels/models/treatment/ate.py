@@ -58,7 +58,7 @@ from dpmodels.models.treatment.rows import (
 )
 from dpmodels.proof.sets import Ball, OneHot, Simplex
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.ranges import no_ranges, ranged_design, reaching
+from dpmodels.ranges import no_ranges, ranged_design, widen_ranges
 from dpmodels.records import Estimate, Release
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
 from dpmodels.scoring.clip import Lengths
@@ -139,7 +139,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     joint = ranged_design(plan, ask, wide=True)
     if joint is None:
         return no_ranges(plan)
-    read = reaching(joint, plan.design)
+    read = widen_ranges(joint, plan.design)
     assert joint.response is not None and joint.response.interval is not None
     low, high = joint.response.interval
     at, models, fits = _influence(detail, joint, ask)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.families import LINKS
 from dpmodels.models.treatment.facts import Fitted, Influence
-from dpmodels.models.weights import mass_of
+from dpmodels.models.weights import row_mass
 from dpmodels.scoring.rules import OCTAVES
 from dpmodels.scoring.unit_passes import octaves, own_sum, units_of
 from dpmodels.sources.people import BlockOfPeople
@@ -77,7 +77,7 @@ def influence_of(at: Influence, block: Array) -> Looked:
         phi = np.stack([m1 + weight[0] * r1, m0 + weight[1] * r0])
         of_e = np.stack([-weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope
         of_m = np.stack([(1.0 - weight[0]) * s1, (1.0 - weight[1]) * s0])
-    u = mass_of(block, at.weights, at.top)
+    u = row_mass(block, at.weights, at.top)
     complete = np.isfinite(phi.sum(axis=0) + raw) & ((t == 0.0) | (t == 1.0)) & (u > 0.0)
     u = np.where(complete, u, 0.0)
     residuals = np.stack([t - raw, t * r1, (1.0 - t) * r0])

@@ -14,7 +14,7 @@ TAIL = SimpleNamespace(total=0.3, error=0.1, near=0.02, one_sided=0.2, unseen=0.
 
 def moved(kind, few=0.01, r=6):
     own = SimpleNamespace(tail=TAIL, d=np.zeros(r), kind=kind)
-    return float(Allowance._moved(own, np.array([few]))[0])
+    return float(Allowance._change_by_clipping(own, np.array([few]))[0])
 
 
 def test_heavy_rows_are_long_by_their_weight_and_may_be_unseen():

@@ -7,11 +7,11 @@ from dpmodels.after.inference import correlation, critical_value, noncentrality,
 from dpmodels.after.moments import (
     SecondMoments,
     change,
-    explained,
     isotropic_noise,
     r_squared,
     regress,
     score,
+    share_explained,
 )
 
 pytestmark = pytest.mark.oracle
@@ -67,7 +67,7 @@ def test_r_squared(m, fit):
     ],
 )
 def test_shares_and_their_intervals_are_in_the_unit_interval(left, total, noise, expected):
-    found = explained(left, total, noise)
+    found = share_explained(left, total, noise)
     assert (found.value, found.low, found.high) == pytest.approx(expected, abs=2e-3)
 
 

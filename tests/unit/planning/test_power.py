@@ -94,7 +94,7 @@ def test_a_plan_draws_its_forecast_over_eps_and_n():
     grid = power.to_frame(grid=True)
     assert set(grid["term"]) == {"x"} and grid["power"].between(0, 1).all()
     assert power.plot()[0].get_ylabel().startswith("power")
-    assert pickle.loads(pickle.dumps(plan)).forecasts is None
+    assert pickle.loads(pickle.dumps(plan)).again is None
     with pytest.raises(RequestError, match=r"needs a plan of dp\.plan"):
         dp.plan("y ~ x", n=100, eps=1, delta=1e-6, method="eptr", bounds=call["bounds"]).plot()
 

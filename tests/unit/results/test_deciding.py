@@ -19,7 +19,7 @@ def estimate(params, bias=None, untested=None, sd=1.0):
 
 def test_without_a_bias_the_error_is_the_standard_error():
     est = estimate([2.0, -1.0], sd=0.5)
-    assert inference.deciding(est) == pytest.approx([0.5, 0.5])
+    assert inference.interval_errors(est) == pytest.approx([0.5, 0.5])
     assert inference.statistics(est) == pytest.approx([4.0, -2.0])
     assert inference.p_values(est)[1] == pytest.approx(0.0455, abs=1e-4)
 

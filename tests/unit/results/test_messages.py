@@ -33,6 +33,17 @@ def test_codes_are_unique_and_short_forms_are_short():
         assert not IDIOMS.search(template.short + " " + template.long), template.code
 
 
+#: Short forms that hold the finding, its meaning and the cause already.
+COMPLETE = {"fit.warning", "pmt.public_fit", "objpert.public_fit", "pmt.nothing_combined", "surv.recurrent"}
+
+
+def test_a_caution_says_what_it_means_or_what_helps():
+    """Who sees only the page learns more than that something is wrong."""
+    severe = (Severity.INVALID, Severity.CAUTION)
+    silent = {t.code for t in TEMPLATES if t.severity in severe and not t.long}
+    assert silent <= COMPLETE
+
+
 def test_templates_stand_in_the_order_of_their_severity():
     by_name = {t.code: t.severity for t in TEMPLATES}
     order = messages.sort_notes([Note(c, s, "x") for c, s in reversed(by_name.items())])

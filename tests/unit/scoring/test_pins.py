@@ -256,12 +256,12 @@ def test_windows_need_a_public_order_and_a_public_count():
 
 
 def test_a_bought_range_is_a_scale_not_a_claim():
-    from dpmodels.ranges import reaching
+    from dpmodels.ranges import widen_ranges
 
     schema = Schema(a=Real(), b=Real(-1, 1), y=Real(-1, 1))
     plan = dp.plan("y ~ a + b", schema, n=20_000, eps=2.0, delta=1e-6)
     design = plan.design.with_bounds({"a": (2.0, 4.0)})
-    read = reaching(design, plan.design)
+    read = widen_ranges(design, plan.design)
     ranges = {c.name: c.interval for c in read.z}
     assert ranges["a"] == (3.0 - 64.0, 3.0 + 64.0)
     assert ranges["b"] == (-1, 1)

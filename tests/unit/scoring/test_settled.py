@@ -61,24 +61,24 @@ def test_what_a_step_may_have_left_out():
     part = 0.75
     d = part * 10.0 / square
     counts = [0, 170, 0, 0, 0]  # 170 + 2 * 20 reach 200, 0 + 40 do not
-    found = allowance(d, few, counts)._unsettled(row, np.array([few]))
+    found = allowance(d, few, counts)._hidden_part_of_step(row, np.array([few]))
     assert found == pytest.approx([d * (2.0 / part - 1.0)])
     counts = [0, 170, 0, 0, 165]  # the open end: the range of the response
-    found = allowance(d, few, counts)._unsettled(row, np.array([few]))
+    found = allowance(d, few, counts)._hidden_part_of_step(row, np.array([few]))
     assert found == pytest.approx([d * (4.0 * math.sqrt(square) / 10.0 / part - 1.0)], rel=1e-9)
-    closed = allowance(d, few, counts, longest=None)._unsettled(row, np.array([few]))
+    closed = allowance(d, few, counts, longest=None)._hidden_part_of_step(row, np.array([few]))
     assert closed == pytest.approx([d * (2.0**2.5 / part - 1.0)])
     assert IN_ONE_BIN == 0.4
     one = allowance(d, few, counts)
     alone = replace(one, carried=None)  # the bound of an interval holds what is missing
-    assert one.bias(row) - alone.bias(row) == pytest.approx(one._unsettled(row, np.array([few])))
+    assert one.bias(row) - alone.bias(row) == pytest.approx(one._hidden_part_of_step(row, np.array([few])))
 
 
 @pytest.mark.parametrize(("part", "few"), [(0.95 * SETTLED, 0.8), (0.9, 0.1)])
 def test_a_step_that_arrived_and_one_of_many_rows_have_none(part, few):
     d = part * 10.0 / (4.0 / (1.0 - few))
     found = allowance(d, few, [500] * 5)
-    assert found._unsettled(np.array([[1.0, 0.0]]), np.array([few])) == pytest.approx([0.0])
+    assert found._hidden_part_of_step(np.array([[1.0, 0.0]]), np.array([few])) == pytest.approx([0.0])
 
 
 def test_a_fit_on_its_way_has_passes_from_the_reserve(quiet):

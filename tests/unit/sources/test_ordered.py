@@ -277,7 +277,7 @@ def test_what_is_refused(monkeypatch):
         fit(panel(), unit=None, sort="duckdb")
     with pytest.raises(RequestError, match=r"sort='duckbd' is not one of.*Did you mean 'duckdb'"):
         fit(panel(), sort="duckbd")
-    found = ordered.need.__globals__["importlib"].util.find_spec
+    found = ordered.require_package.__globals__["importlib"].util.find_spec
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda m, *a: None if m == "duckdb" else found(m, *a)
     )

@@ -17,7 +17,7 @@ from dpmodels.sources.people import (
     added_people,
     count_people,
     count_rows_by_person,
-    moved,
+    move_to_people,
     people_of,
     whole_part,
 )
@@ -79,7 +79,7 @@ def job_of(design):
 
 def parts_of(frame, design, npartitions=4):
     lazy = dd.from_pandas(frame, npartitions=npartitions, sort=False)
-    return moved(lazy, "pid", design.kinds).to_delayed()
+    return move_to_people(lazy, "pid", design.kinds).to_delayed()
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -133,7 +133,7 @@ def test_a_partition_of_another_type_is_refused_without_an_exception_on_a_worker
         odd.iloc[0, list(odd.columns).index(column)] = "x"
     made = [dask.delayed(part) for part in (frame.iloc[:half], odd)]
     lazy = dd.from_delayed(made, meta=frame.iloc[:0], verify_meta=False)
-    parts = [p.compute(scheduler="synchronous") for p in moved(lazy, "pid", design.kinds).to_delayed()]
+    parts = [p.compute(scheduler="synchronous") for p in move_to_people(lazy, "pid", design.kinds).to_delayed()]
     counts = [dask.delayed(people_of)(p) for p in count_rows_by_person(lazy, "pid").to_delayed()]
     found = dask.compute(*counts, scheduler="synchronous")
     if column == "x":  # numbers are read cell by cell, one row is void
@@ -168,7 +168,7 @@ class Moved:
     def partitions_of_people(self, column, kinds):
         self.moves += 1
         lazy = dd.from_pandas(self._frame, npartitions=3, sort=False)
-        parts = moved(lazy, column, kinds).to_delayed()
+        parts = move_to_people(lazy, column, kinds).to_delayed()
         return [Partition(whole_part, p.compute(scheduler="synchronous")) for p in parts]
 
 

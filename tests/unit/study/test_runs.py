@@ -15,7 +15,7 @@ import pytest
 from dpmodels import Budget, Study, cli, load
 from dpmodels.errors import BudgetError, DPModelsError, RequestError, StudyError
 from dpmodels.study import record as folders
-from dpmodels.study.record import charges_of, held
+from dpmodels.study.record import charges_of, hold_ledger
 from tests.unit.study.samples import STUDY
 
 RELEASED = ("wage", "regions", "moments")
@@ -219,7 +219,7 @@ def test_charged_and_not_written_is_said(study, data, tmp_path, monkeypatch):
 
 def test_the_second_custodian_is_told(study, data, tmp_path):
     ledger = tmp_path / "ledger"
-    with held(ledger), pytest.raises(BudgetError, match="another run of a study holds this"):
+    with hold_ledger(ledger), pytest.raises(BudgetError, match="another run of a study holds this"):
         study().run(data, ledger=ledger, out=tmp_path / "out")
     assert not ledger.exists() and not (tmp_path / "out").exists()
     assert study().run(data, ledger=ledger, out=tmp_path / "out").complete

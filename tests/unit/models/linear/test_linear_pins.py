@@ -18,8 +18,8 @@ from dpmodels.models.linear.solve import (
     Stage,
     allowance,
     attenuation,
-    dominated,
     isotropic,
+    posterior_errors,
     solve,
 )
 from dpmodels.proof.sets import float_allowance, ls_bound
@@ -128,9 +128,9 @@ def test_the_allowance_is_what_weights_take_off():
     level, slope = attenuation(4, 2.0, intercept=True)
     assert 0.01 < level != slope > 0.01
     kappa = np.array([level, slope, slope])
-    assert fit.errors.taken == pytest.approx(kappa / (1 - kappa) * fit.d, rel=1e-12)
-    assert (fit.errors.taken == allowance(facts, fit.d)).all()
-    assert not last_fit(replace(facts, stages=facts.stages[1:])).errors.taken.any()
+    assert fit.errors.weight_shift == pytest.approx(kappa / (1 - kappa) * fit.d, rel=1e-12)
+    assert (fit.errors.weight_shift == allowance(facts, fit.d)).all()
+    assert not last_fit(replace(facts, stages=facts.stages[1:])).errors.weight_shift.any()
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -142,7 +142,7 @@ def test_the_allowance_is_in_the_printed_errors(turned):
         facts = replace(facts, stages=tuple(replace(s, L=L) for s in facts.stages))
     fit, found = last_fit(facts), report(facts)
     T = facts.unit.back()[0] @ facts.stages[-1].slope
-    taken = T @ fit.errors.taken
+    taken = T @ fit.errors.weight_shift
     assert found.vcov_sampling == pytest.approx(T @ fit.errors.sampling @ T.T, rel=1e-9)
     assert found.vcov_privacy == pytest.approx(
         T @ fit.errors.privacy @ T.T + np.outer(taken, taken), rel=1e-9
@@ -157,8 +157,8 @@ def test_with_scores_the_allowance_is_that_of_the_bread():
     facts = replace(facts, scores=scores)
     fit = last_fit(facts)
     J = scores.weighting(2.0, fit.free)
-    assert fit.errors.taken == pytest.approx(J @ fit.d - fit.d)
-    assert np.abs(fit.errors.taken - allowance(facts, fit.d)).max() > 1e-3
+    assert fit.errors.weight_shift == pytest.approx(J @ fit.d - fit.d)
+    assert np.abs(fit.errors.weight_shift - allowance(facts, fit.d)).max() > 1e-3
 
 
 def test_a_dominated_fit_reports_its_mean_squared_error():
@@ -168,7 +168,7 @@ def test_a_dominated_fit_reports_its_mean_squared_error():
     facts = two_stage(noise=200.0**2)
     fit = last_fit(facts)
     assert fit.lam > 0
-    found = dominated(facts, fit.d, fit.errors)
+    found = posterior_errors(facts, fit.d, fit.errors)
     stage = facts.stages[-1]
     mean, P = posterior(stage.moments, np.eye(3), positive_part(fit.errors.meat))
     total = P + np.outer(mean - fit.d, mean - fit.d)
@@ -176,7 +176,7 @@ def test_a_dominated_fit_reports_its_mean_squared_error():
     values, vectors = np.linalg.eigh((part + part.T) / 2)
     assert found.privacy == pytest.approx((vectors * np.maximum(values, 0)) @ vectors.T, abs=1e-12)
     assert (found.unknown == (np.sqrt(np.diag(P)) > 0.5)).all()
-    assert (found.taken == fit.errors.taken).all()
+    assert (found.weight_shift == fit.errors.weight_shift).all()
 
 
 # -- ePTR ----------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_the_bread_holds_what_the_weights_do():
     assert np.linalg.norm(J - np.eye(3)) > 0.1
     assert fit.d == pytest.approx(plain.params, rel=1e-8)
     assert fit.errors.sampling == pytest.approx(J @ plain.cov_params() @ J.T, rel=1e-8)
-    assert fit.errors.taken == pytest.approx(J @ fit.d - fit.d)
+    assert fit.errors.weight_shift == pytest.approx(J @ fit.d - fit.d)
 
 
 def test_a_meat_below_its_noise_is_floored_there():

@@ -1,0 +1,140 @@
+"""Forecast of each coefficient of a planned fit: "fine", "rough" or "not determined".
+
+All of it follows from public numbers: the design, n, (eps, delta), and what the caller of
+``dp.plan`` says of levels (``sd=``) and of correlations (``corr=``). It reads no row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.privacy.mechanisms import mu_gdp
+
+if TYPE_CHECKING:
+    from dpmodels.arrays import Array
+    from dpmodels.formula.design import Design
+    from dpmodels.records import Request
+
+#: The three words, from good to bad.
+WORDS = ("fine", "rough", "not determined")
+#: Least mu n q of a level with share q of the rows at which it is fine, and not undetermined. By
+#: simulation (``tests/statistical/test_coefficient_forecasts.py``): rows of a rare level are long,
+#: and clipped.
+LEVEL_LIMITS = (80.0, 20.0)
+#: The same of a number: mu n (1 - R^2), R^2 that of the column on the other columns.
+NUMBER_LIMITS = (10.0, 3.0)
+#: Information of a row about the linear predictor, over that of a linear model.
+ROW_INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
+
+
+def level_shares(design: Design, sds: Mapping[str, float]) -> dict[str, float]:
+    """Return the assumed share of the rows of each dummy, or of its reference if that is rarer.
+
+    Levels are assumed to be equally frequent unless ``sds`` has the standard deviation
+    ``sqrt(q (1 - q))`` of a dummy; the remainder is shared by the others.
+    """
+    shares: dict[str, float] = {}
+    for term in dict.fromkeys(c.term for c in design.columns if c.kind == "dummy"):
+        names = [c.name for c in design.columns if c.term == term and c.kind == "dummy"]
+        declared = {n: 0.5 - math.sqrt(max(0.25 - sds[n] ** 2, 0.0)) for n in names if n in sds}
+        even = max(1.0 - sum(declared.values()), 0.0) / (len(names) + 1 - len(declared))
+        shares |= {name: min(declared.get(name, even), even) for name in names}
+    return shares
+
+
+def variance_inflation(
+    design: Design, correlations: Mapping[tuple[str, str], float]
+) -> dict[str, float]:
+    """Return 1/(1 - R^2) of each number on the others, at these correlations (else 0)."""
+    names = [c.name for c in design.columns if c.kind not in ("intercept", "dummy")]
+    inverse = np.linalg.inv(correlation_matrix(names, correlations)) if correlations else None
+    return {
+        name: 1.0 if inverse is None else float(inverse[j, j]) for j, name in enumerate(names)
+    }
+
+
+def correlation_matrix(
+    names: Sequence[str], correlations: Mapping[tuple[str, str], float]
+) -> Array:
+    """Return the correlation matrix of columns, 0 where none is given, (p, p)."""
+    matrix = np.eye(len(names))
+    for (a, b), value in correlations.items():
+        j, k = names.index(a), names.index(b)
+        matrix[j, k] = matrix[k, j] = value
+    return matrix
+
+
+def check_correlations(design: Design, corr: Any) -> dict[tuple[str, str], float]:
+    """Return ``corr=`` as {(column, column): correlation}, or refuse it."""
+    if corr is None:
+        return {}
+    names = [c.name for c in design.columns if c.kind not in ("intercept", "dummy")]
+    example = "corr={('x1', 'x2'): 0.9}"
+    if not isinstance(corr, Mapping):
+        raise RequestError(f"corr= must be a mapping of pairs of columns, {example}.")
+    out = {}
+    for pair, value in corr.items():
+        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+            raise RequestError(f"corr= needs pairs of different columns, {example}.")
+        for name in pair:
+            if name not in names:
+                raise RequestError(
+                    f"corr= names {shown(name)}, which is not a numeric column of this design."
+                    f"{did_you_mean(str(name), names)} Columns: {', '.join(names)}."
+                )
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not abs(value) < 1.0:
+            raise RequestError(f"corr={{{pair!r}: ...}} must be between -1 and 1, {example}.")
+        out[pair] = float(value)
+    if np.linalg.eigvalsh(correlation_matrix(names, out))[0] < 1e-8:
+        raise RequestError("corr= has correlations that cannot occur together. Give fewer.")
+    return out
+
+
+def coefficient_forecasts(
+    request: Request, design: Design, n: int | None, verdict: str, *, by_rows: bool,
+    sds: Mapping[str, float], correlations: Mapping[tuple[str, str], float],
+) -> dict[str, str]:  # fmt: skip
+    """Return the forecast of each coefficient, empty if the model as a whole has none (verdict).
+
+    Parameters
+    ----------
+    request, design, n
+        Those of the plan.
+    verdict : str
+        Forecast of the model as a whole.
+    by_rows : bool
+        Whether the fit ends by passes of scores over rows, for which the limits are calibrated.
+    sds, correlations : mapping
+        What is known of the columns: see ``dp.plan(sd=, corr=)``.
+
+    Notes
+    -----
+    A coefficient is no better than the model as a whole. A level is worse if few rows have it, and
+    a number if the others predict it: the limits are calibrated, not proved.
+
+    Privacy
+    -------
+    A function of public numbers: reads no row.
+    """
+    if verdict not in WORDS:
+        return {}
+    words = dict.fromkeys(design.names, verdict)
+    if n is None or not by_rows or request.unit is not None or not request.delta > 0.0:
+        return words  # the limits are those of passes over rows
+    link = str(request.options.get("link") or "identity")
+    rows = mu_gdp(request.eps, request.delta) * n * ROW_INFORMATION.get(link, 1.0)
+    measures = {
+        name: (rows * q, LEVEL_LIMITS) for name, q in level_shares(design, sds).items()
+    }
+    for name, factor in variance_inflation(design, correlations).items():
+        measures[name] = (rows / factor, NUMBER_LIMITS)
+    for name, (measure, (fine, rough)) in measures.items():
+        place = 0 if measure >= fine else 1 if measure >= rough else 2
+        words[name] = WORDS[max(place, WORDS.index(verdict))]
+    return words

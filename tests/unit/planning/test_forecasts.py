@@ -1,0 +1,81 @@
+"""A plan forecasts every coefficient, by shares of levels and correlations that the caller knows."""
+
+import numpy as np
+import pytest
+
+import dpmodels as dp
+from dpmodels.errors import RequestError
+from dpmodels.verdicts import level_shares, variance_inflation
+
+SCHEMA = dp.Schema(g=dp.Levels(list("abcd")), x=dp.Real(-4, 4), z=dp.Real(-4, 4), y=dp.Real(-6, 6))
+
+
+def planned(**options):
+    call = {"n": 10_000, "eps": 1, "delta": 1e-6, **options}
+    return dp.plan("y ~ g + x + z", SCHEMA, **call)
+
+
+def words(plan):
+    frame = plan.to_frame()
+    return dict(zip(frame["column"], frame["forecast"], strict=True))
+
+
+def test_a_rare_level_and_collinear_numbers_are_named():
+    plain = words(planned())
+    assert set(plain.values()) == {"fine", ""} and plain["y"] == ""
+    rare = words(planned(sd={"g[T.d]": np.sqrt(0.005 * 0.995)}))
+    assert rare["g[T.d]"] == "not determined" and rare["g[T.c]"] == "fine"
+    collinear = words(planned(corr={("x", "z"): 0.999}))
+    assert collinear["x"] == collinear["z"] == "rough" and collinear["g[T.b]"] == "fine"
+    text = str(planned(corr={("x", "z"): 0.9999}).table())
+    assert "forecast" in text and "not determined" in text
+
+
+def test_no_coefficient_is_better_than_its_model():
+    plan = planned(n=150)
+    assert plan.verdict == "not determined"
+    assert set(words(plan).values()) == {"not determined", ""}
+
+
+def test_many_levels_are_rare_levels():
+    schema = dp.Schema(g=dp.Levels([f"l{k}" for k in range(150)]), y=dp.Real(-6, 6))
+    plan = dp.plan("y ~ g", schema, n=10**5, eps=1, delta=1e-6)
+    frame = plan.to_frame()
+    dummies = frame[frame["kind"] == "dummy"]["forecast"]
+    assert set(dummies) <= {"rough", "not determined"}
+
+
+def test_a_rare_reference_is_rare_for_every_level():
+    design = planned().design
+    sds = {f"g[T.{v}]": float(np.sqrt(q * (1 - q))) for v, q in (("b", 0.3), ("c", 0.3), ("d", 0.39))}
+    shares = level_shares(design, sds)
+    assert all(share == pytest.approx(0.01) for share in shares.values())
+
+
+def test_correlated_columns_have_larger_errors_and_less_power():
+    plan, correlated = planned(), planned(corr={("x", "z"): 0.8})
+    inflation = variance_inflation(plan.design, {("x", "z"): 0.8})
+    assert inflation["x"] == pytest.approx(1 / 0.36)
+    ratio = correlated.expected_se["x"] / plan.expected_se["x"]
+    assert ratio == pytest.approx(1 / 0.6)
+    assert correlated.expected_se["g[T.b]"] == plan.expected_se["g[T.b]"]
+    call = {"want": "power", "effect": {"x": 0.05}, "sd": {"x": 1.0, "y": 1.0}}
+    powers = [float(planned(**call, **more).advice[-2].split("power ")[1][:4])
+              for more in ({}, {"corr": {("x", "z"): 0.8}})]  # fmt: skip
+    assert powers[1] < powers[0]
+
+
+@pytest.mark.parametrize("corr", [
+    {("x", "g[T.b]"): 0.5}, {("x", "x"): 0.5}, {"x": 0.5}, {("x", "z"): 1.0}, 0.5,
+    {("x", "z"): True}, {("x", "w"): 0.1},
+])  # fmt: skip
+def test_correlations_that_mean_nothing_are_refused(corr):
+    with pytest.raises(RequestError, match="corr="):
+        planned(corr=corr)
+
+
+def test_impossible_correlations_are_refused():
+    schema = dp.Schema(a=dp.Real(0, 1), b=dp.Real(0, 1), c=dp.Real(0, 1), y=dp.Real(0, 1))
+    corr = {("a", "b"): 0.9, ("b", "c"): 0.9, ("a", "c"): -0.9}
+    with pytest.raises(RequestError, match="cannot occur together"):
+        dp.plan("y ~ a + b + c", schema, n=1000, eps=1, delta=1e-6, corr=corr)
