@@ -877,6 +877,8 @@ class MomentAnalyses(Held):
         SyntheticTables
             A sequence of frames. Fit each of them, and combine: :func:`dpmodels.combine`. Ordinary
             standard errors of a fit to one table are too small: 95 % intervals cover .77 at most.
+            A release that scales rows into a ball ("ssp", "pmt") weights them, and so do fits to
+            its tables: a warning says so. ``dp_moments(..., method="joint")`` weights no row.
 
         Privacy
         -------
