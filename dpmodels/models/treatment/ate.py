@@ -24,9 +24,10 @@ from dpmodels.models.treatment.forecast import (
     Overlap,
     Tail,
     centres_of,
+    clip_of_slopes,
     crossed_noise,
     denominator,
-    length_of_slopes,
+    lengths_of_slopes,
     root_of,
     tamed,
 )
@@ -76,8 +77,6 @@ if TYPE_CHECKING:
 CELLS = 18
 #: Weights count up to this many times their mean.
 LARGEST_WEIGHT = 8.0
-#: Clip of derivatives, in root mean squares.
-CLIP_OF_SLOPES = 2.5
 #: Radius of squares in root mean squares, over the root of mu n; its least and largest value.
 GROWS_OF_SQUARES, LEAST_RADIUS, MOST_RADIUS = 0.16, 4.0, 12.0
 
@@ -167,7 +166,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     facts = EffectRelease(
         at, count, count_sd, centres, rows.unit, clips, answers, tails, means, overlap,
         balance.centre[:-1], balance.half[:-1], centred,
-        radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns), fits,
+        radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns, overlap), fits,
     )  # fmt: skip
     corrected = SquareRows(
         replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
@@ -224,10 +223,12 @@ def _clips(
     for k, name in enumerate(LENGTHS):
         answers[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
         histogram = Lengths(answers[name].values, float(answers[name].sd[0]))
-        tails.append(Tail.of(histogram, overlap, n))
+        tails.append(Tail.of(histogram, overlap, rows.at, rows.centres, n))
     difference, total = tails
-    typical = length_of_slopes(rows, columns, overlap.mean_squares, difference.lengths.square)
-    slopes = CLIP_OF_SLOPES * typical
+    spread = float(np.sum(overlap.likely * overlap.weights**2)) / overlap.total
+    residual = math.sqrt(difference.mean_square / max(spread, 1e-300))
+    derivatives = lengths_of_slopes(rows, columns, overlap, residual)
+    slopes = clip_of_slopes(derivatives, detail.mu(SLOPES), n, rows.width)
     clips = difference.clip(detail.mu(EFFECT), n), total.clip(detail.mu(BOTH_ARMS), n), slopes
     return (difference, total), clips
 
