@@ -72,6 +72,8 @@ def plan_arguments(
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
     """Return the (formula, method, options, reasons) of a plan of ``dp_ate``."""
     joint, arguments = joint_formula(formula, options)
+    if options.get("family") in (None, "binomial"):
+        arguments["design_options"] = {"response_ok": "either"}
     return joint, method, arguments, ()
 
 

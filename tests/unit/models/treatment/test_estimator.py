@@ -197,6 +197,25 @@ def test_one_call_is_one_charge_and_the_plan_is_the_fit():
     assert sum(s.share for s in plan.steps) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("family", [{}, {"family": "binomial"}])
+def test_a_plan_takes_an_outcome_of_two_levels_as_the_fit_does(family):
+    frame = table(4000, 5, "binomial")
+    frame["y"] = np.where(frame.y == 1, "well", "ill")
+    schema = {"t": dp.Binary(), "y": dp.Levels(["ill", "well"])}
+    bounds = {k: v for k, v in BOUNDS.items() if k != "y"}
+    plan = dp.plan(
+        "y ~ x1 + x2", schema, verb="dp_ate", n=4000, eps=1, delta=1e-6, treatment="t",
+        bounds=bounds, **family,
+    )  # fmt: skip
+    fit = call(frame, schema=schema, bounds=bounds, seed=1, **family)
+    assert [s.name for s in plan.steps] == [s.name for s in fit.privacy.steps]
+    with pytest.raises(FormulaError, match="3 levels"):
+        dp.plan(
+            "y ~ x1 + x2", {**schema, "y": dp.Levels(["a", "b", "c"])}, verb="dp_ate", n=4000,
+            eps=1, delta=1e-6, treatment="t", bounds=bounds,
+        )  # fmt: skip
+
+
 def test_ranges_are_estimated_from_the_same_budget():
     fit = call(table(20000, 6), bounds=None, seed=3)
     assert fit.released
