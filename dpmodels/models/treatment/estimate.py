@@ -120,7 +120,7 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
     noise = facts.answers[BALANCE].sd
     k = len(facts.half) + 1
     arrays = {
-        "treated": np.array([facts.at.treated]),
+        "treated": np.array(plan.detail.crossing),
         "overlap": facts.answers[OVERLAP].values.reshape(2, -1),
         "overlap_edges": facts.overlap.edges,
         "balance": balance_of(

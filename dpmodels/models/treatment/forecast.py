@@ -255,12 +255,16 @@ class Columns:
         """Return the mean of ``x z'`` of the columns of two models, columns uncorrelated."""
         a, b = np.array(first.places), np.array(second.places)
         out = np.outer(self.mean[a], self.mean[b])
-        return np.asarray(out + (a[:, None] == b) * self.variance[a][:, None])
+        out = out + (a[:, None] == b) * self.variance[a][:, None]
+        if first.fold is not None:  # a row is in one half: the product of halves is the half
+            either = np.array(first.crossed)[:, None] | np.array(second.crossed)
+            out = out * np.where(either, 0.5, 1.0)
+        return np.asarray(out)
 
 
 def _slope(at: Influence, model: Fitted, columns: Columns) -> float:
     """Return the slope of the mean of an outcome model at the mean row."""
-    eta = np.clip(model.coef @ columns.mean[list(model.places)], *at.link.reach)
+    eta = np.clip(model.coef @ model.at_mean(columns.mean), *at.link.reach)
     return float(at.link.slope(np.array([eta]))[0])
 
 
@@ -344,6 +348,6 @@ def centres_of(
     row[0] = 1.0  # the constant
     out = []
     for model in models:
-        eta = np.clip(model.coef @ row[list(model.places)], *at.link.reach)
+        eta = np.clip(model.coef @ model.at_mean(row), *at.link.reach)
         out.append(min(max(float(at.link.inverse(eta)), ends[0]), ends[1]))
     return out[0], out[1]
