@@ -156,7 +156,6 @@ class Numbers(Intervals):
         """
         return inference.errors(self._record.estimate)
 
-    @also.method
     def draws(self, m: int = 1000, *, prior: Any = None, seed: int | None = None) -> pd.DataFrame:
         """Return draws of the coefficients from their approximate posterior, one row per draw.
 
@@ -223,9 +222,9 @@ class JointTests(Held):
 
     __slots__ = ()
 
-    @property
+    @also
     def zvalues(self) -> pd.Series[float]:
-        """Normal (or t) quantiles of the p-values, with the sign of the estimate.
+        """Return the normal (or t) quantiles of the p-values, with the sign of the estimate.
 
         Without a bound on the bias that is estimate over standard error, with one less. NaN where
         a coefficient is not determined at this budget.
