@@ -283,8 +283,8 @@ _MEANT = {
     ),
     **dict.fromkeys(("margins", "margin"), "margins are released with the cells: fit.crosstab()"),
     **dict.fromkeys(
-        ("folds", "n_folds", "cross_fit"),
-        "no folds are needed: noise hides every row from the nuisance models, which are parametric",
+        ("n_folds", "cross_fit"),
+        "folds='half' of dp_ate names a column that divides the rows into two halves",
     ),
     **dict.fromkeys(("treat", "trt"), "the treatment is treatment='t'"),
     **dict.fromkeys(("trim", "trim_weights"), "the propensity is clipped: clip=(0.1, 0.9)"),

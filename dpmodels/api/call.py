@@ -420,6 +420,7 @@ def plan(
     reasons: tuple[str, ...] = ()
     if typed is not None:
         formula, method, options, reasons = typed(formula, method, options, inference, delta)
+        design_options = options.pop("design_options", design_options)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
     chosen = chosen._replace(reasons=(*reasons, *chosen.reasons))
     declared, advice = declared_schema(schema, None), ""

@@ -50,10 +50,24 @@ def joint_formula(formula: str, options: Mapping[str, Any]) -> tuple[str, dict[s
             raise FormulaError(
                 f"{text!r}: list the covariates by name, '.' would include the treatment"
             )
-    sides = dict.fromkeys([treatment.strip(), covariates, propensity])
+    folds = checked_folds(options.get("folds"))
+    sides = dict.fromkeys([treatment.strip(), folds or "", covariates, propensity])
     joint = f"{response.strip()} ~ {' + '.join(side for side in sides if side)}"
     checked = {**options, "treatment": treatment.strip(), "propensity": propensity or "1"}
+    if folds is not None:
+        checked["folds"] = folds
     return joint, {**checked, "outcome": f"{response.strip()} ~ {covariates or '1'}"}
+
+
+def checked_folds(folds: Any) -> str | None:
+    """Return the column of the halves, or refuse a number of folds."""
+    if folds is None or (isinstance(folds, str) and folds.strip()):
+        return folds if folds is None else folds.strip()
+    raise RequestError(
+        f"folds={shown(folds)}: name a column that divides the rows into two halves by chance, "
+        "data['half'] = rng.integers(0, 2, len(data)), folds='half'. The half of a row is then one "
+        "of its own cells, whatever the other rows are"
+    )
 
 
 def event_response(formula: str, declared: Schema | None, family: Any) -> bool:
@@ -72,6 +86,8 @@ def plan_arguments(
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
     """Return the (formula, method, options, reasons) of a plan of ``dp_ate``."""
     joint, arguments = joint_formula(formula, options)
+    if options.get("family") in (None, "binomial"):
+        arguments["design_options"] = {"response_ok": "either"}
     return joint, method, arguments, ()
 
 
@@ -85,6 +101,7 @@ def dp_ate(
     estimand: str = "ATE",
     family: str | None = None,
     clip: Any = (0.1, 0.9),
+    folds: str | None = None,
     eps: float = REQUIRED,
     delta: float = REQUIRED,
     method: str | None = None,
@@ -119,6 +136,10 @@ def dp_ate(
         Of the outcome models; default: by the declared outcome.
     clip : (float, float)
         Bounds of the propensity. They are public; 0.1 and 0.9 by default.
+    folds : str, optional
+        Cross-fitting: a column of 0 and 1 that divides the rows into halves by chance. Each half is
+        evaluated at the models of the other one, which are fitted to half of the rows. With
+        ``unit=`` give all rows of a person the same half.
     **options
         ``split, level, na, on_no_reply, subset, weights, n, units, rows_per_unit,
         sort``. With ``unit=`` each person counts once, by the mean over its rows.
@@ -150,17 +171,17 @@ def dp_ate(
     """
     check_first(formula)
     arguments = {**options, "treatment": treatment, "propensity": propensity, "estimand": estimand,
-           "family": family, "clip": clip}  # fmt: skip
+           "family": family, "clip": clip, "folds": folds}  # fmt: skip
     joint, arguments = joint_formula(formula, arguments)
     declared = declared_schema(schema, as_source(data).schema_attr)
-    name = treatment.strip().strip("`")
-    if isinstance(bounds, Mapping) and name in bounds and tuple(bounds[name]) == (0, 1):
-        bounds = {key: value for key, value in bounds.items() if key != name}
-    column = name in getattr(as_source(data), "kinds", ())
-    if column and (declared is None or name not in declared):
-        from dpmodels.formula.schema import Schema
+    for name in (treatment.strip().strip("`"), (folds or "").strip().strip("`")):
+        if isinstance(bounds, Mapping) and name in bounds and tuple(bounds[name]) == (0, 1):
+            bounds = {key: value for key, value in bounds.items() if key != name}
+        column = name in getattr(as_source(data), "kinds", ())
+        if column and (declared is None or name not in declared):
+            from dpmodels.formula.schema import Schema
 
-        declared = (declared or Schema()).update({name: Binary()})
+            declared = (declared or Schema()).update({name: Binary()})
     if event_response(formula, declared, family):
         arguments["design_options"] = {"response_ok": "event"}
     return call(

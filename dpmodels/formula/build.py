@@ -44,7 +44,7 @@ def class_response(
     levels = factor.levels
     if response_ok == "levels":
         return Column(text, 0.0, len(levels) - 1.0, text, "class"), factor, levels
-    if response_ok == "event":
+    if response_ok in ("event", "either"):
         if event is None and len(levels) != 2:
             raise FormulaError(
                 f"the response {text!r} has {len(levels)} levels; say which is the event: "
@@ -275,7 +275,8 @@ def build_design(
     ----------
     one_sided_ok : bool
         Whether a formula without a response is allowed.
-    response_ok : {"real", "event", "levels"}
+    response_ok : {"real", "event", "levels", "either"}
+        "either": a number, or one of two levels.
         "event": a two-level response gives 0/1, the second level (or ``event=``) is 1.
         "levels": a factor response gives its code.
 

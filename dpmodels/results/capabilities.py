@@ -157,7 +157,6 @@ class Numbers(Intervals):
         """
         return inference.errors(self._record.estimate)
 
-    @also.method
     def draws(self, m: int = 1000, *, prior: Any = None, seed: int | None = None) -> pd.DataFrame:
         """Return draws of the coefficients from their approximate posterior, one row per draw.
 
@@ -224,9 +223,9 @@ class JointTests(Held):
 
     __slots__ = ()
 
-    @property
+    @also
     def zvalues(self) -> pd.Series[float]:
-        """Normal (or t) quantiles of the p-values, with the sign of the estimate.
+        """Return the normal (or t) quantiles of the p-values, with the sign of the estimate.
 
         Without a bound on the bias that is estimate over standard error, with one less. NaN where
         a coefficient is not determined at this budget.
@@ -879,6 +878,8 @@ class MomentAnalyses(Held):
         SyntheticTables
             A sequence of frames. Fit each of them, and combine: :func:`dpmodels.combine`. Ordinary
             standard errors of a fit to one table are too small: 95 % intervals cover .77 at most.
+            A release that scales rows into a ball ("ssp", "pmt") weights them, and so do fits to
+            its tables: a warning says so. ``dp_moments(..., method="joint")`` weights no row.
 
         Privacy
         -------

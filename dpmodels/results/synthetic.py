@@ -6,14 +6,16 @@ Everything is post-processing of released numbers: nothing here costs a budget.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
+from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.records import check_n, check_seed
 from dpmodels.results.moments import moments_of
 from dpmodels.tables.content import Column, Layout, Row
@@ -23,6 +25,7 @@ from dpmodels.tables.table import Shown, Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpmodels.notes import Note
     from dpmodels.results.record import Record
 
 
@@ -124,6 +127,7 @@ class SyntheticTables:
     rows: int
     m: int
     entropy: int
+    notes: tuple[Note, ...] = ()  # That rows were weighted in the release
 
     def __len__(self) -> int:
         return self.m
@@ -195,9 +199,12 @@ def synthetic(record: Record, m: Any, rows: Any, seed: Any) -> SyntheticTables:
     ends = {c.name: c.interval or (0.0, 1.0) for c in record.design.z}
     least = LEAST_SPREAD * np.array([(ends[name][1] - ends[name][0]) ** 2 for name in names])
     C = back @ facts.moments.Q @ back.T / n
+    notes = (messages.WEIGHTED_RELEASE(),) if facts.weighted else ()
+    for note in notes:
+        warnings.warn(UtilityWarning(f"synthetic: {note.text()}"), stacklevel=3)
     return SyntheticTables(
         names, (C + C.T) / 2.0, facts.moments.V, back, np.maximum(least, 1e-300), n, count,
-        _number_of(m, "m"), entropy,
+        _number_of(m, "m"), entropy, notes,
     )  # fmt: skip
 
 

@@ -139,6 +139,49 @@ plot_estimates <- function(drawn, xlab = "Estimate", ylab = "", ...) {
   points(drawn$estimate, place, pch = 19)
 }
 
+# Balance before and after weighting, and the propensity of both arms.
+plot.dp_ate <- function(x, ...) {
+  balance <- dp_result(x, "balance")
+  cells <- dp_result(x, "overlap")
+  margins <- par("mar")
+  layout(matrix(1:2, 1))
+  on.exit({
+    layout(1)
+    par(mar = margins)
+  })
+  par(mar = margins + c(0, max(nchar(rownames(balance)), 0) / 2.5, 0, 0))
+  plot_balance(balance, ...)
+  par(mar = margins)
+  width <- cells$high - cells$low
+  heights <- cbind(cells$treated, -cells$control) / width
+  heights <- cbind(pmax(heights[, 1], 0), pmin(heights[, 2], 0))
+  shades <- c(treated = "grey40", control = "grey85")
+  barplot(heights[, 1], width, space = 0, col = shades[1], ylim = range(heights), yaxt = "n",
+          xlab = "propensity")
+  barplot(heights[, 2], width, space = 0, col = shades[2], yaxt = "n", add = TRUE)
+  legend("topright", names(shades), fill = shades, bty = "n")
+  axis(1)
+  invisible(x)
+}
+
+# Standardised mean differences, with one sd of their noise.
+plot_balance <- function(balance, xlab = "standardised mean difference", ylab = "", ...) {
+  place <- rev(seq_len(nrow(balance)))
+  both <- list(
+    "before weighting" = list(balance$difference, balance$noise, 1),
+    "after weighting" = list(balance$weighted_difference, balance$weighted_noise, 19)
+  )
+  ends <- range(-0.1, 0.1, lapply(both, function(one) c(one[[1]] - one[[2]], one[[1]] + one[[2]])))
+  plot(ends, range(place) + c(-0.5, 0.5), type = "n", yaxt = "n", xlab = xlab, ylab = ylab, ...)
+  abline(v = c(-0.1, 0, 0.1), lty = c(3, 1, 3), col = "grey")
+  axis(2, place, rownames(balance), las = 1)
+  for (one in both) {
+    segments(one[[1]] - one[[2]], place, one[[1]] + one[[2]], place)
+    points(one[[1]], place, pch = one[[3]])
+  }
+  legend("bottomright", names(both), pch = c(1, 19), bty = "n")
+}
+
 # What Python sent of any result, as R has it.
 shaped <- function(sent) {
   if (!is.list(sent)) {

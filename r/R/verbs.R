@@ -49,13 +49,40 @@ dp_mean <- function(formula, data, eps = NULL, delta = NULL, schema = NULL, boun
          budget = budget, seed = seed, ...)
 }
 
+# Estimate an average treatment effect with differential privacy.
+dp_ate <- function(formula, data, treatment, eps = NULL, delta = NULL, propensity = NULL,
+                   estimand = "ATE", schema = NULL, bounds = NULL, budget = NULL, seed = NULL,
+                   ...) {
+  if (missing(treatment)) treatment <- "" # Python says what to type
+  fit_of("dp_ate", formula, data, treatment = treatment_text(treatment), eps = eps, delta = delta,
+         propensity = right_hand_side(propensity), estimand = estimand, schema = schema,
+         bounds = bounds, budget = budget, seed = seed, ...)
+}
+
+# A column, or a comparison, which Python wants in braces: ~ arm == "drug" is {arm == 'drug'}.
+treatment_text <- function(treatment) {
+  if (!inherits(treatment, "formula")) {
+    return(treatment)
+  }
+  text <- expression_text(treatment)
+  if (is.name(treatment[[length(treatment)]])) text else paste0("{", text, "}")
+}
+
+# A one-sided formula as a formula reads it, so that I(x^2) is I(x ** 2); text as it is.
+right_hand_side <- function(formula) {
+  if (inherits(formula, "formula")) sub("^~ *", "", formula_text(formula)) else formula
+}
+
 # Plan a study before there are data.
 dp_plan <- function(formula, schema = NULL, n = NULL, eps = NULL, delta = NULL, verb = "dp_lm",
                     ...) {
-  given <- arguments_of(list(
+  more <- list(...)
+  more$treatment <- treatment_text(more$treatment)
+  more$propensity <- right_hand_side(more$propensity)
+  given <- arguments_of(c(list(
     formula = formula_text(formula), schema = schema, n = n, eps = eps, delta = delta,
-    verb = if (identical(verb, "dp_lm")) "dp_ols" else verb, ...
-  ))
+    verb = if (identical(verb, "dp_lm")) "dp_ols" else verb
+  ), more))
   sent <- python("plan", given)
   structure(
     list(text = sent$text, verdict = sent$verdict, columns = as_frame(sent$columns),

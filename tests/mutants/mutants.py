@@ -1594,6 +1594,7 @@ EFFECTS = (
     Mutant(_EFFECT, "return np.asarray(own_sum(cells, block.counts) / many)", "return np.asarray(own_sum(cells, block.counts))", _EFFECTS),
     Mutant(_EFFECT, "phi = np.stack([m1 + weight[0] * r1, m0 + weight[1] * r0])", "phi = np.stack([m1 + weight[0] * r1, m0])", _EFFECTS),
     Mutant(_EFFECT, "np.stack([-weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", "np.stack([weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", _EFFECTS),
+    Mutant(_M + "treatment/facts.py", "self.factors(half if in_fit else 1.0 - half)", "self.factors(half)", _EFFECTS),
     Mutant("dpmodels/sums/ask.py", "return f\"{self.label}: {step}\"", "return step", _EFFECTS),
 )  # fmt: skip
 MUTANTS = (*MUTANTS, *RAW, *EFFECTS)

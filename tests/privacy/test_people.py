@@ -119,6 +119,9 @@ CASES = {
     "treatment effect, treated": (
         "dp_ate", {"formula": "y ~ a", "treatment": "{b > 0}", "estimand": "ATT"}, XY,
     ),
+    "treatment effect, halves": (
+        "dp_ate", {"formula": "y ~ 1", "treatment": "{b > 0}", "folds": "{a > 0}"}, XY,
+    ),
     "moments, public": ("dp_moments", {"method": "pmt", "public": PUBLIC, "stages": 2}, XY),
 }
 

@@ -359,6 +359,7 @@ CASES = [
     Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", pairs=30),
     Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", estimand="ATT", pairs=30),
     Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", table="short", pairs=30),
+    Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", folds="{a > 0}", pairs=30),
     Case("dp_ate", "aipw", "y ~ a", TREATED_COUNTS, treatment="k", weights="w", pairs=30),
     Case(
         "dp_ate", "aipw", "y ~ 1", TREATED_BOUGHT, treatment="{a > 0}", table="uniform", pairs=30,

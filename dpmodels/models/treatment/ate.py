@@ -24,9 +24,10 @@ from dpmodels.models.treatment.forecast import (
     Overlap,
     Tail,
     centres_of,
+    clip_of_slopes,
     crossed_noise,
     denominator,
-    length_of_slopes,
+    lengths_of_slopes,
     root_of,
     tamed,
 )
@@ -40,6 +41,7 @@ from dpmodels.models.treatment.plan import (
     SLOPES,
     EffectPlan,
     Nuisance,
+    base_of,
     plan,
     without,
 )
@@ -74,22 +76,29 @@ if TYPE_CHECKING:
 
 #: Cells of the propensity between its bounds; one more lies beyond each.
 CELLS = 18
+#: Numbers of a fit beyond this say nothing.
+LARGEST = 1e30
 #: Weights count up to this many times their mean.
 LARGEST_WEIGHT = 8.0
-#: Clip of derivatives, in root mean squares.
-CLIP_OF_SLOPES = 2.5
 #: Radius of squares in root mean squares, over the root of mu n; its least and largest value.
 GROWS_OF_SQUARES, LEAST_RADIUS, MOST_RADIUS = 0.16, 4.0, 12.0
 
 
-def _nuisance_fit(part: Nuisance, treated: int, joint: Design, ask: Ask) -> tuple[Estimate, Fitted]:
+def finite(values: Any) -> Array:
+    """Return released numbers with 0 for those that are none, products of which stay finite."""
+    return np.clip(np.nan_to_num(np.asarray(values)), -LARGEST, LARGEST)
+
+
+def _nuisance_fit(
+    part: Nuisance, detail: EffectPlan, joint: Design, ask: Ask
+) -> tuple[Estimate, Fitted]:
     """Release a nuisance fit, and return its estimate and its place in the joint design.
 
     Privacy
     -------
     The steps of its plan (``scoring/theory.md``), which are steps of the whole.
     """
-    design = part.ranged(joint, treated)
+    design = part.ranged(joint, detail.crossing)
     sub_plan = replace(part.sub_plan, design=part.design)
     released = release_fit(sub_plan, Labelled(ask, part.label), design)  # type: ignore[arg-type]
     inverse: dict[str, Array] = {}
@@ -100,27 +109,33 @@ def _nuisance_fit(part: Nuisance, treated: int, joint: Design, ask: Ask) -> tupl
         return {}
 
     estimate = estimate_fit(sub_plan, released, lambda _: {}, arrays=bread)
-    base = [without(name, joint.names[treated]) for name in design.names]
+    crossing = [joint.names[j] for j in detail.crossing]
+    base = [base_of(name, crossing) for name in design.names]
+    half = None if detail.fold is None else joint.names[detail.fold]
+    plain = [without(name, crossing[0]) for name in design.names]
     return estimate, Fitted(
         tuple(joint.names.index(name) for name in base),
-        np.nan_to_num(np.asarray(estimate.params)),
-        root_of(np.nan_to_num(np.asarray(estimate.vcov_privacy))),
-        np.nan_to_num(inverse["bread"]), np.eye(len(base)), released.detail.coordinates.mean_weight,
+        finite(estimate.params), root_of(finite(estimate.vcov_privacy)), finite(inverse["bread"]),
+        np.eye(len(base)), released.detail.coordinates.mean_weight,
+        detail.fold, tuple(half is not None and without(name, half) != name for name in plain),
     )  # fmt: skip
 
 
 def _by_arm(both: Fitted, names: tuple[str, ...], treated: str) -> tuple[Fitted, Fitted]:
     """Return the models of both arms from that of covariates times the treatment."""
-    places = list(dict.fromkeys(both.places))
+    every = list(zip(both.places, both.crossed, strict=True))
+    columns = list(dict.fromkeys(every))
+    places, crossed = zip(*columns, strict=True)
     out = []
     for arm in (1.0, 0.0):
-        T = np.zeros((len(places), len(names)))
-        for j, (name, place) in enumerate(zip(names, both.places, strict=True)):
-            T[places.index(place), j] = 1.0 if without(name, treated) == name else arm
+        T = np.zeros((len(columns), len(names)))
+        for j, (name, column) in enumerate(zip(names, every, strict=True)):
+            T[columns.index(column), j] = 1.0 if without(name, treated) == name else arm
         V = T @ both.root @ both.root @ T.T
         out.append(
             Fitted(
-                tuple(places), T @ both.coef, root_of(V), T @ both.bread @ T.T, T, both.mean_weight
+                places, T @ both.coef, root_of(V), T @ both.bread @ T.T, T, both.mean_weight,
+                both.fold, crossed,
             )
         )
     return out[0], out[1]
@@ -167,7 +182,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     facts = EffectRelease(
         at, count, count_sd, centres, rows.unit, clips, answers, tails, means, overlap,
         balance.centre[:-1], balance.half[:-1], centred,
-        radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns), fits,
+        radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns, overlap), fits,
     )  # fmt: skip
     corrected = SquareRows(
         replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
@@ -191,8 +206,7 @@ def _influence(
     -------
     The steps of both plans.
     """
-    t = detail.treated
-    fits = [(fit.label, *_nuisance_fit(fit, t, joint, ask)) for fit in detail.nuisances]
+    fits = [(fit.label, *_nuisance_fit(fit, detail, joint, ask)) for fit in detail.nuisances]
     propensity, both = (fitted for _, _, fitted in fits)
     treated, control = _by_arm(both, detail.outcome.design.names, joint.names[detail.treated])
     place = joint.auxiliary_place("weights")
@@ -224,10 +238,12 @@ def _clips(
     for k, name in enumerate(LENGTHS):
         answers[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
         histogram = Lengths(answers[name].values, float(answers[name].sd[0]))
-        tails.append(Tail.of(histogram, overlap, n))
+        tails.append(Tail.of(histogram, overlap, rows.at, rows.centres, n))
     difference, total = tails
-    typical = length_of_slopes(rows, columns, overlap.mean_squares, difference.lengths.square)
-    slopes = CLIP_OF_SLOPES * typical
+    spread = float(np.sum(overlap.likely * overlap.weights**2)) / overlap.total
+    residual = math.sqrt(difference.mean_square / max(spread, 1e-300))
+    derivatives = lengths_of_slopes(rows, columns, overlap, residual)
+    slopes = clip_of_slopes(derivatives, detail.mu(SLOPES), n, rows.width)
     clips = difference.clip(detail.mu(EFFECT), n), total.clip(detail.mu(BOTH_ARMS), n), slopes
     return (difference, total), clips
 
@@ -262,7 +278,8 @@ def _balance(
     One Gaussian release: a unit is a vector in a ball.
     """
     columns = enumerate(joint.columns)
-    covariates = [j for j, c in columns if c.kind != "intercept" and j != at.treated]
+    apart = (at.treated, at.propensity.fold)
+    covariates = [j for j, c in columns if c.kind != "intercept" and j not in apart]
     places = (*covariates, joint.q - 1)
     ends = joint.intervals()[list(places)]
     half = np.maximum((ends[:, 1] - ends[:, 0]) / 2.0, 1e-300)
@@ -304,6 +321,12 @@ register_method(
                 "of the outcome models: 'gaussian', 'binomial' or 'poisson'; None: by the declared "
                 "response (a number, 0/1, a count)",
                 None, str, choices=("gaussian", "binomial", "poisson"),
+            ),
+            Option(
+                "folds",
+                "column of 0 and 1 that divides the rows into halves: each is evaluated at the "
+                "models of the other",
+                None, str,
             ),
             Option("clip", "bounds of the propensity, two numbers", (0.1, 0.9), object),
             BOUNDS_SHARE,

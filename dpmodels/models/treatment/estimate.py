@@ -70,6 +70,19 @@ def pieces(at: Influence, values: Array) -> list[Array]:
     return np.split(values, ends)
 
 
+def clear_pieces(facts: EffectRelease) -> list[Array]:
+    """Return the derivatives of each block, times the part of their square that is clear of noise.
+
+    The noise of k numbers has a square of about ``k + sqrt(2 k)`` variances at most.
+    """
+    slopes, out = facts.answers[SLOPES], []
+    for sums_ in pieces(facts.at, slopes.values):
+        k, square = len(sums_), max(float(sums_ @ sums_), 1e-300)
+        noise = (k + math.sqrt(2.0 * k)) * float(slopes.sd[0]) ** 2
+        out.append(sums_ * max(0.0, 1.0 - noise / square))
+    return out
+
+
 def derivative_of(model: Fitted, sums_: Array) -> Array:
     """Return derivatives in the coefficients from those along the root of their covariance."""
     return np.asarray(np.linalg.pinv(model.root, rcond=1e-9, hermitian=True) @ sums_)
@@ -79,10 +92,10 @@ def turns_of(facts: EffectRelease, n: int) -> tuple[Array, ...]:
     """Return bread times mean derivative times count/n, of each block of derivatives.
 
     A unit moves a coefficient by ``bread x residual w/mean_weight/n``, and counts as ``w/top``.
+    Derivatives are drawn towards 0, as the square of their noise would count as sampling error.
     """
     out, at = [], facts.at
-    derivatives = pieces(at, facts.answers[SLOPES].values)
-    for (model, _, _), sums_ in zip(at.blocks, derivatives, strict=True):
+    for (model, _, _), sums_ in zip(at.blocks, clear_pieces(facts), strict=True):
         part = facts.count / n * at.top / model.mean_weight
         out.append(model.bread @ derivative_of(model, sums_) / facts.count * part)
     return tuple(out)
@@ -107,7 +120,7 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
     noise = facts.answers[BALANCE].sd
     k = len(facts.half) + 1
     arrays = {
-        "treated": np.array([facts.at.treated]),
+        "treated": np.array(plan.detail.crossing),
         "overlap": facts.answers[OVERLAP].values.reshape(2, -1),
         "overlap_edges": facts.overlap.edges,
         "balance": balance_of(
@@ -161,7 +174,7 @@ def _by_fits(facts: EffectRelease) -> tuple[Array, float]:
     V = np.asarray(sum(TURN @ by_arm @ by_arm.T @ TURN.T for by_arm in moved.values()))
     k = len(slopes.values)
     expected, seen = k * noise**2, max(float(V[0, 0]), 1e-300)
-    above = seen - expected - facts.crossed - math.sqrt(2.0 / k) * expected
+    above = seen - expected - 2.0 * facts.crossed - math.sqrt(2.0 / k) * expected
     return V, (facts.crossed + max(above, 0.0)) / seen
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.families import Link
@@ -18,6 +21,26 @@ class Fitted:
     bread: Array  # (p, p): inverse information per unit
     back: Array  # (p, k): its coefficients are those of the fit times this
     mean_weight: float = 1.0  # Weights count over it in the scores of the fit
+    fold: int | None = None  # Row of the block with the half of a row, 0 or 1
+    crossed: tuple[bool, ...] = ()  # Columns times the half, if there are halves
+
+    def factors(self, half: Any) -> Array:
+        """Return the factors of the columns: the half, or 1; one column per value of ``half``."""
+        flags = np.array(self.crossed)
+        return np.where(flags.reshape(flags.shape + (1,) * np.ndim(half)), half, 1.0)
+
+    def columns(self, block: Array, *, in_fit: bool = False) -> Array:
+        """Return columns for the coefficients of the other half, or with ``in_fit`` of this one."""
+        x = block[list(self.places)]
+        if self.fold is None:
+            return x
+        half = block[self.fold]
+        return np.asarray(x * self.factors(half if in_fit else 1.0 - half))
+
+    def at_mean(self, row: Array) -> Array:
+        """Return the columns at the mean row, which is in either half by chance."""
+        x = row[list(self.places)]
+        return x if self.fold is None else np.asarray(x * self.factors(0.5))
 
 
 @dataclass(frozen=True, eq=False)

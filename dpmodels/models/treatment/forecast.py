@@ -5,6 +5,7 @@ Sees no row.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,14 +18,16 @@ from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.rows import COUNT_WEIGHT, BalanceRows, EffectRows
 from dpmodels.scoring.clip import Lengths, first_clip
 from dpmodels.scoring.models import roots
-from dpmodels.scoring.rules import CLIP_STEPS_OF_UNITS
+from dpmodels.scoring.rules import SCORE_QUANTILE
 
 if TYPE_CHECKING:
     from dpmodels.sums.ask import Noisy
 
 
-#: Mean square of 1 - e and of e, about: the part of a row in the product of the errors of the fits.
-CROSSED = 0.3
+#: Clips of differences and sums, in quarter octaves over the first clip of scores.
+CLIP_STEPS = range(-8, 13)
+#: Clips of derivatives, in quarter octaves over their root mean square.
+CLIP_STEPS_OF_SLOPES = range(2, 21)
 #: Largest eigenvalue of a covariance in whitened coordinates, over the median one.
 MOST_UNEVEN = 3.0
 #: Noise sds of a cell of the overlap from which its weight counts as there.
@@ -64,7 +67,8 @@ class Overlap:
     """Released masses of the cells of the propensity in both arms, and the weights there."""
 
     edges: Array  # Inner edges of the cells
-    masses: Array  # (2, cells): noisy, not below 0
+    middles: Array  # (cells,): propensity in the middle of a cell, or the bound beyond it
+    released: Array  # (2, cells): masses with their noise
     weights: Array  # (2, cells): inverse probability weights in the middle of a cell
     sd: float  # Noise of a mass
 
@@ -76,19 +80,28 @@ class Overlap:
         weights = np.stack([1.0 / middles, 1.0 / (1.0 - middles)])
         if at.estimand == "ATT":
             weights = np.stack([np.ones_like(middles), middles / (1.0 - middles)])
-        masses = np.maximum(answer.values, 0.0).reshape(2, -1)
-        return cls(edges, masses, weights, float(answer.sd[0]))
+        return cls(edges, middles, answer.values.reshape(2, -1), weights, float(answer.sd[0]))
 
     @property
     def total(self) -> float:
         """Sum of all masses, at least 1."""
         return max(float(self.masses.sum()), 1.0)
 
+    @functools.cached_property
+    def likely(self) -> Array:
+        """Masses by arm: those of both arms divided by the propensity, unless clearly otherwise.
+
+        Noise of a cell of few units and large weight is then times that propensity.
+        """
+        e = np.stack([self.middles, 1.0 - self.middles])
+        divided = np.maximum(self.released.sum(axis=0), 0.0) * e
+        off = np.abs(self.released - divided) > CLEAR_CELL * self.sd
+        return np.asarray(np.where(off, self.masses, divided))
+
     @property
-    def mean_squares(self) -> tuple[float, float]:
-        """Mean squared weights of both arms, over all units."""
-        treated, control = ((self.masses * self.weights**2).sum(axis=1) / self.total).tolist()
-        return treated, control
+    def masses(self) -> Array:
+        """(2, cells): released masses, not below 0."""
+        return np.maximum(self.released, 0.0)
 
     @property
     def largest(self) -> tuple[float, float]:
@@ -106,47 +119,113 @@ class Overlap:
         return treated, control
 
 
+#: Residuals of variance one, as whole multiples of a step, and their probabilities.
+_NORMAL = np.linspace(-7.0, 7.0, 281)
+_NORMAL_PARTS = np.exp(-0.5 * _NORMAL**2) / np.exp(-0.5 * _NORMAL**2).sum()
+
+
+def residuals_of(link: str, mean: float) -> tuple[Array, Array]:
+    """Return residuals of an outcome of this mean, and their probabilities.
+
+    Two values for an event, those of a Poisson variable for a count, and normal ones of variance
+    one for a number.
+    """
+    if link == "logit":
+        p = min(max(mean, 1e-6), 1.0 - 1e-6)
+        return np.array([-p, 1.0 - p]), np.array([1.0 - p, p])
+    if link == "log":
+        from scipy.special import gammaln
+
+        mean = max(mean, 1e-3)
+        counts = np.arange(mean + 8.0 * math.sqrt(mean) + 12.0)
+        logs = counts * math.log(mean) - mean - gammaln(counts + 1.0)
+        return np.asarray(counts - mean), np.asarray(np.exp(logs))
+    return _NORMAL, _NORMAL_PARTS
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """Lengths of units that a model of the residuals lets expect, with their numbers."""
+
+    lengths: Array  # In ascending order
+    numbers: Array
+
+    @classmethod
+    def of(cls, parts: list[tuple[Array, Array, tuple[Array, Array]]]) -> Expected:
+        """Return the lengths of cells: (numbers, factors, (residuals, their probabilities))."""
+        lengths = np.concatenate([np.outer(w, np.abs(r)).ravel() for _, w, (r, _) in parts])
+        numbers = np.concatenate([np.outer(m, p).ravel() for m, _, (_, p) in parts])
+        order = np.argsort(lengths, kind="stable")
+        return cls(lengths[order], numbers[order])
+
+    def scaled(self, square: float, n: float) -> Expected:
+        """Return lengths whose mean square, without the longest, is that of a histogram."""
+        total = float(self.numbers.sum())
+        below = self.numbers * (np.cumsum(self.numbers) <= SCORE_QUANTILE * total)
+        likely = float(below @ self.lengths**2) / SCORE_QUANTILE
+        factor = math.sqrt(square * n / max(likely, 1e-300))
+        return Expected(self.lengths * factor, self.numbers)
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared length."""
+        return float(self.numbers @ self.lengths**2) / max(float(self.numbers.sum()), 1.0)
+
+    def beyond(self, clip: float) -> float:
+        """Return the sum of ``(|s| - C)+``."""
+        return float(self.numbers @ np.maximum(self.lengths - clip, 0.0))
+
+    def squares_beyond(self, radius: float) -> float:
+        """Return the sum of ``(s^2 - R^2)+``."""
+        return float(self.numbers @ np.maximum(self.lengths**2 - radius**2, 0.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Tail:
     """Lengths of units: a released histogram, and what the weights of the overlap let expect.
 
     Few units of large weight are hidden by the noise of the histogram; the cells of the propensity
-    tell how many there are. Their residuals are taken to be normal.
+    tell how many there are. Their residuals are taken to be normal, and those of the family of the
+    outcome at its mean, and the larger number counts: an event has a mean that varies with weights.
     """
 
     lengths: Lengths
-    masses: Array  # Released masses of the cells of both arms
-    sds: Array  # Standard deviation of a unit of each cell, in the units of lengths
+    models: tuple[Expected, ...]  # Lengths with normal residuals, then with those of the family
 
     @classmethod
-    def of(cls, lengths: Lengths, overlap: Overlap, n: int) -> Tail:
-        """Return the tail of units whose mean square the histogram tells."""
-        masses, weights = overlap.masses.ravel(), overlap.weights.ravel()
-        spread = max(float(masses @ weights**2), 1e-300)
-        return cls(lengths, masses, weights * math.sqrt(lengths.square * n / spread))
+    def of(
+        cls, lengths: Lengths, overlap: Overlap, at: Influence, means: tuple[float, float], n: int
+    ) -> Tail:
+        """Return the tail of units whose mean square the histogram tells, means of both arms."""
+        models = []
+        for link in dict.fromkeys(("identity", at.link.name)):
+            residuals = [residuals_of(link, mean) for mean in means]
+            cells = list(zip(overlap.likely, overlap.weights, residuals, strict=True))
+            models.append(Expected.of(cells).scaled(lengths.square, n))
+        return cls(lengths, tuple(models))
 
-    def expected(self, clip: float) -> tuple[float, float]:
-        """Return the sums of ``(|s| - C)+`` and of ``(s^2 - C^2)+`` by the weights."""
-        from scipy.special import ndtr
-
-        z = clip / np.maximum(self.sds, 1e-300)
-        beyond, density = ndtr(-z), np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-        first = 2.0 * self.sds * (density - z * beyond)
-        second = 2.0 * self.sds**2 * (beyond + z * density - z * z * beyond)
-        return float(self.masses @ first), float(self.masses @ second)
+    @property
+    def mean_square(self) -> float:
+        """Mean squared length that the overlap lets expect."""
+        return self.models[0].mean_square
 
     def moved(self, clip: float) -> float:
-        """Return a bound on the change of the sum by clipping at C."""
-        return max(one_way(1) * self.lengths.overflow(clip)[0], self.expected(clip)[0])
+        """Return a bound on the change of the sum by clipping at C.
+
+        Long residuals of an event or a count have one sign; of a number they have both.
+        """
+        part = one_way(1) if len(self.models) == 1 else 1.0
+        expected = part * max(model.beyond(clip) for model in self.models)
+        return max(one_way(1) * self.lengths.overflow(clip)[0], expected)
 
     def missing(self, radius: float) -> float:
         """Return the sum of squares beyond a radius."""
-        return self.expected(radius)[1]
+        return max(model.squares_beyond(radius) for model in self.models)
 
     def clip(self, mu: float, n: int) -> float:
         """Return the clip of least expected half width (as ``scoring.clip.chosen_clip``)."""
         unit = math.sqrt(self.lengths.square)
-        grid = first_clip(1, mu, n, unit**2) * 2.0 ** (np.array(CLIP_STEPS_OF_UNITS) / 4.0)
+        grid = first_clip(1, mu, n, unit**2) * 2.0 ** (np.array(CLIP_STEPS) / 4.0)
         noise = 2.0 * grid / (mu * n) / unit
         moved = np.array([self.moved(float(c)) for c in grid]) / (n * unit)
         se = np.sqrt(1.0 / n + noise**2)
@@ -176,45 +255,74 @@ class Columns:
         """Return the mean of ``x z'`` of the columns of two models, columns uncorrelated."""
         a, b = np.array(first.places), np.array(second.places)
         out = np.outer(self.mean[a], self.mean[b])
-        return np.asarray(out + (a[:, None] == b) * self.variance[a][:, None])
+        out = out + (a[:, None] == b) * self.variance[a][:, None]
+        if first.fold is not None:  # a row is in one half: the product of halves is the half
+            either = np.array(first.crossed)[:, None] | np.array(second.crossed)
+            out = out * np.where(either, 0.5, 1.0)
+        return np.asarray(out)
 
 
 def _slope(at: Influence, model: Fitted, columns: Columns) -> float:
     """Return the slope of the mean of an outcome model at the mean row."""
-    eta = np.clip(model.coef @ columns.mean[list(model.places)], *at.link.reach)
+    eta = np.clip(model.coef @ model.at_mean(columns.mean), *at.link.reach)
     return float(at.link.slope(np.array([eta]))[0])
 
 
-def length_of_slopes(
-    rows: EffectRows, columns: Columns, weights: tuple[float, float], square: float
-) -> float:
-    """Return the root mean square of a row of derivatives, by released numbers.
+def lengths_of_slopes(
+    rows: EffectRows, columns: Columns, overlap: Overlap, residual: float
+) -> Expected:
+    """Return the lengths of rows of derivatives in each cell of the overlap.
 
-    For the propensity it is residual times privacy error of its linear predictor, for an outcome
-    model inverse probability weight times that error. ``weights`` are mean squares by arm,
-    ``square`` is that of a difference of the arms.
+    A unit of weight v adds ``(1 - v)`` times the privacy error of the linear predictor of its own
+    outcome model and 1 times that of the other one; for the propensity ``v - 1`` times residual
+    times error. For the ATT these are v, 1 for the treated, and v.
     """
-    at, total = rows.at, 0.0
+    at, squares = rows.at, np.zeros_like(overlap.weights)
+    both = at.estimand == "ATE"
+    factors = np.abs(overlap.weights - both)
     for model, arm, of_e in at.blocks:
         error = float(np.trace(model.root @ columns.products(model, model) @ model.root))
-        slope = weights[arm] * (_slope(at, model, columns) / rows.unit) ** 2
-        total += error * (square / 2.0 if of_e else slope)
-    return math.sqrt(max(total, 1e-24))
+        if of_e:
+            squares[arm] += error * (factors[arm] * residual) ** 2
+        else:
+            square = error * (_slope(at, model, columns) / rows.unit) ** 2
+            squares[arm] += square * factors[arm] ** 2
+            squares[1 - arm] += square
+    normal = _NORMAL, _NORMAL_PARTS
+    cells = zip(overlap.likely, np.sqrt(squares), strict=True)
+    return Expected.of([(numbers, sds, normal) for numbers, sds in cells])
 
 
-def crossed_noise(at: Influence, columns: Columns) -> float:
+def clip_of_slopes(expected: Expected, mu: float, n: int, k: int) -> float:
+    """Return the clip of derivatives: noise of a sum of k squares, against what is clipped.
+
+    The noise that counts is one sd of ``k sd^2``, as its mean is taken off.
+    """
+    typical = math.sqrt(max(expected.mean_square, 1e-24))
+    grid = typical * 2.0 ** (np.array(CLIP_STEPS_OF_SLOPES) / 4.0)
+    noise = math.sqrt(2.0 * k) * (2.0 * grid / (mu * n)) ** 2
+    moved = np.array([expected.beyond(float(c)) for c in grid]) / n
+    return float(grid[int(np.argmin(noise + moved**2))])
+
+
+def crossed_noise(at: Influence, columns: Columns, overlap: Overlap) -> float:
     """Return the variance by noise of the effect where both models hold.
 
     The derivatives are then 0 at the true coefficients, and the product of the errors of both fits
-    is left: ``f^2 tr(V_e M V_m M')`` of each arm (``theory.md``, 4).
+    is left: ``tr(V_e M V_m M')`` of each arm (``theory.md``, 4). M has the mean of ``1 - e``, or
+    of ``e``, over units within the bounds.
     """
-    total = 0.0
-    e = at.propensity
-    for model in filter(None, at.outcomes):
-        M = columns.products(e, model)
-        part = e.root @ M @ model.root * _slope(at, model, columns)
-        total += float(np.sum(part * part))
-    return total * (CROSSED if at.estimand == "ATE" else 1.0)
+    e, total = at.propensity, 0.0
+    inside = overlap.masses.sum(axis=0)[1:-1]
+    middles = overlap.middles[1:-1]
+    units = overlap.total if at.estimand == "ATE" else max(float(overlap.masses[0].sum()), 1.0)
+    parts = float(inside @ (1.0 - middles)) / units, float(inside @ middles) / units
+    for model, part in zip(at.outcomes, parts, strict=True):
+        if model is not None:
+            M = columns.products(e, model) * part
+            error = e.root @ M @ model.root * _slope(at, model, columns)
+            total += float(np.sum(error * error))
+    return total
 
 
 def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[float, float]:
@@ -240,6 +348,6 @@ def centres_of(
     row[0] = 1.0  # the constant
     out = []
     for model in models:
-        eta = np.clip(model.coef @ row[list(model.places)], *at.link.reach)
+        eta = np.clip(model.coef @ model.at_mean(row), *at.link.reach)
         out.append(min(max(float(at.link.inverse(eta)), ends[0]), ends[1]))
     return out[0], out[1]

@@ -21,6 +21,8 @@ from dpmodels.registry import resolve
 from dpmodels.scoring.clip import first_clip
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpmodels.formula.design import Design
     from dpmodels.records import Request
 
@@ -53,15 +55,15 @@ class Nuisance:
     sub_plan: Plan[Any]
     design: Design  # Ranges that are to be estimated are unknown
 
-    def ranged(self, joint: Design, treated: int) -> Design:
+    def ranged(self, joint: Design, crossing: tuple[int, ...]) -> Design:
         """Return the design with the ranges that the joint design has.
 
-        A product with the treatment, 0 or 1, has the range of its other factor and 0.
+        A product with treatment or half, 0 or 1, has the range of its other factor and 0.
         """
-        intervals, t = {c.name: c.interval for c in joint.z}, joint.names[treated]
+        intervals, names = {c.name: c.interval for c in joint.z}, [joint.names[j] for j in crossing]
         ranges = {}
         for name in self.design.unknown:
-            low, high = intervals.get(name) or intervals[without(name, t)]  # type: ignore[misc]
+            low, high = intervals.get(name) or intervals[base_of(name, names)]  # type: ignore[misc]
             ranges[name] = (low, high) if name in intervals else (min(low, 0.0), max(high, 0.0))
         return self.design.with_bounds(ranges)
 
@@ -71,6 +73,13 @@ def without(name: str, treated: str) -> str:
     if name == treated:
         return "Intercept"
     return name.removeprefix(f"{treated}:").removesuffix(f":{treated}")
+
+
+def base_of(name: str, crossing: Sequence[str]) -> str:
+    """Return the name of a column from that of its product with treatment, half, or both."""
+    for other in crossing:
+        name = without(name, other)
+    return name
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +94,12 @@ class EffectPlan:
     treated: int  # Row of the joint block with the treatment
     propensity: Nuisance
     outcome: Nuisance  # Covariates times the treatment: a model in each arm
+    fold: int | None = None  # Row of the joint block with the half of a row
+
+    @property
+    def crossing(self) -> tuple[int, ...]:
+        """Rows of the joint block that multiply covariates: treatment, and half if there is one."""
+        return (self.treated,) if self.fold is None else (self.treated, self.fold)
 
     @property
     def nuisances(self) -> tuple[Nuisance, Nuisance]:
@@ -99,17 +114,30 @@ class EffectPlan:
 # -- Public part: the designs and plans of the fits
 
 
-def check_treatment(treatment: str, request: Request) -> None:
-    """Refuse a treatment that is not 0 or 1 by its declaration."""
-    name = treatment.strip("`")
+def check_two(role: str, text: str, request: Request) -> None:
+    """Refuse a treatment, or a half, that is not 0 or 1 by its declaration."""
+    name = text.strip("`")
     if name not in request.schema:
         return
     variable = request.schema[name]
     if getattr(variable, "kind", "") != "binary" and len(getattr(variable, "levels", ())) != 2:
         raise RequestError(
-            f"treatment={treatment!r} must be 0 or 1: declare it, schema={{{name!r}: "
-            f"dp.Binary()}}, or compare, treatment=\"{{{name} == 'drug'}}\""
+            f"{role}={text!r} must be 0 or 1: declare it, schema={{{name!r}: "
+            f"dp.Binary()}}, or compare, {role}=\"{{{name} == 'drug'}}\""
         )
+
+
+def _place_of(role: str, text: str, request: Request, family: str, design: Design) -> int:
+    """Return the row of the joint block with the treatment or the half."""
+    check_two(role, text, request)
+    response = request["outcome"].partition("~")[0]
+    named = _sub_design(request, f"{response} ~ {text}", family).names
+    if len(named) != 2 or named[-1] not in design.names:
+        raise RequestError(
+            f"{role}={shown(text)} must be one column of 0 and 1, for example "
+            f"{role}='t' or {role}=\"{{arm == 'drug'}}\""
+        )
+    return design.names.index(named[-1])
 
 
 def family_for(request: Request, design: Design) -> str:
@@ -202,16 +230,16 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     divided = gaussian_part(request, design.unknown)
     shares = {name: (1.0 - divided.share) * share for name, share in shares_for(request).items()}
     treatment, (response, _, covariates) = request["treatment"], request["outcome"].partition("~")
-    check_treatment(treatment, request)
     estimand, family = request["estimand"], family_for(request, design)
-    named = _sub_design(request, f"{response} ~ {treatment}", family).names
-    if len(named) != 2 or named[-1] not in design.names:
-        raise RequestError(
-            f"treatment={shown(treatment)} must be one column of 0 and 1, for example "
-            "treatment='t' or treatment=\"{arm == 'drug'}\""
-        )
-    crossed = treatment if covariates.strip() == "1" else f"{treatment} * ({covariates.strip()})"
-    texts = (f"{treatment} ~ {request['propensity']}", f"{response.strip()} ~ {crossed}")
+    treated = _place_of("treatment", treatment, request, family, design)
+    fold, halves = None, []
+    if request["folds"] is not None:
+        halves = [request["folds"]]
+        fold = _place_of("folds", halves[0], request, family, design)
+    texts = (
+        f"{treatment} ~ {_crossed(halves, request['propensity'])}",
+        f"{response.strip()} ~ {_crossed([treatment, *halves], covariates.strip())}",
+    )
     parts = [
         _sub_plan(
             request, label, text, _sub_design(request, text, kind), kind,
@@ -223,7 +251,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     ]  # fmt: skip
     detail = EffectPlan(
         divided, shares, estimand, _bounds_of(request["clip"]), family,
-        design.names.index(named[-1]), parts[0], parts[1],
+        treated, parts[0], parts[1], fold,
     )  # fmt: skip
     _check_columns(detail, design)
     steps = [*divided.steps]
@@ -246,6 +274,13 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
+def _crossed(factors: list[str], covariates: str) -> str:
+    """Return the text of all products of factors and covariates."""
+    if not factors:
+        return covariates
+    return " * ".join(factors if covariates == "1" else [*factors, f"({covariates})"])
+
+
 def _forecast(detail: EffectPlan, design: Design, n: int) -> dict[str, float]:
     """Return the expected noise of the effect for bounded outcomes, nothing without a range.
 
@@ -264,20 +299,20 @@ def _forecast(detail: EffectPlan, design: Design, n: int) -> dict[str, float]:
 
 def _check_columns(detail: EffectPlan, design: Design) -> None:
     """Refuse models whose columns are not those of the joint formula."""
-    treated = design.names[detail.treated]
-    if treated in detail.propensity.design.names:
-        raise RequestError(
-            f"{treated!r} is the treatment: leave it out of the covariates and of propensity="
-        )
+    crossing = [design.names[j] for j in detail.crossing]
     for fit in detail.nuisances:
-        base = [without(name, treated) for name in fit.design.names]
+        base = [base_of(name, crossing) for name in fit.design.names]
         lost = [name for name in base if name not in design.names]
         if lost:
             raise RequestError(
                 f"{fit.sub_plan.request.formula!r} has the column {lost[0]!r}, and the formula of "
                 "all columns has not: write interactions with their main effects"
             )
-        if fit is detail.outcome and any(base.count(name) != 2 for name in base):
+        products = 2 ** (len(crossing) - (fit is detail.propensity))
+        if any(base.count(name) != products for name in base):
+            roles = " and ".join(map(repr, crossing))
             raise RequestError(
-                f"{treated!r} is the treatment: leave it out of the covariates of the outcome"
+                f"{roles} is the treatment: leave it out of the covariates and of propensity="
+                if len(crossing) == 1
+                else f"{roles} are treatment and half: leave them out of all covariates"
             )

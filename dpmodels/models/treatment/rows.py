@@ -38,12 +38,12 @@ COUNT_WEIGHT = 1.5
 
 def predictors(model: Fitted, block: Array) -> Array:
     """Return the linear predictors of rows."""
-    return np.asarray(mapped(model.coef[None, :], block[list(model.places)])[0])
+    return np.asarray(mapped(model.coef[None, :], model.columns(block))[0])
 
 
-def seen_through(model: Fitted, matrix: Array, block: Array) -> Array:
-    """Return ``matrix x`` of rows, x the columns of a model."""
-    return np.asarray(mapped(matrix, block[list(model.places)]))
+def seen_through(model: Fitted, matrix: Array, block: Array, *, in_fit: bool = False) -> Array:
+    """Return ``matrix x`` of rows, x the columns of a model (:meth:`Fitted.columns`)."""
+    return np.asarray(mapped(matrix, model.columns(block, in_fit=in_fit)))
 
 
 def mean_of(at: Influence, model: Fitted, block: Array) -> tuple[Array, Array]:
@@ -291,7 +291,8 @@ class SquareRows:
         phi = self.rows.centred(looked)
         for turn, (model, arm, of_e) in zip(self.turns, at.blocks, strict=True):
             score = looked.residuals[0 if of_e else 1 + arm]
-            phi[arm] += seen_through(model, turn[None, :], block.rows)[0] * score / self.rows.unit
+            moved = seen_through(model, turn[None, :], block.rows, in_fit=True)[0]
+            phi[arm] += moved * score / self.rows.unit
         z = of_units(looked.pairs(phi) / np.array(self.scales)[:, None], looked.complete, block)
         return end_along(z, lengths_of(z), self.radius)
 

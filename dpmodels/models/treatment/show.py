@@ -35,10 +35,9 @@ def _arrays(record: Any) -> Any:
 
 
 def _names(record: Any) -> list[str]:
-    design = record.design
-    treated = int(_arrays(record)["treated"][0])
+    design, apart = record.design, {int(j) for j in _arrays(record)["treated"]}
     return [
-        c.name for j, c in enumerate(design.columns) if c.kind != "intercept" and j != treated
+        c.name for j, c in enumerate(design.columns) if c.kind != "intercept" and j not in apart
     ]
 
 

@@ -57,6 +57,36 @@ test_that("pictures are drawn", {
   expect_silent(plot(seeded(dp_table(~g, rows, eps = 1, delta = 0, schema = declared, seed = 3))))
 })
 
+test_that("the methods read a treatment effect", {
+  effect <- seeded(dp_ate(y ~ x + z, rows, treatment = ~ g == "a", eps = 1, delta = 1e-6,
+                          schema = declared, seed = 3))
+  expect_identical(class(effect), c("dp_ate", "dp_fit"))
+  expect_named(coef(effect), c("ATE", "treated", "control"))
+  expect_equal(coef(effect)[["ATE"]], coef(effect)[["treated"]] - coef(effect)[["control"]],
+               tolerance = 1e-9)
+  expect_equal(sqrt(diag(vcov(effect))), setNames(tidy(effect)$std.error, names(coef(effect))))
+  expect_identical(dim(confint(effect, "ATE")), c(1L, 2L))
+  expect_identical(rownames(dp_result(effect, "balance")), c("x", "z"))
+  expect_identical(names(dp_result(effect, "overlap")), c("low", "high", "treated", "control"))
+  expect_true(all(c("share.treated", "ess.treated", "eps") %in% names(glance(effect))))
+  expect_output(print(effect), "ATE")
+  expect_output(print(summary(effect)), "SMD")
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  expect_silent(plot(effect))
+  expect_identical(graphics::par("mfrow"), c(1L, 1L))
+})
+
+test_that("an effect needs a treatment, and says so before anything is charged", {
+  budget <- dp_budget(2, 1e-5)
+  ask <- function(...) dp_ate(y ~ x, rows, eps = 1, delta = 1e-6, schema = declared, budget = budget, ...)
+  expect_match(message_of(ask()), "treatment=")
+  expect_match(message_of(ask(treatment = ~nothing)), "nothing")
+  expect_match(message_of(ask(treatment = "g")), "Binary")
+  expect_match(message_of(ask(treatment = t ~ x)), "one side")
+  expect_identical(nrow(tidy(budget)), 0L)
+})
+
 test_that("a result without a function of its own is asked by name", {
   expect_s3_class(dp_result(fit, "errors"), "data.frame")
   expect_identical(rownames(dp_result(fit, "errors")), names(coef(fit)))

@@ -84,6 +84,19 @@ test_that("tables and means are those of Python", {
   expect_same(fitted(dp_mean, c("x", "z")), "dp_mean", list("x", "z"), seed = 7L)
 })
 
+test_that("treatment effects are those of Python", {
+  expect_same(fitted(dp_ate, y ~ x + I(z^2), treatment = "ok"), "dp_ate", "y ~ x + I(z ** 2)",
+              seed = 7L, treatment = "ok")
+  in_treated <- suppressWarnings(
+    fitted(dp_ate, y > 0.7 ~ x, treatment = ~ g == "a", propensity = ~ x + I(z^2),
+           estimand = "ATT", clip = c(0.05, 0.95))
+  )
+  expect_same(in_treated, "dp_ate", "I(y > 0.7) ~ x", seed = 7L, treatment = "{g == 'a'}",
+              propensity = "x + I(z ** 2)", estimand = "ATT", clip = list(0.05, 0.95))
+  expect_same(fitted(dp_ate, y ~ 1, treatment = ~ok, subset = ~ z > 2), "dp_ate", "y ~ 1", seed = 7L,
+              treatment = "ok", subset = "z > 2")
+})
+
 test_that("a file is read by Python, and a variable may be called schema", {
   from_file <- seeded(dp_mean(~x, path, eps = 1, delta = 1e-6, schema = declared, seed = 7))
   expect_equal(coef(from_file), coef(fitted(dp_mean, ~x)), tolerance = 1e-12)
@@ -105,6 +118,9 @@ planned = dict(text=made.as_text(), se=list(made.expected_se.values()), shares=l
   expect_equal(plan$columns$privacy_se[seq_along(there$se)], there$se, tolerance = 1e-12)
   expect_equal(unname(plan$shares), there$shares, tolerance = 1e-12)
   expect_output(print(plan), "nothing charged")
+  effect <- dp_plan(y ~ x, declared, n = 5000, eps = 1, delta = 1e-6, verb = "dp_ate",
+                    treatment = ~ g == "a", propensity = ~ x + z)
+  expect_equal(unname(effect$shares["propensity"]), 0.14)
   expect_match(dp_plan(Surv(time, dead) ~ g, declared, n = 5000, eps = 1, delta = 1e-6,
                        verb = "dp_survfit")$text, "no data read")
 })

@@ -227,7 +227,8 @@ def test_other_spellings_are_accepted(made):
     assert Fit.from_json(fit.to_json()).params.equals(fit.params)
     assert Fit.from_dict(fit.to_dict()).params.equals(fit.params)
     assert fit.summary().as_html() == fit.to_html()
-    hidden = ("coef", "tvalues", "cov_params", "confint", "t_test", "f_test", "to_json", "shares")
+    assert "draws" in dir(fit)
+    hidden = ("coef", "tvalues", "zvalues", "cov_params", "confint", "t_test", "f_test", "to_json", "shares")
     assert not set(hidden) & set(dir(fit))
     with pytest.raises(RequestError, match="no argument scalr"):
         fit.wald_test("g", scalr=True)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import DPModelsWarning, NotReleasedError, RequestError
+from dpmodels.errors import DPModelsWarning, NotReleasedError, RequestError, UtilityWarning
 
 BOUNDS = {"y": (-3, 3), "a": (-1, 1), "b": (-1, 1)}
 
@@ -27,7 +27,9 @@ def quiet(call, *args, **how):
 
 @pytest.fixture(scope="module")
 def released():
-    return quiet(dp.dp_moments, "y + a + b", table(), eps=2, delta=1e-6, bounds=BOUNDS, seed=1)
+    return quiet(
+        dp.dp_moments, "y + a + b", table(), eps=2, delta=1e-6, bounds=BOUNDS, seed=1, method="joint"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,19 @@ def test_synthetic_tables_are_a_sequence_and_the_same_each_time(released):
         tables[5]
     with pytest.raises(RequestError, match="rows"):
         released.synthetic(5, rows=-1)
+
+
+@pytest.mark.parametrize("public", [None, "moments"])
+def test_a_release_of_weighted_rows_says_so(released, public):
+    """Rows of "ssp" and "pmt" are scaled into a ball, whatever they hold; those of "joint" not."""
+    how = {"public": {"moments": np.diag([1.0, 0.3, 0.3, 1.0]), "m": 100}} if public else {}
+    weighted = quiet(
+        dp.dp_moments, "y + a + b", table(), eps=2, delta=1e-6, bounds=BOUNDS, seed=1, **how
+    )
+    with pytest.warns(UtilityWarning, match="joint"):
+        tables = weighted.synthetic(3, rows=50, seed=3)
+    assert [note.code for note in tables.notes] == ["moments.weighted"]
+    assert released.synthetic(3, rows=50).notes == ()  # and no warning, which would be an error
 
 
 def test_pooled_fits_agree_with_the_fit_on_the_release(released):
