@@ -6,7 +6,7 @@ the geometric means over coefficients and designs of the ratio (without over wit
 widths and of root mean squared errors about the fit without noise on the whole table; coverage of
 the coefficients that no note marks; how many of those cover less than .80; the share marked.
 
-    python benchmarks/ablation.py --items "far,soft" [--groups wide,skew] [--part tuned]
+    python benchmarks/ablation.py --items "far,damping" [--part tuned]
         [--cells 3000:1,10000:1,50000:1] [--reps 10] [--every 1] [--set "name: X=1; Y=2"]
 
 The folder of data sets is named by DPMODELS_DATA.
@@ -42,10 +42,6 @@ EVERY = {**GROUPS, "few": FEW, "people": real_panels.CASES}
 #: item -> what takes it out: "name = value; ...", of constants in dpmodels/scoring/rules.py or of module.attribute.
 ITEMS = {
     "far": ("wide,skew,few", "FAR_FROM = inf"),
-    "soft": (
-        "wide,skew,few,robust,people",
-        "passes.softened = lambda norm, clip, plain=False: np.minimum(norm, clip)",
-    ),
     "signed": ("wide", "WIDE_LEAST_SQUARES = replace(WIDE_LEAST_SQUARES, signed=False)"),
     "narrow": ("wide", "WIDE_LEAST_SQUARES = replace(WIDE_LEAST_SQUARES, narrow=False)"),
     "least clip": ("wide", "WIDE_LEAST_SQUARES = replace(WIDE_LEAST_SQUARES, clip=1.5)"),
