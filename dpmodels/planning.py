@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.errors import RequestError, did_you_mean, printable, shown
-from dpmodels.forecasts import (
+from dpmodels.coefficient_forecasts import (
     ROW_INFORMATION,
     check_correlations,
     coefficient_forecasts,
     variance_inflation,
 )
+from dpmodels.errors import RequestError, did_you_mean, printable, shown
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     BOUGHT,
