@@ -151,7 +151,7 @@ class Plan(Shown, Generic[D]):
         return self.n
 
     @property
-    def forecasts(self) -> dict[str, str]:
+    def coefficient_forecasts(self) -> dict[str, str]:
         """Forecast of each coefficient: "fine", "rough" or "not determined"; empty without one."""
         return coefficient_forecasts(
             self.request, self.design, self.n, self.verdict,
@@ -765,7 +765,7 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
     """Return one row per design column: name, term, kind, lower, upper, privacy_se, forecast."""
     import pandas as pd
 
-    columns, forecasts = plan.design.z, plan.forecasts
+    columns, forecasts = plan.design.z, plan.coefficient_forecasts
     bought = plan.purchase.columns if plan.purchase is not None else ()
     return pd.DataFrame(
         {
@@ -839,7 +839,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
     from dpmodels.privacy.budget import shown_step
 
-    has_errors, forecasts = bool(plan.expected_se), plan.forecasts
+    has_errors, forecasts = bool(plan.expected_se), plan.coefficient_forecasts
     columns = [
         (
             c.name,
@@ -890,7 +890,7 @@ _MEASURED = {
 
 def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
     """Return notes on the assumptions of a plan's forecasts and expected errors."""
-    forecasts = plan.forecasts
+    forecasts = plan.coefficient_forecasts
     note = (
         "forecast of a coefficient: for equally frequent levels and uncorrelated numbers, unless "
         "sd= and corr= say otherwise; its limits are from simulations",
