@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.coefficient_forecasts import check_correlations, variance_inflation
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL, LINKS, assumed_mean, family_of
 from dpmodels.planning import SPREAD, Plan, Replanning, spreads
-from dpmodels.verdicts import check_correlations, variance_inflation
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -365,8 +365,8 @@ RIDGE_RAISED = Template(
 )  # fmt: skip
 TESTED_RIDGE = Template(
     "eptr.ridge", _C,
-    "Coefficients are shrunk by a ridge penalty, so there are no standard errors",
-    "It pulls them towards 0, the more the lower the released bound is. More rows or a larger eps "
+    "Coefficients are shrunk by a ridge penalty, so they have no standard errors",
+    "It pulls them towards 0, by an amount set by the released bound. More rows or a larger eps "
     "lowers it; method='ssp' has standard errors.",
 )  # fmt: skip
 EPTR_START = Template(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dpmodels import messages
+from dpmodels.coefficient_forecasts import coefficient_forecasts
 from dpmodels.errors import RequestError, printable
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
@@ -25,7 +26,6 @@ from dpmodels.privacy.mechanisms import (
 )
 from dpmodels.privacy.run import own_proof_of
 from dpmodels.tables.table import Shown, Table, plain
-from dpmodels.verdicts import coefficient_forecasts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,7 +152,7 @@ class Plan(Shown, Generic[D]):
         return self.n
 
     @property
-    def forecasts(self) -> dict[str, str]:
+    def coefficient_forecasts(self) -> dict[str, str]:
         """Forecast of each coefficient: "fine", "rough" or "not determined"; empty without one."""
         return coefficient_forecasts(
             self.request, self.design, self.n, self.verdict,
@@ -506,7 +506,7 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
     """Return one row per design column: name, term, kind, lower, upper, privacy_se, forecast."""
     import pandas as pd
 
-    columns, forecasts = plan.design.z, plan.forecasts
+    columns, forecasts = plan.design.z, plan.coefficient_forecasts
     bought = plan.purchase.columns if plan.purchase is not None else ()
     return pd.DataFrame(
         {
@@ -526,7 +526,7 @@ def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
     from dpmodels.privacy.budget import shown_step
 
-    has_errors, forecasts = bool(plan.expected_se), plan.forecasts
+    has_errors, forecasts = bool(plan.expected_se), plan.coefficient_forecasts
     columns = [
         (
             c.name,
@@ -577,7 +577,7 @@ _MEASURED = {
 
 def _assumption(plan: Plan[Any]) -> tuple[str, ...]:
     """Return notes on the assumptions of a plan's forecasts and expected errors."""
-    forecasts = plan.forecasts
+    forecasts = plan.coefficient_forecasts
     note = (
         "forecast of a coefficient: for equally frequent levels and uncorrelated numbers, unless "
         "sd= and corr= say otherwise; its limits are from simulations",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels.coefficient_forecasts import level_shares, variance_inflation
 from dpmodels.errors import RequestError
-from dpmodels.verdicts import level_shares, variance_inflation
 
 SCHEMA = dp.Schema(g=dp.Levels(list("abcd")), x=dp.Real(-4, 4), z=dp.Real(-4, 4), y=dp.Real(-6, 6))
 
