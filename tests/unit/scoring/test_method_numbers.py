@@ -16,8 +16,6 @@ FORMULAS = [
     "{CLIP_FACTOR} (mu_s n)^{CLIP_POWER})",
     "R_H^2 = p max({MIN_RADIUS}, {INFORMATION_FACTOR} x^{INFORMATION_POWER})",
     "R_J^2 = p max({MIN_RADIUS}, {MEAT_FACTOR} sqrt(mu_J n/p))",
-    "softened from {SOFT_CLIP_START} C on",
-    "Scores below {SOFT_CLIP_START} C are kept whole, and those up to {SOFT_CLIP_END} C grow",
     "R_H^2 = p max({MIN_NARROW_RADIUS}, min({INFORMATION_FACTOR} x^{INFORMATION_POWER}, "
     "{NARROW_FACTOR} x/sqrt p))",
     "eigenvalues floored at `max({FLOOR_NOISE} nu sqrt(2r), {START_FLOOR})`",
@@ -31,8 +29,7 @@ FORMULAS = [
     ">= {MIN_LAST_PASS_SHARE}.",
     "K is {START_RADIUS_MAX} up to mu n = {START_STRONG} and {START_RADIUS_MAX_STRONG} above",
     "is below `max({MIN_INFORMATION}, {MIN_INFORMATION_SDS} nu_e)`",
-    "If {RARE_CLIP} L > {SOFT_CLIP_START} C, then C = {RARE_CLIP} L",
-    "`C = max({RARE_CLIP} L, {MIN_CLIP_OF_RARE} C)`",
+    "If {RARE_CLIP} L > {HUMP_PART} C, then C = {RARE_CLIP} L",
     "With `L = {QUANTILE_CLIP} sqrt(r) max(tau, 1 - tau)",
     "`min(sigma, sqrt(phi)/{QUANTILE_SCALE})`, at least {MIN_SCALE_FALL} of the last one",
     "moves a public row by more than {MOVED_LINK} link units",
