@@ -329,8 +329,8 @@ def power(
     if plan.request.unit is not None:
         out.append(
             f"power: for people of {facts.rows:g} row(s) each (rows_per_unit=) that differ as much "
-            "within as between people; effects of what is the same in all rows of a person have "
-            "the power of one row"
+            "within as between people. A column that is constant within people has the power of "
+            "one row a person"
         )
     return tuple(out)
 
