@@ -88,12 +88,6 @@ TRIED = [
         lambda k, b: dp.dp_coxph("Surv(wage, union) ~ C(sex) + strata(sex)", k.d, budget=b, **CALL),
         "absorbs the effect",
     ),
-    (
-        lambda k, b: dp.plan(
-            "wage ~ age", SCHEMA, n=2000, want="power", unit="id", effect={"age": 0.1}, **PAIR
-        ),
-        "leave unit= out and give n=",
-    ),
     (lambda k, b: dp.Levels("a", "b"), r"Levels\(\['a', 'b'\]\)"),
     (lambda k, b: dp.Ordered("a", "b", "c"), r"Ordered\(\['a', 'b'\]\)"),
     (lambda k, b: dp.Count(0, 10), r"Count\(10\)"),

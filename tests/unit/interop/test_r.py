@@ -135,4 +135,4 @@ def test_the_two_packages_have_one_version_and_a_page_for_every_function():
     assert version.split(".")[:3] == dp.__version__.split(".")[:3]
     pages = "".join(page.read_text() for page in (R / "man").glob("*.Rd"))
     exported = re.findall(r"^export\((\w+)\)", (R / "NAMESPACE").read_text(), re.M)
-    assert len(exported) == 12 and all(f"\\alias{{{name}}}" in pages for name in exported)
+    assert len(exported) == 13 and all(f"\\alias{{{name}}}" in pages for name in exported)
