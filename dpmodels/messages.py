@@ -82,7 +82,7 @@ LEVELS_CHARGED = Template(
     "levels.charged", _G,
     "Levels were estimated in a separate charge (eps = {eps:g}, delta = {delta:g})",
     "A value was listed if its noisy count was above {threshold:.0f} {counted}; in each column "
-    "about {held} or more of the {counted} have a listed value. Both charges sum to (eps = "
+    "at least about {held} of the {counted} have a listed value. Both charges sum to (eps = "
     "{total_eps:g}, delta = {total_delta:g}).",
 )  # fmt: skip
 UPDATED_FIT = Template(

@@ -201,7 +201,7 @@ def infer(
     if plan.policy.shrinks and not plan.people:
         lost |= public > SIGNAL_IS_NOISE
     of_spread = plan.noise.spread / part
-    kind = "signed" if plan.policy.signed else "plain" if plan.unimodal else "rows"
+    kind = "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
     if plan.people or plan.of_weights:
         kind = "people" if plan.people else "weights"
     allowance = Allowance(

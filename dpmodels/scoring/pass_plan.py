@@ -38,6 +38,7 @@ from dpmodels.scoring.rules import (
     MAX_EARLY_PASSES,
     MEAT_FACTOR,
     MEAT_NOISE,
+    MIN_CLIP_OF_BOUNDED,
     MIN_LAST_PASS_SHARE,
     MIN_NARROW_RADIUS,
     MIN_RADIUS,
@@ -145,6 +146,8 @@ class PassPlan:
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
     policy: ClipPolicy = TAME  # Clipping and weighting of rows
+    # C follows the length of typical long scores: scores near C do not indicate a tail.
+    plain: bool = False
     # Most long scores are of one length, that of rare events: C lies beyond it.
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
@@ -183,19 +186,24 @@ class PassPlan:
         )
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
-    def reaching(self, length: float) -> PassPlan:
+    def reaching(self, length: float, *, bounded: bool) -> PassPlan:
         """Return the pass with a clip that typical long scores do not reach.
 
-        Their ``length`` (of rare events or counts) is by released numbers. Noise is in proportion
+        Their ``length`` (of rare events or counts) is by released numbers. ``bounded`` residuals:
+        long scores are of long rows, so C may be smaller than by the rule. Noise is in proportion
         to C, so the ledger stays as it is, as in :meth:`within`.
         """
-        return self.clipped_at(length) if length > HUMP_PART * self.clip else self
+        if length > HUMP_PART * self.clip:
+            return self.clipped_at(length)
+        if not bounded:
+            return self
+        return self.clipped_at(max(length, MIN_CLIP_OF_BOUNDED * self.clip), unimodal=False)
 
-    def clipped_at(self, clip: float) -> PassPlan:
+    def clipped_at(self, clip: float, *, unimodal: bool = True) -> PassPlan:
         """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
         scale = clip / self.clip
         noise = replace(self.noise, score=self.noise.score * scale)
-        return replace(self, clip=clip, noise=noise, unimodal=True)
+        return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
 
 
 def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:

@@ -329,7 +329,7 @@ def within(
     """
     typical = score.typical_long(state)
     if typical:
-        planned = planned.reaching(typical)
+        planned = planned.reaching(typical, bounded=score.bounded)
     psi, omega = score.most(state)
     if not math.isfinite(psi):
         return planned, typical

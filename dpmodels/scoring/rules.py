@@ -147,6 +147,8 @@ SCALE_CUT_OVER_CLIP = 1.5
 SCALE_SHARE_OF_WEIGHTS = 0.10
 #: Noise of their meat over its size, up to which its radius grows to C. [N 16]
 MEAT_NOISE = 0.10
+#: C over that of the rule, at least, where residuals are bounded and events not rare. [A 35]
+MIN_CLIP_OF_BOUNDED = 0.8
 #: Noise sds above zero from which on a released count of rows replaces its guess (n private).
 SEEN_COUNT = 4.0
 

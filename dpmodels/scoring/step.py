@@ -177,7 +177,7 @@ def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of
     ``H d``.
     """
-    damped = plan.policy.shrinks or plan.policy.far if plan.last else plan.unimodal
+    damped = plan.policy.shrinks or plan.policy.far if plan.last else plan.plain
     if not damped:
         return 1.0
     inverse = np.linalg.inv(H)

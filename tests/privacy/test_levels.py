@@ -391,4 +391,4 @@ def test_a_call_whose_found_levels_hold_few_rows_stops_and_says_how_many():
     assert [c.guarantee.eps for c in budget.charges] == [0.4]
     kept = dp.Schema(y=dp.Real(0, 1), region=dp.Levels(other="village"))
     fit = dp.dp_ols("y ~ region", data, schema=kept, eps=2, delta=1e-6, seed=1)
-    assert "about 100% of them" in " ".join(map(str, fit.privacy.notes))
+    assert "at least about 100% of the rows" in " ".join(map(str, fit.privacy.notes))

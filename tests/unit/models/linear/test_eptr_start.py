@@ -25,7 +25,7 @@ def test_the_default_ends_by_scores(quiet, table, bounds):
     assert [s.name for s in fit.privacy.steps][2:6] == [
         "scale matrix", "lower bound", "coefficients", "residual variance",
     ]  # fmt: skip
-    assert fit.privacy.steps[-1].name == "score lengths 3"
+    assert fit.privacy.steps[-1].name == "score lengths 4"
     ends = fit.conf_int(alpha=0.001).to_numpy()
     truth = least_squares(frame)
     assert ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()
@@ -37,7 +37,7 @@ def test_the_default_ends_by_scores(quiet, table, bounds):
 @pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("bought", [True, False])
 @pytest.mark.parametrize("options", [{}, {"vcov": "iid"}, {"bounds_share": 0.3},
-    {"split": {"start": 0.3, "first": 0.1, "second": 0.1, "last": 0.5}}])  # fmt: skip
+    {"split": {"start": 0.3, "first": 0.1, "second": 0.05, "third": 0.05, "last": 0.5}}])  # fmt: skip
 def test_the_steps_compose_to_the_request(eps, bought, options):
     """Under Gaussian accounting, with a tenth of delta for the bound (and a tenth for ranges)."""
     schema = dp.Schema(a=dp.Real(), b=dp.Real(), y=dp.Real()) if bought else XY

@@ -39,7 +39,7 @@ def test_the_default_ends_by_scores(table, bounds):
 @pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("bought", [True, False])
 @pytest.mark.parametrize("options", [{}, {"vcov": "iid"},
-    {"split": {"start": 0.3, "first": 0.1, "second": 0.1, "last": 0.5}}])  # fmt: skip
+    {"split": {"start": 0.3, "first": 0.1, "second": 0.05, "third": 0.05, "last": 0.5}}])  # fmt: skip
 def test_the_steps_compose_to_the_request(eps, bought, options):
     """As Gaussian steps, with .3 of delta for the three failures (and a tenth for ranges)."""
     schema = dp.Schema(a=dp.Real(), b=dp.Real(), y=dp.Real()) if bought else XY
