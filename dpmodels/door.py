@@ -127,7 +127,8 @@ class Opened:
     def stopped(self, untouched: bool) -> str:
         """Return the state of the charge, in words, after the workers of a call died.
 
-        ``untouched``: no noise was drawn yet, so the charge can be taken back.
+        ``untouched``: nothing was released yet, so the same call can be made again without a new
+        charge.
         """
         if not untouched:
             return "The charge stands, once: something was released. Another call is another charge"

@@ -164,12 +164,12 @@ class Hazard(Expansion):
 
 @dataclass(frozen=True, eq=False)
 class FollowedUp:
-    """The follow-up of units at a fit."""
+    """Scores and information of units, from their follow-up, at released coefficients."""
 
     model: Hazard
-    theta: Array  # (r,)
-    W: Array  # (r, r)
-    clip: float  # C; inf: nobody is stopped
+    theta: Array  # (r,): coefficients of the columns, then of the time terms
+    W: Array  # (r, r): whitening of scores
+    clip: float  # C: largest expected length of a score, inf if follow-up is not stopped
 
     @functools.cached_property
     def _hazards(self) -> Array:
@@ -178,10 +178,12 @@ class FollowedUp:
 
     @functools.cached_property
     def _tables(self) -> tuple[Array, Array]:
-        """Sums over the cells before each cell, and the increment per unit of time in it.
+        """Tables (9, S K) of two integrals of the baseline hazard h, with terms b = (1, t, t^2).
 
-        Of ``h b`` (3 rows: A1) and of the lower triangle of ``h b b'`` (6 rows: A2); a column a
-        cell, stratum after stratum: both (9, S K).
+        Rows 0 to 2 are A1, the integral of ``h b``, and rows 3 to 8 are A2, that of the lower
+        triangle of ``h b b'``. The first table holds the integral up to the beginning of each cell,
+        the second its increase per unit of time within the cell. One column per cell, stratum after
+        stratum.
         """
         line = self.model.timeline
         terms = np.concatenate([line.terms, line.products], axis=1)
@@ -195,7 +197,7 @@ class FollowedUp:
         return flat(before), flat(each)
 
     def expand(self, block: BlockOfPeople) -> Expanded:
-        """Return the score of each row and 3 rows v of its information."""
+        """Return the score of each row, and its information as a sum of 3 products ``v v'``."""
         model, line = self.model, self.model.timeline
         rows, where = block.rows, model.where
         u = in_u(self.model.coordinates, rows)
@@ -227,9 +229,9 @@ class FollowedUp:
         return replace(expanded, whole=followed_whole)
 
     def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
-        """Return the other bytes of rows, which break ties between rows of a person.
+        """Return the columns that decide the order of a person's rows with the same times.
 
-        Rows that agree in all of it are the same row twice.
+        Rows that agree in all of them are the same row twice, so their order does not matter.
         """
         where = self.model.where
         strata = () if where.strata is None else (block.rows[where.strata],)
@@ -239,7 +241,7 @@ class FollowedUp:
     def _counted_episodes(
         block: BlockOfPeople, start: Array, T: Array, counted: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return the mask of a person's counted episodes: the earliest of overlapping ones."""
+        """Return the mask of rows that count: of a person's overlapping episodes the earliest."""
         person = np.repeat(np.arange(len(block.counts)), block.counts)
         order = np.lexsort((*ties, T, start, person))
         order = order[counted[order]]
@@ -248,25 +250,32 @@ class FollowedUp:
         return keep
 
     def _cell(self, T: Array) -> Index:
-        """Return the cell (a, b] that holds a time; the first for its beginning."""
+        """Return the index of the cell (a, b] that contains each time, 0 for the first edge."""
         line = self.model.timeline
         return np.clip(np.searchsorted(line.edges, T, side="left") - 1, 0, line.K - 1)
 
-    def _up_to(self, which: slice, stratum: Index, T: Array, cell: Index) -> Array:
-        """Return rows ``which`` of A1, A2 up to T, (terms, m): whole cells, the last in part."""
-        before, each = self._tables
+    def _integral_up_to(self, terms: slice, stratum: Index, T: Array, cell: Index) -> Array:
+        """Return the baseline integrals A1, A2 up to time T of m rows, (terms, m).
+
+        ``terms`` selects rows of :attr:`_tables`. ``cell`` is the cell that contains T: the
+        integral over the cells before it, plus the part of it before T.
+        """
+        before, rate = self._tables
         line = self.model.timeline
         at = stratum * line.K + cell
-        out = np.take(each[which], at, axis=1)
+        out = np.take(rate[terms], at, axis=1)
         out *= T - line.edges[cell]
-        out += np.take(before[which], at, axis=1)
+        out += np.take(before[terms], at, axis=1)
         return out
 
     def _summed(
         self, block: BlockOfPeople, u: Array, risk: Array, weight: Array, stratum: Index,
         start: Array, T: Array, D: Array,
     ) -> Expanded:  # fmt: skip
-        """Return scores ``z (D - risk A1)`` and information ``P A2 P' risk``, whitened."""
+        """Return whitened scores ``z (D - risk A1)`` and information ``P A2 P' risk`` of m rows.
+
+        ``D``: whether the row ends with an event. ``risk``: its hazard ratio e^(linear predictor).
+        """
         line, first = self.model.timeline, len(u)
         r, m = len(self.theta), len(T)
         cell = self._cell(T)
@@ -274,16 +283,16 @@ class FollowedUp:
         begun = self._cell(start) if late else cell
         at_risk = np.where(start < T, risk, 0.0)
 
-        def lived(which: slice) -> Array:
-            """Return the rows of a table between start and T, times the risk."""
-            out = self._up_to(which, stratum, T, cell)
-            if late:  # who is there from the first has lived through nothing before
-                out -= self._up_to(which, stratum, start, begun)
+        def followed(terms: slice) -> Array:
+            """Return each row's integrals A1 or A2 from its start to T, times its risk."""
+            out = self._integral_up_to(terms, stratum, T, cell)
+            if late:  # otherwise every row starts at the first edge, where the integrals are 0
+                out -= self._integral_up_to(terms, stratum, start, begun)
             out *= at_risk
             return out
 
         events = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
-        residual = (events * D - lived(slice(_Q))) * weight
+        residual = (events * D - followed(slice(_Q))) * weight
         score = np.zeros((r, m))
         score[:first] = u * residual[0]
         for of_stratum, term, at in self._of_stratum(stratum, first):
@@ -291,7 +300,7 @@ class FollowedUp:
 
         def information() -> Array:
             root = np.sqrt(weight)
-            L = [part * root for part in _lower_root(lived(slice(_Q, None)))]
+            L = [part * root for part in _lower_root(followed(slice(_Q, None)))]
             v = np.zeros((r, m, _Q))
             v[:first, :, 0] = u * L[0]  # the intercept of the row carries its columns
             for of_stratum, term, at in self._of_stratum(stratum, first):
@@ -304,7 +313,7 @@ class FollowedUp:
         )
 
     def _of_stratum(self, stratum: Index, first: int) -> Iterator[tuple[Array | float, int, int]]:
-        """Yield (rows that are of the stratum, term, place in theta) of every time term."""
+        """Yield (mask of the rows of its stratum, term, place in theta) of every time term."""
         line = self.model.timeline
         for s in range(len(line.rates)):
             of_stratum = 1.0 if len(line.rates) == 1 else (stratum == s).astype(float)
