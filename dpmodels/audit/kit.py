@@ -372,7 +372,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "dpgd": {"iterations": 2},
 }
 _PUBLIC = {"dp_ols": np.diag([1.0, 0.3, 0.6, 0.4]), "dp_moments": np.diag([0.3, 0.6, 1.0])}
-#: Cells outside of the range of a column.
+#: Numbers for cells that no declared range covers: tiny, huge, infinite and missing.
 _WILD = (5e-324, 1e-160, 1e154, -1e308, np.inf, -np.inf, np.nan)
 #: Forms of a call: add-remove with a guess of n and without, people.
 _FORMS: tuple[dict[str, Any], ...] = (
@@ -385,7 +385,10 @@ _FORMS: tuple[dict[str, Any], ...] = (
 
 
 def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
-    """Yield plans of a method for both currencies, both relations and people, if it has them."""
+    """Yield plans of a method for synthetic data: delta > 0 and delta = 0, rows and people.
+
+    Both relations are planned. A form that the method refuses is left out.
+    """
     dp: Any = importlib.import_module("dpmodels")
     options = dict(_OPTIONS.get(verb, {}))
     options |= _OPTIONS.get(method, {})

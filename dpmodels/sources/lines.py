@@ -415,7 +415,7 @@ def _line_feeds(block: bytes) -> npt.NDArray[np.bool_]:
 
 
 def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
-    """Yield the rest of a file, ``rows`` lines at once, each with its line feed."""
+    """Yield the rest of a file in blocks of ``rows`` lines. The last block may have fewer."""
     pending: list[bytes] = []
     missing = rows
     for read in _without_tails(file):
@@ -433,7 +433,7 @@ def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
 
 
 def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a file, with lines cut at the maximal length.
+    """Yield the rest of a file in parts, without the bytes of a line beyond the maximal length.
 
     **Privacy.** A line that never ends takes bounded memory and is one row, whose cells depend on
     this line alone. An error would tell of one row.

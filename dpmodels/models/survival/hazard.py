@@ -57,12 +57,13 @@ class Timeline:
     """Cells of time, with a released hazard in each stratum: public and released numbers."""
 
     edges: Array  # (K + 1,)
-    # rates, events: (S, K) arrays; hazard a unit of time, and released events, by stratum.
-    rates: Array
-    events: Array
-    # (S, K): from the rates to hazards that were not smoothed, of which survival is made; None: 1.
+    rates: Array  # (S, K): hazard per unit of time, by stratum
+    events: Array  # (S, K): released events, by stratum
+    # (S, K): factors from the rates to the unsmoothed hazards that survival is computed from. None
+    # if survival is computed from the rates.
     factors: Array | None = None
-    # (S, K, K): covariance of the logs of those, noise and all, beside the time terms; None: 0.
+    # (S, K, K): covariance of the logs of the factors, noise included, after projection on what the
+    # time terms leave. None if there are no factors.
     spread: Array | None = None
 
     @property
@@ -324,24 +325,25 @@ class FollowedUp:
         self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
         D: Array, counted: Array,
     ) -> tuple[Array, Array, Array, Mask]:  # fmt: skip
-        """Return (weights, T, D) of follow-up that is used up at C, and rows that lose most of it.
+        """Return (weights, T, D, cut) of m rows whose follow-up is stopped at expected length C.
 
-        Up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no ``|W z_j| w > C``, m_j
-        the expected events of the *whole* cell j (how long it was lived through is an outcome),
-        over the rows of a person in order; ``w = min(1, C / |W z|)`` at the row's first cell.
-        Later time, and its event, are left out.
+        ``cut`` is the mask of rows that lose most of their follow-up. A row has the weight
+        ``w = min(1, C / |W z|)``, z of its first cell. Over a person's rows in order, follow-up
+        goes up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no
+        ``|W z_j| w > C``. m_j is the expected number of events of the *whole* cell j, because the
+        time lived in it is an outcome. Later time, and its event, are left out.
         """
         line, C = self.model.timeline, self.clip
         length = np.sqrt(self._squares(u, stratum))
         inside = np.arange(line.K)[:, None]
-        lived = inside <= np.where(counted, self._cell(T), -1)
+        at_risk_in = inside <= np.where(counted, self._cell(T), -1)
         entry = length[0]
         if self.model.where.start is not None:
             begun = self._cell(start)
             # a row begins in the cell after the one that ends at its start
             after = (start >= line.edges[begun + 1]) & (start > line.edges[0])
             begun = np.where(after, begun + 1, begun)
-            lived &= inside >= begun
+            at_risk_in &= inside >= begun
             entry = np.take_along_axis(length, begun[None, :], axis=0)[0]
         weight = np.minimum(1.0, C / np.maximum(entry, 1e-300))
         width = np.diff(line.edges)[:, None]
@@ -350,7 +352,7 @@ class FollowedUp:
         mass *= of_cells if len(line.rates) == 1 else np.take(of_cells, stratum, axis=1)
         length *= weight
         mass[length > C * (1.0 + 1e-9)] = np.inf
-        steps = np.where(lived, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
+        steps = np.where(at_risk_in, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
         total = steps.sum(axis=0)
         before = self._before(block, total, start, self._bytes(block, u))
         # the first cell that is not used; K: all are, as of most
@@ -366,9 +368,10 @@ class FollowedUp:
         return weight, np.minimum(T, stop), D, weight * used < KEPT
 
     def _squares(self, u: Array, stratum: Index) -> Array:
-        """Return ``|W z_j|^2`` of each row in each cell j, (K, m): ``|w|^2 + 2 g_j'w + |g_j|^2``.
+        """Return the squared whitened length ``|W z_j|^2`` of m rows in each cell j, (K, m).
 
-        ``w = W u`` of the columns, g_j that of the time terms in cell j.
+        It is ``|w|^2 + 2 g_j'w + |g_j|^2``, with w the whitened columns of a row and g_j the
+        whitened time terms of cell j.
         """
         line, first = self.model.timeline, len(u)
         w = mapped(np.ascontiguousarray(self.W[:, :first]), u)
@@ -385,7 +388,10 @@ class FollowedUp:
     def _before(
         self, block: BlockOfPeople, steps: Array, start: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return the bound used up by a person's earlier rows, in integers."""
+        """Return the expected length that a person's earlier rows used up, (m,), in grains.
+
+        ``steps`` (m,): expected length of each row, in the same integers (``_GRAIN``).
+        """
         if len(block.counts) == len(steps):
             return np.zeros(len(steps))
         person = np.repeat(np.arange(len(block.counts)), block.counts)

@@ -356,9 +356,10 @@ def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) ->
 
 
 def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[TableNoise, str]:
-    """Return the noise of a table and the reason for its kind: "auto" or one of its kinds.
+    """Return the noise of a table, of the given kind ("auto" is a choice), and the reason for it.
 
-    mu and eps are what a Gaussian or a Laplace release of the whole may spend; 0: not possible.
+    ``mu`` is the budget of a release with Gaussian noise, and ``eps`` that with Laplace noise. It
+    is 0 if that kind is not possible.
     """
     candidates: dict[str, TableNoise] = {}
     for name, budget in (("laplace", eps), ("gaussian", mu)):

@@ -49,16 +49,17 @@ _SHORT = 1.0 - 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Nuisance:
-    """One nuisance fit of a call: its plan as a fit of its own, and its design."""
+    """Plan and design of one nuisance fit (the propensity, or the outcome) of a call."""
 
     label: str
     sub_plan: Plan[Any]
     design: Design  # Ranges that are to be estimated are unknown
 
     def ranged(self, joint: Design, crossing: tuple[int, ...]) -> Design:
-        """Return the design with the ranges that the joint design has.
+        """Return the design of this fit with the released ranges of the joint design.
 
-        A product with treatment or half, 0 or 1, has the range of its other factor and 0.
+        ``crossing``: indices of treatment and half. A product with one of them, which are 0 or 1,
+        has the range of its other factor, widened to include 0.
         """
         intervals, names = {c.name: c.interval for c in joint.z}, [joint.names[j] for j in crossing]
         ranges = {}
