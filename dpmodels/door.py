@@ -88,18 +88,22 @@ class Opened:
             budget.note(charge, step, text)
 
     def note(self, reply: bool, ended: str = "") -> None:
-        """Write the outcome of the test into the ledger: an output that was paid for.
+        """Write into the ledger whether the private test of the data allowed a reply.
 
-        A no-reply belongs to the step that it ``ended`` at, if that is known.
+        Methods with such a test release either the fit or "no reply". The outcome is an output too
+        and was charged, so it may be shown. ``ended`` is the name of the step at which a call
+        without a reply ended, if that is known. Otherwise the remark is at the last test.
         """
         tests = [step.name for step in self.guarantee.steps if step.reply_test]
         if tests:
-            self.remark((not reply and ended) or tests[-1], "reply" if reply else "NO REPLY")
+            step = (not reply and ended) or tests[-1]
+            self.remark(step, "reply" if reply else "NO REPLY")
 
     def close(self, run: Run) -> Charge | None:
-        """Close the run, give back the part not drawn, and return the charge if a part went back.
+        """Close the run and give back to the budget the steps whose noise was not drawn.
 
-        The charge stands where it cannot be written, and under a seed.
+        Return the new charge, or None if nothing was given back. The charge stays as it is under a
+        seed, and if the ledger cannot be written.
         """
         if self._ledger is None or self.guarantee.seeded:
             run.close()
@@ -117,11 +121,15 @@ class Opened:
 
     @property
     def charged(self) -> str:
-        """State of the charge of a call that its source ended."""
+        """State of the charge, in words, after an error of the source ended the call."""
         return "No result" if self._ledger is None else "The charge stands"
 
     def stopped(self, untouched: bool) -> str:
-        """Return the state of the charge of a call whose workers died."""
+        """Return the state of the charge, in words, after the workers of a call died.
+
+        ``untouched``: nothing was released yet, so the same call can be made again without a new
+        charge.
+        """
         if not untouched:
             return "The charge stands, once: something was released. Another call is another charge"
         if self._ledger is None:

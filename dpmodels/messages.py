@@ -186,19 +186,20 @@ ALIASED = Template(
 )  # fmt: skip
 NOT_CONVERGED = Template(
     "fit.not_converged", _I,
-    "Not converged, so not tested",
+    "The fit of these coefficients did not converge, so they are not tested",
     "The true value may be outside the interval. A larger eps, narrower ranges or levels with more "
     "rows or events would help.",
 )  # fmt: skip
 ONE_GROUP = Template(
     "fit.one_group", _I,
-    "Large residuals of one group were clipped, so not tested",
-    "In one level, or at one end of a number, they may move these coefficients out of their "
-    "intervals. A larger eps, more rows or a transformed response would help.",
+    "Large residuals of one group were clipped, so these coefficients are not tested",
+    "The group is one level of a factor, or one end of a number. The clipping may move the "
+    "coefficients out of their intervals. A larger eps, more rows or a transformed response would "
+    "help.",
 )  # fmt: skip
 IMPLAUSIBLE = Template(
     "fit.implausible", _I,
-    "Larger than the declared ranges allow, so not tested",
+    "Coefficients larger than the declared ranges allow, so they are not tested",
     "The effect exceeds three ranges of the response and its interval is as wide, so it is mostly "
     "noise.",
 )  # fmt: skip
@@ -414,8 +415,8 @@ DOMINATED = Template(
 )  # fmt: skip
 NO_COUNT = Template(
     "ssp.no_count", _C,
-    "Without an intercept, missing rows make sigma and sampling errors too small",
-    "The number of complete rows is not known.",
+    "Without an intercept, rows with missing cells make sigma and sampling errors too small",
+    "All rows are counted in their place: only the intercept counts the complete ones.",
 )  # fmt: skip
 WEIGHTED_RELEASE = Template(
     "moments.weighted", _C,
@@ -690,7 +691,8 @@ TRIMMED_WEIGHTS = Template(
 )  # fmt: skip
 WEIGHTED_PEOPLE = Template(
     "weights.people", _A, "Each person counts once, by the mean weight of their rows",
-    "Counts are weighted people. Errors are those of people, whatever their rows have in common.",
+    "Counts are sums of people's weights. Standard errors allow for any dependence between the "
+    "rows of one person.",
 )  # fmt: skip
 WEIGHTS_DELIVERED = Template(
     "weights.delivered", _A,

@@ -372,7 +372,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "dpgd": {"iterations": 2},
 }
 _PUBLIC = {"dp_ols": np.diag([1.0, 0.3, 0.6, 0.4]), "dp_moments": np.diag([0.3, 0.6, 1.0])}
-#: Cells outside of the range of a column.
+#: Numbers for cells that no declared range covers: tiny, huge, infinite and missing.
 _WILD = (5e-324, 1e-160, 1e154, -1e308, np.inf, -np.inf, np.nan)
 #: Forms of a call: add-remove with a guess of n and without, people.
 _FORMS: tuple[dict[str, Any], ...] = (
@@ -385,7 +385,10 @@ _FORMS: tuple[dict[str, Any], ...] = (
 
 
 def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
-    """Yield plans of a method for both currencies, both relations and people, if it has them."""
+    """Yield plans of a method for synthetic data: delta > 0 and delta = 0, rows and people.
+
+    Both relations are planned. A form that the method refuses is left out.
+    """
     dp: Any = importlib.import_module("dpmodels")
     options = dict(_OPTIONS.get(verb, {}))
     options |= _OPTIONS.get(method, {})
@@ -406,7 +409,11 @@ def derived_plans(verb: str, method: str) -> Iterator[Plan[Any]]:
 
 
 def _columns(plan: Plan[Any], n: int, seed: int, wild: bool = False) -> dict[str, Any]:
-    """Return rows at the ends of their ranges; every second cell anything, if ``wild``."""
+    """Return ``n`` synthetic rows whose numbers are ends or middles of their declared ranges.
+
+    If ``wild``, about half of the numbers are arbitrary values instead (NaN and infinity too), and
+    factors may have a missing or an unknown level.
+    """
     rng = np.random.default_rng(seed)
     out: dict[str, Any] = {}
     for name in plan.design.kinds:
@@ -429,9 +436,10 @@ def _columns(plan: Plan[Any], n: int, seed: int, wild: bool = False) -> dict[str
 
 
 def findings_of_queries(verb: str, method: str) -> tuple[Finding, ...]:
-    """Return the findings of every query that a method asks, on synthetic rows; none: it asks none.
+    """Return the findings of every query of a method, run on synthetic rows.
 
-    Deterministic: a right query is never flagged.
+    They are empty if the method asks no query. The check is deterministic and never flags a correct
+    query.
     """
     findings: list[Finding] = []
     for plan in derived_plans(verb, method):
@@ -444,7 +452,7 @@ def findings_of_queries(verb: str, method: str) -> tuple[Finding, ...]:
 
 
 def _findings(plan: Plan[Any], asked_query: Asked) -> list[Finding]:
-    """Return the violations of the laws by one query."""
+    """Return the findings on one query: its noise, its sensitivity and the set of its rows."""
     people = ", people" if asked_query.people else ""
     name = f"{asked_query.step} ({asked_query.relation}, {asked_query.norm}{people})"
     low, high = noise_ratio(asked_query)
@@ -463,21 +471,27 @@ def _findings(plan: Plan[Any], asked_query: Asked) -> list[Finding]:
 
 
 def _choice(plan: Plan[Any], ranks: Ranks, over: Any, penalties: Callable[[Any], Any]) -> Finding:
-    """Return the largest change of the penalties of a choice over the proved bound."""
-    base, changes = _columns(plan, 9, 2), []
+    """Return the finding on an exponential mechanism: how far one unit changes its penalties.
+
+    Eight tables of ten rows differ in their last row alone, so any two are neighbours. ``over`` is
+    the pass that reads them, and ``penalties`` turns its sums into integers (groups, candidates)
+    (one group: candidates alone). The largest change must be at most :func:`rank_sensitivity`.
+    """
+    shared, penalties_of_tables = _columns(plan, n=9, seed=2), []
     for seed in range(8):
         last = {
-            **_columns(plan, 1, seed, True),
-            **({"id": np.full(1, 99.0)} if "id" in base else {}),
+            **_columns(plan, n=1, seed=seed, wild=True),
+            **({"id": np.full(1, 99.0)} if "id" in shared else {}),
         }
-        table = {k: np.concatenate([v, last[k]]) for k, v in base.items()}
+        table = {k: np.concatenate([v, last[k]]) for k, v in shared.items()}
         with quiet(), np.errstate(all="ignore"):
-            changes.append(np.atleast_2d(penalties(over.total(rows_for(plan, table, 10), {}))))
-    pairs = itertools.combinations(changes, 2)
-    moved = max(int(np.abs(a.astype(object) - b).max(axis=1).sum()) for a, b in pairs)
-    most = rank_sensitivity(ranks)
+            sums = over.total(rows_for(plan, table, 10), {})
+            penalties_of_tables.append(np.atleast_2d(penalties(sums)))
+    neighbours = itertools.combinations(penalties_of_tables, 2)
+    change = max(int(np.abs(a.astype(object) - b).max(axis=1).sum()) for a, b in neighbours)
+    bound = rank_sensitivity(ranks)
     who = "people" if plan.request.unit is not None else "rows"
-    return Finding(f"penalties of a choice, {ranks.q} of {who}", moved <= most, moved, most)
+    return Finding(f"penalties of a choice, {ranks.q} of {who}", change <= bound, change, bound)
 
 
 def _inside(plan: Plan[Any], asked_query: Asked, columns: Mapping[str, Any]) -> bool:

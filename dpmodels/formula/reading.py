@@ -545,7 +545,12 @@ def _duration(cell: Any) -> int | None:
 def _mapped(
     kind: str, payload: Any, code_of: Callable[[Any], int], missing: int, dtype: Any
 ) -> Any:
-    """Return the code of every cell by ``code_of``; equal cells are read once if that is safe."""
+    """Return the codes of all cells of a column, computed by ``code_of`` from each cell.
+
+    ``kind`` is the storage of the column ("masked", "numpy", "dictionary", else objects), and
+    ``payload`` its cells in that storage. A cell that is absent or cannot be read has the code
+    ``missing``. Equal cells are read once where the storage makes that safe.
+    """
     if kind == "masked":
         codes = _mapped("numpy", payload[0], code_of, missing, dtype)
         return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
@@ -564,7 +569,7 @@ def _mapped(
 
 
 def _table(values: Any, code_of: Callable[[Any], int], missing: int, dtype: Any) -> Any:
-    """Return the number of each value; the last entry is that of a missing cell."""
+    """Return the code of each distinct value, and ``missing`` as a last entry."""
     return np.array([*(_try(code_of, v, missing) for v in values), missing], dtype=dtype)
 
 
@@ -598,7 +603,10 @@ def _absent(cell: Any) -> bool:
 
 
 def _level_map(variable: Levels) -> Callable[[Any], int]:
-    """Return a map from cells to codes, by text (then without blanks and case), then by value."""
+    """Return a function from a cell to the code of its level, or to -1 if it is missing.
+
+    A cell without a level has the code of ``other=``, if that is declared, else -1.
+    """
     other = -1 if variable.other is None else variable.levels.index(variable.other)
     spelled = spellings(variable)
 
@@ -613,7 +621,11 @@ def _level_map(variable: Levels) -> Callable[[Any], int]:
 
 
 def spellings(variable: Levels | Binary) -> Callable[[Any], int | None]:
-    """Return cell -> code of its level, -1 of a missing code, None if nothing fits."""
+    """Return a function from a cell to the code of its level.
+
+    The function returns -1 for a spelling that is declared as missing, and None for a cell that
+    matches neither a level nor such a spelling.
+    """
     return _spellings(
         variable.levels or (0, 1), variable.recode or (), variable.missing or (), variable.strip,
         variable.ignore_case,
@@ -625,7 +637,10 @@ def _spellings(
     levels: tuple[Any, ...], recode: tuple[tuple[str, Any], ...], missing: tuple[Any, ...],
     strip: bool, ignore_case: bool,
 ) -> Callable[[Any], int | None]:  # fmt: skip
-    """Return the function from a cell to the code of its level, or None."""
+    """Return the function of :func:`spellings`, which is made once per declaration.
+
+    It compares a cell with the spellings exactly, then without blanks, without case, and by value.
+    """
     exact: dict[Any, int] = {}
     for code, level in enumerate(levels):
         exact.setdefault(level, code)
@@ -678,7 +693,10 @@ def _spellings(
 
 
 def readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
-    """Return cell -> whether it can be read, or None if it is a missing code."""
+    """Return a function from a cell to whether it can be read, or to None if it is missing.
+
+    Missing is a cell that is declared as a missing code of the variable.
+    """
     if isinstance(variable, (Levels, Binary)):
         spelled = spellings(variable)
 
@@ -703,7 +721,7 @@ def readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
 
 
 def _of_one(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
-    """Return key -> code, without keys that stand for several codes."""
+    """Return the code of each key, without the keys that occur with different codes."""
     out: dict[Any, int | None] = {}
     for key, code in pairs:
         out[key] = code if out.get(key, code) == code else None

@@ -264,10 +264,10 @@ def parts_of_file(
     path: Path, names: Sequence[str], rows: int, numbers: Collection[str] = (),
     dialect: Dialect = PLAIN,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Yield the columns of ``rows`` lines at once: text cells, or numbers where asked for.
+    """Yield the columns ``names`` of a file, ``rows`` lines at once.
 
-    ``numbers`` come so where every cell of a part is one (or missing), else as text. Both readers
-    round correctly, so that changes no cell.
+    Cells are text, except in the columns ``numbers``: these are numbers in every part whose cells
+    are all numbers or missing. Both readers round correctly, so this changes no cell.
 
     **Privacy.** Every line after the header is one row, and its cells depend on this line alone.
     Nothing raises because of a line.
@@ -287,7 +287,7 @@ def parts_of_file(
 
 
 class _Plain:
-    """A file of bytes that ends where a character comes that parsers differ about."""
+    """File of bytes that ends before the first character that parsers read differently (odd)."""
 
     closed = False
 
@@ -296,20 +296,22 @@ class _Plain:
         self.odd = False
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes; none once a character was odd."""
+        """Return the next bytes, or no bytes from the first odd character on."""
         read = b"" if self.odd else self._file.read(size)
         self.odd = self.odd or any(odd in read for odd in self._odd)
         return b"" if self.odd else read
 
     def close(self) -> None:
-        """Leave the file to who opened it."""
+        """Do nothing: the function that opened the file closes it."""
 
 
 def _streamed(
     path: Path, names: Sequence[str], rows: int, numbers: Collection[str],
     missing: Sequence[str], done: int, dialect: Dialect,
 ) -> Generator[dict[str, Any], None, tuple[bool, int]]:  # fmt: skip
-    """Yield the columns of plain lines from row ``done`` on, and say how far it went.
+    """Yield the columns of plain lines from row ``done`` on, ``rows`` lines at once, by Arrow.
+
+    The generator returns whether it read the whole file, and the number of rows read so far.
 
     A line is a row here too: without quotes, carriage returns and nulls Arrow cuts at line feeds
     alone, and takes no line of another number of cells than the header has. Where it stops, at an
@@ -357,7 +359,7 @@ def _streamed(
 
 
 def _pass_lines(file: IO[bytes], lines: int) -> None:
-    """Go to the start of the line that comes after so many."""
+    """Move the position of a file past its next ``lines`` lines."""
     while lines and (read := file.read(_BYTES)):
         ends = np.flatnonzero(_line_feeds(read)) + 1
         if len(ends) > lines:
@@ -376,18 +378,21 @@ def chosen_lines(
     choose: Callable[[int], npt.NDArray[np.intp]],
     dialect: Dialect = PLAIN,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (m, columns of the chosen ones of the next m lines): the others are not parsed.
+    """Yield (m, columns of the chosen among the next m lines), ``rows`` lines at once.
 
-    ``choose(m)``: places of the chosen ones of m lines, in order. **Privacy.** A line is a row, so
-    leaving lines out leaves rows out and changes no other.
+    Lines that are not chosen are not parsed. ``names``: columns to read. ``numbers``: those of them
+    to parse as numbers, the others are text. ``choose(m)`` returns the places, in order, of the
+    chosen among m lines.
+
+    **Privacy.** A line is a row, so leaving lines out leaves rows out and changes no other.
     """
     with opened_bytes(path, dialect.encoding) as file:
         header = header_of(file, path.name, dialect)
         for block in _whole_lines(file, rows):
             ends = np.flatnonzero(_line_feeds(block)) + 1
-            keep = choose(len(ends))
-            starts = np.append(0, ends[:-1])[keep].tolist()
-            lines = [block[a:b] for a, b in zip(starts, ends[keep].tolist(), strict=True)]
+            chosen = choose(len(ends))
+            starts = np.append(0, ends[:-1])[chosen].tolist()
+            lines = [block[a:b] for a, b in zip(starts, ends[chosen].tolist(), strict=True)]
             if lines:
                 yield len(ends), _columns(b"".join(lines), header, names, numbers, dialect)
             else:
@@ -410,7 +415,7 @@ def _line_feeds(block: bytes) -> npt.NDArray[np.bool_]:
 
 
 def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
-    """Yield the rest of a file, ``rows`` lines at once, each with its line feed."""
+    """Yield the rest of a file in blocks of ``rows`` lines. The last block may have fewer."""
     pending: list[bytes] = []
     missing = rows
     for read in _without_tails(file):
@@ -428,7 +433,7 @@ def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
 
 
 def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a file, with lines cut at the maximal length.
+    """Yield the rest of a file in parts, without the bytes of a line beyond the maximal length.
 
     **Privacy.** A line that never ends takes bounded memory and is one row, whose cells depend on
     this line alone. An error would tell of one row.
@@ -461,7 +466,10 @@ def _columns(
     block: bytes, header: list[str], names: Sequence[str], numbers: Collection[str],
     dialect: Dialect,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the columns of some lines, made such that every parser finds the same rows."""
+    """Return the columns of a block of whole lines, as text or as ``numbers``.
+
+    Lines that parsers read differently are rewritten first, so that a line is a row to each.
+    """
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n")
     if not _is_plain(block, len(header), dialect):

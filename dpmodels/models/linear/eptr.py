@@ -74,26 +74,24 @@ _STEP_NAMES = {
 class OlsDetail:
     """Plan of ePTR, fixed before the first row."""
 
-    # {"auto", "fixed", "paper"}: A released lower bound of the smallest eigenvalue; or a coin at a
-    # fixed c0, with tight or with the paper's constants.
+    # "auto": a lower bound of the smallest eigenvalue is released. "fixed": a private coin tells
+    # whether it exceeds c0. "paper": the same with the paper's looser constants.
     form: str
     raw: bool  # Rows are bounded by ``Rx`` in the design's own units (no ranges are used)
-    # rx, ry: row bounds in the working coordinates.
-    rx: float
-    ry: float
-    rtheta: float  # Given bound on the coefficient norm; infinity: only the free bound
+    rx: float  # Largest norm of a row's predictors, in public units (if ``raw`` the design's own)
+    ry: float  # Largest absolute response, in the same units
+    rtheta: float  # Bound on the coefficient norm: the call's, or one that c0 implies, else inf
     project: bool
     whiten: bool = False
     ridge: bool = False
     mu: dict[str, float] = field(default_factory=dict)  # Share name -> mu (auto form)
-    # delta_f, z: failure probability of the lower bound, and its quantile.
-    delta_f: float = 0.0
-    z: float = 0.0
-    # eps_t, eps_r, delta, c0: coin and release of the pair forms.
+    delta_f: float = 0.0  # Probability that the released lower bound is wrong (form "auto")
+    z: float = 0.0  # Normal quantile of that probability
+    # The forms "fixed" and "paper" alone: eps of the coin and of the coefficients, delta, c0
     eps_t: float = 0.0
     eps_r: float = 0.0
     delta: float = 0.0
-    c0: float = 0.0
+    c0: float = 0.0  # Least eigenvalue per row
     sharp: bool = False  # The sharper integer coin
 
 
@@ -186,16 +184,19 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def working_radius(detail: OlsDetail, p: int) -> float:
-    """Return the radius of the rows that the coefficients are computed from."""
+    """Return the radius of the ball of predictors in the pass for the coefficients.
+
+    That is the ball after whitening, if the plan whitens.
+    """
     return math.sqrt(1.5 * p) if detail.whiten else detail.rx
 
 
 def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
-    """Return expected privacy errors for predictors spread evenly over their ranges.
+    """Return the expected privacy error of each coefficient, for spread-out predictors.
 
-    Assumed (a public assumption, not data): uncorrelated columns with sd a quarter of the range,
-    so that whitening multiplies a column in half-ranges by 2. Empty where the test is not expected
-    to pass, or a range is not known yet.
+    A public assumption, not data: columns are uncorrelated, with sd a quarter of the range, so
+    whitening multiplies a column in half-ranges by 2. Empty if the test is not expected to pass, or
+    if a range is not known yet.
     """
     if detail.raw or design.unknown:
         return {}
@@ -229,19 +230,26 @@ class OlsReleased:
 
 
 def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None = None) -> RowMap:
-    """Return the map of rows for ePTR: predictors in a ball, the response in its range."""
+    """Return the row map of a pass: predictors scaled into a ball, the response into its range.
+
+    A row has p predictors and then the response, in public units (``unit``). ``matrix`` (p, p) is
+    the released whitening of the predictors. It is None in the pass before that release.
+    """
     radius = working_radius(detail, p) if matrix is not None else detail.rx
-    full = None
+    row_matrix = None
     if matrix is not None:
-        full = np.eye(p + 1)
-        full[:p, :p] = matrix
-    box = np.full(p + 1, radius)
-    box[p] = detail.ry
-    return RowMap(unit, box, ball=p, radius=radius, matrix=full, project=detail.project)
+        row_matrix = np.eye(p + 1)  # the response is not whitened
+        row_matrix[:p, :p] = matrix
+    bounds = np.full(p + 1, radius)
+    bounds[p] = detail.ry
+    return RowMap(unit, bounds, ball=p, radius=radius, matrix=row_matrix, project=detail.project)
 
 
 def solve_projected(S: Array, b: Array, rtheta: float) -> Array:
-    """Return Proj_R(S^{-1} b); the zero vector where the solve is singular or not finite."""
+    """Return S^{-1} b, shrunk into the ball of radius ``rtheta``.
+
+    It is the zero vector if the system is singular or its solution is not finite.
+    """
     p = len(b)
     try:
         theta = np.linalg.solve(S, b)

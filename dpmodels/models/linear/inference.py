@@ -479,9 +479,9 @@ def _unit_noise(mechanism: Gaussian | Pure, p: int, relation: str, *, parts: int
 def noise_figure(
     mechanism: Gaussian | Pure | None, p: int, n: int, relation: str, *, two: bool
 ) -> float | None:
-    """Return the noise of a variance, relative to it, that the radius rule allows. Public.
+    """Return the noise sd of a robust variance, relative to it, under the radius rule. Public.
 
-    None without a release of scores.
+    None if no scores are released. ``two``: rows on the ball of the second stage are summed apart.
 
     With ``G^2 = v max(3 p, QUIET n / s_1)`` (``s_1``: noise scale at radius 1) the noise of the
     meat over ``n v`` is ``max(3 p s_1 / n, QUIET)``: the unknown v cancels.
@@ -492,7 +492,7 @@ def noise_figure(
 
 
 def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the figure as a public scale of a plan, and advice where the noise would be large."""
+    """Return the relative noise (``figure``) as a scale of a plan, and advice if it is large."""
     if figure is None:
         return {}, ()
     advice = (
@@ -505,19 +505,22 @@ def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """``g = matrix x (r - x'd)`` of mapped rows (x, r), in the ball of ``radius``, to integers."""
+    """Map from a row to its score: ``matrix x (r - x'd)`` in a ball, as integers.
 
-    rows: RowMap  # Row map of the last stage: row factor included
+    x and r are predictors and response of the row after the row map of the last stage.
+    """
+
+    rows: RowMap  # Row map of the last stage, with its weight of long rows
     d: Array  # (p,): released coefficients of that stage
     matrix: Array  # (p, p): released whitening of the scores
-    radius: float
-    # Scores of rows that were scaled onto the ball of the stage have p separate coordinates: a row
-    # has zeros in one half or the other, and the same norm.
+    radius: float  # Of the ball of scores
+    # Whether rows that the stage scaled onto its ball are summed apart from the others: their score
+    # is in the coordinates p to 2p, and the others' in 0 to p, with zeros in the other half.
     apart: bool = False
 
     @property
     def box(self) -> Array:
-        """Bounds of the coordinates."""
+        """Bounds of the p coordinates (2 p if ``apart``)."""
         return np.full((1 + self.apart) * len(self.d), self.radius)
 
     @property
@@ -526,34 +529,40 @@ class ScoreMap:
         return Ball(len(self.box))
 
     def integers(self, block: Array) -> Array:
-        """Return lattice coordinates of norm at most 2^20; zero for missing rows."""
-        k, scaled = self._scores(block)
-        if scaled is None:
-            return k
-        return np.vstack([np.where(scaled, 0.0, k), np.where(scaled, k, 0.0)])
+        """Return the scores of m rows as integers of norm at most 2^20, (p, m) or (2 p, m).
+
+        A row with a missing cell is zero.
+        """
+        scores, on_ball = self._scores(block)
+        if on_ball is None:
+            return scores
+        return np.vstack([np.where(on_ball, 0.0, scores), np.where(on_ball, scores, 0.0)])
 
     def product(self, block: Array) -> Array:
-        """Return the Gram matrix of :meth:`integers`, whose two halves never meet."""
-        k, scaled = self._scores(block)
-        gram = cross_product(k)
-        if scaled is None:
+        """Return the Gram matrix of :meth:`integers`. Products of its two halves are zero."""
+        scores, on_ball = self._scores(block)
+        gram = cross_product(scores)
+        if on_ball is None:
             return gram
-        p = len(k)
+        p = len(scores)
         out = np.zeros((2 * p, 2 * p))
-        out[p:, p:] = cross_product(k[:, scaled])
+        out[p:, p:] = cross_product(scores[:, on_ball])
         out[:p, :p] = gram - out[p:, p:]
         return out
 
     def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
-        """Return lattice scores (p, m), and the mask of separate rows or None if none is."""
-        z = self.rows.real(block)
-        x = z[:-1]
-        g = mapped(self.matrix, x)
-        g *= z[-1] - mapped(self.d[None], x)[0]
-        k = ball_integers(g, self.radius)
+        """Return integer scores (p, m) of m rows, and the mask of rows on the ball of the stage.
+
+        The mask is None if those rows are not summed apart.
+        """
+        mapped_rows = self.rows.real(block)  # (p + 1, m): predictors, then the response
+        x = mapped_rows[:-1]
+        real_scores = mapped(self.matrix, x)
+        real_scores *= mapped_rows[-1] - mapped(self.d[None], x)[0]
+        scores = ball_integers(real_scores, self.radius)
         if not self.apart:
-            return k, None
-        return k, squares(z) > self.rows.radius**2 * _ON_BALL
+            return scores, None
+        return scores, squares(mapped_rows) > self.rows.radius**2 * _ON_BALL
 
 
 def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) -> Scores:

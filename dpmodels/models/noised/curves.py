@@ -26,7 +26,7 @@ def delta_inf(eps: float, c: float) -> float:
 
 
 def delta_one(eps: float, c: float) -> float:
-    """Return delta(eps) of Laplace noise of sd one and a shift c: pure at eps = sqrt2 c."""
+    """Return delta(eps) of Laplace noise of sd one and a shift c: 0 from eps = sqrt2 c on."""
     gap = eps - math.sqrt(2.0) * c
     return -math.expm1(0.5 * gap) if gap < 0 else 0.0
 
@@ -70,7 +70,10 @@ def beta_one(alpha: float, c: float) -> float:
 
 
 def _log_room(delta: float, clear_prob: float, *, closed: bool) -> float:
-    """Return Lg = log(1 - p) - log(1 - delta); positive iff p < delta."""
+    """Return Lg = log(1 - p) - log(1 - delta), p the probability of no noise. Refuse p > delta.
+
+    p = delta is allowed if ``closed``, or if both are 0.
+    """
     if clear_prob > delta or (clear_prob == delta and clear_prob > 0 and not closed):
         raise RequestError(
             f"clear_prob={clear_prob:g} must be below delta={delta:g}: a record is published "
@@ -114,6 +117,10 @@ def eps_inf(c: float, delta: float, clear_prob: float = 0.0) -> float:
 #     Q(L > eps) = int q(u) B((R^2 - r^2 - c^2) / (2 r c)) du,   g(R) = g(r) - eps,
 #     P(L > eps) = int q(u) B((r^2 + c^2 - R^2) / (2 r c)) du,   g(R) = g(r) + eps,
 #     delta = Q - e^eps P.
+#
+# L is the privacy loss, P and Q are the laws of the release at two neighbours, q is the density of
+# u, and the angle is that between the noise and the shift from one neighbour to the other. R is the
+# distance of the released point from the other neighbour at which the loss is eps.
 #
 # The integrands have kinks where the argument of B passes +-1 and a needle near u = log c: break
 # points are found by bisection and panels are graded towards them.
@@ -167,7 +174,7 @@ class Radial:
         return np.asarray(np.where(np.isfinite(out) & (out < 0), out, -2.0 * self.v))
 
     def inverse(self, value: Array) -> Array:
-        """Return u with g(u) = value (+inf radius beyond the table; -inf if g never gets there)."""
+        """Return u with g(u) = value, or -inf if the value is above the table of g."""
         value = np.asarray(value, dtype=float)
         u = np.interp(-value, -self.table, self.grid)
         for _ in range(2):
@@ -186,47 +193,52 @@ _radial = functools.lru_cache(maxsize=64)(Radial)
 
 @functools.lru_cache(maxsize=1)
 def _nodes() -> tuple[Array, Array]:
+    """Return the 24 nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
     x, w = np.polynomial.legendre.leggauss(24)
     return x, w
 
 
-def _cosine(rad: Radial, u: Array, c: float, eps: float, under_q: bool) -> Array:
-    """Return the argument of B."""
-    big = rad.inverse(rad.g(u) + (-eps if under_q else eps))
-    # R^2 - r^2 without cancellation
+def _cosine_bound(radial: Radial, u: Array, c: float, eps: float, under_q: bool) -> Array:
+    """Return the cosine above which the privacy loss exceeds eps, at noise of log radius ``u``.
+
+    It is the argument of B in the formulas above: that of Q if ``under_q``, else that of P. Values
+    outside [-1, 1] stand for a loss that exceeds eps at every angle, or at none.
+    """
+    log_R = radial.inverse(radial.g(u) + (-eps if under_q else eps))
     r = np.exp(u)
     with np.errstate(all="ignore"):
-        diff = r * r * np.expm1(2.0 * (big - u))
-        k = (diff - c * c) / (2.0 * r * c) if under_q else (c * c - diff) / (2.0 * r * c)
-    return np.asarray(np.nan_to_num(k, nan=0.0, posinf=1e300, neginf=-1e300))
+        difference = r * r * np.expm1(2.0 * (log_R - u))  # R^2 - r^2 without cancellation
+        numerator = difference - c * c if under_q else c * c - difference
+        cosine = numerator / (2.0 * r * c)
+    return np.asarray(np.nan_to_num(cosine, nan=0.0, posinf=1e300, neginf=-1e300))
 
 
-def _breaks(rad: Radial, c: float, eps: float, under_q: bool) -> list[float]:
-    """Return the points where the argument of B crosses -1 or 1."""
+def _breaks(radial: Radial, c: float, eps: float, under_q: bool) -> list[float]:
+    """Return the points u, in order, where :func:`_cosine_bound` crosses -1 or 1, and log c."""
     log_c = math.log(c)
     near = 10.0 ** np.linspace(-14.0, 0.0, 141)
     grid = np.unique(
         np.concatenate([np.linspace(_LO, _HI, 1601), log_c + near, log_c - near, [log_c]])
     )
     grid = grid[(grid >= _LO) & (grid <= _HI)]
-    k = _cosine(rad, grid, c, eps, under_q)
+    cosine = _cosine_bound(radial, grid, c, eps, under_q)
     points = [log_c]
     for level in (-1.0, 1.0):
-        s = np.sign(k - level)
-        i = np.flatnonzero(s[1:] * s[:-1] < 0)
+        sign = np.sign(cosine - level)
+        i = np.flatnonzero(sign[1:] * sign[:-1] < 0)
         if not len(i):
             continue
-        lo, hi, left = grid[i], grid[i + 1], s[i]
+        lo, hi, left = grid[i], grid[i + 1], sign[i]
         for _ in range(60):
             mid = 0.5 * (lo + hi)
-            same = np.sign(_cosine(rad, mid, c, eps, under_q) - level) == left
+            same = np.sign(_cosine_bound(radial, mid, c, eps, under_q) - level) == left
             lo, hi = np.where(same, mid, lo), np.where(same, hi, mid)
         points += (0.5 * (lo + hi)).tolist()
     return sorted(x for x in points if _LO < x < _HI)
 
 
 def _panels(breaks: list[float]) -> tuple[Array, Array]:
-    """Return panels (lo, hi) graded geometrically towards every break point."""
+    """Return (lower, upper) ends of panels that get geometrically shorter towards the breaks."""
     ends = [_LO, *breaks, _HI]
     cuts: list[float] = []
     for a, b in itertools.pairwise(ends):
@@ -251,23 +263,23 @@ def _panels(breaks: list[float]) -> tuple[Array, Array]:
 
 
 def _tail(d: int, c: float, eps: float, under_q: bool) -> float:
-    """Return the probability of a privacy loss above eps, by quadrature over the radius."""
+    """Return Q(L > eps) if ``under_q``, else P(L > eps), by quadrature over u = log radius."""
     from scipy.special import betainc
 
-    rad = _radial(d)
-    lo, hi = _panels(_breaks(rad, c, eps, under_q))
+    radial = _radial(d)
+    lo, hi = _panels(_breaks(radial, c, eps, under_q))
     x, w = _nodes()
     mid, half = 0.5 * (hi + lo), 0.5 * (hi - lo)
     u = (mid[:, None] + half[:, None] * x).ravel()
-    k = np.clip(_cosine(rad, u, c, eps, under_q), -1.0, 1.0)
+    cosine = np.clip(_cosine_bound(radial, u, c, eps, under_q), -1.0, 1.0)
     m = 0.5 * (d - 1)
-    values = np.exp(rad.log_q(u)) * betainc(m, m, 0.5 * (1.0 - k))
+    values = np.exp(radial.log_q(u)) * betainc(m, m, 0.5 * (1.0 - cosine))
     return math.fsum((values.reshape(-1, 24) @ w * half).tolist())
 
 
 @functools.lru_cache(maxsize=4096)
 def _tails(d: int, c: float, eps: float) -> tuple[float, float]:
-    """Return (Q(L > eps), P(L > eps)), d >= 2."""
+    """Return (Q(L > eps), P(L > eps)) of noise in ``d`` dimensions, d >= 2."""
     return _tail(d, c, eps, True), _tail(d, c, eps, False)
 
 

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
 ENOUGH = 24
 #: Hazards of cells, over their mean: at least, at most.
 WITHIN = (0.2, 8.0)
-#: Newton's steps of three coefficients, and the largest log of a factor.
-_STEPS_OF_THREE, _MOST_LOG_FACTOR = 20, 5.0
+#: Newton steps of the Poisson regression on the three time terms.
+_TIME_TERM_STEPS = 20
+#: Largest coefficient of that regression, and largest log of the factor that it fits.
+_MOST_LOG_FACTOR = 5.0
 #: Largest hazard of a cell by itself, over the smoothed one.
 _MOST_HAZARD = 1e3
 
@@ -117,16 +119,17 @@ class _Table:
         return cls(edges, curve.d, exposure, of_d, of_exposure).after(first)
 
     def after(self, first: int) -> _Table:
-        """Return the cells from the given one on."""
+        """Return the table without the cells before number ``first``."""
         return _Table(self.edges[first:], *(
             part[first:] for part in (self.d, self.exposure, self.of_d, self.of_exposure)
         ))  # fmt: skip
 
 
 def hazards_of(tables: Sequence[_Table]) -> tuple[Array, Array]:
-    """Return (hazard a unit of time of every cell, events), each (strata, K).
+    """Return the smoothed hazard per unit of time, and the events, of every cell: (strata, K) each.
 
-    Three-cell moving sums of events over exposure, within ``WITHIN`` times the mean.
+    The hazard is the ratio of three-cell moving sums of events and of exposure. It is kept within
+    ``WITHIN`` times the mean hazard.
     """
     rates, events = [], []
     for table in tables:
@@ -140,7 +143,7 @@ def hazards_of(tables: Sequence[_Table]) -> tuple[Array, Array]:
 
 
 def _with_opening(line: Timeline, tables: Sequence[_Table]) -> Timeline:
-    """Return the timeline with the cell of the beginning, whose hazard is not smoothed."""
+    """Return the timeline with the first cell of the tables added; its hazard is not smoothed."""
     rates = [max(float(t.d[0]), 0.5) / max(float(t.exposure[0]), 1e-300) for t in tables]
     events = [float(t.d[0]) for t in tables]
     return Timeline(
@@ -150,10 +153,12 @@ def _with_opening(line: Timeline, tables: Sequence[_Table]) -> Timeline:
 
 
 def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
-    """Return the timeline of both halves of every cell, hazards of their middles on straight lines.
+    """Return a timeline with every cell cut in two, and hazards interpolated at the new middles.
 
-    A hazard that is level within few long cells stands below that of those who are left: slopes
-    are a tenth of a standard error off, on straight lines a third of that (``theory.md``, 7).
+    ``rates`` and ``events``: (S, K), by stratum. A single cell, or ``ENOUGH`` of them, is not cut.
+    Within few long cells a level hazard is below that of those still at risk, so slopes are a tenth
+    of a standard error off. With interpolated hazards they are off by a third of that
+    (``theory.md``, 7).
     """
     K = len(edges) - 1
     if not 1 < K < ENOUGH:
@@ -167,7 +172,10 @@ def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
 
 
 def _lines(edges: Array, fine: Array, values: Array) -> Array:
-    """Return values at cell halves of straight lines through the middles of cells."""
+    """Return the values at the middles of half cells, interpolated between middles of cells.
+
+    ``edges`` and ``fine``: ends of the cells and of the half cells. ``values``: one per cell.
+    """
     middle, at = (edges[1:] + edges[:-1]) / 2.0, (fine[1:] + fine[:-1]) / 2.0
     line = np.interp(at, middle, values)
     for end, inner, half in ((0, 1, 0), (-1, -2, -1)):  # beyond the middles the line goes on
@@ -182,13 +190,19 @@ def _lines(edges: Array, fine: Array, values: Array) -> Array:
 def _unsmoothed(
     table: _Table, noise: CellNoise, line: Timeline, s: int, reps: Index
 ) -> tuple[Array, Array]:
-    """Return (factors (F,) to the hazard of each cell by itself, covariance (F, F) of the logs).
+    """Return factors (F,) from the smoothed to the unsmoothed hazard of each cell of ``line``.
 
-    Moving sums keep noise out of the passes, and bend what is cumulated. The time terms of a fit
-    make up for that, and for how the columns of those who are left change. The first is what they
-    come to in the table itself (``k``): of the hazards of the cells only the second is wanted. Of
-    the errors of the cells (events are Poisson given the exposure; the noise of the table is in
-    both) ``I - P`` is left, P the projection on the time terms in the metric of the events.
+    Also return the covariance (F, F) of the logs of the factors. ``line`` has the F smoothed
+    hazards, ``s`` is the stratum, and ``reps`` is the number of its cells in each cell of
+    ``table``.
+
+    A fit uses smoothed hazards, because moving sums keep noise out of its passes. But they distort
+    the cumulative hazard. The time terms of the fit correct for the distortion, and also for the
+    change of the columns among those still at risk. Only the second correction belongs in the
+    hazards of cells. So the first, the regression of the table itself on the time terms (``k``), is
+    divided out. The errors of the cells (events are Poisson given the exposure; both have the noise
+    of the table) are projected by ``I - P``, P the projection on the time terms in the metric of
+    the events.
     """
     first = np.concatenate([[0], np.cumsum(reps)[:-1]])
     d, exposure = np.maximum(table.d, 0.0), np.maximum(table.exposure, 1e-300)
@@ -209,18 +223,22 @@ def _unsmoothed(
 
 
 def _poisson(events: Array, expected: Array, Z: Array) -> Array:
-    """Return k with ``sum z (events - expected e^{z'k}) = 0``: a few steps from 0."""
+    """Return the coefficients (3,) of a Poisson regression of events on the time terms.
+
+    ``events`` and ``expected`` are counts of K cells, and ``Z`` (K, 3) the time terms of the cells.
+    The coefficients k solve ``sum z (events - expected e^{z'k}) = 0``, by Newton steps from 0.
+    """
     k = np.zeros(Z.shape[1])
-    for _ in range(_STEPS_OF_THREE):
+    for _ in range(_TIME_TERM_STEPS):
         fitted = expected * np.exp(np.clip(Z @ k, -_MOST_LOG_FACTOR, _MOST_LOG_FACTOR))
         k = k + np.linalg.pinv(Z.T @ (fitted[:, None] * Z)) @ (Z.T @ (events - fitted))
     return np.asarray(np.clip(k, -_MOST_LOG_FACTOR, _MOST_LOG_FACTOR))
 
 
 def residual(line: Timeline, mass: Array) -> Array:
-    """Return sds (S, K) at cell ends of the cumulative hazard that time terms leave unexplained.
+    """Return sds (S, K), at cell ends, of the cumulative hazard's error beyond the time terms.
 
-    ``mass`` (S, K): hazard that each cell adds.
+    ``mass`` (S, K): increase of the cumulative hazard over each cell.
     """
     if line.spread is None:
         return np.zeros_like(mass)

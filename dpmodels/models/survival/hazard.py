@@ -57,12 +57,13 @@ class Timeline:
     """Cells of time, with a released hazard in each stratum: public and released numbers."""
 
     edges: Array  # (K + 1,)
-    # rates, events: (S, K) arrays; hazard a unit of time, and released events, by stratum.
-    rates: Array
-    events: Array
-    # (S, K): from the rates to hazards that were not smoothed, of which survival is made; None: 1.
+    rates: Array  # (S, K): hazard per unit of time, by stratum
+    events: Array  # (S, K): released events, by stratum
+    # (S, K): factors from the rates to the unsmoothed hazards that survival is computed from. None
+    # if survival is computed from the rates.
     factors: Array | None = None
-    # (S, K, K): covariance of the logs of those, noise and all, beside the time terms; None: 0.
+    # (S, K, K): covariance of the logs of the factors, noise included, after projection on what the
+    # time terms leave. None if there are no factors.
     spread: Array | None = None
 
     @property
@@ -164,12 +165,12 @@ class Hazard(Expansion):
 
 @dataclass(frozen=True, eq=False)
 class FollowedUp:
-    """The follow-up of units at a fit."""
+    """Scores and information of units, from their follow-up, at released coefficients."""
 
     model: Hazard
-    theta: Array  # (r,)
-    W: Array  # (r, r)
-    clip: float  # C; inf: nobody is stopped
+    theta: Array  # (r,): coefficients of the columns, then of the time terms
+    W: Array  # (r, r): whitening of scores
+    clip: float  # C: largest expected length of a score, inf if follow-up is not stopped
 
     @functools.cached_property
     def _hazards(self) -> Array:
@@ -178,10 +179,12 @@ class FollowedUp:
 
     @functools.cached_property
     def _tables(self) -> tuple[Array, Array]:
-        """Sums over the cells before each cell, and the increment per unit of time in it.
+        """Tables (9, S K) of two integrals of the baseline hazard h, with terms b = (1, t, t^2).
 
-        Of ``h b`` (3 rows: A1) and of the lower triangle of ``h b b'`` (6 rows: A2); a column a
-        cell, stratum after stratum: both (9, S K).
+        Rows 0 to 2 are A1, the integral of ``h b``, and rows 3 to 8 are A2, that of the lower
+        triangle of ``h b b'``. The first table holds the integral up to the beginning of each cell,
+        the second its increase per unit of time within the cell. One column per cell, stratum after
+        stratum.
         """
         line = self.model.timeline
         terms = np.concatenate([line.terms, line.products], axis=1)
@@ -195,7 +198,7 @@ class FollowedUp:
         return flat(before), flat(each)
 
     def expand(self, block: BlockOfPeople) -> Expanded:
-        """Return the score of each row and 3 rows v of its information."""
+        """Return the score of each row, and its information as a sum of 3 products ``v v'``."""
         model, line = self.model, self.model.timeline
         rows, where = block.rows, model.where
         u = in_u(self.model.coordinates, rows)
@@ -227,9 +230,9 @@ class FollowedUp:
         return replace(expanded, whole=followed_whole)
 
     def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
-        """Return the other bytes of rows, which break ties between rows of a person.
+        """Return the columns that decide the order of a person's rows with the same times.
 
-        Rows that agree in all of it are the same row twice.
+        Rows that agree in all of them are the same row twice, so their order does not matter.
         """
         where = self.model.where
         strata = () if where.strata is None else (block.rows[where.strata],)
@@ -239,7 +242,7 @@ class FollowedUp:
     def _counted_episodes(
         block: BlockOfPeople, start: Array, T: Array, counted: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return the mask of a person's counted episodes: the earliest of overlapping ones."""
+        """Return the mask of rows that count: of a person's overlapping episodes the earliest."""
         person = np.repeat(np.arange(len(block.counts)), block.counts)
         order = np.lexsort((*ties, T, start, person))
         order = order[counted[order]]
@@ -248,25 +251,32 @@ class FollowedUp:
         return keep
 
     def _cell(self, T: Array) -> Index:
-        """Return the cell (a, b] that holds a time; the first for its beginning."""
+        """Return the index of the cell (a, b] that contains each time, 0 for the first edge."""
         line = self.model.timeline
         return np.clip(np.searchsorted(line.edges, T, side="left") - 1, 0, line.K - 1)
 
-    def _up_to(self, which: slice, stratum: Index, T: Array, cell: Index) -> Array:
-        """Return rows ``which`` of A1, A2 up to T, (terms, m): whole cells, the last in part."""
-        before, each = self._tables
+    def _integral_up_to(self, terms: slice, stratum: Index, T: Array, cell: Index) -> Array:
+        """Return the baseline integrals A1, A2 up to time T of m rows, (terms, m).
+
+        ``terms`` selects rows of :attr:`_tables`. ``cell`` is the cell that contains T: the
+        integral over the cells before it, plus the part of it before T.
+        """
+        before, rate = self._tables
         line = self.model.timeline
         at = stratum * line.K + cell
-        out = np.take(each[which], at, axis=1)
+        out = np.take(rate[terms], at, axis=1)
         out *= T - line.edges[cell]
-        out += np.take(before[which], at, axis=1)
+        out += np.take(before[terms], at, axis=1)
         return out
 
     def _summed(
         self, block: BlockOfPeople, u: Array, risk: Array, weight: Array, stratum: Index,
         start: Array, T: Array, D: Array,
     ) -> Expanded:  # fmt: skip
-        """Return scores ``z (D - risk A1)`` and information ``P A2 P' risk``, whitened."""
+        """Return whitened scores ``z (D - risk A1)`` and information ``P A2 P' risk`` of m rows.
+
+        ``D``: whether the row ends with an event. ``risk``: its hazard ratio e^(linear predictor).
+        """
         line, first = self.model.timeline, len(u)
         r, m = len(self.theta), len(T)
         cell = self._cell(T)
@@ -274,16 +284,16 @@ class FollowedUp:
         begun = self._cell(start) if late else cell
         at_risk = np.where(start < T, risk, 0.0)
 
-        def lived(which: slice) -> Array:
-            """Return the rows of a table between start and T, times the risk."""
-            out = self._up_to(which, stratum, T, cell)
-            if late:  # who is there from the first has lived through nothing before
-                out -= self._up_to(which, stratum, start, begun)
+        def followed(terms: slice) -> Array:
+            """Return each row's integrals A1 or A2 from its start to T, times its risk."""
+            out = self._integral_up_to(terms, stratum, T, cell)
+            if late:  # otherwise every row starts at the first edge, where the integrals are 0
+                out -= self._integral_up_to(terms, stratum, start, begun)
             out *= at_risk
             return out
 
         events = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
-        residual = (events * D - lived(slice(_Q))) * weight
+        residual = (events * D - followed(slice(_Q))) * weight
         score = np.zeros((r, m))
         score[:first] = u * residual[0]
         for of_stratum, term, at in self._of_stratum(stratum, first):
@@ -291,7 +301,7 @@ class FollowedUp:
 
         def information() -> Array:
             root = np.sqrt(weight)
-            L = [part * root for part in _lower_root(lived(slice(_Q, None)))]
+            L = [part * root for part in _lower_root(followed(slice(_Q, None)))]
             v = np.zeros((r, m, _Q))
             v[:first, :, 0] = u * L[0]  # the intercept of the row carries its columns
             for of_stratum, term, at in self._of_stratum(stratum, first):
@@ -304,7 +314,7 @@ class FollowedUp:
         )
 
     def _of_stratum(self, stratum: Index, first: int) -> Iterator[tuple[Array | float, int, int]]:
-        """Yield (rows that are of the stratum, term, place in theta) of every time term."""
+        """Yield (mask of the rows of its stratum, term, place in theta) of every time term."""
         line = self.model.timeline
         for s in range(len(line.rates)):
             of_stratum = 1.0 if len(line.rates) == 1 else (stratum == s).astype(float)
@@ -315,24 +325,25 @@ class FollowedUp:
         self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
         D: Array, counted: Array,
     ) -> tuple[Array, Array, Array, Mask]:  # fmt: skip
-        """Return (weights, T, D) of follow-up that is used up at C, and rows that lose most of it.
+        """Return (weights, T, D, cut) of m rows whose follow-up is stopped at expected length C.
 
-        Up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no ``|W z_j| w > C``, m_j
-        the expected events of the *whole* cell j (how long it was lived through is an outcome),
-        over the rows of a person in order; ``w = min(1, C / |W z|)`` at the row's first cell.
-        Later time, and its event, are left out.
+        ``cut`` is the mask of rows that lose most of their follow-up. A row has the weight
+        ``w = min(1, C / |W z|)``, z of its first cell. Over a person's rows in order, follow-up
+        goes up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no
+        ``|W z_j| w > C``. m_j is the expected number of events of the *whole* cell j, because the
+        time lived in it is an outcome. Later time, and its event, are left out.
         """
         line, C = self.model.timeline, self.clip
         length = np.sqrt(self._squares(u, stratum))
         inside = np.arange(line.K)[:, None]
-        lived = inside <= np.where(counted, self._cell(T), -1)
+        at_risk_in = inside <= np.where(counted, self._cell(T), -1)
         entry = length[0]
         if self.model.where.start is not None:
             begun = self._cell(start)
             # a row begins in the cell after the one that ends at its start
             after = (start >= line.edges[begun + 1]) & (start > line.edges[0])
             begun = np.where(after, begun + 1, begun)
-            lived &= inside >= begun
+            at_risk_in &= inside >= begun
             entry = np.take_along_axis(length, begun[None, :], axis=0)[0]
         weight = np.minimum(1.0, C / np.maximum(entry, 1e-300))
         width = np.diff(line.edges)[:, None]
@@ -341,7 +352,7 @@ class FollowedUp:
         mass *= of_cells if len(line.rates) == 1 else np.take(of_cells, stratum, axis=1)
         length *= weight
         mass[length > C * (1.0 + 1e-9)] = np.inf
-        steps = np.where(lived, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
+        steps = np.where(at_risk_in, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
         total = steps.sum(axis=0)
         before = self._before(block, total, start, self._bytes(block, u))
         # the first cell that is not used; K: all are, as of most
@@ -357,9 +368,10 @@ class FollowedUp:
         return weight, np.minimum(T, stop), D, weight * used < KEPT
 
     def _squares(self, u: Array, stratum: Index) -> Array:
-        """Return ``|W z_j|^2`` of each row in each cell j, (K, m): ``|w|^2 + 2 g_j'w + |g_j|^2``.
+        """Return the squared whitened length ``|W z_j|^2`` of m rows in each cell j, (K, m).
 
-        ``w = W u`` of the columns, g_j that of the time terms in cell j.
+        It is ``|w|^2 + 2 g_j'w + |g_j|^2``, with w the whitened columns of a row and g_j the
+        whitened time terms of cell j.
         """
         line, first = self.model.timeline, len(u)
         w = mapped(np.ascontiguousarray(self.W[:, :first]), u)
@@ -376,7 +388,10 @@ class FollowedUp:
     def _before(
         self, block: BlockOfPeople, steps: Array, start: Array, ties: tuple[Array, ...]
     ) -> Array:
-        """Return the bound used up by a person's earlier rows, in integers."""
+        """Return the expected length that a person's earlier rows used up, (m,), in grains.
+
+        ``steps`` (m,): expected length of each row, in the same integers (``_GRAIN``).
+        """
         if len(block.counts) == len(steps):
             return np.zeros(len(steps))
         person = np.repeat(np.arange(len(block.counts)), block.counts)

@@ -325,9 +325,12 @@ class SurvivalPass:
 
 
 def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes, Codes, Codes]:
-    """Return which rows of a buffer count, their groups, and the cells of entry and of end.
+    """Return (counted, group, entry, end) of the m episodes in a block of rows, each (m,).
 
-    An episode that begins after the last break, or whose end is not a time, counts as nothing.
+    ``counted``: mask of the rows that count. An episode that begins after the last break, or whose
+    end is not a time, does not. ``group``: number of the group. ``entry`` and ``end``: cells of the
+    table in which follow-up begins and ends. ``where``: rows of the block that hold start, time,
+    event, group and stratum.
     """
     time, event = block[where.time], block[where.event]
     counted = np.isfinite(time)
@@ -352,7 +355,7 @@ def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes,
 def _of_rows(
     blocks: Iterable[Array], where: Survival, layout: Layout, groups: Groups | None = None
 ) -> tuple[npt.NDArray[np.int64]]:
-    """Return the table of rows, each a unit."""
+    """Return the table of counts of rows, all levels one after the other: each row is one unit."""
     cells = np.zeros(layout.M, dtype=np.int64)
     for block in blocks:
         if groups is not None:
@@ -368,7 +371,7 @@ def _of_rows(
 
 
 def _level(cells: npt.NDArray[np.int64], layout: Layout, level: int) -> npt.NDArray[np.int64]:
-    """Return the nodes of a level from the cells of the table."""
+    """Return the counts of the nodes of one level of the tree from those of the cells."""
     node = layout.node(np.arange(layout.M), level)
     out = np.zeros(layout.sizes[level], dtype=np.int64)
     np.add.at(out, node[node >= 0], cells[node >= 0])
@@ -403,7 +406,10 @@ class SurvivalOfPeople:
         return CountsOfPeople(np.concatenate(totals), people)
 
     def _means(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
-        """Return (node, share) by level: each person is one unit, split by shares of rows."""
+        """Return (nodes, shares) of each level: a person's unit is divided evenly over their rows.
+
+        A person with 2 of 5 rows in a node adds 0.4 to it, in steps of 2^-20.
+        """
         layout = self.layout
         counted, _, _, ends = episodes(part.rows, self.where, layout)
         cells = np.where(counted, ends, layout.M - 1)
@@ -417,7 +423,7 @@ class SurvivalOfPeople:
         return out
 
     def _scaled(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
-        """Return (node, count) by level: a person's own episodes, scaled into the ball."""
+        """Return (nodes, counts) of each level: a person's episodes, scaled into the ball."""
         layout = self.layout
         who, entry, ends = own_episodes(part.rows, person, self.where, layout)
         whose, cells = np.concatenate([who, who]), np.concatenate([entry, ends])
@@ -440,11 +446,12 @@ class SurvivalOfPeople:
 def own_episodes(
     rows: Array, person: Any, where: Survival, layout: Layout
 ) -> tuple[Codes, Codes, Codes]:
-    """Return (person, cell of entry, cell of end) of the episodes that count.
+    """Return (person, entry, end) of the episodes that count after clean-up, one each per episode.
 
-    Of overlapping episodes of one person that with the earliest start counts (of those that start
-    together the one that ends first, then by event and group: never by place). An episode that
-    goes on where the last one of the same group stopped without an event is one with it.
+    ``person`` (m,) is the person of each row, and entry and end are cells of the table. If episodes
+    of a person overlap, the one with the earliest start counts. Ties are decided by end, event and
+    group, never by the order of rows. An episode that starts when the previous one of the same
+    group stopped without an event continues it, and the two are merged.
     """
     counted, group, entry, ends = episodes(rows, where, layout)
     assert where.start is not None
@@ -459,14 +466,18 @@ def own_episodes(
         x[keep] for x in (who, start, stop, event, group, entry, ends)
     )
     same = (who[1:] == who[:-1]) & (group[1:] == group[:-1]) & (start[1:] == stop[:-1])
-    goes_on = same & (event[:-1] == 0.0)
-    first = np.flatnonzero(np.r_[True, ~goes_on])[: len(who)]
-    last = np.flatnonzero(np.r_[~goes_on, True])[: len(who)]
+    continued = same & (event[:-1] == 0.0)
+    first = np.flatnonzero(np.r_[True, ~continued])[: len(who)]
+    last = np.flatnonzero(np.r_[~continued, True])[: len(who)]
     return who[first], entry[first], ends[last]
 
 
 def separate_episodes(who: Any, start: Array, stop: Array) -> npt.NDArray[np.bool_]:
-    """Return which of a person's episodes, in order of their start, begin after those kept."""
+    """Return a mask of episodes, chosen per person so that none overlaps another.
+
+    Episodes are sorted by person (``who``) and start. One is kept if it begins no earlier than the
+    last one kept of the same person ends.
+    """
     keep = np.ones(len(who), dtype=bool)
     crossing = (who[1:] == who[:-1]) & (start[1:] < stop[:-1])
     for person in np.unique(who[1:][crossing]):

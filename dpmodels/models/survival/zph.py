@@ -181,7 +181,7 @@ class ByInterval(FollowedUp):
 
     def _at_risk_sum(self, stratum: Index, T: Array) -> Array:
         """Return the cumulative baseline hazard up to T."""
-        return np.asarray(self._up_to(slice(1), stratum, T, self._cell(T))[0])
+        return np.asarray(self._integral_up_to(slice(1), stratum, T, self._cell(T))[0])
 
 
 @dataclass(frozen=True, eq=False)

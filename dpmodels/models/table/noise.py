@@ -59,7 +59,11 @@ def subsets(axes: Axes) -> list[Axes]:
 
 
 class Effects:
-    """The effects of measured tables; ``total`` is the public number of rows, None: not known."""
+    """Least squares effects of the measured tables, which make every consistent table.
+
+    ``sizes``: number of cells of each axis. ``total``: public number of rows, or None if it is
+    private. A set ``s`` of axes is a tuple of their numbers, increasing.
+    """
 
     def __init__(
         self, sizes: Sequence[int], tables: Iterable[Measured], total: float | None
@@ -68,38 +72,46 @@ class Effects:
         self.tables = tuple(tables)
         self.total = total
         self._effect: dict[Axes, Array] = {}
-        self._variance = {}  # variance of a margin over S: the part of its own effect
+        # Noise variance of a cell of the margin over s that is pooled from all tables that have it
+        self._variance = {}
         for s in {s for t in self.tables for s in subsets(t.axes)}:
             used = [self._margin_variance(t, s) for t in self.tables if set(s) <= set(t.axes)]
             exact = not s and total is not None
             self._variance[s] = 0.0 if exact else 1.0 / math.fsum(1.0 / v for v in used)
 
     def _cells(self, axes: Iterable[int]) -> float:
+        """Return the number of cells of a table over some axes."""
         return float(math.prod(self.sizes[j] for j in axes))
 
     def _margin_variance(self, table: Measured, s: Axes) -> float:
+        """Return the noise variance of a cell of a table that is summed to its margin over s."""
         return table.variance * self._cells(set(table.axes) - set(s))
 
     def effect(self, s: Axes) -> Array:
-        """Return the effect of S: a table over S with margins 0; for S empty the total."""
+        """Return the effect of the axes ``s``: a table over them that sums to 0 along each.
+
+        It is the mean over the measured tables, weighted by precision. Without axes it is the
+        total.
+        """
         if s in self._effect:
             return self._effect[s]
         if not s and self.total is not None:
             value = np.array(float(self.total))
         else:
             value = np.zeros([self.sizes[j] for j in s])
-            for t in self.tables:
-                if set(s) <= set(t.axes):
-                    gone = tuple(i for i, j in enumerate(t.axes) if j not in s)
-                    part = t.values.sum(axis=gone)
+            for table in self.tables:
+                if set(s) <= set(table.axes):
+                    summed = tuple(i for i, j in enumerate(table.axes) if j not in s)
+                    margin = table.values.sum(axis=summed)
                     for i in range(len(s)):
-                        part = part - part.mean(axis=i, keepdims=True)
-                    value = value + part * (self._variance[s] / self._margin_variance(t, s))
+                        margin = margin - margin.mean(axis=i, keepdims=True)
+                    weight = self._variance[s] / self._margin_variance(table, s)
+                    value = value + margin * weight
         self._effect[s] = value
         return value
 
     def table(self, axes: Axes) -> Array:
-        """Return the least squares table over ``axes`` (increasing)."""
+        """Return the consistent table over ``axes`` (increasing): least squares, all tables."""
         out = np.zeros([self.sizes[j] for j in axes])
         for s in subsets(axes):
             shape = [self.sizes[j] if j in s else 1 for j in axes]
@@ -112,7 +124,10 @@ class Effects:
         return self.covariance(axes, axes)
 
     def covariance(self, axes: Axes, margin: Axes) -> float:
-        """Return the covariance of a cell with the cell of a margin that contains it."""
+        """Return the noise covariance of a cell over ``axes`` with its cell of a ``margin``.
+
+        ``margin`` is a subset of the axes, and its cell is the one that the cell is summed into.
+        """
         return math.fsum(
             self._variance[s]
             * math.prod(1.0 - 1.0 / self.sizes[j] for j in s)
@@ -124,7 +139,9 @@ class Effects:
     def noise_covariance(self, axes: Axes) -> Array:
         """Return the noise covariance of the cells of a table, each axis without its last cell.
 
-        ``sum over S of v_S prod_{j in S} (same_j - 1/k_j) / prod_{j not in S} k_j^2``.
+        It is ``sum over S of v_S prod_{j in S} (same_j - 1/k_j) / prod_{j not in S} k_j^2``, over
+        the subsets S of the axes. v_S is the variance of the pooled margin over S, k_j the size of
+        axis j, and same_j is 1 for two cells of one place on axis j, else 0.
         """
         sizes = [self.sizes[j] for j in axes]
         out = np.zeros([math.prod(k - 1 for k in sizes)] * 2)
@@ -139,7 +156,10 @@ class Effects:
         return out
 
     def along(self, axes: Axes, axis: int) -> Array:
-        """Return the noise covariance of the cells along one axis, the others held fixed."""
+        """Return the noise covariance (k, k) of the k cells along one axis of a table.
+
+        ``axes``: those of the table, ``axis`` included. The places on the others are held fixed.
+        """
         k = self.sizes[axis]
         out = np.zeros((k, k))
         for s in subsets(axes):
@@ -151,7 +171,7 @@ class Effects:
         return out
 
     def spread(self, axes: Axes) -> Spread:
-        """Return the law of the noise of a cell, up to its fourth moment."""
+        """Return the law of the noise of a cell over ``axes``: its variance and fourth moment."""
         fourth = 0.0
         for place, t in enumerate(self.tables):
             if t.laplace > 0:  # the weight of one cell of it in every cell of ``axes``
@@ -262,7 +282,10 @@ class TableNoise:
         return np.repeat(self.scales, [layout.cells(block.axes) for block in layout.blocks])
 
     def measured(self, layout: Layout, noisy: Array | None, total: float | None) -> Effects:
-        """Return the effects of the noisy tables, flat and concatenated (None: for variances)."""
+        """Return the effects of the noisy tables, which are given flat and concatenated.
+
+        If ``noisy`` is None the effects have variances only.
+        """
         tables, at = [], 0
         for b, block in enumerate(layout.blocks):
             shape = [layout.axes[j].size for j in block.axes]
@@ -285,16 +308,19 @@ class TableNoise:
         return 2.0 * q / (1.0 - q) ** 2
 
     def loss(self, layout: Layout) -> float:
-        """Return the mean log sd of the printed counts and sums, after consistency."""
+        """Return the mean log noise sd of the printed counts and sums of consistent tables.
+
+        The shares of the blocks are chosen to make it small (:func:`_divided`).
+        """
         effects = self.measured(layout, None, 0.0)
         variances = []
-        for s in layout.sections:
-            if s.kind == "counts":
-                variances.append(effects.variance(s.axes))
-            elif s.kind == "means":
-                axis = layout.number_axis(s.number)
-                K = effects.along(tuple(sorted((*s.axes, axis))), axis)
-                variances.append(float(TOTAL @ K @ TOTAL))
+        for section in layout.sections:
+            if section.kind == "counts":
+                variances.append(effects.variance(section.axes))
+            elif section.kind == "means":  # the sum of a number is TOTAL times its cells
+                axis = layout.number_axis(section.number)
+                covariance = effects.along(tuple(sorted((*section.axes, axis))), axis)
+                variances.append(float(TOTAL @ covariance @ TOTAL))
         return 0.5 * math.fsum(math.log(max(v, 1e-300)) for v in variances) / len(variances)
 
 
@@ -303,7 +329,10 @@ _MOST_BLOCKS = 12
 
 
 def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) -> TableNoise:
-    """Return the noise with the least loss: equal shares, unless a block holds another."""
+    """Return the noise whose shares of the budget have the least loss (:meth:`TableNoise.loss`).
+
+    The shares are equal unless the axes of one block contain those of another.
+    """
     m = len(layout.blocks)
     equal = make((1.0 / m,) * m)
     nested = any(set(a.axes) < set(b.axes) for a in layout.blocks for b in layout.blocks)
@@ -327,9 +356,10 @@ def _divided(layout: Layout, make: Callable[[tuple[float, ...]], TableNoise]) ->
 
 
 def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[TableNoise, str]:
-    """Return the noise of a table and the reason for its kind: "auto" or one of its kinds.
+    """Return the noise of a table, of the given kind ("auto" is a choice), and the reason for it.
 
-    mu and eps are what a Gaussian or a Laplace release of the whole may spend; 0: not possible.
+    ``mu`` is the budget of a release with Gaussian noise, and ``eps`` that with Laplace noise. It
+    is 0 if that kind is not possible.
     """
     candidates: dict[str, TableNoise] = {}
     for name, budget in (("laplace", eps), ("gaussian", mu)):

@@ -49,16 +49,17 @@ _SHORT = 1.0 - 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Nuisance:
-    """One nuisance fit of a call: its plan as a fit of its own, and its design."""
+    """Plan and design of one nuisance fit (the propensity, or the outcome) of a call."""
 
     label: str
     sub_plan: Plan[Any]
     design: Design  # Ranges that are to be estimated are unknown
 
     def ranged(self, joint: Design, crossing: tuple[int, ...]) -> Design:
-        """Return the design with the ranges that the joint design has.
+        """Return the design of this fit with the released ranges of the joint design.
 
-        A product with treatment or half, 0 or 1, has the range of its other factor and 0.
+        ``crossing``: indices of treatment and half. A product with one of them, which are 0 or 1,
+        has the range of its other factor, widened to include 0.
         """
         intervals, names = {c.name: c.interval for c in joint.z}, [joint.names[j] for j in crossing]
         ranges = {}
@@ -69,14 +70,14 @@ class Nuisance:
 
 
 def without(name: str, treated: str) -> str:
-    """Return the name of a column from that of its product with the treatment."""
+    """Return the name of the column whose product with the treatment has a given name."""
     if name == treated:
         return "Intercept"
     return name.removeprefix(f"{treated}:").removesuffix(f":{treated}")
 
 
 def base_of(name: str, crossing: Sequence[str]) -> str:
-    """Return the name of a column from that of its product with treatment, half, or both."""
+    """Return the name of the column in a product with treatment, half, or both."""
     for other in crossing:
         name = without(name, other)
     return name
@@ -91,14 +92,15 @@ class EffectPlan:
     estimand: str
     clip: tuple[float, float]
     family: str
-    treated: int  # Row of the joint block with the treatment
+    treated: int  # Index of the treatment among the columns of the joint design
     propensity: Nuisance
     outcome: Nuisance  # Covariates times the treatment: a model in each arm
-    fold: int | None = None  # Row of the joint block with the half of a row
+    # The same of the half of a row (0 or 1, ``folds=``) for cross-fitting, or None without halves
+    fold: int | None = None
 
     @property
     def crossing(self) -> tuple[int, ...]:
-        """Rows of the joint block that multiply covariates: treatment, and half if there is one."""
+        """Indices of the columns that multiply covariates: treatment, and half if there is one."""
         return (self.treated,) if self.fold is None else (self.treated, self.fold)
 
     @property
@@ -127,17 +129,21 @@ def check_two(role: str, text: str, request: Request) -> None:
         )
 
 
-def _place_of(role: str, text: str, request: Request, family: str, design: Design) -> int:
-    """Return the row of the joint block with the treatment or the half."""
+def _column_index(role: str, text: str, request: Request, family: str, design: Design) -> int:
+    """Return the index, in the joint design, of the treatment or of the half of a row.
+
+    ``role``: the argument that names it, "treatment" or "folds". ``text``: its value, a column or
+    an expression. It must give one column of 0 and 1.
+    """
     check_two(role, text, request)
     response = request["outcome"].partition("~")[0]
-    named = _sub_design(request, f"{response} ~ {text}", family).names
-    if len(named) != 2 or named[-1] not in design.names:
+    names = _sub_design(request, f"{response} ~ {text}", family).names  # intercept, then the column
+    if len(names) != 2 or names[-1] not in design.names:
         raise RequestError(
             f"{role}={shown(text)} must be one column of 0 and 1, for example "
             f"{role}='t' or {role}=\"{{arm == 'drug'}}\""
         )
-    return design.names.index(named[-1])
+    return design.names.index(names[-1])
 
 
 def family_for(request: Request, design: Design) -> str:
@@ -231,11 +237,11 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     shares = {name: (1.0 - divided.share) * share for name, share in shares_for(request).items()}
     treatment, (response, _, covariates) = request["treatment"], request["outcome"].partition("~")
     estimand, family = request["estimand"], family_for(request, design)
-    treated = _place_of("treatment", treatment, request, family, design)
+    treated = _column_index("treatment", treatment, request, family, design)
     fold, halves = None, []
     if request["folds"] is not None:
         halves = [request["folds"]]
-        fold = _place_of("folds", halves[0], request, family, design)
+        fold = _column_index("folds", halves[0], request, family, design)
     texts = (
         f"{treatment} ~ {_crossed(halves, request['propensity'])}",
         f"{response.strip()} ~ {_crossed([treatment, *halves], covariates.strip())}",

@@ -29,15 +29,20 @@ THRESHOLD = 0.1
 
 
 def _arrays(record: Any) -> Any:
+    """Return the released arrays of a fit's record. Raise if nothing was released."""
     if not record.estimate.released:
         raise NotReleasedError("no reply: balance and overlap were not released")
     return record.estimate.arrays
 
 
 def _names(record: Any) -> list[str]:
-    design, apart = record.design, {int(j) for j in _arrays(record)["treated"]}
+    """Return the names of the covariates: columns but intercept, treatment and half."""
+    design = record.design
+    multipliers = {int(j) for j in _arrays(record)["treated"]}  # treatment, and half of a row
     return [
-        c.name for j, c in enumerate(design.columns) if c.kind != "intercept" and j not in apart
+        column.name
+        for j, column in enumerate(design.columns)
+        if column.kind != "intercept" and j not in multipliers
     ]
 
 
@@ -51,7 +56,7 @@ def balance(fit: Any) -> pd.DataFrame:
 
 
 def overlap(fit: Any) -> pd.DataFrame:
-    """Return one row per cell of the propensity: its ends and the noisy counts of both arms."""
+    """Return one row per interval of the propensity: its ends and the noisy counts of both arms."""
     import pandas as pd
 
     arrays = _arrays(fit._record)

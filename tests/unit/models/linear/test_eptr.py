@@ -41,7 +41,7 @@ def test_without_an_intercept(noiseless, table):
     assert fit.params.to_numpy() == pytest.approx(
         np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)[0], abs=2e-5
     )
-    assert "Without an intercept, missing rows" in str(fit.summary(full=True))
+    assert "Without an intercept, rows with missing cells" in str(fit.summary(full=True))
 
 
 def test_factors_and_interactions(noiseless, table):
