@@ -59,7 +59,7 @@ MODELS_PEOPLE_FIT = (
     Mutant(f"{_S}pass_plan.py", "math.sqrt(2.0) if self.policy.signed else 1.0", "1.0", _MANNER),
     Mutant(f"{_S}pass_plan.py", "return max(MIN_NARROW_RADIUS, min(free, NARROW_FACTOR * x / math.sqrt(p)))", "return max(MIN_NARROW_RADIUS, free)", _MANNER),
     Mutant(f"{_S}pass_plan.py", "if p < COLUMNS or rules not in (LINEAR, OPENED, BOUNDED):", "if rules not in (LINEAR, BOUNDED):", _MANNER),
-    Mutant(f"{_S}pass_plan.py", "return replace(self, clip=clip, noise=noise, unimodal=True)",
+    Mutant(f"{_S}pass_plan.py", "return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)",
            "return replace(self, clip=clip, unimodal=True)", _RARE),
     Mutant("dpmodels/scoring/models.py", "size = np.maximum((1.0 - lam) * np.abs(away), beyond)", "size = (1.0 - lam) * np.abs(away)", _MANNER),
     Mutant("dpmodels/scoring/models.py", "return np.asarray(out), noise * math.sqrt(max(1.0 - lam, MIN_NOISE_LEFT))", "return np.asarray(out), noise", _MANNER),
