@@ -594,7 +594,7 @@ def _assumed_errors(plan: Plan[Any]) -> tuple[str, ...]:
     assumption = (
         "expected privacy se: public, for uncorrelated predictors with an sd of a quarter of their "
         "declared range (where rows are scaled by a released fit, residuals with three quarters of "
-        "that) unless sd= says it; narrower columns get larger errors"
+        "that) unless sd= gives it; narrower columns get larger errors"
     )
     return (
         f"{assumption}. {_MEASURED[plan.request.verb]}"
