@@ -160,7 +160,9 @@ def unit_error(plan: Plan[Any], facts: Facts) -> float | None:
     of hazards ``1 / root(share of events)``. Of several rows a person, over their root.
     """
     error = _unit_error(plan, facts)
-    return None if error is None else error / math.sqrt(facts.rows)
+    if error is None or plan.request.verb == "dp_coxph":  # episodes of a person have one event
+        return error
+    return error / math.sqrt(facts.rows)
 
 
 def _unit_error(plan: Plan[Any], facts: Facts) -> float | None:
