@@ -50,13 +50,15 @@ def test_typical_long_scores():
 
 
 def test_a_clip_beyond_rare_events():
-    """Noise in proportion; nothing changes where typical long scores are far from C."""
+    """Noise in proportion; where residuals have a bound C may also be less than by the rule."""
     one = plan_pass(MEANS, 4, 0.3, 5000, 3, "replace", meat=True, tail=5000)
-    wide = one.reaching(2.0 * one.clip)
-    assert wide.clip == 2.0 * one.clip and wide.unimodal
+    wide = one.reaching(2.0 * one.clip, bounded=True)
+    assert wide.clip == 2.0 * one.clip and wide.unimodal and wide.plain
     assert wide.noise.score == pytest.approx(2.0 * one.noise.score)
     assert wide.mu_joint == one.mu_joint and wide.noise.information == one.noise.information
-    assert one.reaching(0.5 * HUMP_PART * one.clip) is one
+    less = one.reaching(0.5 * HUMP_PART * one.clip, bounded=True)
+    assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.unimodal
+    assert one.reaching(0.5 * HUMP_PART * one.clip, bounded=False) is one
 
 
 def test_curvature_of_rare_events():
