@@ -79,13 +79,13 @@ def test_rossi(rossi):
 
 def test_rossi_ends_too_low_if_beyond_were_mid_interval(rossi, monkeypatch):
     week, arrest, _ = rossi
-    right = Layout.ended
+    right = Layout.last_run
 
     def mid(self, time, event):
         found = right(self, time, event)
         return np.where(found < 0, 2 * self.K - 1, found)  # censored within the last interval
 
-    monkeypatch.setattr(layouts.Layout, "ended", mid)
+    monkeypatch.setattr(layouts.Layout, "last_run", mid)
     (curve,) = cells_of(week, arrest, edges=np.linspace(0, 52, 14))[1]
     assert curve.S[-1] == pytest.approx(0.7103, abs=5e-5)
 
