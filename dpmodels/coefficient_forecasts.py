@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,24 @@ NUMBER_LIMITS = (10.0, 3.0)
 ROW_INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
 
 
+@dataclass(frozen=True)
+class Facts:
+    """Facts of the data that a user knows from elsewhere; a plan assumes the others."""
+
+    # By column, of the response that of its residuals
+    sd: Mapping[str, float] = field(default_factory=dict)
+    # Mean of the events or counts of a row or person, or the share with an event.
+    events: float | None = None
+    # Correlations by pairs of numbers
+    correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    rows: float = 1.0  # Rows of a person, which are taken to differ as those of several people do
+
+
+def _numeric_names(design: Design) -> list[str]:
+    """Return the names of the columns that are numbers."""
+    return [c.name for c in design.columns if c.kind not in ("intercept", "dummy")]
+
+
 def level_shares(design: Design, sds: Mapping[str, float]) -> dict[str, float]:
     """Return the assumed share of the rows of each dummy, or of its reference if that is rarer.
 
@@ -51,7 +70,7 @@ def variance_inflation(
     design: Design, correlations: Mapping[tuple[str, str], float]
 ) -> dict[str, float]:
     """Return 1/(1 - R^2) of each number on the others, at these correlations (else 0)."""
-    names = [c.name for c in design.columns if c.kind not in ("intercept", "dummy")]
+    names = _numeric_names(design)
     inverse = np.linalg.inv(correlation_matrix(names, correlations)) if correlations else None
     return {
         name: 1.0 if inverse is None else float(inverse[j, j]) for j, name in enumerate(names)
@@ -73,7 +92,7 @@ def check_correlations(design: Design, corr: Any) -> dict[tuple[str, str], float
     """Return ``corr=`` as {(column, column): correlation}, or refuse it."""
     if corr is None:
         return {}
-    names = [c.name for c in design.columns if c.kind not in ("intercept", "dummy")]
+    names = _numeric_names(design)
     example = "corr={('x1', 'x2'): 0.9}"
     if not isinstance(corr, Mapping):
         raise RequestError(f"corr= must be a mapping of pairs of columns, {example}.")
@@ -97,9 +116,8 @@ def check_correlations(design: Design, corr: Any) -> dict[tuple[str, str], float
 
 
 def coefficient_forecasts(
-    request: Request, design: Design, n: int | None, verdict: str, *, by_rows: bool,
-    sds: Mapping[str, float], correlations: Mapping[tuple[str, str], float],
-) -> dict[str, str]:  # fmt: skip
+    request: Request, design: Design, n: int | None, verdict: str, *, by_rows: bool, facts: Facts
+) -> dict[str, str]:
     """Return the forecast of each coefficient, empty if the model as a whole has none (verdict).
 
     Parameters
@@ -110,8 +128,8 @@ def coefficient_forecasts(
         Forecast of the model as a whole.
     by_rows : bool
         Whether the fit ends by passes of scores over rows, for which the limits are calibrated.
-    sds, correlations : mapping
-        What is known of the columns: see ``dp.plan(sd=, corr=)``.
+    facts : Facts
+        What is known of the columns: standard deviations and correlations.
 
     Notes
     -----
@@ -130,9 +148,9 @@ def coefficient_forecasts(
     link = str(request.options.get("link") or "identity")
     rows = mu_gdp(request.eps, request.delta) * n * ROW_INFORMATION.get(link, 1.0)
     measures = {
-        name: (rows * q, LEVEL_LIMITS) for name, q in level_shares(design, sds).items()
+        name: (rows * q, LEVEL_LIMITS) for name, q in level_shares(design, facts.sd).items()
     }
-    for name, factor in variance_inflation(design, correlations).items():
+    for name, factor in variance_inflation(design, facts.correlations).items():
         measures[name] = (rows / factor, NUMBER_LIMITS)
     for name, (measure, (fine, rough)) in measures.items():
         place = 0 if measure >= fine else 1 if measure >= rough else 2

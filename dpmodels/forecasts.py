@@ -1,7 +1,7 @@
 """Forecasts of a plan: the n or eps of a wanted error, power, and errors over eps and over n.
 
 Public numbers alone: a plan, and facts of the data that the user knows from elsewhere
-(:class:`Facts`). A forecast at another n or eps plans the same call again.
+(``Facts``). A forecast at another n or eps plans the same call again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.coefficient_forecasts import check_correlations, variance_inflation
+from dpmodels.coefficient_forecasts import Facts, check_correlations, variance_inflation
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL, LINKS, assumed_mean, family_of
 from dpmodels.planning import SPREAD, Plan, Replanning, spreads
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.families import Family
+    from dpmodels.formula.design import Column
 
 
 # -- What n or what eps would reach a wanted error, or a power: planning by planning again
@@ -101,34 +102,21 @@ def error_advice(
 # -- Facts of the data that are known, and the errors that are expected then
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Facts of the data that a user knows from elsewhere; a plan assumes the others."""
-
-    # By column, of the response that of its residuals
-    sd: Mapping[str, float] = field(default_factory=dict)
-    # Mean of the events or counts of a row or person, or the share with an event.
-    events: float | None = None
-    # Correlations by pairs of numbers
-    correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    rows: float = 1.0  # Rows of a person, which are taken to differ as those of several people do
-
-    @classmethod
-    def of(
-        cls, plan: Plan[Any], sd: Any, corr: Any, events: Any, rows: float | None
-    ) -> Facts:
-        """Return the typed facts, or refuse them."""
-        response = "" if plan.design.response is None else plan.design.response.name
-        names = [*(name for name in plan.design.names if name != "Intercept"), response]
-        sds = _numbers_of("sd", {} if sd is None else sd, names, positive=True)
-        checked = None if events is None else _checked_events(plan, events)
-        correlations = check_correlations(plan.design, corr)
-        if correlations and _takes_variances(plan):
-            raise RequestError(
-                f"corr= cannot be combined with method={plan.request.method.name!r}, which expects "
-                "errors for uncorrelated columns. Drop corr=."
-            )
-        return cls(sds, checked, correlations, 1.0 if rows is None else float(rows))
+def checked_facts(
+    plan: Plan[Any], sd: Any, corr: Any, events: Any, rows: float | None
+) -> Facts:
+    """Return the typed facts, or refuse them."""
+    response = "" if plan.design.response is None else plan.design.response.name
+    names = [*(name for name in plan.design.names if name != "Intercept"), response]
+    sds = _numbers_of("sd", {} if sd is None else sd, names, positive=True)
+    mean = None if events is None else _checked_events(plan, events)
+    correlations = check_correlations(plan.design, corr)
+    if correlations and _takes_variances(plan):
+        raise RequestError(
+            f"corr= cannot be combined with method={plan.request.method.name!r}, which expects "
+            "errors for uncorrelated columns. Drop corr=."
+        )
+    return Facts(sds, mean, correlations, 1.0 if rows is None else float(rows))
 
 
 def _checked_events(plan: Plan[Any], events: Any) -> float:
@@ -159,22 +147,22 @@ def unit_error(plan: Plan[Any], facts: Facts) -> float | None:
     mean of the response, V the variance of the family or the square of ``sd=`` of the response;
     of hazards ``1 / root(share of events)``. Of several rows a person, over their root.
     """
-    error = _unit_error(plan, facts)
-    if error is None or plan.request.verb == "dp_coxph":  # episodes of a person have one event
-        return error
-    return error / math.sqrt(facts.rows)
-
-
-def _unit_error(plan: Plan[Any], facts: Facts) -> float | None:
-    y, family = plan.design.response, _family_of(plan)
-    if plan.request.verb == "dp_coxph":
+    if plan.request.verb == "dp_coxph":  # episodes of a person have one event
         return (EVENTS_OF_SURVIVAL if facts.events is None else facts.events) ** -0.5
+    y, family = plan.design.response, _family_of(plan)
     if y is None:
         return None
     if family is None or family.link == "identity":
-        return facts.sd.get(y.name, assumed_sds(plan).get(y.name))
-    if y.interval is None and facts.events is None:
-        return None
+        error = facts.sd.get(y.name, assumed_sds(plan).get(y.name))
+    elif y.interval is None and facts.events is None:
+        error = None
+    else:
+        error = _error_of_mean(plan, family, facts, y)
+    return None if error is None else error / math.sqrt(facts.rows)
+
+
+def _error_of_mean(plan: Plan[Any], family: Family, facts: Facts, y: Column) -> float:
+    """Return the error of a row about its linear predictor, in a generalised linear model."""
     mean = assumed_mean(family, y.interval) if facts.events is None else facts.events
     link = LINKS[str(plan.request.options.get("link") or family.link)]
     alpha = float(plan.request.options.get("alpha") or 1.0)
@@ -204,7 +192,7 @@ def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
 
 
 def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
-    """Return the expected privacy errors of data of which this is known.
+    """Return the privacy errors that a plan without facts expects once these facts are known.
 
     The noise of a fit by scores is in proportion to the sampling error of a row; other methods
     know no residual.
@@ -226,22 +214,21 @@ def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
 
 def errors_by(
     make: Callable[[int, float], Plan[Any]], plan: Plan[Any], facts: Facts,
-    options: Mapping[str, Any], *, rescale: bool,
+    options: Mapping[str, Any],
 ) -> tuple[Callable[[int, float], Plan[Any]], dict[str, Any]]:  # fmt: skip
     """Return ``make`` with errors expected of such data, and the options that say so.
 
-    Of methods whose plans take variances, these and the sd of the residuals. ``rescale=False``
-    keeps the expected errors, for a caller that rescales them.
+    Of methods whose plans take variances, the options hold these and the sd of the residuals.
     """
     options = dict(options)
-    if _takes_variances(plan) and rescale:
+    if _takes_variances(plan):
         response = "" if plan.design.response is None else plan.design.response.name
         options = {"sigma": facts.sd.get(response), **options}
         options["variances"] = {k: v * v for k, v in facts.sd.items() if k != response}
 
     def rescaled(rows: int, budget: float) -> Plan[Any]:
-        result = replace(make(rows, budget), sds=facts.sd, correlations=facts.correlations)
-        return replace(result, expected_se=errors_as(result, facts)) if rescale else result
+        result = make(rows, budget)
+        return replace(result, facts=facts, expected_se=errors_as(result, facts))
 
     return rescaled, options
 
@@ -277,7 +264,7 @@ _BIAS, _PRINTED = 0.65, 1.08
 
 
 def power(
-    make: Callable[[int, float], Plan[Any]], n: int, eps: float, effect: Any, facts: Facts
+    make: Callable[[int, float], Plan[Any]], n: int, eps: float, effect: Any
 ) -> tuple[str, ...]:
     """Return one sentence per coefficient: the power of its test, and the way to power .8.
 
@@ -287,8 +274,6 @@ def power(
         As in :func:`error_advice`.
     effect : mapping
         Column -> coefficient that should be found.
-    facts : Facts
-        Of the data, from elsewhere.
     """
     plan = make(n, eps)
     names = [name for name in plan.expected_se if name != "Intercept"]
@@ -307,9 +292,9 @@ def power(
     for name, size in effect.items():
 
         def at(v: int, by: float, name: str = name, size: float = size) -> float:
-            return _power(_parts(make(v, by), name, facts), abs(float(size)))
+            return _power(_parts(make(v, by), name), abs(float(size)))
 
-        sampling, privacy = _parts(plan, name, facts)
+        sampling, privacy = _parts(plan, name)
         now = at(n, eps)
         sentence = (
             f"{name}: power {now:.2f} to find {size:g} at level {1.0 - plan.request.level:.2g} "
@@ -330,15 +315,16 @@ def power(
     )
     if plan.request.unit is not None:
         out.append(
-            f"power: for people of {facts.rows:g} row(s) each (rows_per_unit=) that differ as much "
-            "within as between people. A column that is constant within people has the power of "
-            "one row a person"
+            f"power: for people of {plan.facts.rows:g} row(s) each (rows_per_unit=) that differ as "
+            "much within as between people. A column that is constant within people has the power "
+            "of one row a person"
         )
     return tuple(out)
 
 
-def _parts(plan: Plan[Any], name: str, facts: Facts) -> tuple[float, float]:
+def _parts(plan: Plan[Any], name: str) -> tuple[float, float]:
     """Return the expected sampling and privacy error of a coefficient."""
+    facts = plan.facts
     assumed = assumed_sds(plan).get(name)
     if assumed is None:
         raise RequestError(f"power needs the declared range of {name!r}")
@@ -354,7 +340,7 @@ def _parts(plan: Plan[Any], name: str, facts: Facts) -> tuple[float, float]:
         )
     x = float(facts.sd.get(name, assumed))
     error *= math.sqrt(variance_inflation(plan.design, facts.correlations).get(name, 1.0))
-    return error / (x * math.sqrt(rows)), errors_as(plan, facts).get(name, math.inf)
+    return error / (x * math.sqrt(rows)), plan.expected_se.get(name, math.inf)
 
 
 def _power(parts: tuple[float, float], effect: float) -> float:
@@ -381,7 +367,6 @@ class Replanned(Replanning):
     """Forecasts that plan the same call again."""
 
     make: Callable[[int, float], Plan[Any]]  # Plans at (n, eps)
-    facts: Facts = field(default_factory=Facts)  # Facts that dp.plan was given
     effects: Mapping[str, float] = field(default_factory=dict)  # Coefficients to find
 
     def frame(self, plan: Plan[Any]) -> pd.DataFrame:
@@ -397,7 +382,7 @@ class Replanned(Replanning):
             for name in effects or [c for c in other.expected_se if c != "Intercept"]:
                 if name not in other.expected_se:
                     continue
-                parts = _parts(other, name, self.facts)
+                parts = _parts(other, name)
                 width = 1.96 * math.hypot(*parts)
                 power_ = _power(parts, abs(effects[name])) if name in effects else math.nan
                 rows.append((along, budget, size, name, width, power_))

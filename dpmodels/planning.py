@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.coefficient_forecasts import coefficient_forecasts
+from dpmodels.coefficient_forecasts import Facts, coefficient_forecasts
 from dpmodels.errors import RequestError, printable
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
@@ -99,12 +99,8 @@ class Plan(Shown, Generic[D]):
     backend: Any = field(default=None, repr=False)
     # Number of people, where a person's rows are capped and n counts those kept.
     people: int | None = None
-    # Standard deviations of columns, and correlations of pairs of numbers, as given to dp.plan
-    # (``sd=``, ``corr=``).
-    sds: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
-    correlations: Mapping[tuple[str, str], float] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    # Facts of the data that dp.plan was given; expected errors and forecasts are of these.
+    facts: Facts = field(default_factory=Facts, repr=False, compare=False)
     # Forecasts at other n and eps, of a plan of `dp.plan`. None for the plan of a fit.
     again: Replanning | None = field(default=None, repr=False, compare=False)
 
@@ -156,7 +152,7 @@ class Plan(Shown, Generic[D]):
         """Forecast of each coefficient: "fine", "rough" or "not determined"; empty without one."""
         return coefficient_forecasts(
             self.request, self.design, self.n, self.verdict,
-            by_rows=self._forecasts_by_rows, sds=self.sds, correlations=self.correlations,
+            by_rows=self._forecasts_by_rows, facts=self.facts,
         )  # fmt: skip
 
     @property

@@ -440,21 +440,20 @@ def plan(
 
     make: Callable[[int, float], Plan[Any]] = planned
     result = make(n, eps)
-    from dpmodels.forecasts import Facts, Replanned, errors_by, power
+    from dpmodels.forecasts import Replanned, checked_facts, errors_by, power
 
-    facts = Facts()
     if asks_power or any(value is not None for value in typed_facts.values()):
-        facts = Facts.of(result, **typed_facts, rows=options.get("rows_per_unit"))
-        make, options = errors_by(make, result, facts, options, rescale=not asks_power)
+        facts = checked_facts(result, **typed_facts, rows=options.get("rows_per_unit"))
+        make, options = errors_by(make, result, facts, options)
         result = make(n, eps)
-    result = replace(result, again=Replanned(make, facts))
+    result = replace(result, again=Replanned(make))
     if advice:
         result = replace(result, advice=(advice, *result.advice))
     if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
         return result
     if asks_power:
-        advised = (*result.advice, *power(make, n, float(eps), effect, facts))
-        again = Replanned(make, facts, dict(effect or {}))
+        advised = (*result.advice, *power(make, n, float(eps), effect))
+        again = Replanned(make, dict(effect or {}))
         return replace(result, advice=advised, again=again)
     return _with_error_advice(result, make, want, n, float(eps))
 

@@ -152,3 +152,18 @@ def test_means_that_cannot_be_are_refused(formula, verb, events):
     schema = SCHEMA.update(t=dp.Real(0, 10))
     with pytest.raises(RequestError, match="events="):
         dp.plan(formula, schema, verb=verb, n=4000, eps=1, delta=1e-6, events=events)
+
+
+@pytest.mark.parametrize("known", [{"sd": {"x": 0.2, "y": 0.5}}, {"corr": {("x", "z"): 0.8}}])
+def test_errors_a_grid_and_power_are_of_the_same_facts(known):
+    """Facts enter an expected error once: half widths and power hold the error that is printed."""
+    plan = dp.plan("y ~ x + z", SCHEMA, **CALL, **known)
+    grid = plan.to_frame(grid=True)
+    here = grid[(grid["along"] == "n") & (grid["n"] == CALL["n"]) & (grid["term"] == "x")]
+    _, line = said(effect={"x": 0.1}, **known)
+    sampling, privacy = map(float, re.search(r"sampling ([-.\de]+), privacy ([-.\de]+)", line).groups())
+    assert privacy == pytest.approx(plan.expected_se["x"], rel=5e-3)
+    half = 1.96 * np.hypot(sampling, privacy)
+    assert here["half_width"].iloc[0] == pytest.approx(half, rel=5e-3)
+    powered = dp.plan("y ~ x + z", SCHEMA, want="power", effect={"x": 0.1}, **CALL, **known)
+    assert powered.expected_se == plan.expected_se
