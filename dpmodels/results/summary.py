@@ -453,8 +453,7 @@ def _used(record: Record, share: float, sd: float) -> tuple[str, str]:
     n = record.n
     if n is None:
         return label, f"{100 * share:.0f} % (noisy, +- {100 * sd:.1f} %)"
-    step = 10 ** max(math.floor(math.log10(max(n * sd, 1.0))), 0)  # no finer than the noise
-    used, noise = (space_thousands(round(x / step) * step) for x in (n * share, n * sd))
+    used, noise = _no_finer(n * share, n * sd, 1)
     return label, f"{used} of {space_thousands(n)} (noisy, +- {noise})"
 
 
@@ -473,9 +472,15 @@ def _about(count: float, sd: float | None) -> str:
     """Return ``about 512 (+- 40)``: a noisy count, no finer than its noise."""
     if sd is None:
         return f"about {space_thousands(round(count))}"
-    step = 10 ** max(math.floor(math.log10(max(sd, 1.0))) - 1, 0)
-    shown, noise = (space_thousands(round(x / step) * step) for x in (count, sd))
+    shown, noise = _no_finer(count, sd, 2)
     return f"about {shown} (+- {noise})"
+
+
+def _no_finer(count: float, sd: float, digits: int) -> tuple[str, str]:
+    """Return a noisy count and its noise, rounded to ``digits`` digits of the noise."""
+    step = 10 ** max(math.floor(math.log10(max(sd, 1.0))) + 1 - digits, 0)
+    shown, noise = (space_thousands(round(x / step) * step) for x in (count, sd))
+    return shown, noise
 
 
 def _table(

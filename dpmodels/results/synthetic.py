@@ -342,8 +342,7 @@ def combine(fits: Iterable[Any]) -> Combined:
     single = np.diag(total) > 0.0
     values, vectors = np.linalg.eigh((total + total.T) / 2.0)
     if values[0] < 0.0:  # few tables: the diagonal stays where it is positive
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        fixed = root @ root
+        fixed = (vectors * np.maximum(values, 0.0)) @ vectors.T
         want = np.where(single, np.diag(total), np.diag(within))
         size = np.sqrt(want / np.maximum(np.diag(fixed), 1e-300))
         total = fixed * np.outer(size, size)

@@ -186,13 +186,17 @@ def own_sum(cells: Array, counts: Index) -> Array:
     return np.asarray(np.add.reduceat(cells, np.cumsum(counts) - counts, axis=-1))
 
 
+def rows_present(present: Array, counts: Index) -> Array:
+    """Return how many rows of each unit are ``present`` (1 or 0), at least 1."""
+    return np.maximum(own_sum(present, counts), 1.0)
+
+
 def own_mean(cells: Array, present: Array, counts: Index) -> Array:
     """Return each unit's mean over its rows that are ``present`` (1 or 0), at each of its rows.
 
     0: none is; cells are 0 where a row is not there.
     """
-    many = np.maximum(own_sum(present, counts), 1.0)
-    return np.repeat(own_sum(cells, counts) / many, counts, axis=-1)
+    return np.repeat(own_sum(cells, counts) / rows_present(present, counts), counts, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +229,7 @@ class RegressionRows:
 
         part = None
         if self.equal:
-            many = np.maximum(own_sum(present, block.counts), 1.0)
-            part = np.repeat(1.0 / many, block.counts)
+            part = np.repeat(1.0 / rows_present(present, block.counts), block.counts)
 
         def information() -> Array:
             weight = omega

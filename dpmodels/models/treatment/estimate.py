@@ -23,6 +23,7 @@ from dpmodels.models.treatment.plan import (
 )
 from dpmodels.models.treatment.show import balance_of
 from dpmodels.records import Estimate, Release
+from dpmodels.scoring.models import axes, floored
 
 if TYPE_CHECKING:
     from dpmodels.notes import Note
@@ -114,7 +115,8 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
     missing = [tail.missing(facts.radius * s) for tail, s in zip(facts.tails, scales, strict=True)]
     square = square * np.outer(scales, scales) + np.diag(missing) * facts.unit**2
     sampling = _positive(square / facts.count**2)
-    privacy = _privacy(facts)
+    by_fits, stats = _by_fits(facts), _stats(facts)
+    privacy = _privacy(facts, by_fits)
     moved = np.array([tail.moved(c) for tail, c in zip(facts.tails, facts.clips[:2], strict=True)])
     moved *= facts.unit / facts.count
     noise = facts.answers[BALANCE].sd
@@ -132,27 +134,27 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
         np.array([difference, *facts.means]),
         vcov_sampling=L @ sampling @ L.T,
         vcov_privacy=L @ privacy @ L.T,
-        bias=np.abs(L) @ (moved + _bias_of_fits(facts)),
-        stats=_stats(facts),
+        bias=np.abs(L) @ (moved + _bias_of_fits(facts, by_fits)),
+        stats=stats,
         arrays=arrays,
-        notes=_notes(plan, facts),
+        notes=_notes(plan, stats),
     )
 
 
 def _positive(M: Array) -> Array:
     """Return a symmetric matrix without its negative part, its diagonal at least a little."""
-    values, vectors = np.linalg.eigh((M + M.T) / 2.0)
-    return (vectors * np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300))) @ vectors.T
+    eigen = axes(M)
+    return floored(M, 1e-12 * max(float(eigen[0][-1]), 1e-300), eigen)
 
 
-def _privacy(facts: EffectRelease) -> Array:
+def _privacy(facts: EffectRelease, by_fits: tuple[Array, float]) -> Array:
     """Return the covariance by noise of (difference, sum): own noise, fits, and denominator."""
     answers, count = facts.answers, facts.count
     out = np.diag([float(answers[name].sd[0]) ** 2 for name in (EFFECT, BOTH_ARMS)]) / count**2
     away = np.array([facts.means[0] - facts.centres[0], facts.means[1] - facts.centres[1]])
     pair = np.array([away[0] - away[1], away[0] + away[1]])
     out += np.outer(pair, pair) * (facts.count_sd / count) ** 2
-    V, share = _by_fits(facts)
+    V, share = by_fits
     return np.asarray(out + share * V)
 
 
@@ -178,10 +180,10 @@ def _by_fits(facts: EffectRelease) -> tuple[Array, float]:
     return V, (facts.crossed + max(above, 0.0)) / seen
 
 
-def _bias_of_fits(facts: EffectRelease) -> Array:
+def _bias_of_fits(facts: EffectRelease, by_fits: tuple[Array, float]) -> Array:
     """Return the bound that clipping in the fits puts on (difference, sum), by the derivatives."""
     at, parts = facts.at, pieces(facts.at, facts.answers[SLOPES].values)
-    V, share = _by_fits(facts)
+    V, share = by_fits
     # of derivatives that are clear of their noise, and no more than a part of what noise moves
     clear = max(share - facts.crossed / max(float(V[0, 0]), 1e-300), 0.0)
     out = np.zeros(2)
@@ -195,10 +197,10 @@ def _bias_of_fits(facts: EffectRelease) -> Array:
     return math.sqrt(clear) * np.minimum(out, BIAS_OF_FITS * np.sqrt(np.diag(V)))
 
 
-def _notes(plan: Plan[EffectPlan], facts: EffectRelease) -> tuple[Note, ...]:
+def _notes(plan: Plan[EffectPlan], stats: dict[str, float]) -> tuple[Note, ...]:
     """Return notes on the share that is clipped, and on whom the effect is of."""
     low, high = plan.detail.clip
-    clipped = 100.0 * _stats(facts)["share_clipped"]
+    clipped = 100.0 * stats["share_clipped"]
     out = []
     if clipped > SHOWN_CLIPPED:
         out.append(messages.CLIPPED_PROPENSITY(share=clipped, low=low, high=high))

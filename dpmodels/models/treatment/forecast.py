@@ -17,7 +17,7 @@ from dpmodels.arrays import Array
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.rows import COUNT_WEIGHT, BalanceRows, EffectRows
 from dpmodels.scoring.clip import Lengths, first_clip
-from dpmodels.scoring.models import roots
+from dpmodels.scoring.models import axes, roots
 from dpmodels.scoring.rules import SCORE_QUANTILE
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def tamed(model: Fitted, columns: Columns) -> Fitted:
 
 def root_of(V: Array) -> Array:
     """Return the symmetric root of a covariance."""
-    values, vectors = np.linalg.eigh((V + V.T) / 2.0)
+    values, vectors = axes(V)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
@@ -262,10 +262,14 @@ class Columns:
         return np.asarray(out)
 
 
+def _predictor(at: Influence, model: Fitted, row: Array) -> Array:
+    """Return the linear predictor of an outcome model at a mean row, (1,)."""
+    return np.clip(np.array([model.coef @ model.at_mean(row)]), *at.link.reach)
+
+
 def _slope(at: Influence, model: Fitted, columns: Columns) -> float:
     """Return the slope of the mean of an outcome model at the mean row."""
-    eta = np.clip(model.coef @ model.at_mean(columns.mean), *at.link.reach)
-    return float(at.link.slope(np.array([eta]))[0])
+    return float(at.link.slope(_predictor(at, model, columns.mean))[0])
 
 
 def lengths_of_slopes(
@@ -348,6 +352,6 @@ def centres_of(
     row[0] = 1.0  # the constant
     out = []
     for model in models:
-        eta = np.clip(model.coef @ model.at_mean(row), *at.link.reach)
-        out.append(min(max(float(at.link.inverse(eta)), ends[0]), ends[1]))
+        mean = float(at.link.inverse(_predictor(at, model, row))[0])
+        out.append(min(max(mean, ends[0]), ends[1]))
     return out[0], out[1]

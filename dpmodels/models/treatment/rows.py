@@ -21,7 +21,7 @@ from dpmodels.families import LINKS
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.weights import row_mass
 from dpmodels.scoring.rules import OCTAVES
-from dpmodels.scoring.unit_passes import octaves, own_sum, units_of
+from dpmodels.scoring.unit_passes import octaves, own_sum, rows_present, units_of
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sums.products import (
     ExactSum,
@@ -110,7 +110,7 @@ class Looked:
 
 def of_units(cells: Array, complete: npt.NDArray[np.bool_], block: BlockOfPeople) -> Array:
     """Return the mean over each unit's complete rows; ``cells`` (k, m) are 0 elsewhere."""
-    many = np.maximum(own_sum(complete.astype(float), block.counts), 1.0)
+    many = rows_present(complete.astype(float), block.counts)
     return np.asarray(own_sum(cells, block.counts) / many)
 
 
@@ -150,7 +150,7 @@ class OverlapRows:
     def of(self, block: BlockOfPeople) -> npt.NDArray[np.int64]:
         """Return the sums of the masses of units in the cells of both arms."""
         looked = influence_of(self.at, block.rows)
-        many = np.maximum(own_sum(looked.complete.astype(float), block.counts), 1.0)
+        many = rows_present(looked.complete.astype(float), block.counts)
         mass = end_of_numbers(looked.u / np.repeat(many, block.counts), low=0.0)
         cell = np.searchsorted(self.edges, np.where(looked.complete, looked.raw, 0.5), side="right")
         cell = cell + self.cells * (looked.t == 0.0)
