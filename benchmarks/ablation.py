@@ -84,16 +84,21 @@ def holders(name):
     yield value, owner, attribute
     if len(path) > 1:
         return
-    for module in [m for n, m in sys.modules.items() if n.startswith("dpmodels.") and m]:
+    modules = [m for n, m in sys.modules.items() if n.startswith("dpmodels.") and m]
+    for module in modules:
         if module is not owner and module.__dict__.get(attribute) is value:
             yield value, module, attribute
+    if isinstance(value, int) and not path:  # small integers are one object: by name only
+        return
+    for one in (one for m in modules for one in vars(m).values() if isinstance(one, type)):
+        for name, held in list(vars(one).items()):
+            if held is value:
+                yield value, one, name
 
 
 @contextlib.contextmanager
 def without(patch):
     """Run with names patched: ``patch`` is "name = expression; ..."."""
-    from dpmodels.scoring.pass_plan import plan_pass
-
     rooms = {name.rpartition(".")[2]: module for name, module in sys.modules.items()
              if name.startswith("dpmodels.scoring.")}  # fmt: skip
     scope = {**rooms, **vars(rules), "replace": replace, "np": np, "inf": float("inf")}
@@ -104,13 +109,26 @@ def without(patch):
         for old, holder, attribute in list(holders(name.strip())):
             was.append((holder, attribute, old))
             setattr(holder, attribute, new)
-    plan_pass.cache_clear()
+    # what is kept with a design is kept for this patch
+    plain = rooms["coordinates"].cached_on
+    for module in filter(lambda m: getattr(m, "cached_on", None) is plain, rooms.values()):
+        was.append((module, "cached_on", plain))
+        module.cached_on = lambda of, key, make: plain(of, (patch, key), make)
+    forget(rooms)
     try:
         yield
     finally:
         for holder, attribute, old in reversed(was):
             setattr(holder, attribute, old)
-        plan_pass.cache_clear()
+        forget(rooms)
+
+
+def forget(rooms):
+    """Empty the memories of functions of these modules."""
+    for module in rooms.values():
+        for one in vars(module).values():
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
 
 
 def samples(group, spec, n, reps):
