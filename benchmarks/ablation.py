@@ -90,10 +90,15 @@ def holders(name):
             yield value, module, attribute
     if isinstance(value, int) and not path:  # small integers are one object: by name only
         return
-    for one in (one for m in modules for one in vars(m).values() if isinstance(one, type)):
-        for name, held in list(vars(one).items()):
-            if held is value:
-                yield value, one, name
+    for module in modules:  # attributes of classes, and defaults of arguments and of fields
+        for one in list(vars(module).values()):
+            functions = [one] if callable(one) else []
+            if isinstance(one, type):
+                yield from ((value, one, k) for k, v in list(vars(one).items()) if v is value)
+                functions = list(vars(one).values())
+            for function in functions:
+                if any(v is value for v in getattr(function, "__defaults__", None) or ()):
+                    yield value, function, "__defaults__"
 
 
 @contextlib.contextmanager
@@ -107,8 +112,12 @@ def without(patch):
         name, _, value = line.partition("=")
         new = eval(value, scope)
         for old, holder, attribute in list(holders(name.strip())):
-            was.append((holder, attribute, old))
-            setattr(holder, attribute, new)
+            held = getattr(holder, attribute)
+            if attribute == "__defaults__":
+                setattr(holder, attribute, tuple(new if v is old else v for v in held))
+            elif held is old:
+                setattr(holder, attribute, new)
+            was.append((holder, attribute, held))
     # what is kept with a design is kept for this patch
     plain = rooms["coordinates"].cached_on
     for module in filter(lambda m: getattr(m, "cached_on", None) is plain, rooms.values()):

@@ -20,8 +20,10 @@ import time
 import warnings
 from pathlib import Path
 
+import common
 import numpy as np
 import pandas as pd
+import real_panels
 from ablation import EVERY, figures, samples, without
 from common import RESULTS, one_core, write
 
@@ -33,25 +35,26 @@ TRIED = ("judgement", "tried")
 #: name -> values or patches in place of half and double.
 VALUES = {
     "COLUMNS_OF_MEANS": (6, 20),
-    "ClipPolicy": (),
-    "Rules.information": tuple(
+    "PassShares.score": (),  # with the information
+    "PassShares.last_score": (),
+    "PassShares.information": tuple(
         "; ".join(f"{one} = replace({one}, information={i}, score={s})" for one in ("LINEAR", "OPENED", "MEANS"))
         for i, s in ((0.2, 0.76), (0.45, 0.51))
     ),
-    "Rules.spread": tuple(
+    "PassShares.spread": tuple(
         "; ".join(f"{one} = replace({one}, spread={x})" for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
         for x in (0.025, 0.1)
     ),
-    "Rules.last_information": tuple(
+    "PassShares.last_information": tuple(
         "; ".join(f"{one} = replace({one}, last_information={i}, last_score={s})"
                   for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
         for i, s in ((0.09, 0.77), (0.36, 0.5))
     ),
-    "Rules.meat": tuple(
+    "PassShares.meat": tuple(
         "; ".join(f"{one} = replace({one}, meat={i}, last_score={s})" for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
         for i, s in ((0.035, 0.715), (0.14, 0.61))
     ),
-    "Rules.histogram": tuple(
+    "PassShares.histogram": tuple(
         "; ".join(f"{one} = replace({one}, histogram={i}, last_score={s})"
                   for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
         for i, s in ((0.035, 0.715), (0.14, 0.61))
@@ -80,6 +83,7 @@ VALUES = {
     "PILOT_EVERY": ((16, 2), (64, 8)),
     "PILOT_PLACES": ((4, 8), (16, 32)),
     "CELLS": (32, 128),
+    **dict.fromkeys(("OCTAVES", "OCTAVE_ZERO", "DISTANCE_OCTAVES", "BINS", "AT_CLIP", "WEIGHT_BINS"), ()),
 }
 #: Tolerances and ends that are far from what they guard: a tenth and ten times.
 TENFOLD = {
@@ -254,11 +258,21 @@ def main():
     parser.add_argument("--every", type=int, default=4)
     parser.add_argument("--reps", type=int, default=2)
     parser.add_argument("--cells", default="3000:1,10000:1")
+    parser.add_argument("--try", dest="patches", action="append", default=[], help="a patch")
+    parser.add_argument("--wide", type=float, default=1.0, help="ranges so many times as wide")
     parser.add_argument("--out", default="")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     start = time.process_time()
+    if args.wide > 1.0:
+        plain = common.outwards
+
+        def wider(lo, hi):
+            room = (args.wide - 1.0) / 2.0 * (hi - lo)
+            return plain(lo if lo == 0 else lo - room, hi + room)
+
+        common.outwards = real_panels.outwards = wider
     cells = [(int(n), float(eps)) for n, eps in (c.split(":") for c in args.cells.split(","))]
     fits = list(battery(args.every, args.reps, cells))
     before = run(fits)
@@ -266,7 +280,8 @@ def main():
     print(len(fits), "fits,", round(time.process_time() - start), "s", flush=True)
     wanted = [w for w in args.names.split(",") if w]
     lines = []
-    for name, patches in numbers().items():
+    chosen = {one: [one] for one in args.patches} or numbers()
+    for name, patches in chosen.items():
         if wanted and name not in wanted:
             continue
         for patch in patches:

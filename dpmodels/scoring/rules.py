@@ -64,7 +64,7 @@ SCALE_SHARE = 0.04
 
 
 @dataclass(frozen=True)
-class Rules:
+class PassShares:
     """Shares of mu^2 of one family of models, over the passes and within a pass."""
 
     passes: tuple[float, ...]  # Share of the start and of every scoring pass
@@ -86,18 +86,18 @@ class Rules:
 
 
 #: Start and two passes: more converge to the biased clipped equation. [N 11]
-LINEAR = Rules((0.15, 0.20, 0.65))
+LINEAR = PassShares((0.15, 0.20, 0.65))
 #: After a start of another kind, which is noisier: two passes more, with a little each. [N 72]
-OPENED = Rules((0.15, 0.05, 0.07, 0.13, 0.6))
+OPENED = PassShares((0.15, 0.05, 0.07, 0.13, 0.6))
 #: Models of a residual with many columns and little noise: two steps show whether a fit moves.
 #: [A 20]
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 #: Models of a residual with many columns: the noise of the early passes decides. [N 7]
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
 #: Models of a mean (events, counts). [A 21]
-MEANS = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
+MEANS = PassShares((0.12, 0.08, 0.10, 0.15, 0.55))
 #: Models with a bounded score: their density gives the scale, so none is released. [A 21]
-BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
+BOUNDED = PassShares((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 #: Share of the reserve that an extra pass takes (method 3.2). [N 19]
 EXTRA_PASS_SHARE = 0.18
 #: Least share of the last pass after extra passes. [A 8]

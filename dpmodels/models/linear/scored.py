@@ -526,7 +526,7 @@ def plan(
     opening: Opening | None = None,
 ) -> Plan[Any]:  # fmt: skip
     """Plan a scoring fit for ``ssp``, for ``pmt`` with public moments, or after another start."""
-    score = LeastSquares() if opening is None else LeastSquares(rules=OPENED)
+    score = LeastSquares() if opening is None else LeastSquares(pass_shares=OPENED)
     chains, meat = (Chain(score),), request.options["vcov"] != "iid"
     model = LinearModel(
         chains, row_norm=request.options.get("row_norm"), meat=meat, opening=opening
