@@ -31,7 +31,8 @@ from common import marked
 from models_people_fit import GROUPS, OLS
 
 import dpmodels as dp
-from dpmodels.scoring import rules
+from dpmodels.scoring import fit as engine
+from dpmodels.scoring import rules, units
 
 #: Models with few columns and ordinary tails, and people: beside the groups of real_models.py.
 FEW = {
@@ -104,6 +105,7 @@ def holders(name):
 @contextlib.contextmanager
 def without(patch):
     """Run with names patched: ``patch`` is "name = expression; ..."."""
+    assert engine and units  # every module of the engine is there to be patched
     rooms = {name.rpartition(".")[2]: module for name, module in sys.modules.items()
              if name.startswith("dpmodels.scoring.")}  # fmt: skip
     scope = {**rooms, **vars(rules), "replace": replace, "np": np, "inf": float("inf")}

@@ -156,15 +156,18 @@ MADE = {
     "weights": ("dp_ols", "y" + RIGHT, {"weights": "w"}),
     "weights poisson": ("dp_glm", "count" + RIGHT, {"family": "poisson", "weights": "w"}),
     "negative binomial": ("dp_glm", "count" + RIGHT, {"family": "negative_binomial"}),
-    "gamma": ("dp_glm", "amount" + RIGHT, {"family": "gamma"}),
+    "gamma": ("dp_glm", "amount" + RIGHT, {"family": "gamma", "fit_stats": True}),
     "probit": ("dp_glm", "event" + RIGHT, {"family": "binomial", "link": "probit"}),
     "cloglog": ("dp_glm", "rare" + RIGHT, {"family": "binomial", "link": "cloglog"}),
     "n private": ("dp_ols", "y" + RIGHT, {"relation": "add-remove", "n_guess": 10_000}),
     "people n private": ("dp_ols", "y" + RIGHT, {"relation": "add-remove", "unit": "id", "n_guess": 2_500}),
     "median": ("dp_quantreg", "y" + RIGHT, {}),
+    "median of people": ("dp_quantreg", "y" + RIGHT, {"unit": "id", "units": 2_500}),
+    "upper decile of people": ("dp_quantreg", "y" + RIGHT, {"unit": "id", "units": 2_500, "tau": 0.9}),
     "cox": ("dp_coxph", "Surv(t, died) ~ x + z + g", {}),
     "ordered": ("dp_polr", "class3 ~ x + z + g", {}),
     "classes": ("dp_multinom", "class3 ~ x + z", {}),
+    "many rows": ("dp_ols", "y" + RIGHT, {}),
     "people": ("dp_glm", "rare" + RIGHT, {"family": "binomial", "unit": "id"}),
 }  # fmt: skip
 
@@ -178,7 +181,7 @@ def battery(every, reps, cells):
                     yield f"{group}: {name} ({n})", r, truth, functools.partial(fit, eps=eps)
     for name, (verb, formula, options) in MADE.items():
         for r in range(reps):
-            n = 10_000
+            n = 300_000 if name == "many rows" else 10_000
             d = made(n, r)
             schema = dp.Schema(**{k: v for k, v in SCHEMA.items() if k in d})
             yield f"made: {name} ({n})", r, None, functools.partial(

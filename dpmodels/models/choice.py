@@ -190,15 +190,14 @@ class CategoryModel(Expansion):
         return min(float(norms.max()), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return an eighth of the change of the linear predictor by the last step.
+        """Return the curvature error of a last step if a class is rare.
 
-        Where a class is rare the information moves with the step, as of rare events
-        (``scoring/method.md``, 5.9): half of the change in units of the class's own information.
+        The information then moves with the step, as of rare events (``scoring/method.md``, 5.9):
+        by half of the change in units of the information of the class.
         """
         square = max(float(d @ H @ d), 0.0)
         q = max(square - noise, 0.25 * square)
-        rare = 0.5 * max(1.0 - 4.0 * self.rarest, 0.0) * math.sqrt(q / self.rarest)
-        return Curved(max(0.125 * math.sqrt(square), rare))
+        return Curved(0.5 * max(1.0 - 4.0 * self.rarest, 0.0) * math.sqrt(q / self.rarest))
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
+from dpmodels.scoring.models import Beginning, LeastSquares, State
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP_OF_UNITS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
@@ -133,10 +133,6 @@ class FixedPoisson(Expansion):
     def events(self, H: Array) -> float:
         """Return the events of a person."""
         return self.rate
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return an eighth of the change of the log rate by the last step."""
-        return Curved(0.125 * math.sqrt(max(float(d @ H @ d), 0.0) / self.rate))
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,10 +302,6 @@ class Intercepts(Expansion):
     def longest(self, state: State) -> float:
         """Return two spreads of the response."""
         return MAX_EARLY_STEP_OF_UNITS * self.sd
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return none: the loss is quadratic."""
-        return Curved()
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,6 @@ class MeanModel(Model):
     alpha: float | None = None
     pass_shares: PassShares = rules.MEANS
     leverage: float = rules.LEVERAGE_BIAS_LOW
-    curvature: float = rules.CURVATURE_OF_MEANS
     averages: bool = False
     weighted: bool = True
     of_residual: bool = False
@@ -141,13 +140,12 @@ class MeanModel(Model):
         self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
     ) -> Curved:
         """Return the curvature error over units. For rare events the information moves with d."""
-        plain = Curved(self.bends(state, moved))
         if values is None:
-            return plain
+            return Curved()
         mean = values.mean
         if self.family.is_event:
             mean = max(min(mean, 1.0 - mean), rules.MIN_EVENT_SHARE)
-        return curved(self.family, self.link, state, d, H, noise, plain, mean)
+        return curved(self.family, self.link, state, d, H, noise, mean)
 
     def start(self, start: Start) -> State:
         """Return the start of the working response, moved to the link's scale."""
@@ -269,8 +267,7 @@ class MeanModel(Model):
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return the curvature error. If events are rare the information moves with d."""
-        plain = super().curved(state, d, H, noise)
-        return curved(self.family, self.link, state, d, H, noise, plain)
+        return curved(self.family, self.link, state, d, H, noise)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the family's score over ``sqrt(phi)`` and its expected information."""
@@ -356,7 +353,7 @@ def _event_share(link: Link, state: State) -> float:
     """Return the share of the rarer of event and non-event."""
     if link.name == "logit":  # omega = m (1 - m)
         omega = min(_weight(state), 0.25)
-        return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), rules.MIN_EVENT_SHARE_OF_LOGIT)
+        return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), rules.MIN_EVENT_SHARE)
     assert state.constant is not None
     eta = float(state.theta @ mean_row(state.M, state.constant))
     mean = float(link.inverse(np.array([eta]))[0])
@@ -366,7 +363,7 @@ def _event_share(link: Link, state: State) -> float:
 def _count_mean(family: Family, state: State) -> float:
     """Return the mean of counts at a typical row: ``omega = mu/(1 + alpha mu)``."""
     omega, alpha = _weight(state), state.nuisance
-    return max(omega / max(1.0 - alpha * omega, 0.1), rules.MIN_EVENT_SHARE_OF_LOGIT)
+    return max(omega / max(1.0 - alpha * omega, 0.1), rules.MIN_EVENT_SHARE)
 
 
 def few_counts(family: Family, state: State) -> bool:
@@ -377,7 +374,7 @@ def few_counts(family: Family, state: State) -> bool:
 
 
 def curved(
-    family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved,
+    family: Family, link: Link, state: State, d: Array, H: Array, noise: float,
     mean: float | None = None,
 ) -> Curved:  # fmt: skip
     """Return the curvature error of a last step for a likelihood (``method.md``, 5.9).
@@ -385,24 +382,24 @@ def curved(
     With q = d'H d the mean squared change of the linear predictor in units of the information
     h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it
     is missing in the step. Where a step moves the mean down, the information at its end is the
-    part S of that at its start, and errors are 1/S times as large. ``plain``: where nothing is
-    rare; ``mean``: released (of events: share of the rarer outcome), None: read off the
-    information.
+    part S of that at its start, and errors are 1/S times as large. ``mean``: released (of
+    events: share of the rarer outcome), None: read off the information. Where nothing is rare
+    the error at public rows (:meth:`Model.left_at`) is enough.
     """
     if state.constant is None or not (family.is_event or (family.counts and family.canonical)):
-        return plain
+        return Curved()
     if mean is None:
         mean = _event_share(link, state) if family.is_event else _count_mean(family, state)
     rho = max(1.0 - (4.0 * mean if family.is_event else mean), 0.0)
     if not rho:
-        return plain
+        return Curved()
     a = np.linalg.solve(state.W.T, state.constant)
     h = max(float(a @ H @ a), 1e-9)
     square = float(d @ H @ d)
     q = max(square - noise, 0.25 * square)
     moved = rho * float(a @ H @ d) / h
     return Curved(
-        max(plain.bend, rules.CURVATURE_PART * rho * math.sqrt(q / h)),
+        rules.CURVATURE_PART * rho * math.sqrt(q / h),
         rules.CURVATURE_PART / 4.0 * rho * q / math.sqrt(h),
         math.exp(min(max(moved, rules.MIN_LOG_INFORMATION), 0.0)),
     )

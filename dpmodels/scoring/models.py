@@ -270,9 +270,6 @@ class Model(ABC):
     # Longest step before the last pass, root mean square change of the linear predictor: in
     # residual sds (models of a residual), or as it is.
     longest: float = rules.MAX_EARLY_STEP
-    # Factor of ``|d|_M |d_j|`` in the allowance for the curvature of the loss, over the residual sd
-    # (models of a residual).
-    curvature: float = 0.0
     # The information does not depend on theta, so that of earlier passes helps.
     averages: bool = True
     weighted: bool = False  # Rows have weights omega
@@ -308,7 +305,7 @@ class Model(ABC):
 
     def bends(self, state: State, moved: float) -> float:
         """Return the curvature's part of the allowance, relative to the movement of the step."""
-        return self.curvature * moved / self.unit(state)
+        return 0.0
 
     def curved_of_units(
         self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
@@ -388,7 +385,7 @@ class Model(ABC):
         return math.inf
 
     def unit(self, state: State) -> float:
-        """Return the unit of ``longest`` and of ``curvature``."""
+        """Return the unit of ``longest``."""
         return math.sqrt(state.phi)
 
 
@@ -454,7 +451,6 @@ class Quantile(Model):
     pass_shares: PassShares = rules.BOUNDED
     leverage: float = 0.0
     longest: float = rules.MAX_EARLY_STEP_SHORT
-    curvature: float = rules.CURVATURE_OF_QUANTILES
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False
@@ -495,10 +491,10 @@ class Quantile(Model):
         return self.jump, height
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the local scale of the released density, at least .3 of the last one."""
+        """Return the local scale of the released density."""
         old = math.sqrt(state.phi) / rules.QUANTILE_SCALE
         density = max(float(np.trace(H)) / len(H), 1e-3)
-        local = max(min(state.nuisance, old / density), rules.MIN_SCALE_FALL * old)
+        local = min(state.nuisance, old / density)
         return replace(state, phi=(rules.QUANTILE_SCALE * local) ** 2)
 
     def typical_long(self, state: State) -> float:
@@ -526,7 +522,7 @@ class Quantile(Model):
 
         z = float(ndtri(self.tau))
         slope = 0.5 * abs(z) * self._root * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-        return max(self.curvature, slope / rules.QUANTILE_SCALE) * moved / self.unit(state)
+        return slope / rules.QUANTILE_SCALE * moved / self.unit(state)
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""

@@ -240,8 +240,6 @@ MIN_BALL_MASS = 0.1
 EVENT_MEAN = (0.01, 0.99)
 #: Least share of the rarer outcome by a released mean. [N 35]
 MIN_EVENT_SHARE = 1e-3
-#: The same by a logit's information.
-MIN_EVENT_SHARE_OF_LOGIT = 1e-4
 #: Bounds of alpha of the negative binomial.
 ALPHA = (1e-3, 20.0)
 
@@ -275,8 +273,6 @@ MOVED_SDS = 3.0
 QUANTILE_SCALE = 1.25
 #: Kernel width over the local scale.
 KERNEL_WIDTH = 0.35
-#: The local scale falls at most to this part in one pass.
-MIN_SCALE_FALL = 0.3
 
 # -- Excess over the clip (method 4)
 
@@ -353,10 +349,6 @@ MIN_INFORMATION_SDS = 4.0
 LEVERAGE_BIAS = 4.0
 #: The same: families, Huber, units. Quantiles have 0.
 LEVERAGE_BIAS_LOW = 1.0
-#: Curvature allowance of a mean, over ``|d|_M |d_j|``.
-CURVATURE_OF_MEANS = 0.125
-#: The same of a quantile, over the local scale.
-CURVATURE_OF_QUANTILES = 0.15
 #: Residual variance of the start over that of the last scores: responses may be clipped. [N 22]
 START_SPREAD = 12.0
 #: Part of it that the start must have seen. [N 21]

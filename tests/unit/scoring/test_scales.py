@@ -12,7 +12,7 @@ from dpmodels.errors import RequestError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.proof.prove import sensitivity
-from dpmodels.scoring import rules, scales
+from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import narrowed, public_coordinates
 from dpmodels.scoring.rules import CELLS, DISTANCE_OCTAVES
 from dpmodels.scoring.scales import (
