@@ -15,9 +15,11 @@ The folder of data sets is named by DPMODELS_DATA.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import functools
 import importlib
+import inspect
 import sys
 import warnings
 from dataclasses import replace
@@ -31,6 +33,7 @@ from common import marked
 from models_people_fit import GROUPS, OLS
 
 import dpmodels as dp
+from dpmodels.after import inference
 from dpmodels.scoring import fit as engine
 from dpmodels.scoring import rules, units
 
@@ -73,33 +76,74 @@ ITEMS = {
 
 
 def holders(name):
-    """Yield (object, holder, attribute) of a name: of a constant, or of a module (and class)."""
+    """Yield (object, holder, attribute) of a name: of a constant, or of a module (and class).
+
+    A constant is also where a module imports it, and in the defaults that are written
+    ``= rules.NAME``: of fields, and of arguments. These are found in the source, since equal
+    numbers of a module are one object.
+    """
     *path, attribute = name.split(".")
-    if not path:
-        owner = rules
-    else:
+    owner = rules if attribute in vars(rules) else inference  # of the allowance for bias
+    if path:
         owner = importlib.import_module(f"dpmodels.scoring.{path[0]}")
-        for part in path[1:]:
-            owner = getattr(owner, part)
+    for part in path[1:]:
+        owner = getattr(owner, part)
     value = owner.__dict__[attribute]
     yield value, owner, attribute
     if len(path) > 1:
         return
-    modules = [m for n, m in sys.modules.items() if n.startswith("dpmodels.") and m]
-    for module in modules:
-        if module is not owner and module.__dict__.get(attribute) is value:
-            yield value, module, attribute
-    if isinstance(value, int) and not path:  # small integers are one object: by name only
-        return
-    for module in modules:  # attributes of classes, and defaults of arguments and of fields
-        for one in list(vars(module).values()):
-            functions = [one] if callable(one) else []
-            if isinstance(one, type):
-                yield from ((value, one, k) for k, v in list(vars(one).items()) if v is value)
-                functions = list(vars(one).values())
-            for function in functions:
-                if any(v is value for v in getattr(function, "__defaults__", None) or ()):
-                    yield value, function, "__defaults__"
+    modules = [m for n, m in sys.modules.items() if n.startswith("dpmodels.") and m is not owner]
+    yield from ((value, m, attribute) for m in modules if m.__dict__.get(attribute) is value)
+    for module in [m for m in modules if not path and m.__name__.startswith("dpmodels.scoring.")]:
+        for node, scope in nodes_of(module):
+            if isinstance(node, ast.ClassDef):
+                for line in node.body:
+                    if isinstance(line, ast.AnnAssign) and written(line.value, attribute):
+                        field = line.target.id
+                        yield value, vars(scope)[node.name], field
+                        class_var = ast.unparse(line.annotation).startswith("ClassVar")
+                        for heir in () if class_var else heirs(vars(scope)[node.name], field):
+                            yield value, heir.__init__, (field, attribute)
+            elif isinstance(node, ast.FunctionDef):
+                last = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+                pairs = [*zip(last, node.args.defaults, strict=True),
+                         *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]  # fmt: skip
+                for argument, default in pairs:
+                    if written(default, attribute):
+                        yield value, inspect.unwrap(vars(scope)[node.name]), (argument.arg, attribute)
+
+
+@functools.cache
+def nodes_of(module):
+    """Return the classes and functions at the top of a module, as they are written."""
+    return [(node, module) for node in ast.parse(inspect.getsource(module)).body]
+
+
+def heirs(kind, field):
+    """Yield a class and its subclasses, down to those with another default of the field."""
+    yield kind
+    for one in kind.__subclasses__():
+        if field not in vars(one).get("__annotations__", {}):
+            yield from heirs(one, field)
+
+
+def written(node, name):
+    """Return whether an expression is ``rules.NAME``."""
+    return isinstance(node, ast.Attribute) and ast.unparse(node) == f"rules.{name}"
+
+
+def set_default(function, argument, new):
+    """Set the default of an argument of a function; return a function that sets it back."""
+    if argument in (function.__kwdefaults__ or {}):
+        before = dict(function.__kwdefaults__)
+        function.__kwdefaults__ = {**before, argument: new}
+        return lambda: setattr(function, "__kwdefaults__", before)
+    was = function.__defaults__
+    names = [p.name for p in inspect.signature(function).parameters.values()
+             if p.default is not p.empty and p.kind == p.POSITIONAL_OR_KEYWORD]  # fmt: skip
+    at = names.index(argument)
+    function.__defaults__ = (*was[:at], new, *was[at + 1 :])
+    return lambda: setattr(function, "__defaults__", was)
 
 
 @contextlib.contextmanager
@@ -114,23 +158,22 @@ def without(patch):
         name, _, value = line.partition("=")
         new = eval(value, scope)
         for old, holder, attribute in list(holders(name.strip())):
-            held = getattr(holder, attribute)
-            if attribute == "__defaults__":
-                setattr(holder, attribute, tuple(new if v is old else v for v in held))
-            elif held is old:
+            if isinstance(attribute, tuple):
+                was.append(set_default(holder, attribute[0], new))
+            elif holder.__dict__.get(attribute) is old:
+                was.append(functools.partial(setattr, holder, attribute, old))
                 setattr(holder, attribute, new)
-            was.append((holder, attribute, held))
     # what is kept with a design is kept for this patch
     plain = rooms["coordinates"].cached_on
     for module in filter(lambda m: getattr(m, "cached_on", None) is plain, rooms.values()):
-        was.append((module, "cached_on", plain))
+        was.append(functools.partial(setattr, module, "cached_on", plain))
         module.cached_on = lambda of, key, make: plain(of, (patch, key), make)
     forget(rooms)
     try:
         yield
     finally:
-        for holder, attribute, old in reversed(was):
-            setattr(holder, attribute, old)
+        for back in reversed(was):
+            back()
         forget(rooms)
 
 
