@@ -420,7 +420,7 @@ def _unseen_classes(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
     return np.asarray(p * N < CLASS_SEEN * first.noise.score / first.clip)
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+CHOICE_BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- What models of categories predict: probabilities of the classes at public rows, or the class.
@@ -504,7 +504,7 @@ def _with_errors(
 
 
 _choice = functools.partial(
-    Method, name="scoring", proof="models/choice.md", backend=BACKEND,
+    Method, name="scoring", proof="models/choice.md", backend=CHOICE_BACKEND,
     needs=("delta > 0", "several passes"), relations=("replace", "add-remove"), foretells=True,
 )  # fmt: skip
 

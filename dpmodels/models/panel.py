@@ -204,7 +204,7 @@ SHARE_OF_FIRST, SHARE_OF_AVERAGES = 0.20, 0.05
 #: Names of the steps: the first stage, and the averages.
 POOLED, AVERAGES = "pooled", "averages of residuals"
 #: Shares of the last stage, which starts near its end.
-SHARES = (0.02, 0.03, 0.05, 0.14, 0.76)
+RE_SHARES = (0.02, 0.03, 0.05, 0.14, 0.76)
 #: Residuals are clipped to this many of their released sds.
 CLIP = 2.5
 #: Largest share of the variance that intercepts are believed to have.
@@ -415,7 +415,7 @@ class InterceptModel(UnitModel):
     mundlak: bool  # Person means are predictors too
 
     averages: ClassVar[bool] = True
-    shares: ClassVar[tuple[float, ...]] = SHARES  # type: ignore[misc]
+    shares: ClassVar[tuple[float, ...]] = RE_SHARES  # type: ignore[misc]
 
     @property
     def cells(self) -> str:  # type: ignore[override]
@@ -590,7 +590,7 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
     )
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+PANEL_BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- Methods of panels, as data.
@@ -611,7 +611,7 @@ for _verb, _title, _source in (
             verb=_verb,
             proof="models/panel.md",
             title=_title,
-            backend=BACKEND,
+            backend=PANEL_BACKEND,
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
             reference=f"{_source}; theory note models/panel.md",

@@ -31,9 +31,9 @@ from dpmodels.scoring.passes import Released
 Grid = tuple[tuple[float, float, int], tuple[float, float, int]]
 
 #: The first bin of the tail: C / 2.8.
-_FIRST = rules.AT_CLIP - 3
+_TAIL_FIRST = rules.AT_CLIP - 3
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
-_MIDDLES = 2.0 ** ((np.arange(rules.BINS - _FIRST) + _FIRST - rules.AT_CLIP + 0.5) / 2.0)
+_MIDDLES = 2.0 ** ((np.arange(rules.BINS - _TAIL_FIRST) + _TAIL_FIRST - rules.AT_CLIP + 0.5) / 2.0)
 _BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
 
 
@@ -57,7 +57,7 @@ def overflow(
     ``radius``, in units of C. ``unimodal``: most long scores are of one length; ``apart``: bins
     beyond C that stand far above the curve count in full.
     """
-    counts = np.asarray(bins[_FIRST:], dtype=float)
+    counts = np.asarray(bins[_TAIL_FIRST:], dtype=float)
     grid = rules.ONE_LENGTH_TAILS if unimodal else rules.FALLING_TAILS
     mean, error, seen = _tail(counts, sd, grid, _BEYOND, rules.TAIL_BIN_SDS if apart else math.inf)
     squares = np.zeros(len(counts))
@@ -97,7 +97,7 @@ def _tail(
     # what bins beyond C, one or two together, hold more than the curve and its noise
     excess, noise = counts - curve, np.sqrt(sd * sd + curve)
     far = np.zeros_like(excess)
-    for i in range(rules.AT_CLIP - _FIRST, len(excess)):
+    for i in range(rules.AT_CLIP - _TAIL_FIRST, len(excess)):
         for j in (i + 1, i + 2):
             size = math.sqrt(float(np.sum(noise[i:j] ** 2)))
             if j <= len(excess) and float(np.sum(excess[i:j])) > apart * size:

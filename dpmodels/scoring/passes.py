@@ -47,7 +47,7 @@ from dpmodels.sums.rowmap import UnitScale, images_of
 Integers = npt.NDArray[np.object_]
 
 #: The exponent of the first bin.
-FIRST = rules.EXPONENT_BIAS - rules.AT_CLIP
+FIRST_EXPONENT = rules.EXPONENT_BIAS - rules.AT_CLIP
 #: Parts of a pass that are matrices, in the order of their draw.
 MATRICES = ("information", "meat", "spread")
 
@@ -390,7 +390,7 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
     # 2^octave <= square < 2^(octave + 1); a zero has the least exponent
     bins = (relative * relative).view(np.int64)
     bins >>= rules.MANTISSA_BITS
-    bins -= FIRST
+    bins -= FIRST_EXPONENT
     np.clip(bins, 0, rules.BINS - 1, out=bins)
     if low is not None:
         bins += rules.BINS * low

@@ -658,4 +658,4 @@ def start_stage(plan: Plan[ScoredDetail], release: Release) -> Stage:
     return Stage(Q, moments.shaped(sd * sd, "l2"), np.eye(q), scoring.radius)
 
 
-BACKEND = Backend(plan, release, estimate, people=True, title="least squares, private")
+SCORED_BACKEND = Backend(plan, release, estimate, people=True, title="least squares, private")

@@ -534,7 +534,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+COX_BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- Methods of survival curves and tests, as data.
@@ -585,7 +585,7 @@ register_method(
         name="scoring",
         verb="dp_coxph",
         title="proportional hazards, private",
-        backend=BACKEND,
+        backend=COX_BACKEND,
         needs=("delta > 0", "several passes"),
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
