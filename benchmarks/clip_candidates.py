@@ -2,7 +2,7 @@
 
 The pass before the last releases a histogram of its score lengths, by sign, for a share of its
 mu^2; no further reading of the rows. Every sample is fitted as the engine is, and with C at
-``2^(k/2)`` times the formula, k = 1 .. -3, by one seed: histogram and early noise are then the same
+``2^(k/2)`` times the formula, k = 2 .. -3, by one seed: histogram and early noise are then the same
 in all, so that a rule, which picks one k from the histogram, is the fit at that k. Least squares
 of rows; everything else keeps the formula. ``results/clip_experiment.md`` has the rules' formulas.
 
@@ -29,7 +29,7 @@ from dpmodels.scoring import pass_plan, rows
 from dpmodels.scoring.clip import long_scores, overflow, tail_weight
 from dpmodels.scoring.rules import AT_CLIP, BINS
 
-MULTIPLES = tuple(2.0 ** (k / 2.0) for k in (1, 0, -1, -2, -3))
+MULTIPLES = tuple(2.0 ** (k / 2.0) for k in (2, 1, 0, -1, -2, -3))
 MIDDLES = 2.0 ** ((np.arange(BINS) - AT_CLIP + 0.5) / 2.0)
 
 
@@ -199,6 +199,8 @@ def two_sides(low, high):
 HALF, SEVEN, TWICE = 2.0**-1, 2.0**-0.5, 2.0**0.5
 #: name -> (rule, (z, g) of an allowance by the released directions or None).
 CANDIDATES = {
+    "1.4 times the formula": (lambda seen: TWICE, None),
+    ".7 times the formula": (lambda seen: SEVEN, None),
     "overflow + error <= noise": (below_noise(1.0, TWICE), None),
     "the same, .3 of the noise": (below_noise(0.3, TWICE), None),
     "the same, at most the formula": (below_noise(0.3, 1.0), None),
