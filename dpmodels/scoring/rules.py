@@ -120,7 +120,7 @@ STATISTICS_STEP = "fit statistics"
 # -- Clips and radii of a pass over rows
 
 #: Factor of ``(mu_s n)^CLIP_POWER`` in C. A bias of order C^-a makes a power of mu n optimal.
-#: [tried]
+#: [N 73]
 CLIP_FACTOR = 0.36
 #: Power of mu n in every clip of scores. [tried]
 CLIP_POWER = 0.45
