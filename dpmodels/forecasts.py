@@ -148,12 +148,10 @@ def _checked_events(plan: Plan[Any], events: Any) -> float:
 
 
 def _checked_tail(plan: Plan[Any], tail: Any) -> float:
-    family = family_of_request(plan.request)
-    no_number = plan.design.response is None or plan.design.survival is not None
-    if no_number or (family is not None and family.is_event):
+    if not _has_tail(plan):
         raise RequestError(
-            "tail= says how long the tail of a response that is a number is: leave it out, or say "
-            "how many events there are by events="
+            "tail= is the tail of a number or count in dp_ols or dp_glm, where scores have no "
+            "bound. Leave it out, or say how many events there are by events="
         )
     number = isinstance(tail, (int, float)) and not isinstance(tail, bool)
     if not number or not 0.0 <= tail <= 1.0 / _TAIL_SDS**2:
@@ -162,6 +160,12 @@ def _checked_tail(plan: Plan[Any], tail: Any) -> float:
             f"tail=0.005 (at most 1/16), got {shown(tail)}"
         )
     return float(tail)
+
+
+def _has_tail(plan: Plan[Any]) -> bool:
+    """Return whether scores are as long as residuals: not of events, quantiles or survival."""
+    family = family_of_request(plan.request)
+    return plan.request.verb == "dp_ols" or (family is not None and not family.is_event)
 
 
 def unit_error(plan: Plan[Any], facts: Facts) -> float | None:
@@ -387,9 +391,9 @@ def _score_lengths(plan: Plan[Any], facts: Facts) -> ScoreLengths:
 def _tail_is_open(plan: Plan[Any]) -> bool:
     """Return whether the plan assumes a normal tail where no fact says so."""
     family, y = family_of_request(plan.request), plan.design.response
-    if y is None or plan.design.survival is not None or plan.facts.tail is not None:
+    if y is None or not hasattr(plan.detail, "engine") or not _has_tail(plan):
         return False
-    if not hasattr(plan.detail, "engine") or (family is not None and family.is_event):
+    if plan.facts.tail is not None:
         return False
     return not (family is not None and family.counts and y.name in plan.facts.sd)
 

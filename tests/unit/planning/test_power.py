@@ -209,7 +209,8 @@ def test_the_range_of_a_power_holds_it():
 @pytest.mark.parametrize(
     ("formula", "verb", "tail"),
     [("y ~ x", "dp_ols", 0.2), ("y ~ x", "dp_ols", "long"), ("y ~ x", "dp_ols", True),
-     ("e ~ x", "dp_glm", 0.01), ("Surv(t, e) ~ x", "dp_coxph", 0.01)],
+     ("e ~ x", "dp_glm", 0.01), ("Surv(t, e) ~ x", "dp_coxph", 0.01),
+     ("y ~ x", "dp_quantreg", 0.01)],
 )  # fmt: skip
 def test_tails_that_cannot_be_are_refused(formula, verb, tail):
     schema = SCHEMA.update(t=dp.Real(0, 10))
