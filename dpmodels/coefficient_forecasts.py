@@ -1,7 +1,8 @@
 """Forecast of each coefficient of a planned fit: "fine", "rough" or "not determined".
 
 All of it follows from public numbers: the design, n, (eps, delta), and what the caller of
-``dp.plan`` says of levels (``sd=``) and of correlations (``corr=``). It reads no row.
+``dp.plan`` says of levels (``sd=``), correlations (``corr=``) and events (``events=``). It reads
+no row. How often a word is right: ``benchmarks/results/forecasts.md``.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.families import LINKS, assumed_mean, family_of
 from dpmodels.privacy.mechanisms import mu_gdp
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
-    from dpmodels.formula.design import Design
+    from dpmodels.families import Family
+    from dpmodels.formula.design import Column, Design
     from dpmodels.records import Request
 
 #: The three words, from good to bad.
@@ -29,8 +32,6 @@ WORDS = ("fine", "rough", "not determined")
 LEVEL_LIMITS = (80.0, 20.0)
 #: The same of a number: mu n (1 - R^2), R^2 that of the column on the other columns.
 NUMBER_LIMITS = (10.0, 3.0)
-#: Information of a row about the linear predictor, over that of a linear model.
-ROW_INFORMATION = {"logit": 0.25, "probit": 0.64, "cloglog": 0.48, "log": 1.0}
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,47 @@ class Facts:
     events: float | None = None
     # Correlations by pairs of numbers
     correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    # Share of rows with residuals beyond four standard deviations, or None if it is not known
+    tail: float | None = None
     rows: float = 1.0  # Rows of a person, which are taken to differ as those of several people do
+
+
+def family_of_request(request: Request) -> Family | None:
+    """Return the family of a generalised linear model, or None for another model."""
+    return family_of(request["family"]) if request.verb == "dp_glm" else None
+
+
+def mean_of_response(family: Family, y: Column, facts: Facts) -> float:
+    """Return the mean of events or counts that a plan is told, or assumes."""
+    return assumed_mean(family, y.interval) if facts.events is None else facts.events
+
+
+def error_of_row(request: Request, family: Family, y: Column, facts: Facts) -> float:
+    """Return the error of a row about its linear predictor at the mean of the response."""
+    link = LINKS[str(request.options.get("link") or family.link)]
+    alpha = float(request.options.get("alpha") or 1.0)
+    return family.error_at(mean_of_response(family, y, facts), link, alpha)
+
+
+def _row_information(request: Request, design: Design, facts: Facts) -> float:
+    """Return the information of a row about its linear predictor, at most that of a linear model.
+
+    Limits are of rows of a linear model. Events, and counts with a mean below 1, say less.
+    """
+    family, y = family_of_request(request), design.response
+    if family is None or family.link == "identity" or y is None:
+        return 1.0
+    return min(1.0, error_of_row(request, family, y, facts) ** -2.0)
 
 
 def _numeric_names(design: Design) -> list[str]:
     """Return the names of the columns that are numbers."""
     return [c.name for c in design.columns if c.kind not in ("intercept", "dummy")]
+
+
+def rarer_share(sd: float) -> float:
+    """Return the share q <= 1/2 of a column of two values with the sd ``sqrt(q (1 - q))``."""
+    return 0.5 - math.sqrt(max(0.25 - sd**2, 0.0))
 
 
 def level_shares(design: Design, sds: Mapping[str, float]) -> dict[str, float]:
@@ -60,7 +96,7 @@ def level_shares(design: Design, sds: Mapping[str, float]) -> dict[str, float]:
     shares: dict[str, float] = {}
     for term in dict.fromkeys(c.term for c in design.columns if c.kind == "dummy"):
         names = [c.name for c in design.columns if c.term == term and c.kind == "dummy"]
-        declared = {n: 0.5 - math.sqrt(max(0.25 - sds[n] ** 2, 0.0)) for n in names if n in sds}
+        declared = {n: rarer_share(sds[n]) for n in names if n in sds}
         even = max(1.0 - sum(declared.values()), 0.0) / (len(names) + 1 - len(declared))
         shares |= {name: min(declared.get(name, even), even) for name in names}
     return shares
@@ -129,7 +165,7 @@ def coefficient_forecasts(
     by_rows : bool
         Whether the fit ends by passes of scores over rows, for which the limits are calibrated.
     facts : Facts
-        What is known of the columns: standard deviations and correlations.
+        Known standard deviations, correlations and the share of events.
 
     Notes
     -----
@@ -145,8 +181,7 @@ def coefficient_forecasts(
     words = dict.fromkeys(design.names, verdict)
     if n is None or not by_rows or request.unit is not None or not request.delta > 0.0:
         return words  # the limits are those of passes over rows
-    link = str(request.options.get("link") or "identity")
-    rows = mu_gdp(request.eps, request.delta) * n * ROW_INFORMATION.get(link, 1.0)
+    rows = mu_gdp(request.eps, request.delta) * n * _row_information(request, design, facts)
     measures = {
         name: (rows * q, LEVEL_LIMITS) for name, q in level_shares(design, facts.sd).items()
     }

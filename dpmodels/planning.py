@@ -180,7 +180,8 @@ class Plan(Shown, Generic[Detail]):
         """Return one row per design column: name, range, expected privacy error, forecast.
 
         With ``grid=True`` the numbers of :meth:`plot`: one row per coefficient, eps and n, with the
-        expected half width of its 95 % interval and, after ``want="power"``, the power.
+        expected error of the estimate, the half width of its interval, which allows for bias, and,
+        after ``want="power"``, the power.
         """
         return self._replanning.frame(self) if grid else plan_frame(self)
 

@@ -373,11 +373,16 @@ def plan(
     want : mapping, optional
         Column -> privacy standard error you would like: the plan then says which n, or which eps,
         would reach it. ``want="power"`` with ``effect={"x": 0.1}``: the power of the test of that
-        coefficient, and the n, the eps or the effect that would give .8.
+        coefficient with a range, and the n, the eps or the effect that would give .8.
     sd : mapping, optional
         Of a regression: how columns spread, and of the response its residuals, from other sources:
         ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors and forecasts
         are of these. A level with a share q of the rows has ``sqrt(q (1 - q))``.
+    tail : float, optional
+        Of a regression of a number or count: the share of rows whose residual is longer than four
+        standard deviations, ``tail=0.005``. Intervals allow for the bias by clipping long rows, so
+        power falls with it. Without it residuals count as normal, and those of a count with
+        ``sd=`` as negative binomial.
     corr : mapping, optional
         Of a regression: correlations of pairs of numeric columns, ``corr={("x", "z"): 0.9}``; else
         0. Or give with ``sd=`` what the other columns leave of a column.
@@ -407,7 +412,7 @@ def plan(
         )
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
     effect = options.pop("effect", None) if asks_power else None
-    typed_facts = dict.fromkeys(("sd", "corr", "events"))
+    typed_facts = dict.fromkeys(("sd", "corr", "events", "tail"))
     if verb != "dp_test":
         typed_facts = {name: options.pop(name, None) for name in typed_facts}
     _check_planned(verb)

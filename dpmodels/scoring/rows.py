@@ -22,6 +22,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring import rules
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
+from dpmodels.scoring.expected import Expectation, ScoreLengths, Traits, of_rows
 from dpmodels.scoring.known import Known, known_entries
 from dpmodels.scoring.models import LeastSquares, Model, Start, State, mean_row
 from dpmodels.scoring.notes import moves_on, public_rows, reaching_events, too_long
@@ -105,6 +106,10 @@ class RowsPlan(ScoringPlan):
             return {}
         planned, used = len(self.passes), len(release.fits[0].plans) - len(self.passes)
         return {rules.RESERVE: f"{planned} passes planned, {used} more used of {len(self.more)}"}
+
+    def expected(self, lengths: ScoreLengths, few: float, *, stops: bool) -> Expectation:
+        """Return the expected inference of a coefficient."""
+        return of_rows(self.passes, Traits.of(self.chains[0].score), lengths, few)
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:

@@ -604,7 +604,21 @@ OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined
 #: Clip of a plan's expected errors of units, over C_0: as released lengths choose it. [N 70]
 FORECAST_CLIP = 0.85
 #: A noisy information divides these errors by 1 less this times the square of its noise. [N 70]
-FORECAST_STRETCH = 2.0
+FORECAST_STRETCH = 2.5
+#: Root mean square of the logarithm of a row's length, assumed of columns by a forecast. [N 74]
+ROW_SPREAD = 0.31
+#: Part of the information of such rows that is beyond R_L. [N 74]
+LEVERAGE_PART = 0.06
+#: A noisy fit overstates the share of rare events by this over mu n. [N 74]
+UNSURE_SHARE = 36.0
+#: Bias by clipping over the allowance for it, root mean square: linear models, others. [N 74]
+BIAS_PART = (0.4, 0.2)
+#: Printed errors over those of such rows, as real ones are less even: numbers, events. [N 74]
+FORECAST_EXCESS = (1.09, 1.2)
+#: Largest spread of the logarithm of residuals that a forecast assumes. [N 74]
+MAX_SPREAD = 0.9
+#: Histograms of score lengths that a forecast draws, of rows and of units. [N 74]
+FORECAST_DRAWS = (32, 4)
 #: Units: noise of the released information over the information of the rows. [N 59]
 OF_UNITS = Forecast(BOUNDED_BEAR[0], 1.0, "wide", _NOT_DETERMINED)
 #: Linear models of units. [N 59]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dpmodels.records import Request
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
+    from dpmodels.scoring.expected import Expectation, ScoreLengths
     from dpmodels.scoring.scales import ScalePlan, WeightPlan
     from dpmodels.scoring.usable import Look
     from dpmodels.sums.ask import Ask, Pass, Read
@@ -86,6 +87,20 @@ class ScoringPlan:
     def remarks(self, release: ScoringRelease) -> Mapping[str, str]:
         """Return remarks on the steps as they were carried out, for the ledger."""
         return {}
+
+    def expected(self, lengths: ScoreLengths, few: float, *, stops: bool) -> Expectation:
+        """Return the expected inference of a coefficient.
+
+        Parameters
+        ----------
+        lengths : ScoreLengths
+            Assumed distribution of the lengths of scores.
+        few : float
+            Part of the coefficient's information in rows of large leverage.
+        stops : bool
+            Whether follow-up stops before a score is clipped.
+        """
+        raise NotImplementedError
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:

@@ -23,6 +23,7 @@ from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
+from dpmodels.scoring.expected import Expectation, ScoreLengths, of_units
 from dpmodels.scoring.intervals import infer_units
 from dpmodels.scoring.models import (
     Beginning,
@@ -257,6 +258,19 @@ class UnitsPlan(ScoringPlan):
     def noise(self) -> float:
         """Forecast of the released noise of the information over its size."""
         return forecast(self.each, self.n, self.p, self.passes[-1])
+
+    def expected(self, lengths: ScoreLengths, few: float, *, stops: bool) -> Expectation:
+        """Return the expected inference of a coefficient."""
+        first = self.chains[0].score
+        leverage = first.score.leverage if isinstance(first, RowModel) else Expansion.leverage
+        shares, mu = self.within(last=True, scale=first.scale), self.part(self.passes[-1])
+        mu_score = mu * math.sqrt(shares.score)
+        twice = sensitivity(Sum(Ball(self.p)), self.relation, "l2")
+        one_bin = sensitivity(Sum(OneHot(rules.OCTAVES)), self.relation, "l2")
+        sds = (twice / mu_score, one_bin / (mu * math.sqrt(shares.lengths)))
+        return of_units(
+            mu_score, sds, self.n, self.p, self.noise, lengths, few, stops=stops, leverage=leverage
+        )  # fmt: skip
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
