@@ -93,7 +93,7 @@ _NUMBERS = ("tests/unit/scoring/test_report_numbers.py",)
 NUMBERS = (
     Mutant("dpmodels/after/inference.py", "part = np.minimum(1.0 / r + few, 1.0)", "part = np.minimum(1.0 * r + few, 1.0)", ("tests/unit/after/test_allowance_numbers.py",)),
     Mutant("dpmodels/models/survival/cox.py", "np.maximum(curve.Y - half * curve.d, 0.0)", "np.maximum(curve.Y + half * curve.d, 0.0)", ("tests/unit/models/survival/test_offset.py",)),
-    Mutant(f"{_M}table/nulls.py", "D = np.clip(P - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(P - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
+    Mutant(f"{_M}table/nulls.py", "D = np.clip(Q - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(Q - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
     Mutant("dpmodels/models/panel.py", "M * M * (1 + rho * rho), K, c2)", "M * M * (1 - rho * rho), K, c2)", ("tests/unit/models/test_random_intercepts.py", "-k", "by_hand")),
     Mutant("dpmodels/scoring/cluster_plan.py", "if averaged else 1.0, part,", "if averaged else 0.0, part,", _NUMBERS),
     Mutant("dpmodels/scoring/units.py", "spread=gram_l2 * L2 / part(share.spread)", "spread=gram_l2 * L2 * part(share.spread)", _NUMBERS),

@@ -266,7 +266,7 @@ def test_fits_with_a_bias_bound_allow_for_it():
         ("", "empty hypothesis"),
         ("1 = 1", "no coefficient"),
         ("C(g) = 2", "several coefficients"),
-        ("x = 0, 2*x = 0", "different ones"),
+        ("x = 0, 2*x = 0", "have rank 1"),
         (np.eye(3), "matrix with 5 columns"),
         (np.full((1, 5), np.nan), "matrix with 5 columns"),
         (None, "a hypothesis is a string"),
