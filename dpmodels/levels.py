@@ -165,9 +165,9 @@ def release_levels(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
 
     Privacy
     -------
-    Unit: one row, or one person; replace-one, their number public. A row lies in one bin of each of
-    k columns, a person adds a vector of length 1 in each: counts move by ``sqrt(2 k)``; own bins
-    pass the threshold with probability at most the failure part.
+    Unit: one row, or one person; one unit is replaced, the number of units is public. A row lies in
+    one bin of each of k columns, a person adds a vector of length 1 in each: counts move by
+    ``sqrt(2 k)``; own bins pass the threshold with probability at most the failure part.
     """
     over = _Values(plan, {})
     keys, counts = ask.bins(

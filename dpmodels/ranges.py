@@ -222,7 +222,7 @@ def random_subset(
 # -- How a call divides between the ranges it has to buy and the rest (``ranges.md``, costs).
 
 
-#: Part of delta that pays for the failure of bought ranges; methods with a test of their own
+#: Part of delta that pays for the failure of estimated ranges; methods with a test of their own
 #: spend as much again on the failure of its bound.
 FAILURE_SHARE = 0.1
 #: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
@@ -401,7 +401,7 @@ def with_ranges(
     return release
 
 
-# -- How likely it is that ranges can be bought: a public number, before anything is spent
+# -- Probability that ranges can be estimated: a public number, before anything is charged
 
 
 #: Below this chance of a reply a plan says so.
@@ -413,11 +413,12 @@ def _phi(x: float) -> float:
 
 
 def expected_reply(purchase: Purchase, n: int) -> float:
-    """Return the chance that every histogram keeps a bin, for bell-shaped columns.
+    """Return the probability that ranges can be estimated, for normal columns.
 
-    The rule of :func:`dpmodels.ranges._column_range` for the fullest bin of normal columns of
-    unknown scale (averaged over where it falls between powers of two). Of public numbers only; a
-    column with few values does better, one with heavy tails worse.
+    This is the probability that in every histogram some bin exceeds the threshold. Otherwise the
+    call returns no reply. The rule is that of :func:`dpmodels.ranges._column_range` for the fullest
+    bin, averaged over the position of the unknown scale between powers of two. It is a function of
+    public numbers only. A column with few values does better, one with heavy tails worse.
     """
     sd, tau = threshold(purchase)
     rows = min(n, SAMPLE_ROWS)
@@ -457,7 +458,7 @@ def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
 
 
 def widen_ranges(design: Design, requested: Design) -> Design:
-    """Return the design with bought ranges widened: cells are clipped far beyond them."""
+    """Return the design with estimated ranges widened: cells are clipped far beyond them."""
     names = requested.unknown
     wide = {}
     for column in design.z:

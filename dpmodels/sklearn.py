@@ -124,7 +124,7 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         declared.
     x_bounds : (lower, upper) or array of shape (n_features, 2)
         Declared range of the features: one pair for all, or one a feature. Never learnt in
-        ``fit``. None: the ranges are bought from the budget.
+        ``fit``. None: the ranges are estimated from the budget.
     y_bounds : (lower, upper)
         Declared range of the target. None: bought.
     fit_intercept : bool

@@ -257,7 +257,7 @@ class _Base:
 
 @dataclass(frozen=True, repr=False)
 class Real(_Base):
-    """A number with a public range, or a number whose range will be bought.
+    """A number with a public range, or a number whose range will be estimated.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ class Real(_Base):
 
 @dataclass(frozen=True, repr=False)
 class Count(_Base):
-    """A non-negative count with a public upper bound, or one whose range will be bought.
+    """A non-negative count with a public upper bound, or one whose range will be estimated.
 
     Parameters
     ----------

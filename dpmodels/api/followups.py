@@ -435,7 +435,7 @@ def _old_arguments(fit: Any) -> dict[str, Any]:
 
 @with_numpy_defaults
 def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: Any) -> Any:
-    """Release the means of numbers among the predictors of a fit; see ``fit.avg_slopes``.
+    """Release the means of the numeric predictors of a fit; see ``fit.avg_slopes``.
 
     They are those of the rows of the fit (its subset, weights and design of the sample), and the
     release protects whom the fit protects. Where the number of rows is private they are part of a

@@ -569,7 +569,7 @@ def _planned_columns(
 ) -> dict[str, str]:  # fmt: skip
     """Return the columns that a plan without data knows: declared ones, or the formula's.
 
-    Unless every range is bought, a name that is not declared may be misspelt, and is refused.
+    Unless every range is estimated, a name that is not declared may be misspelt, and is refused.
     """
     from dpmodels.formula.parser import inline_variables, needed_variables
 

@@ -73,9 +73,9 @@ def dp_survfit(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. Numbers at risk, events and how many rows
-    make no sense are private, and released with noise.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. Numbers at risk, events
+    and how many rows make no sense are private, and released with noise.
 
     Examples
     --------
@@ -142,8 +142,9 @@ def dp_survdiff(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn; of a released curve nothing.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn; of a released curve
+    nothing.
 
     Examples
     --------
@@ -268,9 +269,9 @@ def dp_coxph(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. Public: the formula, declared ranges and
-    levels, breaks. Events, numbers at risk and times are private.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. Public: the formula,
+    declared ranges and levels, breaks. Events, numbers at risk and times are private.
 
     Examples
     --------

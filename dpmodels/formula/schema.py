@@ -225,7 +225,7 @@ class Schema(Mapping[str, Variable]):
 
         Notes
         -----
-        A number without limits has no range: it is to be declared, or is bought.
+        A number without limits has no range: it is to be declared, or is estimated.
 
         **Privacy.** A codebook was written without the rows, and is public. No row is read.
         """
@@ -297,7 +297,7 @@ class Schema(Mapping[str, Variable]):
         Parameters
         ----------
         data : table
-            Whatever ``data=`` of a verb takes.
+            Any table that ``data=`` of a verb takes.
 
         Returns
         -------

@@ -186,8 +186,8 @@ def plan_pure(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_pure(plan: Plan[Any], ask: Ask) -> Release:
     """Release sums, the count of complete rows and (with inference) sums of squares.
 
-    **Privacy.** Unit: one row, or one person by the mean of its complete rows; replace-one, their
-    number public. One Laplace release: pure eps.
+    **Privacy.** Unit: one row, or one person by the mean of its complete rows; one unit is
+    replaced, the number of units is public. One Laplace release: pure eps.
     """
     design, d = plan.design, plan.design.p
     _, centre, half = mean_scale(design)

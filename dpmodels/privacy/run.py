@@ -570,14 +570,17 @@ class Run:
         self, name: str, size: int,
         function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
     ) -> npt.NDArray[np.float64]:  # fmt: skip
-        """Return the vector that a mechanism makes of such normals, where later steps rest on it.
+        """Return the vector that a mechanism computes from such normals, if later steps use it.
 
-        As :meth:`inner_normals`: a replay returns the same vector, not the same normals.
+        As in :meth:`inner_normals`, but a replay returns the same vector, not the same normals.
         """
         return function(self.inner_normals(name, size))
 
     def inner_source(self, name: str) -> NoiseSource:
-        """Return the noise source itself, for the inside of one mechanism with its own proof."""
+        """Return the noise source, for a mechanism that draws its own noise and has its own proof.
+
+        The planned step counts as drawn. The guarantee must carry ``FLOAT_NOTE``.
+        """
         self._take(name, (Gaussian, Profile, RDP, Approximate))
         self.float_note = True
         return self.noise

@@ -162,8 +162,9 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
 
         Privacy
         -------
-        Unit: that of the fit, one row or one person; replace-one, their number public. Charged:
-        (eps, delta), before anything is read; on the rows of the fit it adds to what the fit cost.
+        Unit: that of the fit, one row or one person; one unit is replaced, the number of units is
+        public. Charged: (eps, delta), before anything is read; on the rows of the fit it adds to
+        what the fit cost.
         """
         return new_release("cox_zph")(
             self, data, eps=eps, delta=delta, transform=transform, intervals=intervals, units=units,

@@ -97,7 +97,7 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     Where a column's range was bought, the box of its variables is unknown; columns then count as
     independent and uniform over their own ranges. ``raw``: the response stays in its own units.
 
-    **Privacy.** A function of formula, schema and bought ranges: reads no row. So a design keeps
+    **Privacy.** A function of formula, schema and estimated ranges: reads no row. So a design keeps
     its coordinates.
     """
     key = ("coordinates", raw)

@@ -104,13 +104,13 @@ class Fitting:
 
     chain: Chain
     model: Any  # As it was initialised, at the ranges of the design
-    state: State  # Where the next pass looks from
+    state: State  # State at which the next pass is evaluated
     # Values released before the passes, by name.
     values: Mapping[str, Any] = field(default_factory=dict)
-    # (k, r): public rows in u, of models of events and counts of rows, and where passes have a
-    # reserve.
+    # (k, r): public rows in u, for models of events and counts over rows and for fits with a
+    # reserve. None otherwise.
     public: Array | None = None
-    # As they were run: radii no larger than rows and scores can be.
+    # Plans of the passes as they were run, with radii that rows and scores can reach.
     plans: tuple[PassPlan, ...] = ()
     lengths: tuple[Any, ...] = ()  # Histograms of lengths released before each pass, for units
     released: tuple[Released, ...] = ()
@@ -133,9 +133,9 @@ class Fitting:
         return self.model if isinstance(self.model, Model) else getattr(self.model, "score", None)
 
     def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
-        """Return the model with the released count of units, read off a histogram of all of them.
+        """Return the fit with the released count of units, the sum of a histogram of all of them.
 
-        ``sd``: noise of a bin. Unchanged where n is public, or the count is not clear of its noise.
+        ``sd``: noise of a bin. The fit is unchanged if n is public, or if noise hides the count.
         """
         if counts is None or plan.relation == "replace":
             return self
@@ -145,7 +145,7 @@ class Fitting:
     def after(
         self, plan: PassPlan, released: Released, before: State, step: Step, **changed: Any
     ) -> Fitting:
-        """Return the model after a pass."""
+        """Return the fit after one more pass: a reading of the rows, its release and its step."""
         return replace(
             self, plans=(*self.plans, plan), released=(*self.released, released), before=before,
             last=step, state=step.state, **changed,
@@ -154,7 +154,7 @@ class Fitting:
 
 @dataclass(frozen=True, eq=False)
 class Aimed:
-    """A pass of one model, decided by public and released numbers."""
+    """Next pass of one model, as public and released numbers determine it."""
 
     plan: PassPlan
     over: Pass  # Pass over the rows, of one or several models
@@ -169,7 +169,7 @@ class ScoringEngine(ABC):
     """
 
     before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
-    together: ClassVar[bool]  # Models of one payment read the rows together, from one start
+    together: ClassVar[bool]  # Whether models under one charge share readings and start
 
     @abstractmethod
     def schedule(

@@ -1,4 +1,4 @@
-"""Release centre and scale of every number before the start, and look from there.
+"""Release the centre and scale of every numeric variable before the start, and look from there.
 
 A range says where values may lie, not where they do. Of rows two histograms of each number are
 released, or one of their weights; of people one of each number, and one of each column of the
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-# -- Rows: centre and scale of every number (``theory.md``, 3.1).
+# -- Rows: centre and scale of every numeric variable (``theory.md``, 3.1).
 #
 # Two histograms of a number, of cells of its range and then of its distances from their median,
 # tell a centre and a scale: the start looks from these. Cells are clipped at the declared range as
@@ -119,7 +119,8 @@ class ScalePlan:
 
         Privacy
         -------
-        Unit: one row. Two Gaussian releases of counts, a row in one bin of each number.
+        Unit: one row. Two Gaussian releases of counts, a row is in one bin of each numeric
+        variable.
         """
         plain = design_of_numbers(design, self.predictors, response=self.response)
         places = {column.name.strip("`"): j for j, column in enumerate(plain.columns)}

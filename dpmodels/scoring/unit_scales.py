@@ -329,7 +329,12 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
 def recentred(
     coordinates: Coordinates, design: Design, spreads: tuple[Spread, ...]
 ) -> Coordinates:
-    """Return coordinates of a box about the released centres, as wide as the released spreads."""
+    """Return the coordinates computed for narrower ranges of the predictors.
+
+    Each predictor's range becomes an interval about its released mean, as wide as its released
+    root mean square implies. If its scale was released the interval is about the median, with a
+    width from the scale.
+    """
     box = {}
     for spread in spreads:
         if spread.number.place < design.p:

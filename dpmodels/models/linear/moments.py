@@ -240,7 +240,7 @@ def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
 
 
 def _expected(detail: SspDetail, design: Design, x: float, *, relation: str) -> dict[str, float]:
-    """Return expected privacy errors; none where ranges are bought or the ridge will act."""
+    """Return expected privacy errors; none where ranges are estimated or the ridge will act."""
     if design.unknown or detail.bounded is not None or x > RIDGE_RATIO:
         return {}
     if detail.second is not None:

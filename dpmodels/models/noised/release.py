@@ -166,7 +166,7 @@ def _column_blocks(
 
 @dataclass(frozen=True)
 class Measurement:
-    """Release of the centre and scale of every number whose range is declared, and its cost.
+    """Release of the centre and scale of numeric variables with declared ranges, and its cost.
 
     The noise of a cell is in proportion to its range, which may be far wider than the data.
     """
@@ -243,8 +243,8 @@ def noise_at(
 ) -> tuple[NoisePlan, Measurement | None]:
     """Return the noise of a release of this (eps, delta), and its look at declared numbers.
 
-    ``unknown``: columns whose ranges are bought. Under SL noise nothing is measured: the guarantee
-    of one block is exact, and is composed by an upper bound.
+    ``unknown``: columns whose ranges are estimated. Under SL noise nothing is measured: the
+    guarantee of one block is exact, and is composed by an upper bound.
     """
     plan = functools.partial(
         plan_noise, layout, unit=settings.unit, clear_prob=settings.clear_prob,

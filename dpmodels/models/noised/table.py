@@ -140,7 +140,7 @@ class NoisyTable(Written):
 
     @property
     def schema(self) -> Schema:
-        """Public facts about the variables; bought ranges are in ``lower, upper`` alone."""
+        """Public facts about the variables; estimated ranges are in ``lower, upper`` alone."""
         return self.design.schema if self.declared is None else self.declared
 
     @property

@@ -535,8 +535,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     """Release the clip of weights, the tables of u and those of u^2.
 
-    **Privacy.** Unit: one row, or one person; replace-one, their number public. A row is one unit
-    of mass in every table, a person the mean of its rows.
+    **Privacy.** Unit: one row, or one person; one unit is replaced, the number of units is public.
+    A row is one unit of mass in every table, a person the mean of its rows.
     """
     detail, n = plan.detail, plan.public_n
     people = plan.request.by_person

@@ -155,7 +155,7 @@ def test_public_rows_whiten_people():
     found = fit(data, eps=20.0, bounds=None, method="pmt", public=public)
     assert found.params.to_numpy() == pytest.approx([0.0, 0.5], abs=0.1)
     assert "cluster-robust" in str(found.summary(full=True)) and found.nobs == 2000
-    with pytest.raises(RequestError, match="combine= needs the ending by moments"):
+    with pytest.raises(RequestError, match="combine= is an option of fits that end with second moments"):
         fit(data, bounds=None, method="pmt", public=public, combine=True)
 
 
