@@ -887,7 +887,7 @@ R_SQUARED = Template(
 )  # fmt: skip
 DEVIANCE = Template(
     "deviance.clipped", _D,
-    "Deviance: the part of a row above {most:g} dispersions is cut, about {cut:.3g} in total",
+    "Deviance: each row is cut at {most:g} dispersions, about {cut:.3g} in total",
     "This total is estimated from the released histogram of score lengths. It is not added to the "
     "deviance. The errors of deviance and pseudo R-squared allow for it.{low}",
 )  # fmt: skip
