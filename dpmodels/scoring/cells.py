@@ -87,7 +87,7 @@ def scoring_grid(design: Design) -> Grid | None:
 
 
 class _Adding:
-    """The running sums by cell of one pass."""
+    """Running sums by cell of one pass."""
 
     def __init__(self, cells: int, signed: bool) -> None:
         self.by = {name: ByCell(cells) for name in (*MATRICES, "score", "far")}
@@ -98,7 +98,7 @@ class _Adding:
 class _Tables:
     """Public tables of a pass by cell."""
 
-    seen: Array  # (K,): what the model sees of a row without its numbers; NaN in missing cells
+    seen: Array  # (K,): what the model gets of a row without its numbers; NaN in missing cells
     slopes: Array  # (d,): and what each of its numbers adds
     length: Array  # (K,): ``|w|`` in lattice steps of R_H
     # (r, K): lattice vector that information and scores are multiples of: for unweighted rows w
@@ -306,7 +306,7 @@ class FitStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Deviance:
-    """The public map of a row to its three numbers, at a released fit."""
+    """Public map of a row to its three numbers, at a released fit."""
 
     family: Family
     link: Link

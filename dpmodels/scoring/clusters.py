@@ -1,7 +1,7 @@
-"""Errors by cluster: one more pass at the final fit, whose scores are added up by cluster.
+"""Errors by cluster: one more pass at the final fit, whose scores are summed by cluster.
 
-``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, pulled into a ball of
-radius B. A row that is replaced leaves one cluster and enters another (``theory.md``, 6): the
+``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, scaled into a ball of
+radius B. A replaced row leaves one cluster and enters another (``theory.md``, 6): the
 prover knows by how much J moves. Radii are rules (:mod:`dpmodels.scoring.cluster_plan`).
 """
 
@@ -189,7 +189,7 @@ def together(
 
 @dataclass(frozen=True, eq=False)
 class ClusterPasses:
-    """The pass of all chains over rows with labels: a pass of a query, and a job of its tasks."""
+    """Pass of all models over rows with labels: the pass of a query, and the job of its tasks."""
 
     passes: tuple[Any, ...]  # Pass that scores rows, per chain (:class:`Scored`)
     design: Design  # With labels
@@ -420,12 +420,13 @@ def parts_of(
 
 
 def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
-    """Return parts as lattice integers, in steps of C/2^20, whose lengths add up to C at most.
+    """Return parts as lattice integers, in steps of C/2^20, with lengths that sum to C at most.
 
-    ``parts`` (r, k) are in steps of ``GRAIN``, ``many`` of each person one after the other. One
-    factor a person, at most 1, then towards zero: a function of the person's own parts. ``slack``
-    is what rounding of a cluster's pulled sum may add to the distance of two of them: each part
-    takes as much of C. A person with too many parts adds nothing.
+    A *part* is the sum of a person's scores in one cluster. ``parts`` (r, k) are in steps of
+    ``GRAIN``, ``many`` of each person one after the other. Each person has one factor, at most 1,
+    and products are rounded towards zero: a function of the person's own parts. ``slack`` is the
+    largest amount that rounding of a cluster's scaled sum adds to the distance of two sums. It is
+    subtracted from C for each part. A person with too many parts adds nothing.
     """
     size = lengths(parts) * GRAIN
     starts = np.cumsum(many) - many
@@ -440,7 +441,7 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PeopleByCluster(ClusterPasses):
-    """The pass of all chains over people; ``slack``, of each part, is ``2^-17 sqrt r B``."""
+    """Pass of all models over people; ``slack``, of each part, is ``2^-17 sqrt r B``."""
 
     of_people: ClassVar[bool] = True
 

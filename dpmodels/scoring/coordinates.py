@@ -40,17 +40,17 @@ class Coordinates:
     W0: Array  # (r, p): r <= p: aliased columns share directions
     # (p,): coefficients that the design determines, whatever the rows.
     identified: npt.NDArray[np.bool_]
-    # (r,): public fit about which the start looks, for u, in units of the unit response.
+    # (r,): public fit about which the start is fitted, for u, in units of the unit response.
     centre: Array
-    response: float = RESPONSE_UNIT  # The start takes the response as ``response (y - u'centre)``
+    response: float = RESPONSE_UNIT  # The start uses as response ``response (y - u'centre)``
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none.
     constant: Array | None = None
     offset: int | None = None  # Row of the block that the start subtracts from the response
-    # Where numbers lie by released scales, by variable; None: none was asked about.
+    # Where values are, by released scales, by variable; None: none was released.
     ends: Mapping[str, tuple[float, float]] | None = None
     centres: Mapping[str, float] = field(default_factory=dict)  # Released, by variable
     mean_weight: float = 1.0  # Released mean weight of a row: weights count over it
-    spread: float = 0.0  # Released sd of the unit response, 0 if it was not asked about
+    spread: float = 0.0  # Released sd of the unit response, 0 if it was not released
 
     @property
     def rank(self) -> int:
@@ -94,8 +94,8 @@ def of_columns(unit: UnitScale, p: int) -> UnitScale:
 def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     """Return the coordinates of a design whose ranges are all known.
 
-    Where a column's range was bought, the box of its variables is unknown; columns then count as
-    independent and uniform over their own ranges. ``raw``: the response stays in its own units.
+    If a column's range was estimated, the box of its variables is unknown; columns then count as
+    independent and uniform over their ranges. ``raw``: the response stays in the user's units.
 
     **Privacy.** A function of formula, schema and estimated ranges: reads no row. So a design keeps
     its coordinates.
@@ -117,7 +117,7 @@ def of_short_rows(coordinates: Coordinates, design: Design, length: float) -> Co
 
     ``E |z|^2 <= length^2``: where the second moments M of the box say more, those of the slopes
     shrink by one factor c, which leaves a whitening, ``W0 D^{-1}`` of ``D M D``. A longer row stays
-    a row of the fit: the length tells a scale, and no proof rests on it.
+    a row of the fit: the length tells a scale, and no proof depends on it.
     """
     slopes = np.array([column.kind != "intercept" for column in design.columns])
     M = np.linalg.pinv(coordinates.W0.T @ coordinates.W0, hermitian=True)
@@ -170,7 +170,7 @@ def narrowed(
 ) -> Coordinates:
     """Return coordinates for a narrower box: named variables are clipped to their new ranges.
 
-    The same W0 as before where the box says nothing (a bought range, a subset).
+    The same W0 as before where the box says nothing (an estimated range, a subset).
 
     **Privacy.** The box must be public or released.
     """
@@ -266,7 +266,7 @@ def constant_columns(design: Design) -> Array | None:
     """Return v with ``x'v = 1`` in every row before any weight, or None if there is no such v.
 
     Looked for over points of the box: ``C(g) - 1``, indicators that are complete. What is shifted
-    along v is a part of the fit whatever ``x'v`` is elsewhere: no answer rests on it.
+    along v is a part of the fit whatever ``x'v`` is elsewhere: no result depends on it.
     """
     if design.has_intercept:
         return _intercept(design)

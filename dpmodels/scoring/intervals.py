@@ -1,4 +1,4 @@
-"""Work out variances and the allowance for bias of the last pass.
+"""Compute the variances and the bias allowance of the last pass.
 
 ``method.md``, 4. Everything is in the coordinates v = W u of the last pass.
 """

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-# -- A released fit between two passes: where the next pass looks from.
+# -- A released fit between two passes: the state at which the next one is evaluated.
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Information:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A released fit: where the next pass looks from."""
+    """A released fit: the state at which the next pass is evaluated."""
 
     theta: Array  # (r,): for u. Models of a residual: in units of the unit response.
     W: Array  # (r, r): whitens a row: ``w = W u``
@@ -127,8 +127,9 @@ def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, floa
     """Return H shrunk to its mean eigenvalue where noise explains its spread, and the noise left.
 
     Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
-    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``method.md``, 3).
-    ``noise``: sd of the entries in svec coordinates; ``energy``: their mean square over that.
+    that exceed the spectral norm of the noise ``noise sqrt(2 r)`` keep what is beyond
+    (``method.md``, 3). ``noise``: sd of the entries in svec coordinates; ``energy``: their mean
+    square over that.
     """
     r = len(H)
     tau = max(float(np.trace(H)) / r, noise, 1e-12)
@@ -166,7 +167,7 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The released start: least squares of the (working) response from the joint ball."""
+    """Released start: least squares of the (working) response from the joint ball."""
 
     theta: Array  # (r,): for u, in units of the response of the start
     variance: float  # Variance of its residual
@@ -242,10 +243,10 @@ class Beginning:
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
     constant: Array | None
     r: int
-    # A distribution of the response in its own units: mean, sd as if normal, quantiles; None: it
-    # was not asked about.
+    # A distribution of the response in the user's units: mean, sd as if normal, quantiles; None: it
+    # was not released.
     values: Any
-    # scale, shift: unit response of one in its own units.
+    # scale, shift: unit response of one in the user's units.
     scale: float = 1.0
     shift: float = 0.0
 
@@ -254,7 +255,7 @@ class Beginning:
         return np.zeros(self.r) if self.constant is None else eta * self.constant
 
     def unit(self, y: float) -> float:
-        """Return the unit response of one in its own units."""
+        """Return the unit response of one in the user's units."""
         return self.scale * y + self.shift
 
     @property
@@ -323,7 +324,7 @@ class Model(ABC):
         """Return the map of pass k from rows to ``(psi, omega)``, from released numbers only."""
 
     def bound(self, design: Design, unit: UnitScale | None = None) -> Model:
-        """Return the model of a design whose ranges are known (declared or bought)."""
+        """Return the model of a design whose ranges are known (declared or estimated)."""
         return self
 
     def bends(self, state: State, moved: float) -> float:
@@ -341,7 +342,7 @@ class Model(ABC):
         return Curved(self.bends(state, moved))
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the state with the scale that a pass taught.
+        """Return the state with the scale that a pass estimated.
 
         H is the information per row in w, ``ratio`` the mean squared score over r, if released.
         """
@@ -394,7 +395,7 @@ class Model(ABC):
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return W of the next pass: H is the floored information per row in u, as of ``before``.
 
-        ``after`` has what the pass taught.
+        ``after`` has what the pass estimated.
         """
         return roots(H)[1]
 
@@ -425,7 +426,7 @@ class LeastSquares(Model):
         return start.state(start.middle(), start.sd**2)
 
     def bound(self, design: Design, unit: UnitScale | None = None) -> LeastSquares:
-        """Return the score of a design whose ranges are known (declared or bought).
+        """Return the score of a design whose ranges are known (declared or estimated).
 
         Least squares of a response of two values is then one that knows them, in units of ``unit``.
         """

@@ -97,14 +97,14 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
 
 
 def released_count(counts: Array, sd: float) -> float | None:
-    """Return the units that a noisy histogram of all of them holds, or None if noise hides it."""
+    """Return the number of units in a noisy histogram of all of them, or None if noise hides it."""
     total = float(counts.sum())
     return total if total > SEEN_COUNT * sd * math.sqrt(len(counts)) else None
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise sds of the sums of one pass (matrices in svec coordinates), in their own units.
+    """Noise sds of the sums of one pass (matrices in svec coordinates), each in its unit.
 
     0: not released.
     """
@@ -120,7 +120,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """One scoring pass, decided from public numbers."""
+    """Plan of one scoring pass (reading, release and step), from public numbers."""
 
     p: int  # Dimension of u
     last: bool
@@ -169,11 +169,11 @@ class PassPlan:
         return replace(self, rows=rows, tail_rows=rows * part)
 
     def within(self, row: float, score: float) -> PassPlan:
-        """Return the pass with its radii no larger than rows and scores can be.
+        """Return the pass with radii that rows and scores in the declared ranges can reach.
 
-        Largest |v| and |s| of the declared box (inf: no bound), by public and released numbers. No
-        proof rests on them: what is longer is cut as ever. Noise is in proportion to a radius, so
-        the ledger stays as it is.
+        The arguments are the largest |v| and |s| in these ranges (inf: no bound), by public and
+        released numbers. No proof depends on them: longer ones are clipped in any case. Noise is in
+        proportion to a radius, so the ledger stays as it is.
         """
         R, C = self.information, self.clip
         if row >= R and score >= C:
@@ -207,14 +207,14 @@ class PassPlan:
 
 
 def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
-    """Return the shares of the start and the passes, where the unit is a row."""
+    """Return the shares of mu^2 of the start and the passes, for units that are rows."""
     if p < COLUMNS or rules not in (LINEAR, OPENED, BOUNDED):
         return rules.passes
     return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE_NOISE else STRONG_COLUMNS
 
 
 def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
-    """Yield the shares of a fit with extra passes, paid by the last pass and fixed before data.
+    """Yield the shares of a fit with extra passes, taken from the last pass, fixed before data.
 
     ``passes``: those of the start and the planned passes.
     """
@@ -232,10 +232,10 @@ def plan_pass(
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
 
-    ``mu`` is of the whole scoring, start included; ``n`` the rows that the pass reads (public, a
-    guess, or expected under coins), ``tail`` those that meat and ordinary information of the last
-    pass are of. Without a ``meat`` the scale goes out there, at the price of J. ``of_weights``:
-    rows have weights of their own, so scores are of long tails.
+    ``mu``: strength of the whole fit with the start; ``n``: rows that the pass reads (public, a
+    guess, or expected under coins); ``tail``: rows from which meat and ordinary information of
+    the last pass are computed. Without ``meat`` the last pass releases the scale in place of J.
+    ``of_weights``: rows have case weights, so scores have long tails.
     """
     last = k == len(rules.passes) - 1
     share = _shares(rules, last=last, meat=meat)
@@ -374,13 +374,13 @@ class Pilot:
         return max(self.windows.count(n) if by_place else n // self.every, 1)
 
     def tail(self, n: int) -> int:
-        """Return how many rows meat and ordinary information are of."""
+        """Return the number of rows from which meat and ordinary information are computed."""
         return max(n // self.every, 1)
 
     def read_start(self, passes: int) -> Read:
         """Return the rows for the start, and with them the coins of ``passes`` early passes.
 
-        Whoever reads the rows for the start may keep what they choose.
+        The reader of the rows for the start may store the rows that these coins choose.
         """
         ahead = passes if self.every > 1 and self.windows.every == 1 else 0
         return Read(self.first, then=(self.every,) * ahead)

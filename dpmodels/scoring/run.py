@@ -1,7 +1,9 @@
-"""Shell of a scoring fit: its plan, its release, and the one loop of its passes.
+"""Plan and release of a scoring fit, with the one loop over its passes.
 
-Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` reads. What passes
-over rows and over units do each in their way are two :class:`ScoringEngine` classes
+Plan (public) -> release (reads rows) -> inference (:mod:`dpmodels.scoring.intervals`). A *pass* is
+one reading of the rows, one release of sums over them, and the Newton step from these sums. The
+*start* is the first released estimate. A *chain* is one model of a call. The two
+:class:`ScoringEngine` classes do what differs between rows and units
 (:mod:`dpmodels.scoring.rows`, :mod:`dpmodels.scoring.units`).
 """
 
@@ -46,12 +48,12 @@ class Chain:
     label: str = ""  # Empty for the only one of a call
 
     def named(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return names of coefficients (or numbers) of this chain; the only one has no label."""
+        """Return names with the label of this chain; the only chain of a call has no label."""
         return tuple(f"{name} [{self.label}]" if self.label else name for name in names)
 
     @property
     def raw(self) -> bool:
-        """Whether the response stays in its own units."""
+        """Whether the response stays in the user's units."""
         score = self.score
         return not score.of_residual if isinstance(score, Model) else bool(score.raw)
 
@@ -267,9 +269,9 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Opening(ABC):
-    """Start of a fit of rows by another method, in place of that of the joint ball.
+    """Start of a fit of rows by another method, in place of rows in one ball.
 
-    The passes go on from it, so that estimate and errors are of the last pass whatever starts.
+    The passes continue from it, so estimate and errors are those of the last pass for any start.
     """
 
     readings: ClassVar[int]  # Number of readings of the rows
@@ -285,7 +287,7 @@ class Opening(ABC):
     def begin(
         self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
     ) -> tuple[Start, dict[str, Any]]:
-        """Release the start of n rows (expected, under coins), and return it with its values."""
+        """Release the start from n rows (expected, under coins); return it with its values."""
 
 
 @dataclass(frozen=True)
@@ -339,7 +341,7 @@ class ScoredDetail:
     shares: tuple[float, ...]  # Shares of the releases before the passes, and of the passes
     pilot: Pilot  # Pilot sample for the passes before the last
     scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
-    clusters: ClusterPlan | None = None  # The pass by cluster, after the others
+    clusters: ClusterPlan | None = None  # Pass by cluster, after the others
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
@@ -364,10 +366,11 @@ class ScoredDetail:
         return coordinates if length is None else of_short_rows(coordinates, design, length)
 
     def errors(self, noise: Callable[[Chain, State, Coordinates], float]) -> dict[str, float]:
-        """Return the privacy errors that a plan expects; none where the model has no public guess.
+        """Return the privacy errors that a plan expects, empty if the model has no public guess.
 
-        Columns are taken as uncorrelated, about the middle of their ranges, with assumed spreads;
-        ``noise`` is of a coefficient in coordinates whitened by them and by the model's guess.
+        Columns are assumed to be uncorrelated, centred at the middle of their ranges, with assumed
+        sds. ``noise`` returns the noise sd of a coefficient in coordinates whitened by these and by
+        the model's guess.
         """
         design, model = self.design, self.model
         if design.unknown or model.coordinates is not None or not model.guess:
@@ -445,11 +448,11 @@ def release_scoring(
 ) -> ScoringRelease:  # fmt: skip
     """Release the start and the passes of all models: the one loop of a fit by scoring.
 
-    ``spreads``: what was released of places (:attr:`ScoringEngine.locate`).
+    ``spreads``: released centres (:attr:`ScoringEngine.locate`).
 
     Privacy
     -------
-    The steps of the plan. Every pass looks from released numbers only.
+    The steps of the plan. Every pass is evaluated at released numbers only.
     """
     engine = plan.engine
     fits: list[Fitting] = []
